@@ -1,0 +1,64 @@
+"""Taskloom weaves controlled language tasks, teaches them to models, and shows what was learned.
+
+The public API. Names are resolved when they are first used, so that importing the package costs next to nothing and
+pulls in neither Arrow nor torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from taskloom.errors import TaskloomError as TaskloomError
+    from taskloom.example import Answer as Answer
+    from taskloom.example import Example as Example
+    from taskloom.example import Step as Step
+    from taskloom.plan import Plan as Plan
+    from taskloom.plan import Split as Split
+    from taskloom.recipe import Recipe as Recipe
+    from taskloom.registry import suite as suite
+    from taskloom.scoring import any_of as any_of
+    from taskloom.scoring import exact as exact
+    from taskloom.scoring import number_words as number_words
+    from taskloom.scoring import per_position as per_position
+    from taskloom.scoring import set_of as set_of
+    from taskloom.seeding import Key as Key
+    from taskloom.seeding import Random as Random
+    from taskloom.tasks import knob as knob
+    from taskloom.tasks import task as task
+
+_HOME = {
+    "TaskloomError": "errors",
+    "Answer": "example",
+    "Example": "example",
+    "Step": "example",
+    "Plan": "plan",
+    "Split": "plan",
+    "Recipe": "recipe",
+    "suite": "registry",
+    "any_of": "scoring",
+    "exact": "scoring",
+    "number_words": "scoring",
+    "per_position": "scoring",
+    "set_of": "scoring",
+    "Key": "seeding",
+    "Random": "seeding",
+    "knob": "tasks",
+    "task": "tasks",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'taskloom' has no attribute '{name}'")
+    return getattr(import_module(f"taskloom.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,52 @@
+"""One error family. Every message says what is wrong, where, and what would be right.
+
+The command line prints the message of a `TaskloomError` as one sentence and exits with status 2; anything else that
+escapes is a bug of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class TaskloomError(Exception):
+    """Something a person can put right: bad input, a missing resource, a full disk."""
+
+
+class RecipeError(TaskloomError):
+    """A recipe that cannot be read, is misspelt, or asks for the impossible."""
+
+
+class DataError(TaskloomError):
+    """A dataset on disk that is damaged, incomplete, or belongs to another recipe."""
+
+
+class InputError(TaskloomError):
+    """An input that a task cannot answer: an unknown symbol, a malformed line."""
+
+
+class MissingExtra(TaskloomError):  # noqa: N818 - reads as a sentence: raise MissingExtra("prompt tuning", "torch", "train")
+    """An optional library that is not installed."""
+
+    def __init__(self, what: str, library: str, extra: str) -> None:
+        super().__init__(f"{what} needs {library}: pip install 'taskloom[{extra}]'")
+
+
+def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
+    """A closing remark that names the nearest known names, or all of them when none is near.
+
+    >>> nearest("ctl/AA", ["ctl/A", "ctl/R", "babi/1"])
+    "did you mean 'ctl/A'?"
+    >>> nearest("zzz", ["b", "a"])
+    'known: a, b'
+    """
+    names = sorted(known)
+    folded = {n.casefold(): n for n in names}
+    close = [folded[c] for c in difflib.get_close_matches(name.casefold(), list(folded), n=many, cutoff=0.6)]
+    if close:
+        return "did you mean " + " or ".join(f"'{c}'" for c in close) + "?"
+    if not names:
+        return "none is known"
+    shown = ", ".join(names[:20])
+    return f"known: {shown}" + (f" and {len(names) - 20} more" if len(names) > 20 else "")

@@ -1,0 +1,81 @@
+"""The plan: what a recipe and a seed come down to, before anything is written.
+
+A suite turns a recipe into a `Plan`: named splits of known size, each of which can make any range of its rows alone. That is the
+purity contract in code: `Split.rows(start, stop)` may depend on nothing but the recipe digest, the seed, the split and the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from taskloom.example import Answer, Example, Step
+from taskloom.scoring import Exact, Scorer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Answer", "Plan", "Role", "Source", "Split", "Step"]
+
+Role = Literal["train", "test", "probe"]
+"""train: learned from. test: disjoint from train, and checked so.
+probe: an exhaustive set for analyses that may repeat training items."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An outside resource that the data depends on, by digest of its bytes."""
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One split: its size and how to make rows start..stop of it.
+
+    `rows` yields examples, or returns an Arrow table with the columns of `taskloom.shards.schema` where a suite is vectorised.
+    """
+
+    name: str
+    n: int
+    rows: Callable[[int, int], Iterable[Example] | pa.Table]
+    role: Role = "test"
+    describe: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be made, and how its answers are known.
+
+    Attributes:
+        splits: In the order in which they are written.
+        traits: Name and type of every trait (`str`, `int`, `float` or `bool`); an example may lack some.
+        describe: What a person or a model is told to do.
+        scorer: How a prediction is judged.
+        answer: For tasks that are functions: the answer to one input (`taskloom apply`).
+        check: The independent second solver: acceptable outputs recomputed from the input text alone (`taskloom verify`).
+        sources: Outside resources by digest.
+        shard_rows: Rows per file unless asked otherwise; slow suites choose fewer, so that work divides and resumes finely.
+        warnings: What a person should know before using the data.
+    """
+
+    splits: tuple[Split, ...]
+    traits: Mapping[str, type] = field(default_factory=dict)
+    describe: str = ""
+    scorer: Scorer = field(default_factory=Exact)
+    answer: Callable[[str], Answer] | None = None
+    check: Callable[[Example], tuple[str, ...]] | None = None
+    sources: tuple[Source, ...] = ()
+    shard_rows: int = 4_000
+    warnings: tuple[str, ...] = ()
+
+    def split(self, name: str) -> Split:
+        """The split of that name."""
+        from taskloom.errors import RecipeError, nearest
+
+        for split in self.splits:
+            if split.name == name:
+                return split
+        raise RecipeError(f"there is no split '{name}'; {nearest(name, [s.name for s in self.splits])}")

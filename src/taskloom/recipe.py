@@ -1,0 +1,364 @@
+"""Recipes: reading, checking, overriding, and their digest.
+
+A recipe is a YAML file that names a suite (or a task) and sets its fields. It is checked by the suite's pydantic
+model; the digest is taken over the checked fields with all defaults filled in, so that two spellings of one recipe
+have one digest, and the suite's version, so that changed code never passes for the same data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationError,
+    create_model,
+)
+from pydantic_core import core_schema
+
+from taskloom.errors import RecipeError, TaskloomError, nearest
+from taskloom.registry import SUITES, TASKS, Suite, load_file
+from taskloom.seeding import Key
+
+if TYPE_CHECKING:
+    from taskloom.plan import Plan
+    from taskloom.tasks import Task
+
+RESERVED = ("suite", "task", "extends", "describe", "seed")
+"""Keys of a recipe file that are not fields of its suite."""
+
+
+class Fields(BaseModel):
+    """What every suite's recipe fields derive from: unknown keys are errors, values are never silently changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class Size(Fields):
+    """The size of a split."""
+
+    n: int = Field(ge=0)
+
+
+class Span:
+    """A range of whole numbers, written `2..6`, or one number; both ends belong to it."""
+
+    __slots__ = ("high", "low")
+
+    def __init__(self, low: int, high: int) -> None:
+        if low > high:
+            raise ValueError(f"the range {low}..{high} is empty: its first number is the larger one")
+        self.low = low
+        self.high = high
+
+    @classmethod
+    def read(cls, value: Any) -> Span:
+        """From `3`, `"2..6"` or another span."""
+        if isinstance(value, Span):
+            return value
+        if isinstance(value, bool):
+            raise ValueError("expected a whole number or a range such as 2..6")
+        if isinstance(value, int):
+            return cls(value, value)
+        low, dots, high = str(value).partition("..")
+        try:
+            return cls(int(low), int(high if dots else low))
+        except ValueError as error:
+            if "empty" in str(error):
+                raise
+            raise ValueError(f"expected a whole number or a range such as 2..6, not {value!r}") from None
+
+    def __contains__(self, value: int) -> bool:
+        return self.low <= value <= self.high
+
+    def __iter__(self) -> Any:
+        return iter(range(self.low, self.high + 1))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Span) and (self.low, self.high) == (other.low, other.high)
+
+    def __hash__(self) -> int:
+        return hash((self.low, self.high))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        return str(self.low) if self.low == self.high else f"{self.low}..{self.high}"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls.read,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda s: s.low if s.low == s.high else str(s)
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A checked recipe.
+
+    Attributes:
+        name: Its path or file.
+        suite: The suite (or, for a task that is one function, the task) that weaves it.
+        fields: The checked fields.
+        describe: One line for people; not part of the digest.
+        seed: The default seed; not part of the digest.
+    """
+
+    name: str
+    suite: Suite
+    fields: BaseModel
+    describe: str = ""
+    seed: int = 0
+
+    @cached_property
+    def digest(self) -> str:
+        """32 hexadecimal digits that stand for everything that determines the data, but the seed."""
+        return blake2b(json.dumps(self._core(), sort_keys=True).encode(), digest_size=16).hexdigest()
+
+    def _core(self) -> dict[str, Any]:
+        kind = "task" if self.suite.name in TASKS._things else "suite"
+        return {
+            kind: self.suite.name,
+            "version": self.suite.version,
+            "fields": self.fields.model_dump(mode="json"),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The full recipe, as the manifest keeps it and as `from_dict` reads it."""
+        core = self._core()
+        kind = "task" if "task" in core else "suite"
+        return {
+            "name": self.name,
+            kind: core[kind],
+            "version": core["version"],
+            "describe": self.describe,
+            **core["fields"],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], where: str = "the manifest") -> Recipe:
+        """Rebuild a recipe that `to_dict` wrote."""
+        rest = {k: v for k, v in data.items() if k not in ("name", "version")}
+        recipe = check(rest, str(data.get("name", where)), where)
+        if "version" in data and data["version"] != recipe.suite.version:
+            raise RecipeError(
+                f"{where}: made by version {data['version']} of '{recipe.suite.name}', this is version {recipe.suite.version}; "
+                "make the dataset again, or install the taskloom that made it"
+            )
+        return recipe
+
+    def plan(self, seed: int | None = None) -> Plan:
+        """What this recipe makes under a seed."""
+        return self.suite.weave(self.fields, Key(self.digest, self.seed if seed is None else seed))
+
+
+def read(name: str, overrides: Iterable[str] = ()) -> Recipe:
+    """Find and check a recipe by name, file, or task file, with `key=value` overrides.
+
+    Args:
+        name: `ctl/A`, `my-recipe.yaml`, `words/reverse`, or `tasks.py` (`tasks.py::words/reverse` when it has several).
+        overrides: `max_length=8`, `splits.train.n=1000`; values are YAML, `@FILE` reads a JSON or YAML file.
+    """
+    data, where = _find(name)
+    for override in overrides:
+        _set(data, override)
+    return check(data, name, where)
+
+
+def _find(name: str) -> tuple[dict[str, Any], str]:
+    if name.endswith((".yaml", ".yml")):
+        return _load_yaml(Path(name))
+    if name.endswith(".py") or ".py::" in name:
+        path, _, wanted = name.partition("::")
+        tasks = load_file(Path(path))
+        if wanted and wanted not in tasks:
+            raise RecipeError(f"{path} has no task '{wanted}'; {nearest(wanted, tasks)}")
+        if not wanted and len(tasks) != 1:
+            has = ", ".join(tasks) or "none (use @tl.task)"
+            raise RecipeError(f"{path} must define one task, or say which: {path}::NAME; it defines: {has}")
+        return {"task": wanted or tasks[0]}, path
+    head, _, rest = name.partition("/")
+    suite = SUITES.find(head)
+    if suite is not None:
+        files = suite.recipe_files()
+        if name in files:
+            return _load_yaml(files[name])
+        fields = suite.resolve(rest) if suite.resolve and rest else None
+        if fields is not None:
+            return {"suite": head, **fields}, name
+    if TASKS.find(name) is not None:
+        return {"task": name}, name
+    raise RecipeError(
+        f"no recipe is called '{name}'; {nearest(name, names())}; a file is given by its path, e.g. ./my-recipe.yaml"
+    )
+
+
+def names() -> list[str]:
+    """Every recipe that can be made by name."""
+    found = [name for suite in SUITES for name in suite.recipe_files()]
+    return sorted(found + TASKS.names())
+
+
+def _load_yaml(path: Path) -> tuple[dict[str, Any], str]:
+    if not path.is_file():
+        raise RecipeError(f"there is no recipe file {path}")
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise RecipeError(f"{path}{line} is not YAML: {getattr(error, 'problem', None) or error}") from error
+    if not isinstance(data, dict):
+        raise RecipeError(f"{path} must be a mapping with 'suite:' and its fields, not {type(data).__name__}")
+    if "extends" in data:
+        base, _ = _find(str(data.pop("extends")))
+        data = _merge(base, data)
+    return data, str(path)
+
+
+def _merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in change.items():
+        old = merged.get(key)
+        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _set(data: dict[str, Any], override: str) -> None:
+    path, equals, text = override.partition("=")
+    if not equals or not path.strip():
+        raise RecipeError(f"--set {override}: write key=value, e.g. --set max_length=8")
+    try:
+        value = _value(text)
+    except yaml.YAMLError as error:
+        raise RecipeError(f"--set {override}: the value is not YAML; quote it") from error
+    *parents, last = path.strip().split(".")
+    here: Any = data
+    for parent in parents:
+        if isinstance(here, list):
+            here = here[_index(here, parent, override)]
+            continue
+        here = here.setdefault(parent, {})
+        if not isinstance(here, dict | list):
+            raise RecipeError(f"--set {override}: '{parent}' is a value, not a group of fields")
+    if isinstance(here, list):
+        here[_index(here, last, override)] = value
+    else:
+        here[last] = value
+
+
+def _index(items: list[Any], text: str, override: str) -> int:
+    if not text.isdigit() or int(text) >= len(items):
+        raise RecipeError(f"--set {override}: '{text}' is not a position from 0 to {len(items) - 1}")
+    return int(text)
+
+
+def _value(text: str) -> Any:
+    if not text.startswith("@"):
+        return yaml.safe_load(text)
+    path = Path(text[1:])
+    if not path.is_file():
+        raise RecipeError(f"there is no file {path} (a value that starts with @ names a file)")
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path} is neither JSON nor YAML: {str(error).splitlines()[0]}") from error
+
+
+def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
+    """Check raw recipe data against its suite's fields."""
+    if ("suite" in data) == ("task" in data):
+        raise RecipeError(f"{where}: a recipe names one 'suite:' or one 'task:'; {nearest('', SUITES.names())}")
+    try:
+        suite = SUITES.get(str(data["suite"])) if "suite" in data else task_suite(TASKS.get(str(data["task"])))
+    except TaskloomError as error:
+        raise RecipeError(f"{where}: {error}") from error
+    seed = data.get("seed", 0)
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise RecipeError(f"{where}: seed must be a whole number, not {seed!r}")
+    given = {key: value for key, value in data.items() if key not in RESERVED}
+    try:
+        fields = suite.fields.model_validate(given)
+    except ValidationError as error:
+        raise RecipeError(explain(error, suite.fields, where)) from error
+    return Recipe(name, suite, fields, str(data.get("describe", "")).strip(), seed)
+
+
+def task_suite(task: Task) -> Suite:
+    """A task that is one function, seen as a suite of its own."""
+    return Suite(task.name, task.describe, task.fields(), task.weave, 1, task.make.__module__)
+
+
+def knob_fields(task: Task) -> type[BaseModel]:
+    """The recipe fields of a task that is one function: its knobs and the sizes of its splits."""
+    from taskloom.tasks import DEFAULT_SPLITS
+
+    definitions: dict[str, Any] = {}
+    for name, (kind, knob) in task.knobs.items():
+        if kind is int:
+            definitions[name] = (
+                Annotated[Span, AfterValidator(_within(knob.low, knob.high))],
+                Span.read(knob.default),
+            )
+        else:
+            definitions[name] = (kind, Field(default=knob.default, ge=knob.low, le=knob.high))
+    splits = {name: Size(n=n) for name, n in DEFAULT_SPLITS.items()}
+    definitions["splits"] = (dict[str, Size], Field(default=splits))
+    model: type[BaseModel] = create_model(f"Fields of {task.name}", __base__=Fields, **definitions)
+    return model
+
+
+def _within(low: float | None, high: float | None) -> Callable[[Span], Span]:
+    def check_ends(span: Span) -> Span:
+        if (low is not None and span.low < low) or (high is not None and span.high > high):
+            raise ValueError(f"{span} lies outside {'' if low is None else low}..{'' if high is None else high}")
+        return span
+
+    return check_ends
+
+
+def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
+    """One sentence for what pydantic found: place, fault, remedy."""
+    parts = []
+    for item in error.errors():
+        place = ".".join(str(p) for p in item["loc"])
+        if item["type"] == "extra_forbidden":
+            known = _known(model, item["loc"][:-1])
+            parts.append(f"unknown key '{place}'; {nearest(str(item['loc'][-1]), known)}")
+        else:
+            message = item["msg"].removeprefix("Value error, ")
+            given = "" if item["type"] in ("value_error", "missing") else f", not {item['input']!r}"
+            parts.append(f"{place}: {message}{given}" if place else message)
+    return f"{where}: " + "; ".join(parts)
+
+
+def _known(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+    """The field names at a place inside a model, as far as types tell."""
+    from typing import get_args
+
+    here: Any = model
+    for step in path:
+        if isinstance(here, type) and issubclass(here, BaseModel):
+            here = here.model_fields[str(step)].annotation if str(step) in here.model_fields else None
+        else:
+            inner = [a for a in get_args(here) if isinstance(a, type) and issubclass(a, BaseModel)]
+            here = inner[0] if inner else None
+    found = [here, *get_args(here)]
+    return sorted({name for m in found if isinstance(m, type) and issubclass(m, BaseModel) for name in m.model_fields})

@@ -1,0 +1,179 @@
+"""Finding suites, tasks, learners and studies by name, in this package and in others.
+
+A thing is registered by the decorator in the module that defines it; nothing else needs an edit. Modules are found in
+three ways: the folders of this package (`taskloom.suites.*`), the entry-point group `taskloom` of installed packages
+(each entry point names a module to import), and a Python file given by path. They are imported only when a name is
+looked up.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from taskloom.errors import TaskloomError, nearest
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from taskloom.plan import Plan
+    from taskloom.seeding import Key
+    from taskloom.tasks import Task
+
+T = TypeVar("T")
+F = TypeVar("F", bound="BaseModel")
+
+GROUP = "taskloom"
+
+
+class Registry(Generic[T]):
+    """Named things of one kind. `package` is the folder of this distribution that is searched for them."""
+
+    def __init__(self, kind: str, package: str | None = None) -> None:
+        self.kind = kind
+        self.package = package
+        self._things: dict[str, T] = {}
+        self._origin: dict[str, str] = {}
+
+    def add(self, name: str, thing: T, origin: str) -> None:
+        """Register a thing; the same name from two modules is an error, since silence would pick one of them."""
+        if self._origin.get(name, origin) != origin:
+            raise TaskloomError(
+                f"the {self.kind} '{name}' is defined twice: in {self._origin[name]} and in {origin}; rename one"
+            )
+        self._things[name] = thing
+        self._origin[name] = origin
+
+    def get(self, name: str) -> T:
+        """The thing of that name."""
+        found = self.find(name)
+        if found is None:
+            raise TaskloomError(f"no {self.kind} is called '{name}'; {nearest(name, self.names())}")
+        return found
+
+    def find(self, name: str) -> T | None:
+        """The thing of that name, or None. Imports as little as it can: first the module of the same name."""
+        if name in self._things:
+            return self._things[name]
+        head = name.split("/")[0]
+        if self.package and head.isidentifier() and head in self._submodules():
+            importlib.import_module(f"{self.package}.{head}")
+            if name in self._things:
+                return self._things[name]
+        self._import_all()
+        return self._things.get(name)
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        self._import_all()
+        return sorted(self._things)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter([self._things[n] for n in self.names()])
+
+    def _submodules(self) -> list[str]:
+        if self.package is None:
+            return []
+        path = importlib.import_module(self.package).__path__
+        return sorted(m.name for m in pkgutil.iter_modules(path) if not m.name.startswith("_"))
+
+    def _import_all(self) -> None:
+        for name in self._submodules():
+            importlib.import_module(f"{self.package}.{name}")
+        load_entry_points()
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A family of tasks that share a world.
+
+    Attributes:
+        name: The first part of its recipes' names.
+        describe: One line for `taskloom list`.
+        fields: The pydantic model of its recipes' fields; unknown keys are errors.
+        weave: From checked fields and a key to a plan.
+        version: Raised whenever the same fields would give other data; part of every recipe digest.
+        module: Where it is defined; its recipes lie in `recipes/` beside it.
+        resolve: For suites whose names are a language: fields for a name that has no file, or None.
+    """
+
+    name: str
+    describe: str
+    fields: type[BaseModel]
+    weave: Callable[[Any, Key], Plan]
+    version: int
+    module: str
+    resolve: Callable[[str], dict[str, Any] | None] | None = None
+
+    def recipe_files(self) -> dict[str, Path]:
+        """Recipe names of this suite with their files."""
+        module = sys.modules[self.module]
+        folder = Path(str(module.__file__)).parent / "recipes"
+        return {f"{self.name}/{p.stem}": p for p in sorted(folder.glob("*.yaml"))}
+
+
+SUITES: Registry[Suite] = Registry("suite", "taskloom.suites")
+TASKS: Registry[Task] = Registry("task")
+
+
+def suite(
+    name: str,
+    *,
+    fields: type[F],
+    describe: str,
+    version: int = 1,
+    resolve: Callable[[str], dict[str, Any] | None] | None = None,
+) -> Callable[[Callable[[F, Key], Plan]], Callable[[F, Key], Plan]]:
+    """Register a function from checked recipe fields and a key to a plan as a suite."""
+
+    def record(weave: Callable[[F, Key], Plan]) -> Callable[[F, Key], Plan]:
+        SUITES.add(name, Suite(name, describe, fields, weave, version, weave.__module__, resolve), weave.__module__)
+        return weave
+
+    return record
+
+
+_entry_points_loaded = False
+
+
+def load_entry_points() -> None:
+    """Import what installed packages offer under the entry-point group, once."""
+    global _entry_points_loaded
+    if _entry_points_loaded:
+        return
+    _entry_points_loaded = True
+    for point in entry_points(group=GROUP):
+        try:
+            point.load()
+        except Exception as error:
+            package = point.dist.name if point.dist else "an installed package"
+            raise TaskloomError(
+                f"the entry point '{point.name}' of {package} does not load "
+                f"({type(error).__name__}: {error}); mend or uninstall {package}"
+            ) from error
+
+
+def load_file(path: Path) -> list[str]:
+    """Import a Python file that defines tasks, and name the tasks it added."""
+    if not path.is_file():
+        raise TaskloomError(f"there is no file {path}; a task file is a Python module that uses @tl.task")
+    module_name = f"taskloom_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except TaskloomError:
+        raise
+    except Exception as error:
+        raise TaskloomError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    return [name for name, origin in TASKS._origin.items() if origin == module_name]

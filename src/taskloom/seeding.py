@@ -1,0 +1,220 @@
+"""Keyed random streams, keyed hashes and keyed permutations.
+
+Everything random in Taskloom hangs on a `Key`: a BLAKE2b digest of what the stream is for (recipe digest, seed, split, index).
+Two different keys give unrelated streams, so seed 42 and seed 43 share nothing, and no stream depends on the number of
+workers, the order of generation, the machine or PYTHONHASHSEED. Never seed + index.
+
+Only the raw output of Philox is used (`random_raw`), since NumPy keeps bit generators stable and `Generator` methods not.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import lru_cache
+from hashlib import blake2b, shake_256
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    U64 = NDArray[np.uint64]
+    I64 = NDArray[np.int64]
+
+Part = str | int | bytes
+
+TABLE_LIMIT = 1 << 16
+"""Up to this size a permutation is a table drawn at random; above, a Feistel network that needs no memory."""
+
+WORD_LIMIT = 1 << 62
+"""Above this size ranks no longer fit into the machine's integers and plain Python integers take over."""
+
+_ROUNDS = 10
+
+
+class Random(random.Random):
+    """The standard library's generator, keyed; what a task function receives as `rng`."""
+
+
+def encode(parts: tuple[Part, ...]) -> bytes:
+    """Parts as bytes, each with its type and length, so that ("ab", "c") and ("a", "bc") differ."""
+    out = bytearray()
+    for part in parts:
+        if isinstance(part, str):
+            tag, raw = b"s", part.encode("utf-8", "surrogatepass")
+        elif isinstance(part, int):
+            tag, raw = b"i", str(int(part)).encode()
+        else:
+            tag, raw = b"b", bytes(part)
+        out += tag + len(raw).to_bytes(8, "little") + raw
+    return bytes(out)
+
+
+class Key:
+    """A place in the tree of random streams.
+
+    >>> Key("demo", 0).child("train") == Key("demo", 0).child("train")
+    True
+    >>> Key("demo", 0).random("train", 7).random() == Key("demo", 1).random("train", 7).random()
+    False
+    """
+
+    __slots__ = ("digest",)
+
+    def __init__(self, *parts: Part) -> None:
+        self.digest = blake2b(encode(parts), digest_size=32).digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"Key<{self.digest.hex()[:12]}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_restore, (self.digest,))
+
+    def _hash(self, parts: tuple[Part, ...], size: int) -> bytes:
+        return blake2b(encode(parts), digest_size=size, key=self.digest).digest()
+
+    def child(self, *parts: Part) -> Key:
+        """The key of a sub-stream."""
+        return _restore(self._hash(parts, 32))
+
+    def random(self, *parts: Part) -> Random:
+        """A generator for one item."""
+        return Random(int.from_bytes(self._hash(parts, 32), "little"))
+
+    def hash64(self, *parts: Part) -> int:
+        """A keyed 64-bit hash of a content key."""
+        return int.from_bytes(self._hash(parts, 8), "little")
+
+    def unit(self, *parts: Part) -> float:
+        """A keyed hash as a number in [0, 1): which split a content key belongs to."""
+        return (self.hash64(*parts) >> 11) / (1 << 53)
+
+    def words(self, start: int, stop: int) -> U64:
+        """Words start..stop of this key's endless Philox stream; any slice can be made alone."""
+        import numpy as np
+
+        # Philox gives four words a counter step; whole steps are skipped by advancing the counter.
+        bits = np.random.Philox(key=int.from_bytes(self.digest[:16], "little"))
+        skip = start // 4
+        bits.advance(skip)
+        return np.asarray(bits.random_raw(stop - 4 * skip), dtype=np.uint64)[start - 4 * skip :]
+
+    def permutation(self, size: int, *parts: Part) -> Permutation:
+        """A keyed shuffle of range(size)."""
+        return Permutation(self.child(*parts) if parts else self, size)
+
+
+def _restore(digest: bytes) -> Key:
+    key = Key.__new__(Key)
+    key.digest = digest
+    return key
+
+
+class Permutation:
+    """A keyed bijection of range(size) with its inverse, computable at any position without the others.
+
+    Small sizes use a table (a uniformly random permutation). Larger ones use an alternating Feistel network over the next
+    power of two, walked until the value falls into the range again (cycle walking, at most two passes on average).
+    """
+
+    __slots__ = ("_keys", "_left", "_right", "key", "size")
+
+    def __init__(self, key: Key, size: int) -> None:
+        if size < 0:
+            raise ValueError(f"a permutation needs a size of at least 0, not {size}")
+        self.key = key
+        self.size = size
+        bits = max(2, (size - 1).bit_length())
+        self._left = bits // 2
+        self._right = bits - self._left
+        self._keys = [key.hash64("round", i) for i in range(_ROUNDS)] if size > TABLE_LIMIT else []
+
+    def __call__(self, positions: Any) -> Any:
+        """Where positions go: an array of integers, or one integer."""
+        return self._apply(positions, forward=True)
+
+    def inverse(self, values: Any) -> Any:
+        """Where values came from."""
+        return self._apply(values, forward=False)
+
+    def _apply(self, positions: Any, forward: bool) -> Any:
+        import numpy as np
+
+        if isinstance(positions, int):
+            if self.size > WORD_LIMIT:
+                return self._walk_one(positions, forward)
+            return int(self._apply(np.array([positions], dtype=np.int64), forward)[0])
+        if self.size > WORD_LIMIT:
+            return np.array([self._walk_one(int(p), forward) for p in positions], dtype=object)
+        if self.size <= TABLE_LIMIT:
+            return _table(self.key.digest, self.size)[0 if forward else 1][positions]
+        values = positions.astype(np.uint64)
+        limit = np.uint64(self.size)
+        values = self._rounds(values, forward)
+        outside = np.flatnonzero(values >= limit)
+        while outside.size:
+            values[outside] = self._rounds(values[outside], forward)
+            outside = outside[values[outside] >= limit]
+        return values.astype(np.int64)
+
+    def _rounds(self, values: U64, forward: bool) -> U64:
+        import numpy as np
+
+        shift = np.uint64(self._right)
+        mask_left = np.uint64((1 << self._left) - 1)
+        mask_right = np.uint64((1 << self._right) - 1)
+        left, right = values >> shift, values & mask_right
+        for i in range(_ROUNDS) if forward else reversed(range(_ROUNDS)):
+            if i % 2 == 0:
+                left ^= _mix(right, self._keys[i]) & mask_left
+            else:
+                right ^= _mix(left, self._keys[i]) & mask_right
+        return (left << shift) | right
+
+    def _walk_one(self, value: int, forward: bool) -> int:
+        """The same network on Python integers, for spaces beyond the machine's integers."""
+        mask_left, mask_right = (1 << self._left) - 1, (1 << self._right) - 1
+        while True:
+            left, right = value >> self._right, value & mask_right
+            for i in range(_ROUNDS) if forward else reversed(range(_ROUNDS)):
+                if i % 2 == 0:
+                    left ^= self._wide(right, i) & mask_left
+                else:
+                    right ^= self._wide(left, i) & mask_right
+            value = (left << self._right) | right
+            if value < self.size:
+                return value
+
+    def _wide(self, half: int, i: int) -> int:
+        size = (self._right + 7) // 8
+        raw = self._keys[i].to_bytes(8, "little") + half.to_bytes(size, "little")
+        return int.from_bytes(shake_256(raw).digest(size), "little")
+
+
+def _mix(half: U64, key: int) -> U64:
+    """The finaliser of SplitMix64 on half + key: every input bit reaches every output bit."""
+    import numpy as np
+
+    z = half + np.uint64(key)
+    z ^= z >> np.uint64(30)
+    z *= np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> np.uint64(27)
+    z *= np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return z
+
+
+@lru_cache(maxsize=64)
+def _table(digest: bytes, size: int) -> tuple[I64, I64]:
+    import numpy as np
+
+    forward = np.argsort(_restore(digest).words(0, size), kind="stable").astype(np.int64)
+    backward = np.empty_like(forward)
+    backward[forward] = np.arange(size, dtype=np.int64)
+    return forward, backward

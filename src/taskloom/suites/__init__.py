@@ -1,0 +1,1 @@
+"""The suites: each a folder with its code and its recipes."""

@@ -1,0 +1,196 @@
+"""Tasks that are one Python function: the decorator, its knobs, and the plan it comes down to.
+
+The function receives a keyed `rng` and its knobs and returns one example. Which split an example belongs to is decided by the
+keyed hash of its content, so no content is ever in two splits; within a split a small space may repeat itself, and
+`taskloom audit` counts that.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
+
+from taskloom.errors import InputError, RecipeError, TaskloomError
+from taskloom.example import Answer, Example
+from taskloom.plan import Plan, Role, Split
+from taskloom.registry import TASKS
+from taskloom.scoring import Exact, Scorer
+from taskloom.seeding import Key, Random
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+K = TypeVar("K", int, float, str, bool)
+
+TRIES = 10_000
+"""Draws for one example before the split counts as exhausted."""
+
+DEFAULT_SPLITS: dict[str, int] = {"train": 10_000, "dev": 1_000, "test": 1_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A parameter of a task with its default and its range."""
+
+    default: Any
+    low: float | None = None
+    high: float | None = None
+
+
+def knob(default: K, low: float | None = None, high: float | None = None) -> K:
+    """Declare a parameter that recipes may set: a value within low..high, or for whole numbers a range such as `2..6`."""
+    return cast(K, Knob(default, low, high))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A named generator of examples with a scorer and a description.
+
+    Attributes:
+        name: A path such as `words/reverse`.
+        make: The function that makes one example.
+        describe: What a person or a model is told to do.
+        scorer: How a prediction is judged.
+        solve: An independent solver from the input text to the acceptable outputs, used by `verify` and `apply`.
+        knobs: The function's parameters after `rng`.
+    """
+
+    name: str
+    make: Callable[..., Example]
+    describe: str
+    scorer: Scorer
+    solve: Callable[[str], str | tuple[str, ...]] | None
+    knobs: dict[str, tuple[type, Knob]]
+
+    def __call__(self, rng: Random, **values: Any) -> Example:
+        """One example; knobs that are not given have their defaults."""
+        unknown = set(values) - set(self.knobs)
+        if unknown:
+            raise TaskloomError(
+                f"{self.name} has no knob '{sorted(unknown)[0]}'; it has: {', '.join(self.knobs) or 'none'}"
+            )
+        chosen = {name: values.get(name, k.default) for name, (_, k) in self.knobs.items()}
+        example = self.make(rng, **chosen)
+        if not isinstance(example, Example):
+            raise TaskloomError(
+                f"{self.name} returned {type(example).__name__}, not an Example: return tl.Example(input, target)"
+            )
+        if not example.targets:
+            raise TaskloomError(f"{self.name} returned an example without a target (input: {example.input[:60]!r})")
+        return replace_task(example, self.name)
+
+    def fields(self) -> type[BaseModel]:
+        """The pydantic model of this task's recipe fields: its knobs and the split sizes."""
+        from taskloom.recipe import knob_fields
+
+        return knob_fields(self)
+
+    def weave(self, fields: Any, key: Key) -> Plan:
+        """The plan of this task under checked recipe fields."""
+        values = {name: getattr(fields, name) for name in self.knobs}
+        sizes: dict[str, int] = {name: size.n for name, size in fields.splits.items()}
+        total = sum(sizes.values())
+        bounds: dict[str, tuple[float, float]] = {}
+        reached = 0
+        for name, n in sizes.items():
+            bounds[name] = (reached / total if total else 0.0, (reached + n) / total if total else 0.0)
+            reached += n
+        belongs = key.child("split")
+
+        def rows(split: str) -> Callable[[int, int], Iterator[Example]]:
+            low, high = bounds[split]
+
+            def make(start: int, stop: int) -> Iterator[Example]:
+                for index in range(start, stop):
+                    rng = key.random(split, index)
+                    for _ in range(TRIES):
+                        example = self(rng, **{k: draw(v, rng) for k, v in values.items()})
+                        if low <= belongs.unit(example.content) < high:
+                            break
+                    else:
+                        raise RecipeError(
+                            f"{self.name}: {TRIES} draws gave nothing for the split '{split}' that is not in another one; "
+                            "the task has too few different examples for these splits: widen a knob or ask for fewer splits"
+                        )
+                    yield example
+
+            return make
+
+        first = next(iter(sizes), None)
+        probe = next(iter(rows(first)(0, 1))) if first and sizes[first] else Example("", "")
+        return Plan(
+            splits=tuple(Split(name, n, rows(name), _role(name)) for name, n in sizes.items()),
+            traits={name: type(value) for name, value in probe.traits.items()},
+            describe=self.describe,
+            scorer=self.scorer,
+            answer=self._answer if self.solve else None,
+            check=(lambda example: self._answer(example.input).targets) if self.solve else None,
+        )
+
+    def _answer(self, text: str) -> Answer:
+        assert self.solve is not None
+        try:
+            found = self.solve(text)
+        except (KeyError, ValueError, IndexError) as error:
+            raise InputError(f"{self.name} cannot answer {text!r}: {type(error).__name__}: {error}") from error
+        return Answer((found,) if isinstance(found, str) else tuple(found))
+
+
+def draw(value: Any, rng: Random) -> Any:
+    """A knob's value for one example: itself, or a number from its range."""
+    return rng.randint(value.low, value.high) if hasattr(value, "low") and hasattr(value, "high") else value
+
+
+def replace_task(example: Example, task: str) -> Example:
+    """The example with its task filled in."""
+    return Example(
+        example.input,
+        example.targets,
+        example.traits,
+        key=example.key,
+        question=example.question,
+        derivation=example.derivation,
+        task=task,
+    )
+
+
+def task(
+    name: str,
+    *,
+    describe: str,
+    scorer: Scorer | None = None,
+    solve: Callable[[str], str | tuple[str, ...]] | None = None,
+) -> Callable[[Callable[..., Example]], Task]:
+    """Register a function from `rng` and knobs to one example as a task.
+
+    Args:
+        name: A path, e.g. `words/reverse`; `list`, `show`, `make`, `audit` and every learner then know it.
+        describe: What a person or a model is told to do.
+        scorer: How predictions are judged; `exact` by default.
+        solve: An independent solver from input text to answer; `verify` and `apply` use it.
+    """
+
+    def record(function: Callable[..., Example]) -> Task:
+        if "/" not in name:
+            raise TaskloomError(f"a task's name is a path such as 'words/{name}', not '{name}'")
+        hints = get_type_hints(function)
+        knobs: dict[str, tuple[type, Knob]] = {}
+        for parameter in list(inspect.signature(function).parameters.values())[1:]:
+            if parameter.default is inspect.Parameter.empty:
+                raise TaskloomError(
+                    f"{name}: the parameter '{parameter.name}' needs a default: {parameter.name}: int = tl.knob(4)"
+                )
+            default = parameter.default
+            found = default if isinstance(default, Knob) else Knob(default)
+            knobs[parameter.name] = (hints.get(parameter.name, type(found.default)), found)
+        made = Task(name, function, describe, scorer or Exact(), solve, knobs)
+        TASKS.add(name, made, function.__module__)
+        return made
+
+    return record
+
+
+def _role(split: str) -> Role:
+    return "train" if split == "train" else "test"
