@@ -1,0 +1,25 @@
+"""Build the English relation table that the package carries, from the official WordNet 3.0 files of an NLTK data tree.
+
+Run it with NLTK_DATA (or TASKLOOM_DATA) set:  python scripts/build_wordnet_table.py
+"""
+
+from __future__ import annotations
+
+from taskloom.suites.taskbench.lexical import files, packaged
+from taskloom.suites.taskbench.lexical.wordnet import read_wordnet
+
+
+def main() -> None:
+    """Write the table and say what is in it."""
+    net = read_wordnet(files.get("wordnet"))
+    packed = packaged.pack(net)
+    again = packaged.unpack(packed)
+    assert (again.pos, again.lemmas, again.index, again.counts) == (net.pos, net.lemmas, net.index, net.counts)
+    assert {k: sorted(v) for k, v in again.links.items()} == {k: sorted(v) for k, v in net.links.items()}
+    assert again.exceptions == net.exceptions
+    packaged.TABLE.write_bytes(packed)
+    print(f"{packaged.TABLE.name}: {len(packed):,} bytes, {len(net.pos):,} synsets, {len(packaged.common(net)):,} common words")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,316 @@
+"""The atoms: every function that the language knows by name, with its type, family and English.
+
+A new atom is one function with one decorator:
+
+    @atom("initial[eng]", one="the first letter of {x}")
+    def initial(word: str) -> set[str]:
+        return {word[0]}
+
+A function that returns `bool` is a predicate, any other a relation from a text to a set of texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar, get_type_hints
+
+from taskloom.errors import TaskloomError
+from taskloom.suites.taskbench.language.types import Type
+
+F = TypeVar("F", bound=Callable[[str], Any])
+
+LANGUAGES = {"eng": "English", "spa": "Spanish"}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of an atom before any world is loaded.
+
+    Attributes:
+        name: Its name in our notation.
+        type: What it takes and gives.
+        family: `lexical`, `random`, `factual`, or `own` for atoms that somebody added.
+        one: English with {x}: "an antonym of {x}"; for predicates a verb phrase, "can be a noun".
+        many: The same for all values, "the antonyms of {x}"; for predicates the negation, "cannot be a noun".
+        define: One sentence that explains it to somebody who has never seen the word.
+        paper: Its name in the paper.
+        reference: Its name in the reference's notation.
+        fact: For factual predicates: the relation and the value (a Wikidata id).
+        wikidata: For factual relations: the Wikidata property.
+        function: For atoms that somebody added: the function itself.
+    """
+
+    name: str
+    type: Type
+    family: str
+    one: str
+    many: str
+    define: str = ""
+    paper: str = ""
+    reference: str = ""
+    fact: tuple[str, str] | None = None
+    wikidata: str = ""
+    function: Callable[[str], Any] | None = None
+
+
+_ADDED: dict[str, Known] = {}
+
+
+def atom(name: str, *, one: str, many: str = "", define: str = "", gives: str = "") -> Callable[[F], F]:
+    """Register a function from a text to a set of texts (or to a truth value) as an atom.
+
+    Args:
+        name: The name with the language of its input in brackets: `rhymes[eng]`, `initial[eng->spa]`; without brackets
+            it takes the labels of entities.
+        one: English for one value, with {x} for the argument; for predicates a verb phrase ("is short").
+        many: English for all values; for predicates the negation ("is not short").
+        define: One sentence that explains it.
+        gives: The kind of its values where it is not told by the brackets: `word[eng]`, `word[spa]` or `entity`.
+    """
+
+    def record(function: F) -> F:
+        match = re.fullmatch(r"([^\W\d]\w*)(?:\[(\w+)(?:->(\w+))?\])?", name)
+        if match is None:
+            raise TaskloomError(f"'{name}' is no name for an atom: write e.g. rhymes[eng]")
+        source = f"word[{match[2]}]" if match[2] else "entity"
+        if get_type_hints(function).get("return") is bool:
+            found = Type("predicate", source)
+        else:
+            found = Type("relation", source, gives or (f"word[{match[3]}]" if match[3] else source))
+        _ADDED[name] = Known(
+            name, found, "own", one, many or (f"not: {one}" if found.form == "predicate" else one), define, name, name,
+            function=function,
+        )
+        return function
+
+    return record
+
+
+def added() -> dict[str, Known]:
+    """The atoms that were added by `@atom`."""
+    return _ADDED
+
+
+_LEXICAL = {
+    "synonyms": ("a synonym", "the synonyms", "A synonym of a word is another word that shares one of its meanings."),
+    "antonyms": ("an antonym", "the antonyms", "An antonym of a word means the opposite of one of its meanings."),
+    "hyponyms": (
+        "a hyponym",
+        "the hyponyms",
+        "A hyponym of a word names a more special kind of what the word means, at any depth (oak is a hyponym of plant).",
+    ),
+    "hypernyms": (
+        "a hypernym",
+        "the hypernyms",
+        "A hypernym of a word names a more general kind of what the word means, at any depth (plant is a hypernym of oak).",
+    ),
+    "entailments": (
+        "an entailment",
+        "the entailments",
+        "An entailment of a verb is something that one necessarily does when doing it (snoring entails sleeping).",
+    ),
+}
+
+_POS = {"noun": "noun", "verb": "verb", "adjective": "adj", "adverb": "adv"}
+_SENTIMENT = {"positive": "pos", "negative": "neg", "neutral": "none"}
+
+_RELATIONS = """
+child|P40|a child of {x}|the children of {x}
+child.inv||a parent of {x}|the parents of {x}
+continent|P30|a continent of {x}|the continents of {x}
+country|P17|a country of {x}|the countries of {x}
+country of citizenship|P27|a country of which {x} is a citizen|the countries of which {x} is a citizen
+country of origin|P495|a country of origin of {x}|the countries of origin of {x}
+creator|P170|a creator of {x}|the creators of {x}
+creator.inv||a creation of {x}|the creations of {x}
+developer|P178|a developer of {x}|the developers of {x}
+diplomatic relation|P530|a diplomatic partner of {x}|the diplomatic partners of {x}
+father|P22|the father of {x}|the father of {x}
+father.inv||a child fathered by {x}|the children fathered by {x}
+genre|P136|a genre of {x}|the genres of {x}
+has part|P527|a part of {x}|the parts of {x}
+head of state|P35|a head of state of {x}|the heads of state of {x}
+head of state.inv||a country headed by {x}|the countries headed by {x}
+influenced by|P737|an influence on {x}|the influences on {x}
+instance of|P31|a class of {x}|the classes of {x}
+languages spoken written or signed|P1412|a language of {x}|the languages of {x}
+location|P276|a location of {x}|the locations of {x}
+location.inv||a thing located at {x}|the things located at {x}
+manufacturer|P176|a manufacturer of {x}|the manufacturers of {x}
+member of political party|P102|a political party of {x}|the political parties of {x}
+member of sports team|P54|a sports team of {x}|the sports teams of {x}
+mother|P25|the mother of {x}|the mother of {x}
+mother.inv||a child borne by {x}|the children borne by {x}
+named after|P138|a namesake of {x}|the namesakes of {x}
+native language|P103|a native language of {x}|the native languages of {x}
+occupation|P106|an occupation of {x}|the occupations of {x}
+official language|P37|an official language of {x}|the official languages of {x}
+original language of film or TV show|P364|an original language of {x}|the original languages of {x}
+owned by|P127|an owner of {x}|the owners of {x}
+performer|P175|a performer of {x}|the performers of {x}
+place of birth|P19|the place of birth of {x}|the place of birth of {x}
+place of death|P20|the place of death of {x}|the place of death of {x}
+position held|P39|a position held by {x}|the positions held by {x}
+position played on team|P413|a playing position of {x}|the playing positions of {x}
+record label|P264|a record label of {x}|the record labels of {x}
+sex or gender|P21|the sex or gender of {x}|the sex or gender of {x}
+subclass of|P279|a broader class of {x}|the broader classes of {x}
+"""
+
+_FACTS = """
+instance|instance_of|human|Q5|a human
+instance|instance_of|film|Q11424|a film
+instance|instance_of|book|Q571|a book
+instance|instance_of|city|Q515|a city
+instance|instance_of|taxon|Q16521|a taxon
+occupation|occupation|actor|Q33999|an actor by occupation
+occupation|occupation|politician|Q82955|a politician by occupation
+occupation|occupation|writer|Q36180|a writer by occupation
+occupation|occupation|journalist|Q1930187|a journalist by occupation
+occupation|occupation|teacher|Q37226|a teacher by occupation
+occupation|occupation|composer|Q36834|a composer by occupation
+birthplace|place_of_birth|london|Q84|born in London
+birthplace|place_of_birth|nyc|Q60|born in New York City
+birthplace|place_of_birth|la|Q65|born in Los Angeles
+birthplace|place_of_birth|buenosaires|Q1486|born in Buenos Aires
+"""
+
+
+def slug(name: str) -> str:
+    """A label as a name: blanks and hyphens become underscores."""
+    return re.sub(r"[\s-]+", "_", name.strip())
+
+
+def _lexical() -> Iterable[Known]:
+    for code, language in LANGUAGES.items():
+        kind = f"word[{code}]"
+        for stem, (one, many, define) in _LEXICAL.items():
+            name = f"{stem}[{code}]"
+            adjective = "" if code == "eng" else f" {language}"
+            yield Known(
+                name, Type("relation", kind, kind), "lexical",
+                one.replace("a ", f"a{adjective} ").replace("an ", f"a{adjective} " if adjective else "an ") + " of {x}",
+                many.replace("the ", f"the{adjective} ") + " of {x}", define, name, name,
+            )  # fmt: skip
+        for stem, short in _POS.items():
+            article = "an" if stem[0] == "a" else "a"
+            yield Known(
+                f"is_pos_{stem}[{code}]", Type("predicate", kind), "lexical", f"can be {article} {stem}",
+                f"cannot be {article} {stem}", f"A word can be {article} {stem} if a dictionary lists it as one.",
+                f"is-POS-{stem}[{code}]", f"is{{POS={short}}}[{code}]",
+            )  # fmt: skip
+    for source, target in (("eng", "spa"), ("spa", "eng")):
+        name = f"translate[{source}->{target}]"
+        language = LANGUAGES[target]
+        yield Known(
+            name, Type("relation", f"word[{source}]", f"word[{target}]"), "lexical",
+            f"{'an' if target == 'eng' else 'a'} {language} translation of {{x}}", f"the {language} translations of {{x}}",
+            f"A translation has one of the word's meanings in {language}.", name, name,
+        )  # fmt: skip
+    for stem, short in _SENTIMENT.items():
+        yield Known(
+            f"is_sentiment_{stem}[eng]", Type("predicate", "word[eng]"), "lexical", f"has a {stem} meaning",
+            f"has no {stem} meaning", f"A word has a {stem} meaning if people feel {stem} about one of the things it means.",
+            f"is-sentiment-{stem}[eng]", f"is{{sentiment={short}}}[eng]",
+        )  # fmt: skip
+
+
+def _factual() -> Iterable[Known]:
+    entities = Type("relation", "entity", "entity")
+    for line in _RELATIONS.strip().splitlines():
+        label, property_id, one, many = line.split("|")
+        yield Known(slug(label), entities, "factual", one, many, "", label, label, wikidata=property_id)
+    for line in _FACTS.strip().splitlines():
+        group, relation, stem, value, phrase = line.split("|")
+        label = relation.replace("_", " ")
+        yield Known(
+            f"is_{group}_{stem}", Type("predicate", "entity"), "factual", f"is {phrase}", f"is not {phrase}", "",
+            f"is-{group}-{stem}", f"is{{{label}={value}}}", fact=(relation, value),
+        )  # fmt: skip
+    yield Known(
+        "label", Type("relation", "entity", "word[eng]"), "factual", "the name of {x}", "the name of {x}",
+        "The name of a thing, taken as an English word.", "label", "label",
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _fixed() -> dict[str, Known]:
+    return {known.name: known for known in (*_lexical(), *_factual())}
+
+
+@lru_cache(maxsize=1)
+def _spellings() -> dict[str, str]:
+    """Every spelling of a name, folded, with the name: the paper's, the reference's and ours."""
+    found: dict[str, str] = {}
+    for name, known in _fixed().items():
+        for spelling in (name, known.paper, known.reference):
+            found[fold(spelling)] = name
+    for relation in ("instance_of", "occupation", "place_of_birth"):
+        for known in _fixed().values():
+            if known.fact and known.fact[0] == relation:
+                # is{occupation=actor}: by the word in our own name as well as by the Wikidata id.
+                found[fold(f"is{{{relation}={known.name.split('_', 2)[2]}}}")] = known.name
+    return found
+
+
+def fold(name: str) -> str:
+    """A spelling without case, blanks, hyphens and underscores."""
+    return re.sub(r"[\s_-]+(?!>)", "", name.casefold())
+
+
+def canonical(spelling: str) -> str | None:
+    """Our name for an atom in any of its spellings, or None."""
+    if spelling in _ADDED:
+        return spelling
+    folded = fold(spelling)
+    random = re.fullmatch(r"random(?:seed)?\{?(\d{1,9})\}?\[(\w+)\]", folded)
+    if random and random[2] in LANGUAGES:
+        return f"random{int(random[1])}[{random[2]}]"
+    if re.fullmatch(r"p[1-9]\d{0,6}", folded):
+        by_property = {known.wikidata: known.name for known in _fixed().values() if known.wikidata}
+        return by_property.get(folded.upper(), folded.upper())
+    return _spellings().get(folded)
+
+
+def known(name: str) -> Known | None:
+    """What is known of an atom by our name for it, or None."""
+    if name in _ADDED:
+        return _ADDED[name]
+    random = re.fullmatch(r"random(\d+)\[(\w+)\]", name)
+    if random and random[2] in LANGUAGES:
+        kind = f"word[{random[2]}]"
+        phrase = f"the word that secret list {random[1]} pairs with {{x}}"
+        define = f"Secret list {random[1]} pairs every word with a word chosen by chance; it can only be learnt from examples."
+        return Known(
+            name, Type("relation", kind, kind), "random", phrase, phrase, define,
+            f"random-seed{random[1]}[{random[2]}]", f"random{{{random[1]}}}[{random[2]}]",
+        )  # fmt: skip
+    if re.fullmatch(r"P[1-9]\d*", name):
+        phrase = f"the values of Wikidata property {name} for {{x}}"
+        one = f"a value of Wikidata property {name} for {{x}}"
+        return Known(
+            name, Type("relation", "entity", "entity"), "factual", one, phrase, "", name, name, wikidata=name
+        )  # fmt: skip
+    found = _fixed().get(name)
+    return None if found is None or name.endswith(".inv") else found
+
+
+def inverse_phrases(name: str) -> tuple[str, str] | None:
+    """English for the inverse of an atom, one value and all values, where it has words of its own."""
+    found = _fixed().get(f"{name}.inv")
+    return (found.one, found.many) if found else None
+
+
+def signature(name: str) -> Type | None:
+    """The type of an atom, or None."""
+    found = known(name)
+    return found.type if found else None
+
+
+def names() -> list[str]:
+    """The names of all atoms (of the endless `random0[eng]`, `random1[eng]`, … the four of the paper)."""
+    fixed = [name for name in _fixed() if not name.endswith(".inv")]
+    return sorted({*fixed, *_ADDED, *(f"random{k}[eng]" for k in range(4))})

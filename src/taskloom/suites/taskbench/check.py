@@ -1,0 +1,168 @@
+"""The independent second solver: the meaning of an expression at one text, by plain sets and by walking WordNet's links.
+
+Nothing of the fast evaluator is used: no closures, no sense tables, no array operations, no normal form. Senses are found by
+morphology in the index of lemmas, links are followed one by one, random pairs are reckoned with whole numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from taskloom.suites.taskbench import atoms, chance
+from taskloom.suites.taskbench.language import Atom, Call, Expression, Is
+from taskloom.suites.taskbench.lexical.morphology import POS
+
+if TYPE_CHECKING:
+    from taskloom.suites.taskbench.words import Words
+
+_TAGS = {"noun": "n", "verb": "v", "adjective": "a", "adverb": "r"}
+_SIGNS = {"positive": 1, "negative": -1, "neutral": 0}
+
+
+class Plain:
+    """What expressions mean, in sets of texts."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.lexicon = words.lexicon
+        self.rules = words.lexical.rules
+
+    def relation(self, expression: Expression, text: str) -> set[str]:
+        """The values of a relation at one text."""
+        match expression:
+            case Atom(name):
+                return self.values(name, text)
+            case Call("inverse", (part,)):
+                # An inverse is found by trying every word.
+                return {x for x in self.words.texts if text in self.relation(part, x)}
+            case Call("chain", parts):
+                reached = {text}
+                for part in reversed(parts):
+                    reached = {y for x in reached for y in self.relation(part, x)}
+                return reached
+            case Call("union", parts):
+                return set().union(*(self.relation(part, text) for part in parts))
+            case Call("intersection", parts):
+                return set.intersection(*(self.relation(part, text) for part in parts))
+            case _:
+                raise ValueError(f"no relation: {expression}")
+
+    def predicate(self, expression: Expression, text: str) -> bool:
+        """Whether a predicate holds of one text."""
+        match expression:
+            case Atom(name):
+                return self.holds(name, text)
+            case Is(relation, value):
+                return value.replace(" ", "_") in self.relation(relation, text)
+            case Call("lnot", (part,)):
+                return not self.predicate(part, text)
+            case Call("land", parts):
+                return all(self.predicate(part, text) for part in parts)
+            case Call("lor", parts):
+                return any(self.predicate(part, text) for part in parts)
+            case Call("chain", (head, *rest)):
+                inner = rest[0] if len(rest) == 1 else Call("chain", tuple(rest))
+                return any(self.predicate(head, y) for y in self.relation(inner, text))
+            case _:
+                raise ValueError(f"no predicate: {expression}")
+
+    def sequence(self, expression: Expression, texts: list[str]) -> list[set[str]]:
+        """What a sequence function makes of a sequence: the acceptable words at each position of the result."""
+        return [images for _, images in self._sequence(expression, [(text, {text}) for text in texts])]
+
+    def _sequence(self, expression: Expression, items: list[tuple[str, set[str]]]) -> list[tuple[str, set[str]]]:
+        assert isinstance(expression, Call)
+        own, *before = expression.parts
+        if before:
+            items = self._sequence(before[0], items)
+        if expression.operator == "map":
+            return [(x, set().union(*(self.relation(own, y) for y in ys))) for x, ys in items]
+        return [(x, ys) for x, ys in items if any(self.predicate(own, y) for y in ys)]
+
+    def values(self, name: str, text: str) -> set[str]:
+        """The values of an atom at one text."""
+        known = atoms.known(name)
+        assert known is not None
+        if known.family == "own":
+            from taskloom.suites.taskbench.words import call
+
+            return call(known, text)
+        if known.family == "random":
+            language = chance.parts(name)[1]
+            found = chance.image(name, text, self._vocabulary[language], self.words.pairing)
+            return set() if found is None else {found}
+        match = re.fullmatch(r"(\w+)\[(\w+)(?:->(\w+))?\]", name)
+        assert match is not None
+        source, target = match[2], match[3] or match[2]
+        senses = self._senses(text, source)
+        if self.rules.senses == "first":
+            senses = senses[:1]
+        reached = set(senses) if match[1] in ("synonyms", "translate") else self._linked(match[1], senses)
+        texts = self.lexicon.texts
+        lemmas = {texts[i] for s in reached for i in self.lexicon.lemmas[target].row(s).tolist()}
+        return {y for y in lemmas if y.lower() != text.lower() and self._allowed(text, y, target)}
+
+    def _allowed(self, text: str, value: str, language: str) -> bool:
+        if self.rules.outputs == "vocabulary" and value not in self._vocabulary_sets[language]:
+            return False
+        if not self.rules.inflections and language == "eng":
+            for form, other in ((text, value), (value, text)):
+                if any(other.lower() in forms for forms in self.lexicon.bases(form).values()):
+                    return False
+        return True
+
+    @cached_property
+    def _vocabulary(self) -> dict[str, list[str]]:
+        return {code: [self.lexicon.texts[i] for i in row.tolist()] for code, row in self.words.vocabulary.items()}
+
+    @cached_property
+    def _vocabulary_sets(self) -> dict[str, set[str]]:
+        return {code: set(row) for code, row in self._vocabulary.items()}
+
+    def _senses(self, text: str, language: str) -> list[int]:
+        """The senses of a text: by morphology from the lemmas of each sense, not from the table of senses."""
+        if language == "eng" and self.rules.senses == "all":
+            return [
+                sense
+                for pos, forms in self.lexicon.bases(text).items()
+                for form in forms
+                for word in self.lexicon.base_forms[pos][form]
+                for sense in self._senses_by("eng", word)
+                if POS[self.lexicon.pos[sense]] == pos
+            ]
+        return list(self.lexicon.find(text, language))
+
+    def _linked(self, link: str, senses: list[int]) -> set[int]:
+        """The senses at the end of one link (antonyms) or of any number of links."""
+        table = self.lexicon.links[link]
+        reached: set[int] = set()
+        frontier = set(senses)
+        while frontier:
+            frontier = {t for s in frontier for t in table.row(s).tolist()} - reached
+            reached |= frontier
+            if link == "antonyms":
+                break
+        return reached
+
+    def holds(self, name: str, text: str) -> bool:
+        """Whether a predicate atom holds of one text."""
+        known = atoms.known(name)
+        assert known is not None
+        if known.family == "own":
+            return "true" in self.values(name, text)
+        match = re.fullmatch(r"is_(pos|sentiment)_(\w+)\[(\w+)\]", name)
+        assert match is not None
+        number = self.lexicon.numbers.get(text)
+        if number is None:
+            return False
+        senses = self._senses_by(match[3], number)
+        if match[1] == "pos":
+            return any(POS[self.lexicon.pos[s]] == _TAGS[match[2]] for s in senses)
+        assert self.lexicon.sentiment is not None
+        return any(self.lexicon.sentiment[s] == _SIGNS[match[2]] for s in senses)
+
+    def _senses_by(self, language: str, number: int) -> list[int]:
+        found: list[int] = self.lexicon.written[language].row(number).tolist()
+        return found

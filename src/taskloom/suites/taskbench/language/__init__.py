@@ -1,0 +1,38 @@
+"""A small typed language of word and sequence functions: reading, printing, types, normal form, English.
+
+    >>> from taskloom.suites.taskbench.language import name, read
+    >>> name(read("map{λx. union(mother(x), father(x))}"))
+    'map(union(father, mother))'
+"""
+
+from taskloom.suites.taskbench.language.english import LEVELS, describe
+from taskloom.suites.taskbench.language.errors import ExpressionError
+from taskloom.suites.taskbench.language.nodes import OPERATORS, Atom, Call, Expression, Is, atoms_of, depth
+from taskloom.suites.taskbench.language.normal import map_filter, name, normal
+from taskloom.suites.taskbench.language.printing import show, show_paper, show_reference
+from taskloom.suites.taskbench.language.reading import parse, read, read_typed
+from taskloom.suites.taskbench.language.types import Type, type_of
+
+__all__ = [
+    "LEVELS",
+    "OPERATORS",
+    "Atom",
+    "Call",
+    "Expression",
+    "ExpressionError",
+    "Is",
+    "Type",
+    "atoms_of",
+    "depth",
+    "describe",
+    "map_filter",
+    "name",
+    "normal",
+    "parse",
+    "read",
+    "read_typed",
+    "show",
+    "show_paper",
+    "show_reference",
+    "type_of",
+]

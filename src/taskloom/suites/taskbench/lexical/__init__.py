@@ -1,0 +1,1 @@
+"""The lexical world: WordNet, its Spanish sister and SentiWordNet as tables of words."""

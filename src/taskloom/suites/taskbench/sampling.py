@@ -1,0 +1,178 @@
+"""Which words go into which split, and sequences of them (Algorithm 1 of the paper), all by keyed hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from taskloom.errors import RecipeError
+from taskloom.suites.taskbench.chance import mix_all
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from taskloom.seeding import Key
+    from taskloom.suites.taskbench.solved import Solved
+
+    U64 = NDArray[np.uint64]
+    I64 = NDArray[np.int64]
+
+ROUNDS = 2_000
+"""Draws for one sequence before its split counts as exhausted; a split of 1 % needs 459 for a chance of 1 in 100 to fail."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How content is shared out among splits: each owns an interval of the hash.
+
+    >>> Shares({"train": 8, "test": 2}).bounds["test"]
+    (0.8, 1.0)
+    """
+
+    weights: Mapping[str, float]
+
+    @property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """The interval of each split."""
+        total = sum(self.weights.values())
+        found: dict[str, tuple[float, float]] = {}
+        reached = 0.0
+        for name, weight in self.weights.items():
+            found[name] = (reached / total, (reached + weight) / total)
+            reached += weight
+        return found
+
+    def member(self, hashes: U64, split: str) -> NDArray[np.bool_]:
+        """For each hash whether it belongs to the split."""
+        low, high = self.bounds[split]
+        unit = (hashes >> np.uint64(11)).astype(np.float64) / float(1 << 53)
+        return np.asarray((unit >= low) & (unit < high))
+
+
+class Hashes:
+    """Keyed hashes of texts, each reckoned once however many tasks share the text."""
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self._known: dict[str, int] = {}
+
+    def of(self, texts: Sequence[str], numbers: NDArray[np.int32]) -> U64:
+        """The hashes of the texts with these numbers."""
+        known, hash64 = self._known, self.key.hash64
+        found = np.empty(len(numbers), dtype=np.uint64)
+        for place, number in enumerate(numbers.tolist()):
+            text = texts[number]
+            value = known.get(text)
+            if value is None:
+                value = known[text] = hash64(text)
+            found[place] = value
+        return found
+
+
+def salted(hashes: U64, key: Key, *parts: str | int) -> U64:
+    """Other hashes of the same content, for another purpose."""
+    return mix_all(hashes ^ np.uint64(key.hash64(*parts)))
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Sequences as places in the pools.
+
+    Attributes:
+        words: Numbers of the words, one row a sequence.
+        kept: For each position whether the filter keeps it.
+        places: For each kept position, row by row, its place in the domain.
+    """
+
+    words: NDArray[np.int32]
+    kept: NDArray[np.bool_]
+    places: I64
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """The sequence sampler of Algorithm 1: m words of domain(fM) on which fF holds, n - m on which it does not, shuffled.
+
+    (The paper's listing has n and m swapped in its loops; its text says what is meant.)
+
+    Attributes:
+        solved: The function.
+        key: The key of the task.
+        hashes: Hashes of content.
+        shares: How content is shared out.
+        length: n.
+        kept: m; n where there is no filter.
+        word_disjoint: Whether the splits share no words, or only no sequences.
+    """
+
+    solved: Solved
+    key: Key
+    hashes: Hashes
+    shares: Shares
+    length: int
+    kept: int
+    word_disjoint: bool
+
+    def pools(self, split: str) -> tuple[I64, I64]:
+        """Places in the domain and in the dropped words that the split may draw from."""
+        solved = self.solved
+        if not self.word_disjoint:
+            return np.arange(len(solved.domain)), np.arange(len(solved.dropped))
+        inside, outside = (self.hashes.of(solved.inputs, w) for w in (solved.domain, solved.dropped))
+        return np.flatnonzero(self.shares.member(inside, split)), np.flatnonzero(self.shares.member(outside, split))
+
+    def draw(self, split: str, start: int, stop: int) -> Drawn:
+        """Sequences start..stop of a split."""
+        solved, m = self.solved, self.kept if self.solved.filtered else self.length
+        inside, outside = self.pools(split)
+        if (m and not len(inside)) or (self.length > m and not len(outside)):
+            raise RecipeError(
+                f"{solved.name}: the split '{split}' has no words to draw from; give it a larger share or switch word_disjoint off"
+            )
+        count = stop - start
+        chosen = np.zeros((count, self.length), dtype=np.int64)
+        numbers = np.zeros((count, self.length), dtype=np.int32)
+        order = np.zeros((count, self.length), dtype=np.int64)
+        pending = np.arange(count)
+        own = (self.hashes.of(solved.inputs, solved.domain), self.hashes.of(solved.inputs, solved.dropped))
+        for turn in range(ROUNDS):
+            raw = self.key.child("draw", split, turn).words(start * 2 * self.length, stop * 2 * self.length)
+            raw = raw.reshape(count, 2, self.length)[pending]
+            picked, words, hashes = self._pick(raw[:, 0], inside, outside, own, m)
+            shuffle = np.argsort(raw[:, 1], axis=1, kind="stable")
+            chosen[pending], order[pending] = picked, shuffle
+            numbers[pending] = np.take_along_axis(words, shuffle, 1)
+            if self.word_disjoint:
+                break
+            content = np.take_along_axis(hashes, shuffle, 1)
+            pending = pending[~self.shares.member(_sequence_hash(content), split)]
+            if not len(pending):
+                break
+        else:
+            raise RecipeError(f"{solved.name}: no new sequences are left for the split '{split}'; ask for fewer or longer ones")
+        kept = order < m
+        return Drawn(numbers, kept, np.take_along_axis(chosen, order, 1)[kept])
+
+    def _pick(
+        self, raw: U64, inside: I64, outside: I64, own: tuple[U64, U64], m: int
+    ) -> tuple[I64, NDArray[np.int32], U64]:
+        """Places, word numbers and hashes: the first m columns from the domain, the others from the dropped words."""
+        solved = self.solved
+        first = inside[(raw[:, :m] % np.uint64(max(1, len(inside)))).astype(np.int64)]
+        if m == raw.shape[1]:
+            return first, solved.domain[first], own[0][first]
+        rest = outside[(raw[:, m:] % np.uint64(len(outside))).astype(np.int64)]
+        places = np.concatenate((first, rest), axis=1)
+        words = np.concatenate((solved.domain[first], solved.dropped[rest]), axis=1)
+        return places, words, np.concatenate((own[0][first], own[1][rest]), axis=1)
+
+
+def _sequence_hash(hashes: U64) -> U64:
+    """A hash of each row, which depends on the order."""
+    found = np.zeros(len(hashes), dtype=np.uint64)
+    for column in hashes.T:
+        found = mix_all(found * np.uint64(0x9E3779B97F4A7C15) + column)
+    return found

@@ -1,0 +1,178 @@
+"""Relations as compact arrays, and the few operations on them that every composition comes down to.
+
+A `Table` holds for each of n rows a sorted set of symbols (small integers), all sets behind one another in one array. A relation of
+a hundred thousand words with a million pairs takes 4 MB and is composed with another in a fraction of a second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    I32 = NDArray[np.int32]
+    I64 = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
+BATCH = 1 << 22
+"""Pairs that a composition expands at once: 64 MB of working memory."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A sorted set of symbols for each row.
+
+    Attributes:
+        starts: Row i has the values starts[i]..starts[i + 1].
+        values: All sets behind one another.
+    """
+
+    starts: I64
+    values: I32
+
+    @classmethod
+    def empty(cls, rows: int) -> Table:
+        """A table of empty sets."""
+        return cls(np.zeros(rows + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
+
+    @classmethod
+    def of_pairs(cls, owners: I64, values: NDArray[Any], rows: int) -> Table:
+        """The table of these pairs, repeated ones once."""
+        if len(owners) == 0:
+            return cls.empty(rows)
+        width = int(values.max()) + 1
+        # Half as wide keys sort twice as fast.
+        kind = np.uint32 if rows * width < 1 << 32 else np.int64
+        keys = owners.astype(kind) * kind(width) + values.astype(kind)
+        keys.sort(kind="stable" if _runs(keys) else "quicksort")
+        keys = keys[np.concatenate(([True], keys[1:] != keys[:-1]))]
+        bounds = np.arange(rows, dtype=np.int64) * width
+        starts = np.append(np.searchsorted(keys, bounds.astype(kind)), len(keys)).astype(np.int64)
+        # Subtracting the row's part is faster than dividing by the width.
+        return cls(starts, (keys - np.repeat(bounds, np.diff(starts)).astype(kind)).astype(np.int32))
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return len(self.starts) - 1
+
+    @property
+    def counts(self) -> I64:
+        """The size of each row's set."""
+        return np.diff(self.starts)
+
+    def row(self, i: int) -> I32:
+        """The set of one row."""
+        return self.values[self.starts[i] : self.starts[i + 1]]
+
+    def owners(self) -> I64:
+        """For each value the row it belongs to."""
+        return np.repeat(np.arange(self.rows, dtype=np.int64), self.counts)
+
+    def take(self, rows: I64 | I32) -> Table:
+        """The table of these rows, in this order."""
+        counts = self.counts[rows]
+        return Table(_starts(counts), self.values[_ranges(self.starts[:-1][rows], counts)])
+
+    def after(self, inner: Table) -> Table:
+        """This relation after another: row i gets the union of this table's rows at the values of inner's row i."""
+        sizes = self.counts[inner.values]
+        reached = np.concatenate(([0], np.cumsum(sizes)))[inner.starts]
+        parts: list[Table] = []
+        low = 0
+        most = max(1, (1 << 32) // (int(self.values.max(initial=0)) + 1) - 1)
+        while low < inner.rows:
+            high = max(low + 1, int(np.searchsorted(reached, reached[low] + BATCH, side="right")) - 1)
+            high = min(high, low + most)
+            parts.append(self._after(inner, low, high))
+            low = high
+        return stack(parts) if parts else Table.empty(0)
+
+    def _after(self, inner: Table, low: int, high: int) -> Table:
+        first, last = inner.starts[low], inner.starts[high]
+        middle = inner.values[first:last]
+        counts = self.counts[middle]
+        values = self.values[_ranges(self.starts[:-1][middle], counts)]
+        rows = np.repeat(np.arange(high - low, dtype=np.int64), inner.counts[low:high])
+        return Table.of_pairs(np.repeat(rows, counts), values, high - low)
+
+    def union(self, other: Table) -> Table:
+        """The union of the two sets of each row."""
+        owners = np.concatenate((self.owners(), other.owners()))
+        return Table.of_pairs(owners, np.concatenate((self.values, other.values)), self.rows)
+
+    def intersection(self, other: Table) -> Table:
+        """The intersection of the two sets of each row."""
+        return self.keep(self.inside(other))
+
+    def keep(self, mask: Mask) -> Table:
+        """Only the values at which the mask, one truth value for each value, holds."""
+        totals = np.concatenate(([0], np.cumsum(mask)))
+        return Table(totals[self.starts].astype(np.int64), self.values[mask])
+
+    def flipped(self, rows: int) -> Table:
+        """The inverse relation, as a table of `rows` rows."""
+        return Table.of_pairs(self.values.astype(np.int64), self.owners(), rows)
+
+    def closure(self) -> Table:
+        """The transitive closure of a relation of symbols with themselves.
+
+        Goes on only from the pairs that the last step found, so each pair is expanded once (WordNet's nouns are 18 steps deep).
+        """
+        reached = frontier = self
+        while len(frontier.values):
+            further = self.after(frontier)
+            frontier = further.keep(~further.inside(reached))
+            reached = reached.union(frontier)
+        return reached
+
+    def inside(self, other: Table) -> Mask:
+        """For each value whether it is also in the other table's row."""
+        width = np.int64(1 + max(self.values.max(initial=0), other.values.max(initial=0)))
+        here = self.owners() * width + self.values
+        there = other.owners() * width + other.values
+        if not len(there):
+            return np.zeros(len(here), dtype=np.bool_)
+        places = np.minimum(np.searchsorted(there, here), len(there) - 1)
+        return np.asarray(there[places] == here)
+
+    def any(self, mask: Mask) -> Mask:
+        """For each row whether the mask, one truth value for each symbol, holds of some value."""
+        totals = np.concatenate(([0], np.cumsum(mask[self.values])))
+        return np.asarray(totals[self.starts[1:]] > totals[self.starts[:-1]])
+
+
+def stack(parts: list[Table]) -> Table:
+    """Tables below one another."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = np.concatenate([part.counts for part in parts])
+    return Table(_starts(counts), np.concatenate([part.values for part in parts]))
+
+
+def of_sets(sets: list[list[int]]) -> Table:
+    """The table of these sets, kept in the given order (which must be sorted where it matters)."""
+    counts = np.array([len(s) for s in sets], dtype=np.int64)
+    return Table(_starts(counts), np.array([v for s in sets for v in s], dtype=np.int32))
+
+
+def _runs(keys: NDArray[Any]) -> bool:
+    """Whether the keys are a few sorted runs behind one another, which a merging sort joins in one pass."""
+    return int(np.count_nonzero(keys[1:] < keys[:-1])) < 8
+
+
+def _starts(counts: NDArray[Any]) -> I64:
+    starts = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return starts
+
+
+def _ranges(starts: I64, counts: I64) -> I64:
+    """The numbers starts[i]..starts[i] + counts[i] for all i, behind one another."""
+    total = int(counts.sum())
+    offsets = np.cumsum(counts) - counts
+    return np.arange(total, dtype=np.int64) + np.repeat(starts - offsets, counts)
