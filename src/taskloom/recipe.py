@@ -180,6 +180,12 @@ def read(name: str, overrides: Iterable[str] = ()) -> Recipe:
     return check(data, name, where)
 
 
+def find_task(name: str) -> None:
+    """Make the task of a task file known: what a worker process or a later `verify` does before it rebuilds a recipe."""
+    if name.endswith(".py") or ".py::" in name:
+        _find(name)
+
+
 def _find(name: str) -> tuple[dict[str, Any], str]:
     if name.endswith((".yaml", ".yml")):
         return _load_yaml(Path(name))
