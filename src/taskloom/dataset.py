@@ -1,7 +1,7 @@
 """The dataset: splits of examples and a manifest, on disk or in memory, and how to read it.
 
-On disk a dataset is a folder with `manifest.json` and one folder of Parquet shards per split, readable by pyarrow, pandas, polars
-and Hugging Face `datasets` without Taskloom.
+On disk a dataset is a folder with `manifest.json` and one folder of Parquet shards per split, readable by pyarrow,
+pandas, polars and Hugging Face `datasets` without Taskloom.
 """
 
 from __future__ import annotations

@@ -110,6 +110,14 @@ def make(
     return dataset.load(folder)
 
 
+def default_folder(recipe: Recipe, seed: int) -> Path:
+    """Where a dataset goes when nobody says: data/RECIPE-seedN."""
+    path = Path(recipe.name.partition("::")[0])
+    name = path.stem if path.suffix in (".py", ".yaml", ".yml") else recipe.name
+    plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-")
+    return Path("data") / f"{plain}-seed{seed}"
+
+
 class _Report:
     """Counts rows and passes them on."""
 

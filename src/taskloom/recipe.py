@@ -203,7 +203,7 @@ def _find(name: str) -> tuple[dict[str, Any], str]:
     if suite is not None:
         files = suite.recipe_files()
         if name in files:
-            return _load_yaml(files[name])
+            return _load_yaml(files[name])[0], name
         fields = suite.resolve(rest) if suite.resolve and rest else None
         if fields is not None:
             return {"suite": head, **fields}, name

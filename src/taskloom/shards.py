@@ -1,7 +1,7 @@
 """Shards: rows of a split as one Parquet file, written whole or not at all, with a digest of the content.
 
-The content digest is taken over blocks of 1,000 rows in a canonical form of the values, not over the file's bytes, so it is
-the same for every shard size, number of workers, compression and version of Arrow.
+The content digest is taken over blocks of 1,000 rows in a canonical form of the values, not over the file's bytes, so
+it is the same for every shard size, number of workers, compression and version of Arrow.
 """
 
 from __future__ import annotations
@@ -119,10 +119,23 @@ def block_digests(table: pa.Table) -> list[str]:
     return digests
 
 
+def _tag(kind: pa.DataType) -> str:
+    """A type's name in our words: Arrow's own differ between memory and file (list items are `item` here and `element` there)."""
+    if pa.types.is_struct(kind):
+        return "struct " + ",".join(field.name for field in kind)
+    names = {
+        pa.types.is_list: "list",
+        pa.types.is_string: "text",
+        pa.types.is_boolean: "bool",
+        pa.types.is_floating: "float",
+    }
+    return next((name for test, name in names.items() if test(kind)), "int")
+
+
 def _feed(digest: blake2b, array: pa.Array) -> None:
     """Add an array's values in a form that does not depend on how Arrow holds them."""
     kind = array.type
-    digest.update(f"{kind}:{len(array)}:{array.null_count};".encode())
+    digest.update(f"{_tag(kind)}:{len(array)}:{array.null_count};".encode())
     if array.null_count:
         digest.update(np.packbits(array.is_valid().to_numpy(zero_copy_only=False)).tobytes())
         if array.null_count == len(array):

@@ -1,4 +1,5 @@
-"""Answers from the text alone: reads an expression as a person would, word by word, and applies one function after the other.
+"""Answers from the text alone: reads an expression as a person would, word by word, and applies one function after the
+other.
 
 Nothing here is shared with the generator but the tables, so that `taskloom verify` is a second opinion.
 """

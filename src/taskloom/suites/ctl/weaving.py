@@ -1,8 +1,9 @@
 """From a CTL recipe to its splits.
 
-Training and iid are one draw without replacement: the expressions of each length in a keyed order, the first so many of which are
-drawn; a second keyed order mixes the lengths and gives its first members to iid. Test splits leave out whatever was drawn and
-whatever an earlier test split has. Probes enumerate all pairs of a kind, and every row says whether training has it.
+Training and iid are one draw without replacement: the expressions of each length in a keyed order, the first so many
+of which are drawn; a second keyed order mixes the lengths and gives its first members to iid. Test splits leave out
+whatever was drawn and whatever an earlier test split has. Probes enumerate all pairs of a kind, and every row says
+whether training has it.
 """
 
 from __future__ import annotations
