@@ -18,7 +18,9 @@ def main() -> None:
     assert {k: sorted(v) for k, v in again.links.items()} == {k: sorted(v) for k, v in net.links.items()}
     assert again.exceptions == net.exceptions
     packaged.TABLE.write_bytes(packed)
-    print(f"{packaged.TABLE.name}: {len(packed):,} bytes, {len(net.pos):,} synsets, {len(packaged.common(net)):,} common words")
+    print(
+        f"{packaged.TABLE.name}: {len(packed):,} bytes, {len(net.pos):,} synsets, {len(packaged.common(net)):,} common words"
+    )
 
 
 if __name__ == "__main__":

@@ -1,1 +1,48 @@
-"""The function suite."""
+"""TaskBench500: word and sequence functions, composed in a small typed language, over words, facts and chance.
+
+Any expression of the language is a recipe: `taskbench/chain(antonyms[eng], hyponyms[eng])`. The paper's tasks are the catalog
+(`taskbench/500`). Paper: Li et al., Quantifying Adaptability in Pre-trained Language Models with 500 Tasks (NAACL 2022).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from taskloom.example import Answer
+from taskloom.plan import Plan
+from taskloom.registry import suite
+from taskloom.seeding import Key
+from taskloom.suites.taskbench.atoms import atom
+from taskloom.suites.taskbench.fields import TaskbenchFields
+
+__all__ = ["TaskbenchFields", "atom", "weave"]
+
+
+def _resolve(name: str) -> dict[str, Any] | None:
+    """An expression is a recipe of one function."""
+    from taskloom.suites.taskbench.language import read
+
+    read(name)
+    return {"functions": [name]}
+
+
+def _function(fields: TaskbenchFields) -> Callable[[str], Answer]:
+    from taskloom.suites.taskbench.weaving import answerer
+
+    return answerer(fields)
+
+
+@suite(
+    "taskbench",
+    fields=TaskbenchFields,
+    describe="Word and sequence functions from a typed language (TaskBench500)",
+    version=1,
+    resolve=_resolve,
+    function=_function,
+)
+def weave(fields: TaskbenchFields, key: Key) -> Plan:
+    """The plan of a function recipe."""
+    from taskloom.suites.taskbench.weaving import plan
+
+    return plan(fields, key)

@@ -81,7 +81,14 @@ def atom(name: str, *, one: str, many: str = "", define: str = "", gives: str = 
         else:
             found = Type("relation", source, gives or (f"word[{match[3]}]" if match[3] else source))
         _ADDED[name] = Known(
-            name, found, "own", one, many or (f"not: {one}" if found.form == "predicate" else one), define, name, name,
+            name,
+            found,
+            "own",
+            one,
+            many or (f"not: {one}" if found.form == "predicate" else one),
+            define,
+            name,
+            name,
             function=function,
         )
         return function
@@ -314,3 +321,8 @@ def names() -> list[str]:
     """The names of all atoms (of the endless `random0[eng]`, `random1[eng]`, … the four of the paper)."""
     fixed = [name for name in _fixed() if not name.endswith(".inv")]
     return sorted({*fixed, *_ADDED, *(f"random{k}[eng]" for k in range(4))})
+
+
+def factual_names() -> list[str]:
+    """The names of the factual atoms, those inverses that the paper lists by themselves included."""
+    return sorted(name for name, known in _fixed().items() if known.family == "factual")

@@ -7,12 +7,13 @@ nothing can be written, the things are computed anew in each process.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from taskloom.resources import cache_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,17 +22,11 @@ if TYPE_CHECKING:
     Arrays = dict[str, NDArray[np.generic]]
 
 
-def folder() -> Path:
-    """Where cached things lie: `TASKLOOM_CACHE`, or `.cache/taskloom` in the home folder."""
-    told = os.environ.get("TASKLOOM_CACHE")
-    return Path(told) if told else Path.home() / ".cache" / "taskloom"
-
-
 def load(name: str) -> tuple[Arrays, str] | None:
     """The arrays (mapped, not read) and the text of a cached thing, or None where it is not there or damaged."""
     import numpy as np
 
-    place = folder() / name
+    place = cache_folder() / "taskbench" / name
     try:
         text = (place / "text").read_text(encoding="utf-8")
         return {p.stem: np.load(p, mmap_mode="r") for p in sorted(place.glob("*.npy"))}, text
@@ -43,7 +38,7 @@ def store(name: str, arrays: Mapping[str, NDArray[Any]], text: str) -> bool:
     """Keep arrays and a text under a name; False where the cache cannot be written."""
     import numpy as np
 
-    place = folder() / name
+    place = cache_folder() / "taskbench" / name
     beside: Path | None = None
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -39,7 +39,7 @@ def mix_all(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     z = z * np.uint64(0xBF58476D1CE4E5B9)
     z ^= z >> np.uint64(27)
     z = z * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    return np.asarray(z ^ (z >> np.uint64(31)))
 
 
 def parts(name: str) -> tuple[int, str]:
@@ -107,4 +107,3 @@ def image(name: str, text: str, vocabulary: Sequence[str], pairing: Pairing) -> 
         rest = drawn % (n - 1)
         return vocabulary[rest + (rest >= i)]
     return vocabulary[drawn % n]
-

@@ -50,7 +50,9 @@ class Deriver:
             return Answer((_truth(self._holds(self.expression, given, steps)),), tuple(steps))
         values, _ = self._values(self.expression, (given,), None, steps)
         if not values:
-            raise InputError(f"'{text.strip()}' lies outside the domain of {show(self.expression)}: it has no value there")
+            raise InputError(
+                f"'{text.strip()}' lies outside the domain of {show(self.expression)}: it has no value there"
+            )
         return Answer(self._shown(values), tuple(steps))
 
     def _shown(self, values: Iterable[str]) -> tuple[str, ...]:

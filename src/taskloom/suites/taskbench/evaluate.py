@@ -75,9 +75,9 @@ def holds(predicate: Expression, rows: Rows, words: Words) -> Mask:
         case Call("lnot", (part,)):
             return ~holds(part, rows, words)
         case Call("land", parts):
-            return np.logical_and.reduce([holds(part, rows, words) for part in parts])
+            return np.asarray(np.logical_and.reduce([holds(part, rows, words) for part in parts]))
         case Call("lor", parts):
-            return np.logical_or.reduce([holds(part, rows, words) for part in parts])
+            return np.asarray(np.logical_or.reduce([holds(part, rows, words) for part in parts]))
         case Call("chain", (head, *rest)):
             inner: Expression = rest[0] if len(rest) == 1 else Call("chain", tuple(rest))
             different, table = _renumbered(values(inner, rows, words), len(words.texts))

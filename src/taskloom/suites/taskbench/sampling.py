@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,14 +63,11 @@ class Hashes:
     def of(self, texts: Sequence[str], numbers: NDArray[np.int32]) -> U64:
         """The hashes of the texts with these numbers."""
         known, hash64 = self._known, self.key.hash64
-        found = np.empty(len(numbers), dtype=np.uint64)
-        for place, number in enumerate(numbers.tolist()):
-            text = texts[number]
-            value = known.get(text)
-            if value is None:
-                value = known[text] = hash64(text)
-            found[place] = value
-        return found
+        wanted = [texts[number] for number in numbers.tolist()]
+        for text in wanted:
+            if text not in known:
+                known[text] = hash64(text)
+        return np.array([known[text] for text in wanted], dtype=np.uint64)
 
 
 def salted(hashes: U64, key: Key, *parts: str | int) -> U64:
@@ -116,12 +114,18 @@ class Sequences:
     kept: int
     word_disjoint: bool
 
+    @cached_property
+    def _hashes(self) -> tuple[U64, U64]:
+        """Hashes of the domain and of the dropped words."""
+        solved = self.solved
+        return self.hashes.of(solved.inputs, solved.domain), self.hashes.of(solved.inputs, solved.dropped)
+
     def pools(self, split: str) -> tuple[I64, I64]:
         """Places in the domain and in the dropped words that the split may draw from."""
         solved = self.solved
         if not self.word_disjoint:
             return np.arange(len(solved.domain)), np.arange(len(solved.dropped))
-        inside, outside = (self.hashes.of(solved.inputs, w) for w in (solved.domain, solved.dropped))
+        inside, outside = self._hashes
         return np.flatnonzero(self.shares.member(inside, split)), np.flatnonzero(self.shares.member(outside, split))
 
     def draw(self, split: str, start: int, stop: int) -> Drawn:
@@ -137,7 +141,7 @@ class Sequences:
         numbers = np.zeros((count, self.length), dtype=np.int32)
         order = np.zeros((count, self.length), dtype=np.int64)
         pending = np.arange(count)
-        own = (self.hashes.of(solved.inputs, solved.domain), self.hashes.of(solved.inputs, solved.dropped))
+        own = self._hashes
         for turn in range(ROUNDS):
             raw = self.key.child("draw", split, turn).words(start * 2 * self.length, stop * 2 * self.length)
             raw = raw.reshape(count, 2, self.length)[pending]
@@ -152,7 +156,9 @@ class Sequences:
             if not len(pending):
                 break
         else:
-            raise RecipeError(f"{solved.name}: no new sequences are left for the split '{split}'; ask for fewer or longer ones")
+            raise RecipeError(
+                f"{solved.name}: no new sequences are left for the split '{split}'; ask for fewer or longer ones"
+            )
         kept = order < m
         return Drawn(numbers, kept, np.take_along_axis(chosen, order, 1)[kept])
 

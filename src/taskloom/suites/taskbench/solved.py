@@ -76,7 +76,10 @@ def profile(solved: Solved) -> Profile:
         return Profile(0, 0.0, 0.0, 0.0)
     hits = np.bincount(solved.answers.values)
     return Profile(
-        len(counts), float(counts.mean()), float(hits.max() / len(counts)), float(counts.mean() / np.count_nonzero(hits))
+        len(counts),
+        float(counts.mean()),
+        float(hits.max() / len(counts)),
+        float(counts.mean() / np.count_nonzero(hits)),
     )
 
 
@@ -104,9 +107,7 @@ def solve(expression: Expression, found: Type, words: Words) -> Solved:
     return Solved(name, found, words.shown, words.shown, rows, table, dropped, predicate is not None)
 
 
-def _values(
-    function: Expression, rows: NDArray[np.int32], words: Words
-) -> tuple[NDArray[np.int32], Table]:
+def _values(function: Expression, rows: NDArray[np.int32], words: Words) -> tuple[NDArray[np.int32], Table]:
     source = type_of(function, atoms.signature).source
     whole = words.vocabulary[source[5:8]]
     table = _vocabulary_values(function, source, words).take(np.searchsorted(whole, rows))

@@ -46,7 +46,7 @@ class Table:
             return cls.empty(rows)
         width = int(values.max()) + 1
         # Half as wide keys sort twice as fast.
-        kind = np.uint32 if rows * width < 1 << 32 else np.int64
+        kind: Any = np.uint32 if rows * width < 1 << 32 else np.int64
         keys = owners.astype(kind) * kind(width) + values.astype(kind)
         keys.sort(kind="stable" if _runs(keys) else "quicksort")
         keys = keys[np.concatenate(([True], keys[1:] != keys[:-1]))]
@@ -175,4 +175,4 @@ def _ranges(starts: I64, counts: I64) -> I64:
     """The numbers starts[i]..starts[i] + counts[i] for all i, behind one another."""
     total = int(counts.sum())
     offsets = np.cumsum(counts) - counts
-    return np.arange(total, dtype=np.int64) + np.repeat(starts - offsets, counts)
+    return np.asarray(np.arange(total, dtype=np.int64) + np.repeat(starts - offsets, counts))

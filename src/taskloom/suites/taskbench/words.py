@@ -53,7 +53,9 @@ class Words:
         self._images: dict[tuple[str, str], tuple[str, ...]] = {}
         self._own = {name: self._try_out(name) for name in own}
         known = lexicon.numbers
-        new = {text for images in self._own.values() for values in images.values() for text in values if text not in known}
+        new = {
+            text for images in self._own.values() for values in images.values() for text in values if text not in known
+        }
         self.texts = lexicon.texts + sorted(new) if new else lexicon.texts
         self.shown = self.texts if not self.texts else [*lexicon.shown, *(t.replace("_", " ") for t in sorted(new))]
         self.numbers = known | {text: len(lexicon.texts) + i for i, text in enumerate(sorted(new))} if new else known

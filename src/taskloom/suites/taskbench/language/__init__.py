@@ -1,8 +1,8 @@
 """A small typed language of word and sequence functions: reading, printing, types, normal form, English.
 
-    >>> from taskloom.suites.taskbench.language import name, read
-    >>> name(read("map{λx. union(mother(x), father(x))}"))
-    'map(union(father, mother))'
+>>> from taskloom.suites.taskbench.language import name, read
+>>> name(read("map{λx. union(mother(x), father(x))}"))
+'map(union(father, mother))'
 """
 
 from taskloom.suites.taskbench.language.english import LEVELS, describe

@@ -94,7 +94,9 @@ class _Speaker:
             said.append("Where several answers are right, give any one of them.")
         else:
             between = "a blank, # and a blank" if self.separators else "one blank"
-            said.append(f"Answer with the results in one line, separated by {between}; where several are right, give any one.")
+            said.append(
+                f"Answer with the results in one line, separated by {between}; where several are right, give any one."
+            )
         return " ".join(said)
 
 

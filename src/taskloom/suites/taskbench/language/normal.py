@@ -35,7 +35,7 @@ def normal(expression: Expression) -> Expression:
             return inner.parts[0] if isinstance(inner, Call) and inner.operator == "lnot" else Call("lnot", (inner,))
         case Call(("map" | "filter"), _):
             function, predicate = map_filter(expression)
-            kept = () if predicate is None else (Call("filter", (predicate,)),)
+            kept = [] if predicate is None else [Call("filter", (predicate,))]
             return kept[0] if function is None else Call("map", (function, *kept))
         case Call(operator, parts):
             return _symmetric(operator, map(normal, parts))

@@ -6,10 +6,9 @@ writes x and S and the reference 0 and S, which stand for the input and are drop
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from taskloom.errors import nearest
 from taskloom.suites.taskbench.language.errors import ExpressionError
@@ -136,8 +135,9 @@ class _Reader:
 
     def call(self, tree: Tree[Token]) -> Expression | None:
         name = tree.children[0]
-        suffixes = [c for c in tree.children[1:] if _data(c) != "arguments"]
-        arguments = [c for c in tree.children[1:] if _data(c) == "arguments"]
+        rest = cast("list[Tree[Token]]", tree.children[1:])
+        suffixes = [c for c in rest if _data(c) != "arguments"]
+        arguments = [c for c in rest if _data(c) == "arguments"]
         assert isinstance(name, str)
         if name in _INPUTS and not suffixes and not arguments:
             return None
@@ -285,6 +285,3 @@ def _span(tree: Tree[Token] | Token) -> Span:
     place = getattr(tree, "meta", tree)
     start, end = getattr(place, "start_pos", None), getattr(place, "end_pos", None)
     return (start or 0, end or 0)
-
-
-Reader = Callable[[str], Expression]

@@ -129,7 +129,8 @@ class _Checker:
         if taken != given:
             remedy = "; put label between them" if (taken, given) == ("word[eng]", "entity") else ""
             raise self.fail(
-                part, f"this takes {kind_name(taken)}, and what comes before it gives {_PLURALS.get(given, given)}{remedy}"
+                part,
+                f"this takes {kind_name(taken)}, and what comes before it gives {_PLURALS.get(given, given)}{remedy}",
             )
 
     def alike(self, operator: str, parts: tuple[Expression, ...], form: Form) -> Type:
@@ -137,7 +138,9 @@ class _Checker:
         for part in parts[1:]:
             other = self.want(part, form, operator)
             if other != first:
-                raise self.fail(part, f"the operands of {operator} must have one type: the first is {first}, this is {other}")
+                raise self.fail(
+                    part, f"the operands of {operator} must have one type: the first is {first}, this is {other}"
+                )
         return first
 
     def sequence(self, operator: str, parts: tuple[Expression, ...]) -> Type:

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from taskloom.errors import DataError
+from taskloom.resources import cache_folder
 
 WANTED = ("wordnet", "omw-1.4", "sentiwordnet", "brown", "cess_esp")
 """OMW 1.4 and not 2.0: the Spanish half of the benchmark was built on the 1.x tables, and 2.0 has other words."""
@@ -17,6 +18,7 @@ WANTED = ("wordnet", "omw-1.4", "sentiwordnet", "brown", "cess_esp")
 def trees() -> list[Path]:
     """Folders that may hold an NLTK data tree, in the order in which they are searched."""
     places = [Path(os.environ["TASKLOOM_DATA"]) / "nltk_data"] if os.environ.get("TASKLOOM_DATA") else []
+    places.append(cache_folder() / "data" / "nltk_data")
     places += [Path(p) for p in os.environ.get("NLTK_DATA", "").split(os.pathsep) if p]
     places += [Path.home() / "nltk_data", Path("/usr/share/nltk_data"), Path("/usr/local/share/nltk_data")]
     return places

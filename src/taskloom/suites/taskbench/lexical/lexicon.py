@@ -232,12 +232,12 @@ def _spanish_senses(raw: Raw, texts: list[str]) -> Table:
         for sense, count in zip(row, raw.net.counts[form], strict=True):
             weight[sense] += count
     found: dict[str, list[int]] = {}
-    for sense, row in enumerate(raw.spanish):
-        for lemma in row:
+    for sense, lemmas in enumerate(raw.spanish):
+        for lemma in lemmas:
             found.setdefault(lemma.lower(), []).append(sense)
     for form, senses in found.items():
         found[form] = sorted(set(senses), key=lambda s: (-weight[s], s))
-    spanish = {lemma for row in raw.spanish for lemma in row}
+    spanish = {lemma for lemmas in raw.spanish for lemma in lemmas}
     return of_sets([found[text.lower()] if text in spanish else [] for text in texts])
 
 

@@ -1,7 +1,7 @@
 """The English relation table that this package carries, so that English lexical tasks work on a fresh machine.
 
-`wordnet-eng.npz.xz` holds the words, senses, links, sense counts and irregular forms of WordNet 3.0, without glosses. It is built by
-`scripts/build_wordnet_table.py` from the official files; WordNet's licence is in NOTICE.
+`wordnet-eng.npz.xz` holds the words, senses, links, sense counts and irregular forms of WordNet 3.0, without glosses. It is
+built by `scripts/build_wordnet_table.py` from the official files; WordNet's licence is in NOTICE.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def pack(net: WordNet) -> bytes:
     for link in ("hypernyms", "entailments", "antonyms"):
         arrays[link] = np.array(net.links[link], dtype=np.int32).reshape(-1, 2).T
     held = io.BytesIO()
-    np.savez(held, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+    np.savez(held, allow_pickle=False, **arrays)
     return lzma.compress(held.getvalue(), preset=9 | lzma.PRESET_EXTREME)
 
 

@@ -157,4 +157,3 @@ def cess_words(corpus: Corpus) -> set[str]:
         if name.endswith(".tbf"):
             found.update(word.lower() for word in _LEAF.findall(corpus.text(name, "iso-8859-15")))
     return found
-

@@ -1,0 +1,226 @@
+"""The catalog: the 499 tasks of the paper that have a name.
+
+The lexical and random ones follow from a rule: all compositions of depth two of the atoms of one language, the sequence versions
+of each, less what has too few inputs. The factual ones were chosen by hand and by the size of a 2017 database; they are listed,
+as outer relation and inner relations. Of 500 tasks that the paper counts, one cannot be named from its tables, and three are
+others with their operands swapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations, permutations
+
+from taskloom.suites.taskbench import atoms
+
+RELATIONS = ("antonyms", "entailments", "hyponyms", "synonyms")
+CHAINED = ("antonyms", "entailments", "hyponyms")
+"""Synonyms are left out of chains: nearly every word is a synonym of a synonym of itself."""
+
+SCARCE = (
+    "chain(antonyms[spa], entailments[spa])",
+    "intersection(antonyms[eng], entailments[eng])",
+    "intersection(antonyms[eng], hyponyms[eng])",
+    "intersection(antonyms[eng], synonyms[eng])",
+    "intersection(antonyms[spa], entailments[spa])",
+    "intersection(antonyms[spa], hyponyms[spa])",
+    "intersection(antonyms[spa], synonyms[spa])",
+    "intersection(entailments[eng], hyponyms[eng])",
+    "intersection(entailments[spa], hyponyms[spa])",
+    "intersection(entailments[spa], synonyms[spa])",
+)
+"""Compositions with fewer than 100 inputs in the paper's vocabularies: no tasks by themselves, though the paper maps them."""
+
+_CHAINS = """
+child: influenced_by named_after owned_by
+country_of_citizenship: child father mother
+father: creator father head_of_state mother named_after
+influenced_by: child creator father influenced_by performer
+languages_spoken_written_or_signed: child influenced_by named_after
+member_of_political_party: father influenced_by mother named_after
+member_of_sports_team: child father
+mother: creator father head_of_state influenced_by mother named_after owned_by performer
+named_after: child developer influenced_by
+occupation: influenced_by named_after
+place_of_birth: influenced_by named_after
+place_of_death: influenced_by named_after
+position_held: influenced_by mother
+position_played_on_team: father named_after
+record_label: child father influenced_by mother
+"""
+
+_UNIONS = """
+child: father mother
+country_of_citizenship: languages_spoken_written_or_signed named_after position_held position_played_on_team
+creator: father mother
+father: influenced_by mother
+languages_spoken_written_or_signed: member_of_political_party mother occupation place_of_birth position_held
+languages_spoken_written_or_signed: position_played_on_team record_label
+member_of_political_party: mother place_of_birth record_label
+member_of_sports_team: mother place_of_death
+occupation: place_of_death
+place_of_birth: position_held position_played_on_team record_label
+place_of_death: position_held position_played_on_team record_label
+"""
+
+_ONLY_MAPPED_CHAINS = """
+influenced_by: developer head_of_state owned_by
+member_of_sports_team: influenced_by
+named_after: creator father
+"""
+
+_ONLY_MAPPED_UNIONS = """
+child: named_after
+creator: location
+father: named_after
+influenced_by: mother named_after
+languages_spoken_written_or_signed: member_of_sports_team
+member_of_political_party: named_after
+member_of_sports_team: record_label
+mother: named_after
+"""
+
+_LAND = """
+occupation_actor: birthplace_buenosaires birthplace_la birthplace_london birthplace_nyc
+occupation_politician: birthplace_london birthplace_nyc
+"""
+
+_LOR = """
+birthplace_buenosaires: occupation_journalist occupation_politician occupation_teacher
+birthplace_la: birthplace_buenosaires birthplace_london
+birthplace_london: occupation_teacher
+birthplace_nyc: birthplace_buenosaires birthplace_la birthplace_london occupation_actor occupation_politician
+occupation_actor: birthplace_buenosaires birthplace_la birthplace_nyc
+occupation_journalist: birthplace_buenosaires
+occupation_politician: birthplace_buenosaires
+"""
+
+IMPLIED = (
+    "subclass_of",
+    "chain(translate[eng->spa], entailments[eng])",
+    "chain(translate[eng->spa], hyponyms[eng])",
+    "filter(is_sentiment_neutral[eng])",
+    "filter(is_sentiment_positive[eng])",
+)
+"""Counted by the paper but lost from its tables, where the last entry of a column repeats the first of the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogTask:
+    """One task of the paper.
+
+    Attributes:
+        expression: As the paper orders its operands, in our notation.
+        composition: atomic, chain, union, intersection, land, lor, map, filter or map_filter.
+        families: The families of its atoms.
+        printed: Whether the paper's tables show it.
+        same_as: Another task of the catalog that is the same function with its operands swapped, or empty.
+    """
+
+    expression: str
+    composition: str
+    families: frozenset[str]
+    printed: bool
+    same_as: str = ""
+
+    @property
+    def family(self) -> str:
+        """The families in one word, such as `lexical+random`."""
+        return "+".join(sorted(self.families))
+
+
+@lru_cache(maxsize=1)
+def catalog() -> tuple[CatalogTask, ...]:
+    """All 499 tasks, words before sequences."""
+    words = [*_atomic(), *_lexical_compositions(), *_factual_compositions()]
+    mapped = [f for f in words if not _is_predicate(f)]
+    only_mapped = [*SCARCE, *_pairs("chain", _ONLY_MAPPED_CHAINS), *_pairs("union", _ONLY_MAPPED_UNIONS)]
+    sequences = [f"map({f})" for f in (*mapped, *only_mapped)]
+    filters = [p for p in _lexical_atoms() if _is_predicate(p)]
+    sequences += [f"filter({p})" for p in filters]
+    elements = [*(f"{r}[eng]" for r in RELATIONS), "translate[eng->spa]", *_random_atoms()]
+    sequences += [f"map({f}, filter({p}))" for f in elements for p in filters]
+    seen: dict[str, str] = {}
+    found = []
+    for expression in (*words, *sequences):
+        task = _task(expression, seen)
+        found.append(task)
+    return tuple(found)
+
+
+def select(families: Collection[str], compositions: Collection[str]) -> list[CatalogTask]:
+    """The tasks all of whose atoms are of these families, of these compositions; operand swaps are left out."""
+    return [t for t in catalog() if t.families <= set(families) and t.composition in compositions and not t.same_as]
+
+
+def _task(expression: str, seen: dict[str, str]) -> CatalogTask:
+    from taskloom.suites.taskbench.language import atoms_of, name, parse
+    from taskloom.suites.taskbench.solved import composition
+
+    tree = parse(expression)
+    families = frozenset(known.family for a in atoms_of(tree) if (known := atoms.known(a)) is not None)
+    first = seen.setdefault(name(tree), expression)
+    return CatalogTask(
+        expression, composition(tree), families, expression not in IMPLIED, "" if first == expression else first
+    )
+
+
+def _is_predicate(expression: str) -> bool:
+    return expression.startswith(("is_", "land(", "lor("))
+
+
+def _lexical_atoms() -> Iterator[str]:
+    for name in atoms.names():
+        known = atoms.known(name)
+        # The paper has no hypernyms, and tests parts of speech in English only.
+        unused = name.startswith("hypernyms") or (name.startswith("is_pos") and name.endswith("[spa]"))
+        if known is not None and known.family == "lexical" and not unused:
+            yield name
+
+
+def _random_atoms() -> list[str]:
+    return [f"random{k}[eng]" for k in range(4)]
+
+
+def _atomic() -> Iterator[str]:
+    yield from _lexical_atoms()
+    yield from _random_atoms()
+    for name in atoms.factual_names():
+        if name not in ("instance_of", "label"):
+            yield name
+
+
+def _lexical_compositions() -> Iterator[str]:
+    for code in ("eng", "spa"):
+        for outer, inner in permutations(CHAINED, 2):
+            yield from _enough(f"chain({outer}[{code}], {inner}[{code}])")
+        for a, b in combinations(RELATIONS, 2):
+            yield f"union({a}[{code}], {b}[{code}])"
+            yield from _enough(f"intersection({a}[{code}], {b}[{code}])")
+    for relation in CHAINED:
+        yield f"chain({relation}[eng], translate[spa->eng])"
+        yield f"chain(translate[eng->spa], {relation}[eng])"
+    for chance in _random_atoms():
+        for relation in RELATIONS:
+            yield f"union({chance}, {relation}[eng])"
+
+
+def _enough(expression: str) -> Iterator[str]:
+    if expression not in SCARCE:
+        yield expression
+
+
+def _factual_compositions() -> Iterator[str]:
+    yield from _pairs("chain", _CHAINS)
+    yield from _pairs("union", _UNIONS)
+    yield from _pairs("land", _LAND, "is_")
+    yield from _pairs("lor", _LOR, "is_")
+
+
+def _pairs(operator: str, listed: str, prefix: str = "") -> Iterator[str]:
+    for line in listed.strip().splitlines():
+        first, _, rest = line.partition(":")
+        for second in rest.split():
+            yield f"{operator}({prefix}{first}, {prefix}{second})"

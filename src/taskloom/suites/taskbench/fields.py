@@ -1,0 +1,130 @@
+"""The fields of a function recipe."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from taskloom.recipe import Fields
+
+Family = Literal["lexical", "random", "factual"]
+Composition = Literal["atomic", "chain", "union", "intersection", "land", "lor", "map", "filter", "map_filter"]
+
+
+class CatalogFields(Fields):
+    """Which of the paper's tasks: those of any of the families (all their atoms) and any of the compositions."""
+
+    families: tuple[Family, ...] = ("lexical", "random", "factual")
+    compositions: tuple[Composition, ...] = (
+        "atomic",
+        "chain",
+        "union",
+        "intersection",
+        "land",
+        "lor",
+        "map",
+        "filter",
+        "map_filter",
+    )
+
+
+class RuleFields(Fields):
+    """What counts as a value of a lexical relation; the defaults are the reference's rules."""
+
+    senses: Literal["all", "first"] = Field("all", description="All senses of a word, or the most frequent one")
+    inflections: bool = Field(True, description="Whether bone may be a synonym of bones")
+    outputs: Literal["any", "vocabulary"] = Field("any", description="Any lemma, or only words of the vocabulary")
+
+
+class SequenceFields(Fields):
+    """The sequence sampler."""
+
+    n: int = Field(2_000, ge=1, description="Sequences of all splits together")
+    length: int = Field(8, ge=1, le=1_000, description="Words in a sequence")
+    kept: int = Field(4, ge=1, description="Words that a filter keeps")
+    separators: bool = Field(False, description="Write # between the items")
+    word_disjoint: bool = Field(False, description="Splits share no words, not only no sequences")
+
+    @model_validator(mode="after")
+    def _fits(self) -> SequenceFields:
+        if self.kept > self.length:
+            raise ValueError(
+                f"kept ({self.kept}) is larger than length ({self.length}): a filter keeps some of the words"
+            )
+        return self
+
+
+class FewShotFields(Fields):
+    """Small training sets, drawn several times."""
+
+    k: int = Field(32, ge=1, description="Examples in a set")
+    draws: int = Field(4, ge=1, le=100, description="Sets")
+
+
+def _one_or_many(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class TaskbenchFields(Fields):
+    """What a function recipe may say."""
+
+    functions: Annotated[tuple[str, ...], BeforeValidator(_one_or_many)] = Field(
+        (), description="Functions, in any of the three notations"
+    )
+    catalog: CatalogFields | None = Field(None, description="Tasks of the paper, besides `functions`")
+    lexicon: Literal["packaged", "nltk"] | None = Field(
+        None, description="packaged: English, in this package. nltk: the paper's vocabularies, Spanish, sentiment"
+    )
+    rules: RuleFields = RuleFields()
+    pairing: Literal["other", "any", "permutation"] = Field(
+        "other", description="How random relations pair words: with another, with any, one to one"
+    )
+    facts: str = Field(
+        "synthetic", description="Where facts come from: synthetic, a file or folder of N-Triples, or an endpoint"
+    )
+    union_domain: Literal["either", "common"] = Field(
+        "either", description="Inputs of factual unions: those of either operand, or those of both (the reference)"
+    )
+    minimum: int = Field(100, ge=1, description="Fewest inputs (for sequences: words) of a task")
+    shares: dict[str, Annotated[float, Field(gt=0)]] = Field(
+        {"train": 0.8, "dev": 0.1, "test": 0.1},
+        description="Share of each split; words of two splits are never the same",
+    )
+    sequences: SequenceFields = SequenceFields()
+    few_shot: FewShotFields | None = FewShotFields()
+    memorise: int = Field(0, ge=0, description="Size of a training set for memorisation, 0 for none (the paper: 1,000)")
+    labels: Literal["true", "permuted"] = Field("true", description="permuted: labels shuffled across inputs (App. E)")
+    balanced: bool = Field(False, description="Unions as balanced mixtures of their two operands (App. D)")
+    answers: bool = Field(True, description="For sequence tasks a split with the answers of each word, stored once")
+
+    @field_validator("functions")
+    @classmethod
+    def _normal(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        """Functions by their normal names, so that two spellings of a recipe have one digest."""
+        from taskloom.suites.taskbench.language import name, read
+
+        return tuple(dict.fromkeys(name(read(text)) for text in given))
+
+    @model_validator(mode="after")
+    def _something(self) -> TaskbenchFields:
+        if not self.functions and self.catalog is None:
+            raise ValueError("a function recipe names 'functions:' or a part of the 'catalog:'")
+        if "train" not in self.shares:
+            raise ValueError("shares must give the split 'train' a share")
+        return self
+
+    def tasks(self) -> list[str]:
+        """The normal names of all functions of the recipe, in order, each once."""
+        from taskloom.suites.taskbench.catalog import select
+        from taskloom.suites.taskbench.language import name, parse
+
+        chosen = select(self.catalog.families, self.catalog.compositions) if self.catalog else []
+        return list(dict.fromkeys([*self.functions, *(name(parse(task.expression)) for task in chosen)]))
+
+    def lexicon_for(self, atoms: set[str]) -> str:
+        """The lexicon: as told, or `nltk` where the packaged one lacks a language or the sentiments."""
+        if self.lexicon is not None:
+            return self.lexicon
+        beyond = any("spa" in atom.partition("[")[2] or atom.startswith("is_sentiment") for atom in atoms)
+        return "nltk" if beyond else "packaged"

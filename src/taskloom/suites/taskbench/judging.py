@@ -1,0 +1,146 @@
+"""Scores of sequences: the share of positions at which an acceptable answer stands.
+
+A position may have many acceptable answers, and an answer several words. Without separators the text does not say where one answer
+ends, so the best of all segmentations counts, as in the paper's appendix B; it is found by a dynamic programme over cut points. (In
+the published code that search is inert: a perfect answer scores 27 to 70 %.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from taskloom.example import Example
+from taskloom.scoring import AnyOf, Scorer, tidy
+
+Sets = Sequence[Sequence[str]]
+"""The acceptable answers at each position."""
+
+
+def best_segmentation(words: Sequence[str], sets: Sequence[frozenset[tuple[str, ...]]]) -> list[bool]:
+    """Which positions are right under the best division of the words into consecutive answers, one a position.
+
+    Every answer has at least one word. Where the words do not last for all positions, the last ones stay empty and are wrong;
+    what is left over goes to the last position. With n positions, m words and answers of k different lengths it takes n·m·k steps.
+
+    Args:
+        words: The words of a prediction.
+        sets: The acceptable answers at each position, each as a tuple of words.
+    """
+    m, n = len(words), len(sets)
+    worst = -1
+    best = [[worst] * (m + 1) for _ in range(n + 1)]
+    came: list[list[tuple[int, bool]]] = [[(0, False)] * (m + 1) for _ in range(n + 1)]
+    best[0][0] = 0
+    for i, accepted in enumerate(sets):
+        sizes = sorted({len(answer) for answer in accepted})
+        before, here = best[i], best[i + 1]
+        reach, reach_at = worst, 0
+        for j in range(1, m + 1):
+            if before[j - 1] > reach:
+                reach, reach_at = before[j - 1], j - 1
+            here[j], came[i + 1][j] = reach, (reach_at, False)
+            for size in sizes:
+                if size > j:
+                    break
+                start = j - size
+                if before[start] >= here[j] and before[start] > worst and tuple(words[start:j]) in accepted:
+                    here[j], came[i + 1][j] = before[start] + 1, (start, True)
+    used = max(range(n + 1), key=lambda i: (best[i][m], i))
+    right = [False] * n
+    place = m
+    for i in range(used, 0, -1):
+        place, right[i - 1] = came[i][place]
+    return right
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """The share of positions with an acceptable answer.
+
+    Attributes:
+        sets: From an example to the acceptable answers at each position of its result.
+        separators: Whether answers are separated by #; else the best segmentation counts.
+        whole: Whether only a sequence that is right at every position scores.
+        name: The name that reports use.
+    """
+
+    sets: Callable[[Example], Sets]
+    separators: bool = False
+    whole: bool = False
+    name: str = "positions"
+
+    def score(self, prediction: str, example: Example) -> float:
+        """Right positions over all positions (the length of the right result), or 1 and 0 where `whole`."""
+        right = self.right(prediction, example)
+        if self.whole:
+            return float(all(right))
+        return sum(right) / len(right) if right else float(not prediction.strip())
+
+    def right(self, prediction: str, example: Example) -> list[bool]:
+        """Which positions are right."""
+        accepted = [[tidy(answer) for answer in answers] for answers in self.sets(example)]
+        if not self.separators:
+            return best_segmentation(
+                tidy(prediction).split(), [frozenset(tuple(a.split()) for a in s) for s in accepted]
+            )
+        said = [tidy(item) for item in prediction.split("#")]
+        if len(said) > len(accepted) > 0:
+            # What is left over belongs to the last position, as without separators.
+            said = [*said[: len(accepted) - 1], " # ".join(said[len(accepted) - 1 :])]
+        said += [""] * (len(accepted) - len(said))
+        return [item in answers for item, answers in zip(said, accepted, strict=False)]
+
+    def explain(self, prediction: str, example: Example) -> str:
+        """Names the positions that are wrong."""
+        right = self.right(prediction, example)
+        wrong = [str(i) for i, ok in enumerate(right, 1) if not ok]
+        if not wrong:
+            return f"all {len(right)} positions are right"
+        sets = self.sets(example)
+        first = sets[int(wrong[0]) - 1]
+        shown = ", ".join(list(first)[:5]) + (", …" if len(first) > 5 else "")
+        said = f"{len(right) - len(wrong)} of {len(right)} positions are right"
+        return f"{said}; wrong: {', '.join(wrong)} (right at {wrong[0]}: {shown})"
+
+
+@dataclass(frozen=True, slots=True)
+class ReferencePositions:
+    """What the published code computes: the first n words against the n positions. Only to measure the difference.
+
+    Its answers with several words or capitals can never match.
+    """
+
+    sets: Callable[[Example], Sets]
+    separators: bool = False
+    name: str = "reference-compatible"
+
+    def score(self, prediction: str, example: Example) -> float:
+        """Matching positions over the number of positions."""
+        sets = self.sets(example)
+        lower = prediction.lower()
+        said = [item.strip() for item in lower.split("#")] if self.separators else lower.split()
+        return sum(a in set(s) for a, s in zip(said, sets, strict=False)) / len(sets) if sets else 0.0
+
+    def explain(self, prediction: str, example: Example) -> str:
+        """Says how it compares."""
+        return f"{self.score(prediction, example):.0%} by the first {len(self.sets(example))} words, as the published code scores"
+
+
+@dataclass(frozen=True, slots=True)
+class ByTask:
+    """Words by any acceptable answer, sequences by position: the scorer of a recipe with both."""
+
+    sequences: Callable[[str], Scorer | None]
+    name: str = "taskbench"
+
+    def _own(self, example: Example) -> Scorer:
+        return self.sequences(example.task) or AnyOf()
+
+    def score(self, prediction: str, example: Example) -> float:
+        """The score by the scorer of the example's task."""
+        return self._own(example).score(prediction, example)
+
+    def explain(self, prediction: str, example: Example) -> str:
+        """The explanation by the scorer of the example's task."""
+        return self._own(example).explain(prediction, example)

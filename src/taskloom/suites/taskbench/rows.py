@@ -1,0 +1,236 @@
+"""Rows of a task as Arrow tables: words with all their answers, sequences with one answer per position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from taskloom.shards import STEP
+from taskloom.suites.taskbench.sampling import Hashes, Sequences, Shares, salted
+from taskloom.suites.taskbench.tables import Table, stack
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from taskloom.seeding import Key
+    from taskloom.suites.taskbench.solved import Solved
+
+TRAITS: dict[str, type] = {"family": str, "composition": str, "answers": float, "length": int, "side": str}
+"""answers: acceptable answers (per position). length: items of the input. side: of a balanced union the operand that is asked."""
+
+
+@dataclass(frozen=True, eq=False)
+class WordRows:
+    """The dataset D(f) of a word function: every input of the domain, y uniform over f(x), all answers kept.
+
+    Attributes:
+        task: The name that rows carry.
+        solved: The function.
+        key: The key of the task.
+        hashes: Hashes of content, shared with other tasks: a word is in the same split of every task of a recipe.
+        shares: How words are shared out among splits.
+        traits: Traits that all rows share.
+        sides: For balanced unions the number of the operand behind each input; else all 0.
+        side_names: The names of the operands.
+        permuted: Whether labels are shuffled across inputs.
+    """
+
+    task: str
+    solved: Solved
+    key: Key
+    hashes: Hashes
+    shares: Shares
+    traits: Mapping[str, Any]
+    sides: NDArray[np.int8] | None = None
+    side_names: tuple[str, ...] = ()
+    permuted: bool = False
+
+    @cached_property
+    def _content(self) -> NDArray[np.uint64]:
+        return self.hashes.of(self.solved.inputs, self.solved.domain)
+
+    @cached_property
+    def _rows(self) -> NDArray[np.uint64]:
+        """One hash a row, also where two sides share a word."""
+        if self.sides is None:
+            return self._content
+        return salted(self._content + self.sides.astype(np.uint64), self.key, "side")
+
+    @cached_property
+    def _members(self) -> dict[str, NDArray[np.int64]]:
+        """The rows of each split, in a keyed order."""
+        order = np.argsort(salted(self._rows, self.key, "order"), kind="stable")
+        if self.permuted:
+            return {"train": order}
+        content = self._content[order]
+        return {split: order[self.shares.member(content, split)] for split in self.shares.weights}
+
+    @cached_property
+    def _official(self) -> NDArray[np.int64]:
+        """For each row the place of the official answer among its answers: y ~ Unif(f(x))."""
+        drawn = salted(self._rows, self.key, "official")
+        return (drawn % self.solved.answers.counts.astype(np.uint64)).astype(np.int64)
+
+    @cached_property
+    def _labels(self) -> NDArray[np.int32]:
+        """For each row its one label, shuffled across inputs (App. E)."""
+        own = self.solved.answers.values[self.solved.answers.starts[:-1] + self._official]
+        return np.asarray(own[np.argsort(salted(self._rows, self.key, "permuted"), kind="stable")])
+
+    def count(self, split: str) -> int:
+        """How many rows a split has."""
+        return len(self._members.get(split, ()))
+
+    def few(self, name: str, k: int) -> NDArray[np.int64]:
+        """A drawn subset of the training rows."""
+        train = self._members["train"]
+        return train[np.argsort(salted(self._rows[train], self.key, name), kind="stable")[:k]]
+
+    def rows(self, split: str, start: int, stop: int) -> pa.Table:
+        """Rows start..stop of a split."""
+        return self.table(self._members[split][start:stop])
+
+    def table(self, chosen: NDArray[np.int64]) -> pa.Table:
+        """The rows of these places of the domain."""
+        solved = self.solved
+        counts = solved.answers.counts[chosen]
+        if self.permuted:
+            answers = Table(np.arange(len(chosen) + 1, dtype=np.int64), self._labels[chosen])
+        else:
+            answers = _official_first(solved.answers.take(chosen), self._official[chosen])
+        inputs = _texts(solved.inputs).take(pa.array(solved.domain[chosen]))
+        traits = dict(self.traits) | {"answers": counts.astype(np.float64), "length": np.ones(len(chosen), np.int64)}
+        if self.sides is not None:
+            names = pa.array(self.side_names)
+            traits["side"] = names.take(pa.array(self.sides[chosen]))
+        return _assemble(self.task, inputs, list_of_texts(answers, solved.outputs), traits)
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceRows:
+    """The dataset of a sequence function."""
+
+    task: str
+    sampler: Sequences
+    counts: Mapping[str, int]
+    traits: Mapping[str, Any]
+    separators: bool
+
+    def count(self, split: str) -> int:
+        """How many rows a split has."""
+        return self.counts.get(split, 0)
+
+    def few(self, name: str, k: int) -> NDArray[np.int64]:
+        """A drawn subset of the training rows: a block of neighbours, since rows are drawn one by one independently anyway."""
+        n = self.count("train")
+        blocks = max(1, n // k)
+        start = k * (self.sampler.key.hash64(name) % blocks)
+        return np.arange(start, min(start + k, n))
+
+    def table(self, chosen: NDArray[np.int64]) -> pa.Table:
+        """These neighbouring rows of the training split."""
+        return self.rows("train", int(chosen[0]), int(chosen[-1]) + 1)
+
+    def rows(self, split: str, start: int, stop: int) -> pa.Table:
+        """Rows start..stop of a split."""
+        solved, length = self.sampler.solved, self.sampler.length
+        drawn = self.sampler.draw(split, start, stop)
+        between = " # " if self.separators else " "
+        shown = _texts(solved.inputs).take(pa.array(drawn.words.reshape(-1)))
+        inputs = pc.binary_join(_even(shown, length, stop - start), between)
+        m = drawn.kept.sum(axis=1)[0] if stop > start else 0
+        counts = solved.answers.counts[drawn.places]
+        raw = self.sampler.key.child("choice", split).words(start * int(m), stop * int(m))
+        picked = solved.answers.starts[drawn.places] + (raw % counts.astype(np.uint64)).astype(np.int64)
+        said = _texts(solved.outputs).take(pa.array(solved.answers.values[picked]))
+        targets = pc.binary_join(_even(said, int(m), stop - start), between)
+        mean = counts.reshape(stop - start, -1).mean(axis=1) if len(counts) else np.zeros(stop - start)
+        traits = dict(self.traits) | {"answers": mean, "length": np.full(stop - start, length, np.int64)}
+        return _assemble(self.task, inputs, _even(targets, 1, stop - start), traits)
+
+
+def join_balanced(first: Solved, second: Solved, hashes: Hashes, key: Key) -> tuple[Solved, NDArray[np.int8]]:
+    """The balanced mixture of two relations (App. D): every common input once for each, and equal numbers of the others."""
+    from dataclasses import replace
+
+    common = np.isin(first.domain, second.domain)
+    shared = np.isin(second.domain, first.domain)
+    parts: list[tuple[Solved, NDArray[np.int64]]] = []
+    spare = min(int((~common).sum()), int((~shared).sum()))
+    for solved, both in ((first, common), (second, shared)):
+        alone = np.flatnonzero(~both)
+        order = np.argsort(salted(hashes.of(solved.inputs, solved.domain[alone]), key, "alone"), kind="stable")
+        parts.append((solved, np.concatenate((np.flatnonzero(both), np.sort(alone[order[:spare]])))))
+    domain = np.concatenate([solved.domain[places] for solved, places in parts])
+    answers = stack([solved.answers.take(places) for solved, places in parts])
+    sides = np.repeat(np.array([0, 1], dtype=np.int8), [len(places) for _, places in parts])
+    return replace(first, domain=domain, answers=answers), sides
+
+
+def _official_first(table: Table, official: NDArray[np.int64]) -> Table:
+    """Each row with its official answer moved to the front, the others in their order."""
+    counts = table.counts
+    place = np.arange(len(table.values)) - np.repeat(table.starts[:-1], counts)
+    wanted = np.repeat(official, counts)
+    new = np.where(place < wanted, place + 1, np.where(place == wanted, 0, place))
+    values = np.empty_like(table.values)
+    values[np.repeat(table.starts[:-1], counts) + new] = table.values
+    return Table(table.starts, values)
+
+
+def list_of_texts(table: Table, texts: Sequence[str]) -> pa.Array:
+    """A table as an Arrow column of lists of texts."""
+    return pa.ListArray.from_arrays(pa.array(table.starts.astype(np.int32)), _texts(texts).take(pa.array(table.values)))
+
+
+_HELD: dict[int, tuple[Sequence[str], pa.Array]] = {}
+
+
+def _texts(texts: Sequence[str]) -> pa.Array:
+    """The texts as an Arrow array, converted once; the list is held so that its identity stays its own."""
+    held = _HELD.get(id(texts))
+    if held is None:
+        if len(_HELD) > 64:
+            _HELD.clear()
+        held = _HELD[id(texts)] = (texts, pa.array(texts, pa.string()))
+    return held[1]
+
+
+def _even(values: pa.Array, size: int, rows: int) -> pa.Array:
+    """Lists of equal length."""
+    starts = np.arange(rows + 1, dtype=np.int32) * size
+    return pa.ListArray.from_arrays(pa.array(starts), values)
+
+
+def _assemble(task: str, inputs: pa.Array, targets: pa.Array, traits: Mapping[str, Any]) -> pa.Table:
+    n = len(inputs)
+    fields = []
+    for name, kind in TRAITS.items():
+        value = traits.get(name)
+        arrow = {str: pa.string(), float: pa.float64(), int: pa.int64()}[kind]
+        if isinstance(value, str) or value is None:
+            fields.append(_repeated(value, arrow, n))
+        else:
+            fields.append(value if isinstance(value, pa.Array) else pa.array(value, arrow))
+    return pa.table(
+        {
+            "index": pa.array(np.arange(n, dtype=np.int64)),
+            "task": _repeated(task, pa.string(), n),
+            "input": inputs,
+            "targets": targets,
+            "question": pa.nulls(n, pa.string()),
+            "key": pa.nulls(n, pa.string()),
+            "derivation": pa.nulls(n, pa.list_(STEP)),
+            "traits": pa.StructArray.from_arrays(fields, names=list(TRAITS)),
+        }
+    )
+
+
+def _repeated(value: str | None, kind: pa.DataType, n: int) -> pa.Array:
+    return pa.nulls(n, kind) if value is None else pa.repeat(pa.scalar(value, kind), n)

@@ -1,0 +1,260 @@
+"""From a recipe to a plan: which functions, evaluated where, in which splits."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from taskloom.errors import RecipeError
+from taskloom.example import Answer, Example
+from taskloom.plan import Plan, Role, Source, Split
+from taskloom.suites.taskbench.judging import ByTask, Positions
+from taskloom.suites.taskbench.language import Call, Expression, Type, describe, read_typed
+from taskloom.suites.taskbench.rows import TRAITS, SequenceRows, WordRows, join_balanced
+from taskloom.suites.taskbench.sampling import Hashes, Sequences, Shares
+from taskloom.suites.taskbench.solved import Solved, composition, family
+from taskloom.suites.taskbench.worlds import World, open_world
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from taskloom.seeding import Key
+    from taskloom.suites.taskbench.fields import TaskbenchFields
+
+PREFIX = "taskbench/"
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """One function of a recipe."""
+
+    name: str
+    expression: Expression
+    type: Type
+
+    @property
+    def task(self) -> str:
+        """The name of the task that rows carry."""
+        return PREFIX + self.name
+
+    @property
+    def element(self) -> Expression | None:
+        """For a sequence function that maps: the function of one word."""
+        if self.type.form != "sequence" or not isinstance(self.expression, Call) or self.expression.operator != "map":
+            return None
+        return self.expression.parts[0]
+
+
+def functions(fields: TaskbenchFields) -> list[Function]:
+    """The functions of a recipe."""
+    found = []
+    for name in fields.tasks():
+        expression, kind = read_typed(name)
+        found.append(Function(name, expression, kind))
+    return found
+
+
+def answerer(fields: TaskbenchFields) -> Callable[[str], Answer]:
+    """The function of a recipe that has one function."""
+    from taskloom.errors import InputError
+
+    asked = functions(fields)
+    if len(asked) != 1:
+        raise InputError(f"this recipe has {len(asked)} functions; apply one of them by name, e.g. {asked[0].task}")
+    return open_world(fields, asked).deriver(asked[0])
+
+
+def plan(fields: TaskbenchFields, key: Key) -> Plan:
+    """The plan of a function recipe."""
+    return _Weaver(fields, key).plan()
+
+
+class _Weaver:
+    def __init__(self, fields: TaskbenchFields, key: Key) -> None:
+        self.fields = fields
+        self.key = key
+        self.asked = functions(fields)
+        self.world: World = open_world(fields, self.asked)
+        self.hashes = Hashes(key.child("content"))
+        self.shares = Shares(fields.shares)
+        self.scarce: list[tuple[str, int]] = []
+
+    def plan(self) -> Plan:
+        made = [rows for f in self.asked if (rows := self._rows(f)) is not None]
+        if not made:
+            raise RecipeError(self._too_few())
+        splits = [self._split(name, made) for name in self.shares.weights]
+        splits = [s for s in splits if s.n]
+        splits += self._small(made)
+        if self.fields.answers:
+            splits += self._answers()
+        one = self.asked[0] if len(self.asked) == 1 else None
+        separators = self.fields.sequences.separators
+        return Plan(
+            splits=tuple(splits),
+            traits=TRAITS,
+            describe=describe(one.expression, "instruction", separators=separators)
+            if one
+            else "Apply the named function.",
+            scorer=ByTask(self._sequence_scorer),
+            answer=self.world.deriver(one) if one else None,
+            check=None if self.fields.labels == "permuted" else self._check,
+            sources=self._sources(),
+            warnings=(self._too_few(),) if self.scarce else (),
+        )
+
+    def _sources(self) -> tuple[Source, ...]:
+        return self.world.sources
+
+    def _too_few(self) -> str:
+        listed = ", ".join(f"{name} ({n})" for name, n in self.scarce)
+        many = len(self.scarce)
+        return (
+            f"{many} function{'s have' if many > 1 else ' has'} fewer than {self.fields.minimum} inputs and "
+            f"{'are' if many > 1 else 'is'} left out (lower 'minimum' to have {'them' if many > 1 else 'it'}): {listed}"
+        )
+
+    def _rows(self, function: Function) -> WordRows | SequenceRows | None:
+        fields = self.fields
+        solved = self.world.solve(function)
+        if solved.size < fields.minimum:
+            self.scarce.append((function.name, solved.size))
+            return None
+        key = self.key.child("task", function.name)
+        traits = {"family": family(function.expression), "composition": composition(function.expression)}
+        if function.type.form == "sequence":
+            s = fields.sequences
+            sampler = Sequences(solved, key, self.hashes, self.shares, s.length, s.kept, s.word_disjoint)
+            return SequenceRows(function.task, sampler, _portions(s.n, self.shares), traits, s.separators)
+        rows = WordRows(
+            function.task, solved, key, self.hashes, self.shares, traits, permuted=fields.labels == "permuted"
+        )
+        return self._balanced(function, rows) if fields.balanced else rows
+
+    def _balanced(self, function: Function, rows: WordRows) -> WordRows:
+        tree = function.expression
+        if not isinstance(tree, Call) or tree.operator != "union" or len(tree.parts) != 2:
+            raise RecipeError(
+                f"balanced is for unions of two relations, and {function.name} is none; leave it out or write union(f, g)"
+            )
+        sides = [Function(n, e, k) for n in map(_show, tree.parts) for e, k in [read_typed(n)]]
+        first, second = (self.world.solve(side) for side in sides)
+        solved, numbers = join_balanced(first, second, self.hashes, rows.key)
+        return replace(rows, solved=solved, sides=numbers, side_names=tuple(side.name for side in sides))
+
+    def _split(self, name: str, made: list[WordRows | SequenceRows]) -> Split:
+        counts = [rows.count(name) for rows in made]
+        starts = [0, *accumulate(counts)]
+
+        def rows(start: int, stop: int) -> pa.Table:
+            import pyarrow as pa
+
+            parts = []
+            at = max(0, bisect_right(starts, start) - 1)
+            while at < len(made) and starts[at] < stop:
+                low, high = max(start, starts[at]), min(stop, starts[at + 1])
+                if low < high:
+                    parts.append(made[at].rows(name, low - starts[at], high - starts[at]))
+                at += 1
+            found = pa.concat_tables(parts)
+            return found.set_column(0, "index", pa.array(np.arange(start, stop)))
+
+        role: Role = "train" if name == "train" else "test"
+        return Split(name, sum(counts), rows, role)
+
+    def _small(self, made: list[WordRows | SequenceRows]) -> list[Split]:
+        """Few-shot and memorisation sets: subsets of the training split."""
+        found = []
+        if self.fields.few_shot:
+            k = self.fields.few_shot.k
+            for draw in range(self.fields.few_shot.draws):
+                found.append(
+                    _subset(f"{k}-shot-{draw}", k, made, f"{k} training examples of each task, draw {draw + 1}")
+                )
+        if self.fields.memorise:
+            n = self.fields.memorise
+            found.append(_subset("memorise", n, made, f"{n:,} training examples of each task, to be learnt by heart"))
+        return [split for split in found if split.n]
+
+    def _answers(self) -> list[Split]:
+        """The answers of every word that sequences are made of, once for each function that is not itself a task."""
+        present = {f.name for f in self.asked}
+        wanted: dict[str, Function] = {}
+        left_out = {name for name, _ in self.scarce}
+        for function in self.asked:
+            if function.element is not None and function.name not in left_out:
+                name = _show(function.element)
+                if name not in present:
+                    expression, kind = read_typed(name)
+                    wanted[name] = Function(name, expression, kind)
+        tables = []
+        for function in wanted.values():
+            traits = {"family": family(function.expression), "composition": composition(function.expression)}
+            key = self.key.child("task", function.name)
+            tables.append(
+                WordRows(function.task, self.world.solve(function), key, self.hashes, Shares({"answers": 1}), traits)
+            )
+        if not tables:
+            return []
+        split = self._split_of("answers", tables)
+        return [replace(split, role="probe", describe="every word that sequences are drawn from, with all its answers")]
+
+    def _split_of(self, name: str, tables: list[WordRows]) -> Split:
+        return self._split(name, list(tables))
+
+    @cached_property
+    def _by_task(self) -> dict[str, Function]:
+        return {f.task: f for f in self.asked}
+
+    def _sequence_scorer(self, task: str) -> Positions | None:
+        function = self._by_task.get(task)
+        if function is None or function.type.form != "sequence":
+            return None
+        positions = self.world.deriver(function).positions
+        return Positions(lambda example: positions(example.input), self.fields.sequences.separators)
+
+    def _check(self, example: Example) -> tuple[str, ...]:
+        name = str(example.traits.get("side") or example.task.removeprefix(PREFIX))
+        expression, kind = read_typed(name)
+        return self.world.check(Function(name, expression, kind), example)
+
+
+def _subset(name: str, k: int, made: Iterable[WordRows | SequenceRows], describe: str) -> Split:
+    chosen = [(rows, rows.few(name, k)) for rows in made]
+
+    def rows(start: int, stop: int) -> pa.Table:
+        import pyarrow as pa
+
+        parts = [rows.table(places) for rows, places in chosen]
+        return (
+            pa.concat_tables(parts).slice(start, stop - start).set_column(0, "index", pa.array(np.arange(start, stop)))
+        )
+
+    return Split(name, sum(len(places) for _, places in chosen), rows, "train", describe)
+
+
+def _portions(n: int, shares: Shares) -> dict[str, int]:
+    """n divided by the shares; the first split gets what rounding leaves."""
+    total = sum(shares.weights.values())
+    found = {name: round(n * weight / total) for name, weight in shares.weights.items()}
+    found["train"] += n - sum(found.values())
+    return found
+
+
+def _show(expression: Expression) -> str:
+    from taskloom.suites.taskbench.language import show
+
+    return show(expression)
+
+
+def solved_of(fields: TaskbenchFields) -> list[Solved]:
+    """Every function of a recipe, evaluated on its domain."""
+    asked = functions(fields)
+    world = open_world(fields, asked)
+    return [world.solve(f) for f in asked]

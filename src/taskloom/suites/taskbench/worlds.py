@@ -1,0 +1,112 @@
+"""The worlds of a recipe behind one door: which functions they answer, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from taskloom.errors import RecipeError
+from taskloom.example import Answer, Example
+from taskloom.plan import Source
+from taskloom.suites.taskbench import atoms
+from taskloom.suites.taskbench.check import Plain
+from taskloom.suites.taskbench.derive import Deriver, items, join
+from taskloom.suites.taskbench.judging import best_segmentation
+from taskloom.suites.taskbench.language import atoms_of
+from taskloom.suites.taskbench.lexical.world import Rules
+from taskloom.suites.taskbench.solved import Solved, solve
+from taskloom.suites.taskbench.words import Words, open_words
+
+if TYPE_CHECKING:
+    from taskloom.suites.taskbench.fields import TaskbenchFields
+    from taskloom.suites.taskbench.weaving import Function
+
+
+class Answerer(Protocol):
+    """Answers single inputs, and says what is acceptable at each position of a sequence's result."""
+
+    def __call__(self, text: str) -> Answer:
+        """The answer to one input."""
+
+    def positions(self, text: str) -> list[tuple[str, ...]]:
+        """The acceptable answers at each position."""
+
+
+class World(Protocol):
+    """What the functions of a recipe are evaluated in."""
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """What it comes from, by digest."""
+
+    def solve(self, function: Function) -> Solved:
+        """A function on its whole domain."""
+
+    def deriver(self, function: Function) -> Answerer:
+        """A function on single inputs."""
+
+    def check(self, function: Function, example: Example) -> tuple[str, ...]:
+        """The acceptable answers to an example, derived again in another way."""
+
+
+class WordWorld:
+    """Lexical, random and added functions."""
+
+    def __init__(self, words: Words, separators: bool) -> None:
+        self.words = words
+        self.separators = separators
+        self.plain = Plain(words)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The lexicon's sources."""
+        return self.words.sources
+
+    def solve(self, function: Function) -> Solved:
+        """A function on its whole domain."""
+        return solve(function.expression, function.type, self.words)
+
+    def deriver(self, function: Function) -> Deriver:
+        """A function on single inputs."""
+        return Deriver(function.expression, function.type, self.words, self.separators)
+
+    def check(self, function: Function, example: Example) -> tuple[str, ...]:
+        """The acceptable answers by plain sets; for sequences the stored one where it is right, else a right one."""
+        given = [self.words.known_text(x, function.type.source) for x in self._items(function, example.input)]
+        if function.type.form == "predicate":
+            return ("true" if self.plain.predicate(function.expression, given[0]) else "false",)
+        if function.type.form == "relation":
+            return tuple(
+                v.replace("_", " ").strip() for v in sorted(self.plain.relation(function.expression, given[0]))
+            )
+        sets = [sorted(v.replace("_", " ").strip() for v in s) for s in self.plain.sequence(function.expression, given)]
+        return confirm(sets, example, self.separators)
+
+    def _items(self, function: Function, text: str) -> list[str]:
+        return items(text, self.separators) if function.type.form == "sequence" else [text]
+
+
+def confirm(sets: list[list[str]], example: Example, separators: bool) -> tuple[str, ...]:
+    """The example's own target where every position of it is acceptable and none is left over, else a right one."""
+    if separators:
+        said = items(example.target, True)
+        right = len(said) == len(sets) and all(a in s for a, s in zip(said, sets, strict=True))
+    else:
+        accepted = [frozenset(tuple(a.split()) for a in s) for s in sets]
+        right = all(best_segmentation(example.target.split(), accepted))
+    if right:
+        return (example.target,)
+    return (join((s[0] if s else "" for s in sets), separators),)
+
+
+def open_world(fields: TaskbenchFields, asked: Iterable[Function]) -> World:
+    """The world in which all these functions can be evaluated."""
+    used = {atom for function in asked for atom in atoms_of(function.expression)}
+    known = {atom: atoms.known(atom) for atom in used}
+    factual = sorted(atom for atom, k in known.items() if k is not None and k.family == "factual")
+    if factual:
+        raise RecipeError(f"{factual[0]} is factual")
+    own = tuple(sorted(atom for atom, k in known.items() if k is not None and k.family == "own"))
+    rules = Rules(fields.rules.senses, fields.rules.inflections, fields.rules.outputs)
+    words = open_words(fields.lexicon_for(used), rules, fields.pairing, own)
+    return WordWorld(words, fields.sequences.separators)
