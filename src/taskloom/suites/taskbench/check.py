@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from taskloom.suites.taskbench import atoms, chance
-from taskloom.suites.taskbench.language import Atom, Call, Expression, Is
+from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, type_of
 from taskloom.suites.taskbench.lexical.morphology import POS
 
 if TYPE_CHECKING:
@@ -35,8 +35,9 @@ class Plain:
             case Atom(name):
                 return self.values(name, text)
             case Call("inverse", (part,)):
-                # An inverse is found by trying every word.
-                return {x for x in self.words.texts if text in self.relation(part, x)}
+                # An inverse is found by trying every word of the language.
+                tried = self._language(type_of(part, atoms.signature).source[5:8])
+                return {x for x in tried if text in self.relation(part, x)}
             case Call("chain", parts):
                 reached = {text}
                 for part in reversed(parts):
@@ -80,6 +81,10 @@ class Plain:
         if expression.operator == "map":
             return [(x, set().union(*(self.relation(own, y) for y in ys))) for x, ys in items]
         return [(x, ys) for x, ys in items if any(self.predicate(own, y) for y in ys)]
+
+    def _language(self, code: str) -> list[str]:
+        known = self.lexicon.written[code]
+        return [text for number, text in enumerate(self.lexicon.texts) if len(known.row(number))]
 
     def values(self, name: str, text: str) -> set[str]:
         """The values of an atom at one text."""

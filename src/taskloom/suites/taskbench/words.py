@@ -69,6 +69,12 @@ class Words:
     def _hashes(self) -> NDArray[np.uint64]:
         return chance.text_hashes(self.texts)
 
+    def _of_language(self, code: str) -> NDArray[np.bool_]:
+        """For each word whether the language has it."""
+        has = np.zeros(len(self.texts), dtype=np.bool_)
+        has[self.lexicon.lemmas[code].values] = True
+        return has
+
     def _language(self, kind: str) -> NDArray[np.int64]:
         return np.flatnonzero(self.lexicon.senses[kind[5:8]].counts)
 
@@ -98,7 +104,10 @@ class Words:
         known = atoms.known(name)
         assert known is not None
         if known.family == "random":
-            return chance.relation(name, self._hashes, self.vocabulary[chance.parts(name)[1]], self.pairing)
+            language = chance.parts(name)[1]
+            table = chance.relation(name, self._hashes, self.vocabulary[language], self.pairing)
+            # Words of the other language have no part in it, not even in its inverse.
+            return table.keep(self._of_language(language)[table.owners()])
         if known.family == "own":
             pairs = [(self.numbers[x], self.numbers[y]) for x, ys in self._own[name].items() for y in ys]
             array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
