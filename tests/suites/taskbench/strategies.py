@@ -33,7 +33,11 @@ PREDICATES = {
     "entity": ["is_occupation_actor", "is_birthplace_nyc", "is_instance_taxon"],
 }
 WORD_KINDS = ("word[eng]", "word[spa]")
-VALUES = {"word[eng]": ["tree", "go fast", "small"], "word[spa]": ["árbol", "chico"], "entity": ["Q42", "Douglas Adams"]}
+VALUES = {
+    "word[eng]": ["tree", "go fast", "small"],
+    "word[spa]": ["árbol", "chico"],
+    "entity": ["Q42", "Douglas Adams"],
+}
 
 
 def between(kind: str) -> list[str]:
@@ -126,7 +130,20 @@ def small_words() -> Words:
         for lemma in dict.fromkeys(lemma.lower() for lemma in row):
             net.index.setdefault(lemma, []).append(number)
     net.counts = {form: [3 * len(row) - i for i in range(len(row))] for form, row in net.index.items()}
-    spanish = [["planta"], ["árbol"], ["roble", "tree"], ["mover"], ["correr"], ["paso", "mover"], ["grande"], ["chico"], []]
-    vocabulary = {"eng": ["plant", "tree", "go", "run", "big", "small", "fast"], "spa": ["árbol", "tree", "mover", "chico"]}
+    spanish = [
+        ["planta"],
+        ["árbol"],
+        ["roble", "tree"],
+        ["mover"],
+        ["correr"],
+        ["paso", "mover"],
+        ["grande"],
+        ["chico"],
+        [],
+    ]
+    vocabulary = {
+        "eng": ["plant", "tree", "go", "run", "big", "small", "fast"],
+        "spa": ["árbol", "tree", "mover", "chico"],
+    }
     raw = Raw(net, spanish, [0, 1, -1, 0, 1, 0, -1, 1, 0], dict(vocabulary))
     return Words(_lexicon(*compile_raw(raw), (Source("toy", "0"),)))

@@ -70,8 +70,14 @@ def test_any_text_is_read_or_refused_with_one_kind_of_error(text: str) -> None:
 @pytest.mark.parametrize(
     ("texts", "normal_name"),
     [
-        (["union(mother, father)", "union(father, mother, father)", "union(mother(x), father(x))"], "union(father, mother)"),
-        (["occupation(father)", "chain(occupation, father)", "wiki{occupation(father(0))}"], "chain(occupation, father)"),
+        (
+            ["union(mother, father)", "union(father, mother, father)", "union(mother(x), father(x))"],
+            "union(father, mother)",
+        ),
+        (
+            ["occupation(father)", "chain(occupation, father)", "wiki{occupation(father(0))}"],
+            "chain(occupation, father)",
+        ),
         (["father.inv.inv", "inverse(inverse(father))", "father[inv][inv](0)"], "father"),
         (["inverse(chain(child, father))"], "chain(father.inv, child.inv)"),
         (
@@ -171,13 +177,21 @@ def test_the_authors_early_lists_are_the_lexical_catalog(shared: Path) -> None:
 
 def test_descriptions_read_as_english() -> None:
     assert describe(read("chain(occupation, father)"), "phrase", "Ada") == "an occupation of the father of Ada"
-    assert describe(read("chain(antonyms[eng], hyponyms[eng])")) == "Give an antonym of a hyponym of the given English word."
+    assert (
+        describe(read("chain(antonyms[eng], hyponyms[eng])"))
+        == "Give an antonym of a hyponym of the given English word."
+    )
     said = describe(read("map(father, filter(is_occupation_actor))"))
-    assert said.startswith("For each thing of the given list that is an actor by occupation, give the father of that thing")
+    assert said.startswith(
+        "For each thing of the given list that is an actor by occupation, give the father of that thing"
+    )
     explicit = describe(read("antonyms[spa]"), "explicit")
     assert explicit.startswith("Give a Spanish antonym of the given Spanish word.")
     assert "means the opposite" in explicit
-    assert describe(read("lnot(is_pos_noun[eng])")) == "Say whether the given English word cannot be a noun: true or false."
+    assert (
+        describe(read("lnot(is_pos_noun[eng])"))
+        == "Say whether the given English word cannot be a noun: true or false."
+    )
 
 
 def test_descriptions_of_different_atoms_differ() -> None:

@@ -140,16 +140,19 @@ class Plain:
         return list(self.lexicon.find(text, language))
 
     def _linked(self, link: str, senses: list[int]) -> set[int]:
-        """The senses at the end of one link (antonyms) or of any number of links."""
+        """The senses at the end of one link (antonyms) or of any number of links; round a cycle no sense leads to itself."""
         table = self.lexicon.links[link]
-        reached: set[int] = set()
-        frontier = set(senses)
-        while frontier:
-            frontier = {t for s in frontier for t in table.row(s).tolist()} - reached
-            reached |= frontier
-            if link == "antonyms":
-                break
-        return reached
+        found: set[int] = set()
+        for sense in senses:
+            reached: set[int] = set()
+            frontier = {sense}
+            while frontier:
+                frontier = {t for s in frontier for t in table.row(s).tolist()} - reached
+                reached |= frontier
+                if link == "antonyms":
+                    break
+            found |= reached - {sense}
+        return found
 
     def holds(self, name: str, text: str) -> bool:
         """Whether a predicate atom holds of one text."""

@@ -184,7 +184,9 @@ def compile_raw(raw: Raw) -> tuple[dict[str, NDArray[Any]], str]:
         pairs = np.array(net.links[link], dtype=np.int64).reshape(-1, 2)
         tables[link] = Table.of_pairs(pairs[:, 0], pairs[:, 1], len(net.pos))
     for link in CLOSED:
-        tables[f"all_{link}"] = tables[link].closure()
+        closed = tables[link].closure()
+        # WordNet's verbs have a cycle; a sense is still no kind of itself.
+        tables[f"all_{link}"] = closed.keep(closed.owners() != closed.values)
     arrays: dict[str, NDArray[Any]] = {
         "fold": fold,
         "pos": np.array([POS.index(p) for p in net.pos], dtype=np.uint8),
