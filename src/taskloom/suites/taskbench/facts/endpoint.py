@@ -115,7 +115,9 @@ class EndpointWorld:
             [iri_term(x) for x in missing],
             lambda terms: f"VALUES ?x {{ {terms} }} ?x <{LABEL}> ?y FILTER(LANG(?y) = {text_term(self._language)})",
         )
-        self._labels.update(dict.fromkeys(missing))  # Only now: a query that failed must not leave entities without a name.
+        self._labels.update(
+            dict.fromkeys(missing)
+        )  # Only now: a query that failed must not leave entities without a name.
         for iri, text in found:
             known = self._labels.get(to_id(iri))
             if text.strip() and (known is None or text < known):

@@ -57,17 +57,18 @@ def name_relation(world: World, relation: Relation, collisions: Collisions = "me
     relation = _with_namesakes(world, relation)
     labels = world.labels(relation.keys() | relation.outputs())
     before, after = 0, 0
-    answers: dict[str, tuple[str, ...]] = {}
+    answers: dict[str, set[str]] = {}
     kept: dict[str, list[str]] = {}
     for x, ys in relation.items():
         named = [labels[y] for y in ys if y in labels]
         if x in labels and named:
             kept.setdefault(labels[x], []).append(x)
-            before, after = before + len(named), after + len(set(named))
-            answers[labels[x]] = tuple(sorted({*answers.get(labels[x], ()), *named}))
+            different = set(named)
+            before, after = before + len(named), after + len(different)
+            answers.setdefault(labels[x], set()).update(different)
     entities, ambiguous = _resolve(world, kept, collisions)
     return NamedRelation(
-        {label: answers[label] for label in entities},
+        {label: tuple(sorted(answers[label])) for label in entities},
         entities,
         _count(len(relation), kept, entities, ambiguous, before - after),
     )
@@ -84,7 +85,8 @@ def name_predicate(world: World, predicate: Predicate, collisions: Collisions = 
         if x in labels:
             kept.setdefault(labels[x], []).append(x)
     entities, ambiguous = _resolve(world, kept, collisions)
-    truth = {label: any(predicate[x] for x in xs) for label, xs in entities.items()}
+    true = set(predicate.positives)
+    truth = {label: not true.isdisjoint(xs) for label, xs in entities.items()}
     return NamedPredicate(truth, entities, _count(len(predicate), kept, entities, ambiguous, 0))
 
 

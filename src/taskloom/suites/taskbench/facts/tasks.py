@@ -51,6 +51,11 @@ class Size:
     enough: bool
     balanced: int | None
 
+    @property
+    def room(self) -> int:
+        """How many examples a fair dataset can have: for a predicate, half true and half false."""
+        return self.examples if self.balanced is None else self.balanced
+
 
 def compose(world: World, composition: str, operands: Sequence[str], domain: Domain = "either") -> Relation | Predicate:
     """The function of a task: an atom, or a composition of two.
