@@ -1,7 +1,8 @@
 """The factual atoms of TaskBench500: names, Wikidata properties, and the objects of the predicates.
 
 Names are the paper's labels with underscores; `.inv` after a relation turns it round. The paper uses 33 relations, six of them
-also turned round, and 15 predicates; any other property is reached by its id (`P26`, `P26.inv`).
+also turned round, and 15 predicates, most of which ask for a value of these relations and five for one of `instance_of`. Any other
+property is reached by its id (`P26`, `P26.inv`).
 """
 
 from __future__ import annotations
@@ -107,6 +108,8 @@ def direction(name: str) -> Direction:
     stem = name.removesuffix(".inv")
     if _PROPERTY_ID.fullmatch(stem):
         return Direction(stem, stem != name)
+    if stem == "instance_of":
+        return Direction(INSTANCE_OF, stem != name)
     if stem in PROPERTIES:
         return Direction(PROPERTIES[stem], stem != name)
     if name in PREDICATES:

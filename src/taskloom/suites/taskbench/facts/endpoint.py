@@ -94,14 +94,17 @@ class EndpointWorld:
         return self._relations[way]
 
     def predicate(self, name: str) -> Predicate:
-        """The predicate of that name; of a sample, entities that it holds of are half, since they may be rare."""
+        """The predicate of that name."""
         what = asked(name)
-        way = Direction(what.prop)
-        relation = self._relation(way)
-        if relation.partial:
-            true = self._some(f"?x {property_term(what.prop)} {iri_term(what.object)}")
-            relation = relation.at({*relation, *true})
-        return Predicate.matching(relation, what.object, asked_classes(name))
+        return self.matching(what.prop, what.object)
+
+    def matching(self, relation: str, value: str) -> Predicate:
+        """Whether an entity is among the values of a relation; a sample has some of which that is true, as they may be rare."""
+        way = direction(relation)
+        rows = self._relation(way)
+        if rows.partial:
+            rows = rows.at({*rows, *self._some(f"VALUES ?y {{ {iri_term(value)} }} {_pattern(way)}")})
+        return Predicate.matching(rows, value, asked_classes(way, value))
 
     def label(self, id: str) -> str | None:
         """The text of an entity."""

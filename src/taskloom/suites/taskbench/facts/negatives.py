@@ -28,9 +28,8 @@ def balanced(world: World, predicate: Predicate, n: int, key: Key) -> dict[str, 
     """
     doubtful = _doubtful(world, predicate)
     true = _shuffled((x for x in predicate.positives if x not in doubtful), key.child("true"))[: n // 2]
-    false = same_type_negatives(world, predicate, true, n - n // 2, key.child("false"))
-    size = min(len(true), len(false))
-    chosen = true[:size] + false[: size + n % 2]
+    false = same_type_negatives(world, predicate, true, len(true) + n % 2, key.child("false"))
+    chosen = true[: len(false)] + false
     return {x: predicate[x] for x in _shuffled(chosen, key.child("order"))}
 
 

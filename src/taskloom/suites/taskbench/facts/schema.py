@@ -49,8 +49,8 @@ NAMED_BY: dict[str, tuple[str, ...]] = {
 }
 """Entities that the catalogue's predicates ask for; their labels are there."""
 
-ANCHORED = 0.5
-"""How often one of those is drawn: so `land(actor, born in Buenos Aires)` holds of 1 person in 80 at the default density."""
+ANCHORED = 0.75
+"""How often one of those is drawn: so `land(actor, born in Buenos Aires)` holds of 1 person in 40 at the default density."""
 
 NOUNS: dict[str, tuple[str, ...]] = {
     "occupation": (
@@ -111,11 +111,11 @@ NOUNS: dict[str, tuple[str, ...]] = {
 }
 
 SHARES: dict[str, float] = {
-    "city": 0.05,
-    "country": 0.06,
+    "city": 0.07,
+    "country": 0.1,
     "continent": 0.002,
-    "museum": 0.02,
-    "company": 0.06,
+    "museum": 0.03,
+    "company": 0.08,
     "team": 0.02,
     "party": 0.01,
     "label": 0.02,
@@ -142,7 +142,7 @@ class Fact:
     Attributes:
         relation: Its name.
         domain: The kind of its inputs.
-        ranges: The kinds of its outputs; a kind named twice is drawn twice as often.
+        ranges: The kinds of its outputs, or `man` or `woman`; what is named twice is drawn twice as often.
         share: For which share of the inputs it is there, before the density.
         many: Whether it may have several values.
         mutual: Whether it holds both ways.
@@ -173,8 +173,8 @@ FACTS: tuple[Fact, ...] = (
     Fact("named_after", "human", ("human",), 0.5),
     # Invented beings have parents and a creator, so that unions of both have inputs in common.
     Fact("creator", "fictional", ("human",)),
-    Fact("father", "fictional", ("fictional", "human")),
-    Fact("mother", "fictional", ("fictional", "human")),
+    Fact("father", "fictional", ("man",)),
+    Fact("mother", "fictional", ("woman",)),
     Fact("named_after", "fictional", ("human",), 0.5),
     # Places.
     Fact("country", "city", ("country",)),
@@ -216,6 +216,6 @@ FACTS: tuple[Fact, ...] = (
     Fact("owned_by", "team", ("human", "company"), 0.8),
     Fact("country", "party", ("country",)),
     Fact("manufacturer", "product", ("company",), 1.0, many=True),
-    Fact("developer", "product", ("human", "company"), 0.6),
+    Fact("developer", "product", ("human", "human", "company"), 0.8),
     Fact("named_after", "taxon", ("human",), 0.6),
 )

@@ -102,13 +102,13 @@ def disk_store(files: list[Path], digest: str, cache: Path, chunk: int = CHUNK) 
             with _locked(whole.with_suffix(".lock")):
                 if not whole.is_dir():
                     _build(files, whole, chunk)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
             raise DataError(
                 f"cannot make the fact store {whole}: {error}; make room, or name another TASKLOOM_CACHE"
             ) from error
     try:
         return _oxigraph().Store.read_only(str(whole / "triples"))
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         raise DataError(
             f"the fact store {whole} is damaged ({error}): remove that folder and it is made again"
         ) from error
@@ -120,9 +120,10 @@ def _build(files: list[Path], whole: Path, chunk: int) -> None:
     store, done = None, 0
     try:
         state = json.loads(progress.read_text())
-        if state["chunk"] == chunk:
+        # Where the store is gone, opening would make an empty one and the chunks that were in would be missed.
+        if state["chunk"] == chunk and (part / "triples" / "CURRENT").is_file():
             store, done = _oxigraph().Store(str(part / "triples")), int(state["done"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError):
         pass  # Nothing was begun, or it was cut off in a state that cannot be opened: begin again.
     if store is None:
         shutil.rmtree(part, ignore_errors=True)
@@ -141,7 +142,7 @@ def _load(store: Any, name: str, first_line: int, lines: bytes) -> None:
     try:
         store.bulk_load(lines, _oxigraph().RdfFormat.N_TRIPLES)
     except SyntaxError as error:
-        # The library reads on a few threads and says where in the chunk; people want to know where in the file.
+        # The library says where in the chunk; people want to know where in the file.
         line = first_line + (error.lineno or 1) - 1
         raise DataError(f"{name}, line {line} is not N-Triples: {error.msg}") from error
 

@@ -114,6 +114,7 @@ class _Loom:
         self.labels: dict[str, str] = {}
         self.pairs: dict[str, dict[tuple[str, str], None]] = {}
         self.kinds: dict[str, list[str]] = {}
+        self.sexes: dict[str, list[str]] = {"man": [], "woman": []}
         self._classes()
         self._people()
         for kind, share in SHARES.items():
@@ -159,7 +160,7 @@ class _Loom:
         """Generation by generation: couples, and children of one couple, who bear the father's family name."""
         knobs = self.knobs
         parents: list[tuple[str, str]] = []
-        self.family: dict[str, str] = {}
+        family_of: dict[str, str] = {}
         for generation in range(knobs.generations):
             rng = self.key.random("generation", generation)
             women: list[str] = []
@@ -168,15 +169,17 @@ class _Loom:
             for i in range(size):
                 female = i % 2 == 0
                 couple = parents[int(len(parents) * rng.random())] if parents else None
-                family = self.family[couple[0]] if couple else self.names.word()
+                family = family_of[couple[0]] if couple else self.names.word()
                 x = self._new("human", self.names.person(female, family))
-                self.family[x] = family
+                family_of[x] = family
                 self.put(PROPERTIES["sex_or_gender"], x, SEXES[female][0])
                 (women if female else men).append(x)
                 for parent, prop in zip(couple or (), ("father", "mother"), strict=False):
                     if rng.random() < knobs.density:
                         self.put(PROPERTIES[prop], x, parent)
                         self.put(PROPERTIES["child"], parent, x)
+            self.sexes["man"] += men
+            self.sexes["woman"] += women
             rng.shuffle(men)
             parents = list(zip(men, women, strict=False))
 
@@ -206,7 +209,7 @@ class _Loom:
         """Draw the facts of one line of the schema."""
         rng = self.key.random("fact", fact.relation, fact.domain)
         prop = PROPERTIES[fact.relation]
-        ranges = [self.kinds[kind] for kind in fact.ranges]
+        ranges = [self.sexes.get(kind) or self.kinds[kind] for kind in fact.ranges]
         many = (self.knobs.values - 1) / self.knobs.values if fact.many else 0.0
         for x in self.kinds[fact.domain]:
             if rng.random() >= fact.share * self.knobs.density:

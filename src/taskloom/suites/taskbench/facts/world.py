@@ -38,6 +38,9 @@ class World(Protocol):
     def predicate(self, name: str) -> Predicate:
         """The predicate of that name (`is_occupation_actor`)."""
 
+    def matching(self, relation: str, value: str) -> Predicate:
+        """Whether an entity is among the values of a relation: `matching("occupation", "Q33999")` asks for actors."""
+
     def label(self, id: str) -> str | None:
         """The text of an entity, or None where it has none."""
 
@@ -99,7 +102,11 @@ class TableWorld:
     def predicate(self, name: str) -> Predicate:
         """The predicate of that name."""
         what = asked(name)
-        return Predicate.matching(self._relation(Direction(what.prop)), what.object, asked_classes(name))
+        return self.matching(what.prop, what.object)
+
+    def matching(self, relation: str, value: str) -> Predicate:
+        """Whether an entity is among the values of a relation."""
+        return Predicate.matching(self.relation(relation), value, asked_classes(direction(relation), value))
 
     def label(self, id: str) -> str | None:
         """The text of an entity."""
@@ -135,10 +142,9 @@ class TableWorld:
         return Relation.of_pairs((label, x) for x, label in self._labels.items())
 
 
-def asked_classes(name: str) -> tuple[str, ...]:
+def asked_classes(way: Direction, value: str) -> tuple[str, ...]:
     """The class that a predicate asks about, where it asks what a thing is an instance of."""
-    what = asked(name)
-    return (what.object,) if what.prop == INSTANCE_OF else ()
+    return (value,) if way == Direction(INSTANCE_OF) else ()
 
 
 def subclasses(world: World, classes: Iterable[str]) -> frozenset[str]:
