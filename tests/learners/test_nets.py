@@ -11,7 +11,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from taskloom.learners.nets import stacked  # noqa: E402
 from taskloom.learners.nets.bilstm import BiLSTM  # noqa: E402
+from taskloom.learners.nets.dropout import Dice  # noqa: E402
 from taskloom.learners.nets.ndr import NDR, asked_before, geometric_attention  # noqa: E402
 from taskloom.learners.nets.stacked import Net, count  # noqa: E402
 from taskloom.learners.nets.transformer import Transformer  # noqa: E402
@@ -86,6 +88,24 @@ def test_forward_equals_the_oracle(name: str, batched: bool) -> None:
         logits.append(net.forward(weights, tokens, lengths)[0])
     expected = torch.tensor(case["logits"], dtype=torch.float64)
     assert (torch.cat(logits) - expected).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("name", ["bilstm", "transformer", "ndr"])
+def test_batched_products_equal_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a GPU computes (batched products, one-hot look-ups, fused attention), here on the CPU."""
+    net = build(name, {"vocabulary": 6, "classes": 3, "state": 8, "heads": 2, "ff": 12, "layers_run": 2})
+    starts = [net.start(torch.Generator().manual_seed(s)) for s in range(3)]
+    weights = {n: torch.stack([s[n] for s in starts]) for n in starts[0]}
+    tokens = torch.randint(0, 6, (5, 7), generator=torch.Generator().manual_seed(0))
+    lengths = torch.tensor([7, 3, 4, 5, 7])
+    dice = Dice(torch.tensor([0, 1, 2]), torch.tensor(5), net.sites)
+    for masks in (None, dice):
+        one = net.forward(weights, tokens, lengths, masks)
+        with monkeypatch.context() as patch:
+            patch.setattr(stacked, "one_by_one", lambda x: False)
+            assert torch.allclose(net.forward(weights, tokens, lengths, masks), one, atol=1e-5)
+            # The identity stands for the compiler here: the fused form is used, and nothing is compiled.
+            assert torch.allclose(net.forward(weights, tokens, lengths, masks, lambda f: f), one, atol=1e-5)
 
 
 @pytest.mark.parametrize(

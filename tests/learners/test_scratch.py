@@ -77,7 +77,9 @@ def test_a_seed_in_a_stack_is_the_seed_alone(name: str) -> None:
     for one, other in zip(stack[1].curve, alone.curve, strict=True):
         assert one.loss == pytest.approx(other.loss, abs=1e-5)
     for weight, value in alone.weights.items():
-        assert float((stack[1].weights[weight] - value).abs().max()) < 1e-5
+        # Adam divides by the size of a gradient, so rounding shows where gradients are next to nothing.
+        assert float((stack[1].weights[weight] - value).abs().max()) < 3e-4
+        assert float((stack[1].weights[weight] - value).abs().mean()) < 1e-6
     assert stack[0].curve != stack[1].curve
 
 

@@ -7,7 +7,7 @@ states, and is saved and loaded without pickle. Nothing here imports torch, so t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
@@ -20,8 +20,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Pairs = Sequence[Example] | Sequence[tuple[str, str]]
-"""What learners take: examples, or bare (input, target) pairs."""
+
+class Pairs(Protocol):
+    """What learners take: a split of a dataset, a list of examples, or a list of bare (input, target) pairs."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Example | tuple[str, str]]: ...
+
 
 CARD = "learner.json"
 """The file in a fitted learner's folder that says which learner it is and how it was set."""
@@ -161,6 +167,19 @@ def examples(data: Pairs) -> list[Example]:
     if not found:
         raise LearnerError("there is nothing to learn from: the split is empty")
     return found
+
+
+def columns(data: Pairs) -> tuple[list[str], list[str]]:
+    """Inputs and official targets alone, read straight from the table where a split is one: a large split is fast that way."""
+    table: Any = getattr(data, "table", None)
+    if table is None:
+        found = examples(data)
+        return [e.input for e in found], [e.target for e in found]
+    if len(data) == 0:
+        raise LearnerError("there is nothing to learn from: the split is empty")
+    import pyarrow.compute as pc
+
+    return table["input"].to_pylist(), pc.list_element(table["targets"], 0).to_pylist()
 
 
 def write_card(folder: Path, name: str, settings: Any, **more: Any) -> None:

@@ -19,7 +19,7 @@ from taskloom.learners.interface import (
     Pairs,
     Point,
     Report,
-    examples,
+    columns,
     learner,
     read_card,
     write_card,
@@ -114,15 +114,15 @@ class Scratch:
         _need_torch()
         from taskloom.learners.training.loop import train as run
 
-        items = examples(train)
-        tests = {name: examples(split) for name, split in (evaluate or {}).items()}
-        words = Words.of(e.input for split in (items, *tests.values()) for e in split)
-        classes = classes_of((e.target for e in items), MOST_CLASSES)
+        items = columns(train)
+        tests = {name: columns(split) for name, split in (evaluate or {}).items()}
+        words = Words.of(text for inputs, _ in (items, *tests.values()) for text in inputs)
+        classes = classes_of(items[1], MOST_CLASSES)
         net = self.network(len(words.words), len(classes))
         label = {name: i for i, name in enumerate(classes)}
 
-        def arrays(split: Sequence[Any]) -> Encoded:
-            return frame(encode([e.input for e in split], words, [label.get(e.target, -1) for e in split]), net, words)
+        def arrays(split: tuple[list[str], list[str]]) -> Encoded:
+            return frame(encode(split[0], words, [label.get(target, -1) for target in split[1]]), net, words)
 
         outcomes = run(
             net,

@@ -94,10 +94,11 @@ def _both_ways(x: Tensor, lengths: Tensor, into: Tensor, back: Tensor, bias: Ten
     real = torch.stack([at[:, None] < lengths, at.flip(0)[:, None] < lengths])
     real = real.view(2, 1, length, batch, 1).expand(2, seeds, length, batch, 1).reshape(2 * seeds, length, batch, 1)
     h = c = gates.new_zeros(2 * seeds, batch, back.shape[-1])
-    for t in range(length):
-        z = gates[:, t] + linear(h, back)
+    # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
+    for gate, here in zip(gates.unbind(1), real.unbind(1), strict=True):
+        z = gate + linear(h, back)
         i, f, g, o = z.chunk(4, -1)
         new_c = f.sigmoid() * c + i.sigmoid() * g.tanh()
         new_h = o.sigmoid() * new_c.tanh()
-        c, h = torch.where(real[:, t], new_c, c), torch.where(real[:, t], new_h, h)
+        c, h = torch.where(here, new_c, c), torch.where(here, new_h, h)
     return torch.cat([h[:seeds], h[seeds:]], -1)

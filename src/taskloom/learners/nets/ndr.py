@@ -30,7 +30,9 @@ from taskloom.learners.nets.stacked import (
     join_heads,
     layer_norm,
     linear,
+    mixtures,
     read_at,
+    row_products,
     split_heads,
     xavier,
 )
@@ -135,7 +137,7 @@ class NDR:
         rates = (self.dropout, self.attention_dropout, self.gate_dropout)
         for i in range(self.layers if dice else self.layers_answering):
             keys = dice.keys[_SITES * i : _SITES * (i + 1)] if dice else None
-            h = run(weights, h, real, before, keys, dice.first_row if dice else 0, self.heads, rates)
+            h = run(weights, h, real, before, keys, dice.first_row if dice else 0, self.heads, rates, wrap is not None)
             if trace is not None:
                 trace[f"layer.{i + 1}"] = h[:, :, 0]
         if trace is not None:
@@ -173,9 +175,11 @@ def _layer(
     first: int,
     heads: int,
     rates: tuple[float, float, float],
+    fused: bool,
 ) -> Tensor:
     dropout, attention_dropout, gate_dropout = rates
-    mixed = _attention(w, h, real, before, keys[0] if keys is not None else None, first, heads, attention_dropout)
+    key = keys[0] if keys is not None else None
+    mixed = _attention(w, h, real, before, key, first, heads, attention_dropout, fused)
     mixed = drop(mixed, dropout, keys[1] if keys is not None else None, first)
     a = layer_norm(h + mixed, w["norm_merge.weight"], w["norm_merge.bias"])
     hidden = F.gelu(linear(a, w["data1.weight"], w["data1.bias"]))
@@ -189,7 +193,15 @@ def _layer(
 
 
 def _attention(
-    w: Weights, h: Tensor, real: Tensor, before: Tensor, key: Tensor | None, first: int, heads: int, dropout: float
+    w: Weights,
+    h: Tensor,
+    real: Tensor,
+    before: Tensor,
+    key: Tensor | None,
+    first: int,
+    heads: int,
+    dropout: float,
+    fused: bool,
 ) -> Tensor:
     seeds, _, length, _ = h.shape
     one = (seeds, 1, 1, 1, 1)
@@ -200,8 +212,8 @@ def _attention(
     back, front = way[..., :1], way[..., 1:]
     at = torch.arange(length, device=h.device)
     direction = torch.where(at[None, :] > at[:, None], front, back)
-    logits = torch.matmul(q, k.transpose(-1, -2)) * w["attention.scale"].view(one)
+    logits = row_products(q, k, fused) * w["attention.scale"].view(one)
     logits = logits + direction * w["attention.scale_direction"].view(one) + w["attention.bias"].view(one)
     allowed = real[None, :, None, None, :] & (at[None, :] != at[:, None])
     weights = geometric_attention(logits.to(h.dtype), allowed, before)
-    return linear(join_heads(torch.matmul(weights.to(v.dtype), v)), w["attention.out.weight"])
+    return linear(join_heads(mixtures(weights, v, fused)), w["attention.out.weight"])

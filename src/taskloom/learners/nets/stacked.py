@@ -57,11 +57,18 @@ def count(net: Net) -> int:
     return sum(torch.Size(shape).numel() for shape in net.shapes().values())
 
 
+def one_by_one(x: Tensor) -> bool:
+    """Whether seeds are computed one after the other: on the CPU."""
+    return x.device.type == "cpu"
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x [S, ..., in] times weight [S, out, in], transposed, plus bias [S, out]."""
     inner = x.reshape(x.shape[0], -1, x.shape[-1])
-    if x.device.type == "cpu":
-        pieces = [F.linear(inner[s], weight[s], None if bias is None else bias[s]) for s in range(inner.shape[0])]
+    if one_by_one(x):
+        # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
+        biases = [None] * len(inner) if bias is None else bias.unbind()
+        pieces = [F.linear(*one) for one in zip(inner.unbind(), weight.unbind(), biases, strict=True)]
         out = pieces[0].unsqueeze(0) if len(pieces) == 1 else torch.stack(pieces)
     elif bias is None:
         out = torch.bmm(inner, weight.transpose(1, 2))
@@ -72,7 +79,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def embed(weight: Tensor, tokens: Tensor) -> Tensor:
     """Rows of weight [S, V, d] for tokens [B, T] that all seeds share."""
-    if weight.device.type == "cpu":
+    if one_by_one(weight):
         return weight[:, tokens]
     # A product with one-hot rows: its gradient is again a product, where a look-up's would be an unordered scatter of
     # thousands of rows onto forty, slow and different from run to run.
@@ -102,6 +109,28 @@ def read_at(states: Tensor, positions: Tensor) -> Tensor:
     """The column [S, B, d] of states [S, B, T, d] at one position per example."""
     index = positions.view(1, -1, 1, 1).expand(states.shape[0], -1, 1, states.shape[-1])
     return states.gather(2, index).squeeze(2)
+
+
+FUSE_SMALL = True
+"""Whether compiled layers multiply their small attention matrices by sums that the compiler fuses; for measurements."""
+
+
+def row_products(a: Tensor, b: Tensor, fused: bool) -> Tensor:
+    """a [..., T, d] times b [..., U, d] transposed: [..., T, U].
+
+    With tens of thousands of matrices of nine rows a batched product spends its time on starting tiles; a compiler makes one
+    kernel of the sum, together with what comes before and after it. Not compiled, the sum would fill the memory.
+    """
+    if fused and FUSE_SMALL:
+        return (a.unsqueeze(-2) * b.unsqueeze(-3)).sum(-1)
+    return torch.matmul(a, b.transpose(-1, -2))
+
+
+def mixtures(weights: Tensor, values: Tensor, fused: bool) -> Tensor:
+    """weights [..., T, U] times values [..., U, d], like `row_products`."""
+    if fused and FUSE_SMALL:
+        return (weights.unsqueeze(-1) * values.unsqueeze(-3)).sum(-2)
+    return torch.matmul(weights.to(values.dtype), values)
 
 
 def uniform(random: torch.Generator, shape: tuple[int, ...], bound: float) -> Tensor:

@@ -23,7 +23,9 @@ from taskloom.learners.nets.stacked import (
     join_heads,
     layer_norm,
     linear,
+    mixtures,
     read_at,
+    row_products,
     split_heads,
     xavier,
 )
@@ -119,7 +121,8 @@ class Transformer:
         for i in range(self.layers):
             keys = dice.keys[_SITES * i : _SITES * (i + 1)] if dice else None
             first = dice.first_row if dice else 0
-            x = run(weights, x, real, waves, keys, first, self.heads, self.dropout, self.attention_dropout)
+            rates = (self.dropout, self.attention_dropout)
+            x = run(weights, x, real, waves, keys, first, self.heads, rates, wrap is not None)
             if trace is not None:
                 trace[f"layer.{i + 1}"] = x[:, :, 0]
         if trace is not None:
@@ -144,11 +147,12 @@ def _layer(
     keys: Tensor | None,
     first: int,
     heads: int,
-    dropout: float,
-    attention_dropout: float,
+    rates: tuple[float, float],
+    fused: bool,
 ) -> Tensor:
+    dropout, attention_dropout = rates
     at = (lambda site: keys[site]) if keys is not None else (lambda site: None)
-    mixed = _attention(w, x, real, waves, keys, first, heads, attention_dropout)
+    mixed = _attention(w, x, real, waves, keys, first, heads, attention_dropout, fused)
     x = layer_norm(x + drop(mixed, dropout, at(2), first), w["norm1.weight"], w["norm1.bias"])
     hidden = drop(linear(x, w["linear1.weight"], w["linear1.bias"]).relu(), dropout, at(3), first)
     out = drop(linear(hidden, w["linear2.weight"], w["linear2.bias"]), dropout, at(4), first)
@@ -156,7 +160,15 @@ def _layer(
 
 
 def _attention(
-    w: Weights, x: Tensor, real: Tensor, waves: Tensor, keys: Tensor | None, first: int, heads: int, dropout: float
+    w: Weights,
+    x: Tensor,
+    real: Tensor,
+    waves: Tensor,
+    keys: Tensor | None,
+    first: int,
+    heads: int,
+    dropout: float,
+    fused: bool,
 ) -> Tensor:
     seeds, _, length, size = x.shape
     q = split_heads(linear(x, w["attention.q.weight"]), heads)
@@ -165,13 +177,13 @@ def _attention(
     k = drop(k, dropout, keys[0] if keys is not None else None, first)
     far = linear(waves.expand(seeds, -1, -1), w["attention.position.weight"])
     # Positional keys belong to the batch, not to an example: their mask does not depend on `first`.
-    far = drop(far, dropout, keys[1] if keys is not None else None).view(seeds, 1, 2 * length - 1, heads, -1)
+    far = drop(far, dropout, keys[1] if keys is not None else None).view(seeds, 2 * length - 1, heads, -1)
     bias_shape = (seeds, 1, heads, 1, size // heads)
-    content = torch.matmul(q + w["attention.content_bias"].view(bias_shape), k.transpose(-1, -2))
-    position = torch.matmul(q + w["attention.position_bias"].view(bias_shape), far.permute(0, 1, 3, 4, 2))
+    content = row_products(q + w["attention.content_bias"].view(bias_shape), k, fused)
+    position = torch.einsum("sbhtd,smhd->sbhtm", q + w["attention.position_bias"].view(bias_shape), far)
     # position[..., i, m] is for the distance m - (length - 1); column j of row i wants the distance j - i.
     at = torch.arange(length, device=x.device)
     index = (at[None, :] - at[:, None] + length - 1).expand_as(content)
     logits = (content + position.gather(-1, index)) * w["attention.scale"].view(seeds, 1, 1, 1, 1)
     logits = logits.masked_fill(~real[None, :, None, None, :], -math.inf)
-    return linear(join_heads(torch.matmul(logits.softmax(-1).to(v.dtype), v)), w["attention.out.weight"])
+    return linear(join_heads(mixtures(logits.softmax(-1), v, fused)), w["attention.out.weight"])
