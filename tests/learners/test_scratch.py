@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -228,3 +230,26 @@ def test_defaults_are_the_references() -> None:
         assert (how.steps, how.weight_decay, how.clip, how.batch, how.rate) == (steps, decay, clip, 512, 1.5e-4)
         assert dataclasses.is_dataclass(LEARNERS.get(name).settings)
     assert read({"learner": "transformer", "steps": 9}).training.weight_decay == 0.0025  # type: ignore[attr-defined]
+
+
+def test_training_needs_neither_pydantic_nor_arrow_nor_lark() -> None:
+    """A GPU machine may have torch, NumPy and safetensors alone."""
+    code = """
+import sys
+for name in ("pydantic", "lark", "yaml", "pyarrow", "typer"):
+    sys.modules[name] = None
+from taskloom.learners import LEARNERS
+from taskloom.learners.training.settings import Training
+made = LEARNERS.get("bilstm")(state=8, training=Training(steps=1, batch=2))
+print(made.fit([("a 0", "1"), ("b 0", "0")]).answer(["a 0"]) in (["0"], ["1"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "True", done.stderr
+
+
+def test_listing_learners_does_not_import_torch() -> None:
+    code = (
+        "import sys; from taskloom.learners import LEARNERS; print('ndr' in LEARNERS.names(), 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["True", "False"], done.stderr

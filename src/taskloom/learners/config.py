@@ -1,6 +1,6 @@
 """Checking a learner's settings as a person writes them: a YAML block, a mapping, or flags.
 
-The only module of the learners that needs pydantic; what runs on a GPU machine does without it.
+The only module of the learners that needs pydantic, and only when called; a GPU machine may do without it.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
-
-from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from taskloom.errors import nearest
 from taskloom.learners.interface import LEARNERS, Learner, LearnerError
@@ -56,7 +54,11 @@ def _flat(default: Any, data: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _build(settings: type[Any], values: dict[str, Any], where: str) -> Learner:
-    adapter: TypeAdapter[Any] = TypeAdapter(_checked(settings))
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    # Only pydantic reads this attribute; it makes a misspelt key inside a block an error as well.
+    settings.__pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    adapter: TypeAdapter[Any] = TypeAdapter(settings)
     try:
         made: Learner = adapter.validate_python(values)
     except ValidationError as error:
@@ -64,9 +66,3 @@ def _build(settings: type[Any], values: dict[str, Any], where: str) -> Learner:
         place = ".".join(str(p) for p in first["loc"] if p != "training")
         raise LearnerError(f"{where}: {place}: {first['msg']} (given: {first.get('input')!r})") from error
     return made
-
-
-def _checked(settings: type[Any]) -> type[Any]:
-    # Only pydantic reads this attribute; it makes a misspelt key inside a block an error as well.
-    settings.__pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
-    return settings
