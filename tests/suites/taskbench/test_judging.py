@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ def brute_force(said: list[str], sets: list[frozenset[tuple[str, ...]]]) -> int:
     for parts in range(1, min(len(said), len(sets)) + 1):
         for cuts in combinations(range(1, len(said)), parts - 1):
             bounds = [0, *cuts, len(said)]
-            pieces = [tuple(said[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+            pieces = [tuple(said[a:b]) for a, b in pairwise(bounds)]
             best = max(best, sum(piece in s for piece, s in zip(pieces, sets, strict=False)))
     return best
 

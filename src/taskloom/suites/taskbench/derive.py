@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from taskloom.errors import InputError
 from taskloom.example import Answer, Step
 from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, Type, map_filter, show
-
-if TYPE_CHECKING:
-    from taskloom.suites.taskbench.words import Words
 
 BETWEEN = " | "
 """Stands between the members of a set in a step's value; no word contains it."""
@@ -31,35 +28,60 @@ def join(texts: Iterable[str], separators: bool) -> str:
     return (f" {SEPARATOR} " if separators else " ").join(texts)
 
 
+class Space(Protocol):
+    """Where atoms have values: words, entities, or both."""
+
+    def enter(self, text: str, kind: str) -> tuple[str, ...]:
+        """What a text may mean: one word, or every entity of that name; an error where it means nothing."""
+
+    def look(self, name: str, item: str, inverse: bool = False) -> tuple[str, ...]:
+        """The values of a relation, or of its inverse, at one item."""
+
+    def holds(self, name: str, item: str) -> bool:
+        """Whether a predicate holds of one item."""
+
+    def decides(self, name: str, item: str) -> bool:
+        """Whether a predicate is known to hold or not to hold of one item."""
+
+    def is_value(self, value: str, items: tuple[str, ...]) -> bool:
+        """Whether a value that somebody wrote is among the items."""
+
+    def show(self, items: Iterable[str]) -> tuple[str, ...]:
+        """Items as they are written in examples."""
+
+
 class Deriver:
     """Answers single inputs of one function (in normal form)."""
 
-    def __init__(self, expression: Expression, found: Type, words: Words, separators: bool = False) -> None:
+    def __init__(self, expression: Expression, found: Type, space: Space, separators: bool = False) -> None:
         self.expression = expression
         self.type = found
-        self.words = words
+        self.space = space
         self.separators = separators
 
     def __call__(self, text: str) -> Answer:
         """The acceptable answers to one input and how they come about."""
         if self.type.form == "sequence":
             return self._sequence(text)
-        given = self.words.known_text(text, self.type.source)
+        given = self.space.enter(text, self.type.source)
         steps: list[Step] = []
         if self.type.form == "predicate":
+            given = self._decided(self.expression, given)
+            if not given:
+                raise InputError(
+                    f"'{text.strip()}' lies outside the domain of {show(self.expression)}: nothing is known of it"
+                )
             return Answer((_truth(self._holds(self.expression, given, steps)),), tuple(steps))
-        values, _ = self._values(self.expression, (given,), None, steps)
-        if not values:
+        values, _ = self._values(self.expression, given, None, steps)
+        shown = self.space.show(values)
+        if not shown:
             raise InputError(
                 f"'{text.strip()}' lies outside the domain of {show(self.expression)}: it has no value there"
             )
-        return Answer(self._shown(values), tuple(steps))
-
-    def _shown(self, values: Iterable[str]) -> tuple[str, ...]:
-        return tuple([v.replace("_", " ").strip() for v in values])
+        return Answer(shown, tuple(steps))
 
     def _add(self, steps: list[Step], rule: str, values: Iterable[str], of: tuple[int, ...]) -> int:
-        steps.append(Step(rule, BETWEEN.join(self._shown(values)), of))
+        steps.append(Step(rule, BETWEEN.join(self.space.show(values)), of))
         return len(steps) - 1
 
     def _values(
@@ -69,10 +91,10 @@ class Deriver:
         of = () if source is None else (source,)
         match function:
             case Atom(name):
-                found = _all(lambda x: self.words.look(name, x), given)
+                found = _all(lambda x: self.space.look(name, x), given)
                 return found, self._add(steps, name, found, of)
             case Call("inverse", (Atom(name),)):
-                found = _all(lambda x: self.words.look(name, x, inverse=True), given)
+                found = _all(lambda x: self.space.look(name, x, inverse=True), given)
                 return found, self._add(steps, f"{name}.inv", found, of)
             case Call("chain", parts):
                 for part in reversed(parts):
@@ -100,66 +122,91 @@ class Deriver:
         found = _all(lambda x: x, shared)
         return found, self._add(steps, "intersection", found, operands)
 
-    def _holds(self, predicate: Expression, text: str, steps: list[Step]) -> bool:
+    def _decided(self, predicate: Expression, given: tuple[str, ...]) -> tuple[str, ...]:
+        """Those things of which it is known whether the predicate holds: of a river nobody knows whether it is an actor."""
         match predicate:
             case Atom(name):
-                true = self.words.holds(name, text)
+                return tuple(x for x in given if self.space.decides(name, x))
+            case Is(relation, _):
+                return tuple(x for x in given if self._values(relation, (x,), None, [])[0])
+            case Call("chain", (head, *rest)):
+                inner = rest[0] if len(rest) == 1 else Call("chain", tuple(rest))
+                return tuple(x for x in given if self._decided(head, self._values(inner, (x,), None, [])[0]))
+            case Call(_, parts):
+                for part in parts:
+                    given = self._decided(part, given)
+        return given
+
+    def _holds(self, predicate: Expression, given: tuple[str, ...], steps: list[Step]) -> bool:
+        """Whether a predicate holds of any of the things that the input may mean."""
+        match predicate:
+            case Atom(name):
+                true = any(self.space.holds(name, x) for x in given)
                 steps.append(Step(name, _truth(true), ()))
             case Is(relation, value):
-                found, step = self._values(relation, (text,), None, steps)
-                true = value.replace(" ", "_") in found
+                found, step = self._values(relation, given, None, steps)
+                true = self.space.is_value(value, found)
                 steps.append(Step(show(predicate), _truth(true), (step,)))
             case Call("chain", (head, *rest)):
                 inner = rest[0] if len(rest) == 1 else Call("chain", tuple(rest))
-                found, step = self._values(inner, (text,), None, steps)
-                matching = [y for y in found if self._holds(head, y, [])]
+                found, step = self._values(inner, given, None, steps)
+                matching = [y for y in found if self._holds(head, (y,), [])]
                 kept = self._add(steps, f"those that {show(head)}", matching, (step,))
                 true = bool(matching)
                 steps.append(Step("any", _truth(true), (kept,)))
             case Call(operator, parts):
-                truths, of = [], []
-                for part in parts:
-                    truths.append(self._holds(part, text, steps))
-                    of.append(len(steps) - 1)
-                true = {"land": all(truths), "lor": any(truths), "lnot": not truths[0]}[operator]
-                steps.append(Step(operator, _truth(true), tuple(of)))
+                true = self._logic(operator, parts, given, steps)
+        return true
+
+    def _logic(self, operator: str, parts: tuple[Expression, ...], given: tuple[str, ...], steps: list[Step]) -> bool:
+        """Taken at each thing by itself: two namesakes that each fulfil one half fulfil no conjunction."""
+        of = []
+        for part in parts:
+            self._holds(part, given, steps)
+            of.append(len(steps) - 1)
+        each = [[self._holds(part, (x,), []) for part in parts] for x in given]
+        true = any(all(t) if operator == "land" else any(t) if operator == "lor" else not any(t) for t in each)
+        steps.append(Step(operator, _truth(true), tuple(of)))
         return true
 
     def _sequence(self, text: str) -> Answer:
-        given = [self.words.known_text(item, self.type.source) for item in items(text)]
+        given = [(item, self.space.enter(item, self.type.source)) for item in items(text)]
         if not given:
             raise InputError("the sequence is empty; give words separated by blanks or by #")
         function, predicate = map_filter(self.expression)
         steps: list[Step] = []
-        kept = given if predicate is None else [x for x in given if self._holds(predicate, x, [])]
         if predicate is not None:
-            self._add(steps, f"filter({show(predicate)})", kept, ())
-        results = self._mapped(function, kept, steps) if function is not None else kept
-        return Answer((join(self._shown(results), self.separators),), tuple(steps))
+            given = [(item, xs) for item, xs in given if self._kept(predicate, xs)]
+            steps.append(Step(f"filter({show(predicate)})", BETWEEN.join(item for item, _ in given), ()))
+        results = [item for item, _ in given] if function is None else self._mapped(function, given, steps)
+        return Answer((join(results, self.separators),), tuple(steps))
 
-    def _mapped(self, function: Expression, kept: list[str], steps: list[Step]) -> list[str]:
+    def _kept(self, predicate: Expression, given: tuple[str, ...]) -> bool:
+        return self._holds(predicate, self._decided(predicate, given), [])
+
+    def _mapped(self, function: Expression, given: list[tuple[str, tuple[str, ...]]], steps: list[Step]) -> list[str]:
         source = len(steps) - 1
         last: list[int] = []
         chosen: list[str] = []
-        for x in kept:
-            values, step = self._values(function, (x,), source if source >= 0 else None, steps)
-            if not values:
-                shown = x.replace("_", " ")
-                raise InputError(f"'{shown}' lies outside the domain of {show(function)}: it has no value there")
+        for item, xs in given:
+            values, step = self._values(function, xs, source if source >= 0 else None, steps)
+            shown = self.space.show(values)
+            if not shown:
+                raise InputError(f"'{item}' lies outside the domain of {show(function)}: it has no value there")
             last.append(step)
-            chosen.append(values[0])
-        self._add(steps, "map", chosen, tuple(last))
+            chosen.append(shown[0])
+        steps.append(Step("map", BETWEEN.join(chosen), tuple(last)))
         return chosen
 
     def positions(self, text: str) -> list[tuple[str, ...]]:
-        """For a sequence function the acceptable words at each position of the result, as they are written in examples."""
+        """For a sequence function the acceptable answers at each position of the result, as they are written in examples."""
         function, predicate = map_filter(self.expression)
         found = []
-        for item in items(text, self.separators):
-            x = self.words.known_text(item, self.type.source)
-            if predicate is None or self._holds(predicate, x, []):
-                values = (x,) if function is None else self._values(function, (x,), None, [])[0]
-                found.append(self._shown(values))
+        for item in items(text):
+            xs = self.space.enter(item, self.type.source)
+            if predicate is None or self._kept(predicate, xs):
+                values = xs if function is None else self._values(function, xs, None, [])[0]
+                found.append(self.space.show(values))
         return found
 
 

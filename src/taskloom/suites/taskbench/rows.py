@@ -114,13 +114,23 @@ class WordRows:
 
 @dataclass(frozen=True, eq=False)
 class SequenceRows:
-    """The dataset of a sequence function."""
+    """The dataset of a sequence function.
+
+    Attributes:
+        task: The name that rows carry.
+        sampler: Where sequences come from.
+        counts: How many rows each split has.
+        traits: Traits that all rows share.
+        separators: Whether # stands between the items.
+        keyed: Whether rows carry their items, separated, as their key: names of several words cannot be told apart in the input.
+    """
 
     task: str
     sampler: Sequences
     counts: Mapping[str, int]
     traits: Mapping[str, Any]
     separators: bool
+    keyed: bool = False
 
     def count(self, split: str) -> int:
         """How many rows a split has."""
@@ -143,7 +153,9 @@ class SequenceRows:
         drawn = self.sampler.draw(split, start, stop)
         between = " # " if self.separators else " "
         shown = _texts(solved.inputs).take(pa.array(drawn.words.reshape(-1)))
-        inputs = pc.binary_join(_even(shown, length, stop - start), between)
+        listed = _even(shown, length, stop - start)
+        inputs = pc.binary_join(listed, between)
+        keys = pc.binary_join(listed, " # ") if self.keyed and not self.separators else None
         m = drawn.kept.sum(axis=1)[0] if stop > start else 0
         counts = solved.answers.counts[drawn.places]
         raw = self.sampler.key.child("choice", split).words(start * int(m), stop * int(m))
@@ -152,7 +164,7 @@ class SequenceRows:
         targets = pc.binary_join(_even(said, int(m), stop - start), between)
         mean = counts.reshape(stop - start, -1).mean(axis=1) if len(counts) else np.zeros(stop - start)
         traits = dict(self.traits) | {"answers": mean, "length": np.full(stop - start, length, np.int64)}
-        return _assemble(self.task, inputs, _even(targets, 1, stop - start), traits)
+        return _assemble(self.task, inputs, _even(targets, 1, stop - start), traits, keys)
 
 
 def join_balanced(first: Solved, second: Solved, hashes: Hashes, key: Key) -> tuple[Solved, NDArray[np.int8]]:
@@ -208,7 +220,9 @@ def _even(values: pa.Array, size: int, rows: int) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(starts), values)
 
 
-def _assemble(task: str, inputs: pa.Array, targets: pa.Array, traits: Mapping[str, Any]) -> pa.Table:
+def _assemble(
+    task: str, inputs: pa.Array, targets: pa.Array, traits: Mapping[str, Any], keys: pa.Array | None = None
+) -> pa.Table:
     n = len(inputs)
     fields = []
     for name, kind in TRAITS.items():
@@ -225,7 +239,7 @@ def _assemble(task: str, inputs: pa.Array, targets: pa.Array, traits: Mapping[st
             "input": inputs,
             "targets": targets,
             "question": pa.nulls(n, pa.string()),
-            "key": pa.nulls(n, pa.string()),
+            "key": pa.nulls(n, pa.string()) if keys is None else keys,
             "derivation": pa.nulls(n, pa.list_(STEP)),
             "traits": pa.StructArray.from_arrays(fields, names=list(TRAITS)),
         }

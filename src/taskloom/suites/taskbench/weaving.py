@@ -131,7 +131,9 @@ class _Weaver:
         if function.type.form == "sequence":
             s = fields.sequences
             sampler = Sequences(solved, key, self.hashes, self.shares, s.length, s.kept, s.word_disjoint)
-            return SequenceRows(function.task, sampler, _portions(s.n, self.shares), traits, s.separators)
+            counts = _portions(s.n, self.shares)
+            keyed = function.type.source == "entity"
+            return SequenceRows(function.task, sampler, counts, traits, s.separators, keyed)
         rows = WordRows(
             function.task, solved, key, self.hashes, self.shares, traits, permuted=fields.labels == "permuted"
         )
@@ -217,7 +219,7 @@ class _Weaver:
         if function is None or function.type.form != "sequence":
             return None
         positions = self.world.deriver(function).positions
-        return Positions(lambda example: positions(example.input), self.fields.sequences.separators)
+        return Positions(lambda example: positions(example.key or example.input), self.fields.sequences.separators)
 
     def _check(self, example: Example) -> tuple[str, ...]:
         name = str(example.traits.get("side") or example.task.removeprefix(PREFIX))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
@@ -158,6 +159,22 @@ class Words:
         known = atoms.known(name)
         assert known is not None
         return known.family == "own" and "true" in call(known, text)
+
+    def enter(self, text: str, kind: str) -> tuple[str, ...]:
+        """The word that a text means."""
+        return (self.known_text(text, kind),)
+
+    def show(self, items: Iterable[str]) -> tuple[str, ...]:
+        """Words as they are written in examples."""
+        return tuple([item.replace("_", " ").strip() for item in items])
+
+    def decides(self, name: str, item: str) -> bool:
+        """Every predicate of words is decided for every word."""
+        return True
+
+    def is_value(self, value: str, items: tuple[str, ...]) -> bool:
+        """Whether a value that somebody wrote is among the words."""
+        return value.replace(" ", "_") in items
 
     def known_text(self, text: str, kind: str) -> str:
         """An input as the lexicon writes it; an unknown one is an error."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from taskloom.errors import RecipeError
 from taskloom.example import Answer, Example
 from taskloom.plan import Source
 from taskloom.suites.taskbench import atoms
@@ -99,14 +98,57 @@ def confirm(sets: list[list[str]], example: Example, separators: bool) -> tuple[
     return (join((s[0] if s else "" for s in sets), separators),)
 
 
+class Worlds:
+    """Words and facts side by side: each function is answered where its atoms are."""
+
+    def __init__(self, words: Callable[[], World], facts: Callable[[], World]) -> None:
+        """Take both worlds as yet unopened: facts are not loaded for words, nor words for facts."""
+        self._open = {"words": words, "facts": facts}
+        self._worlds: dict[str, World] = {}
+
+    def _of(self, function: Function) -> World:
+        factual = any(
+            (k := atoms.known(a)) is not None and k.family == "factual" for a in atoms_of(function.expression)
+        )
+        name = "facts" if factual else "words"
+        if name not in self._worlds:
+            self._worlds[name] = self._open[name]()
+        return self._worlds[name]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The sources of the worlds that were opened."""
+        return tuple(dict.fromkeys(source for world in self._worlds.values() for source in world.sources))
+
+    def solve(self, function: Function) -> Solved:
+        """A function on its whole domain."""
+        return self._of(function).solve(function)
+
+    def deriver(self, function: Function) -> Answerer:
+        """A function on single inputs."""
+        return self._of(function).deriver(function)
+
+    def check(self, function: Function, example: Example) -> tuple[str, ...]:
+        """The acceptable answers, derived again in another way."""
+        return self._of(function).check(function, example)
+
+
 def open_world(fields: TaskbenchFields, asked: Iterable[Function]) -> World:
     """The world in which all these functions can be evaluated."""
     used = {atom for function in asked for atom in atoms_of(function.expression)}
-    known = {atom: atoms.known(atom) for atom in used}
-    factual = sorted(atom for atom, k in known.items() if k is not None and k.family == "factual")
-    if factual:
-        raise RecipeError(f"{factual[0]} is factual")
-    own = tuple(sorted(atom for atom, k in known.items() if k is not None and k.family == "own"))
+    families = {atom: k.family for atom in used if (k := atoms.known(atom)) is not None}
+    own = tuple(sorted(atom for atom, family in families.items() if family == "own"))
     rules = Rules(fields.rules.senses, fields.rules.inflections, fields.rules.outputs)
-    words = open_words(fields.lexicon_for(used), rules, fields.pairing, own)
-    return WordWorld(words, fields.sequences.separators)
+    separators = fields.sequences.separators
+
+    def words() -> Words:
+        return open_words(fields.lexicon_for(used), rules, fields.pairing, own)
+
+    def factual() -> World:
+        from taskloom.suites.taskbench.facts import open_world as open_facts
+        from taskloom.suites.taskbench.factual import FactWorld
+
+        lexical = any(family != "factual" for family in families.values()) or "label" in families
+        return FactWorld(open_facts(fields.facts), words() if lexical else None, fields.union_domain, separators)
+
+    return Worlds(lambda: WordWorld(words(), separators), factual)
