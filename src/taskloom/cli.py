@@ -246,7 +246,9 @@ def _hint(error: Any) -> str:
 
 
 def _say(message: str, status: int) -> int:
-    print("taskloom: " + " ".join(message.split()), file=sys.stderr)
+    # One sentence; what an error echoes below it (an expression with a caret under the fault) keeps its lines.
+    sentence, *echo = message.split("\n  ")
+    print("\n  ".join(["taskloom: " + " ".join(sentence.split()), *echo]), file=sys.stderr)
     return status
 
 

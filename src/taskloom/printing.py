@@ -39,7 +39,7 @@ def emit(value: Any) -> None:
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
     """A table in the one style that we use."""
-    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    made = Table(title=_cell(title), title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for i, column in enumerate(columns):
         made.add_column(column, overflow="fold", no_wrap=i == 0)
     for row in rows:
@@ -112,7 +112,8 @@ def examples(
             emit({"split": chosen, "index": start + i, **_as_dict(example)})
         return
     out = console()
-    out.print(f"[bold]{name}[/bold], split {chosen}, {total:,} examples. {about}\n".replace("\n\n", "\n"))
+    head = f"[bold]{_cell(name)}[/bold], split {chosen}, {total:,} examples. {_cell(about)}\n"
+    out.print(head.replace("\n\n", "\n"))
     for i, example in enumerate(found):
         out.print(f"[bold]{chosen} {start + i}[/bold]")
         out.print(show(example) if show else plain(example), "")
@@ -197,8 +198,8 @@ def made(data: Dataset, folder: Path, as_json: bool) -> None:
     rows = [(name, e["n"], e["role"], e["describe"]) for name, e in m["splits"].items()]
     out.print(table(f"{m['recipe']['name']}, seed {m['seed']}", ("split", "examples", "role", "what"), rows))
     for warning in m["warnings"]:
-        out.print(f"note: {warning}")
-    out.print(f"\nin {folder}, digest {data.digest}", soft_wrap=True)
+        out.print(f"note: {_cell(warning)}")
+    out.print(f"\nin {_cell(folder)}, digest {data.digest}", soft_wrap=True)
 
 
 def verification(found: Verification, folder: Path, as_json: bool) -> None:
