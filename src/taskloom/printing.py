@@ -39,7 +39,9 @@ def emit(value: Any) -> None:
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
     """A table in the one style that we use."""
-    made = Table(title=_cell(title), title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    made = Table(
+        title=_cell(title), title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
     for i, column in enumerate(columns):
         made.add_column(column, overflow="fold", no_wrap=i == 0)
     for row in rows:

@@ -282,6 +282,17 @@ def canonical(spelling: str) -> str | None:
     return _spellings().get(folded)
 
 
+def find(spelling: str) -> str | None:
+    """Our name for an atom, also one that an installed package adds (entry-point group `taskloom`)."""
+    found = canonical(spelling)
+    if found is None:
+        from taskloom.registry import load_entry_points
+
+        load_entry_points()
+        found = canonical(spelling)
+    return found
+
+
 def known(name: str) -> Known | None:
     """What is known of an atom by our name for it, or None."""
     if name in _ADDED:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from taskloom.suites.taskbench import atoms, chance
@@ -15,6 +16,7 @@ from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, type_
 from taskloom.suites.taskbench.lexical.morphology import POS
 
 if TYPE_CHECKING:
+    from taskloom.suites.taskbench.tables import Table
     from taskloom.suites.taskbench.words import Words
 
 _TAGS = {"noun": "n", "verb": "v", "adjective": "a", "adverb": "r"}
@@ -28,6 +30,8 @@ class Plain:
         self.words = words
         self.lexicon = words.lexicon
         self.rules = words.lexical.rules
+        self._held: dict[tuple[str, str], set[str]] = {}
+        self._lists: dict[str, list[list[int]]] = {}
 
     def relation(self, expression: Expression, text: str) -> set[str]:
         """The values of a relation at one text."""
@@ -83,11 +87,17 @@ class Plain:
         return [(x, ys) for x, ys in items if any(self.predicate(own, y) for y in ys)]
 
     def _language(self, code: str) -> list[str]:
-        known = self.lexicon.written[code]
-        return [text for number, text in enumerate(self.lexicon.texts) if len(known.row(number))]
+        known = self._list(f"written {code}", self.lexicon.written[code])
+        return [text for text, senses in zip(self.lexicon.texts, known, strict=True) if senses]
 
     def values(self, name: str, text: str) -> set[str]:
         """The values of an atom at one text."""
+        held = self._held.get((name, text))
+        if held is None:
+            held = self._held[name, text] = self._find(name, text)
+        return held
+
+    def _find(self, name: str, text: str) -> set[str]:
         known = atoms.known(name)
         assert known is not None
         if known.family == "own":
@@ -106,7 +116,8 @@ class Plain:
             senses = senses[:1]
         reached = set(senses) if match[1] in ("synonyms", "translate") else self._linked(match[1], senses)
         texts = self.lexicon.texts
-        lemmas = {texts[i] for s in reached for i in self.lexicon.lemmas[target].row(s).tolist()}
+        written = self._list(f"lemmas {target}", self.lexicon.lemmas[target])
+        lemmas = {texts[i] for s in reached for i in written[s]}
         return {y for y in lemmas if y.lower() != text.lower() and self._allowed(text, y, target)}
 
     def _allowed(self, text: str, value: str, language: str) -> bool:
@@ -141,13 +152,13 @@ class Plain:
 
     def _linked(self, link: str, senses: list[int]) -> set[int]:
         """The senses at the end of one link (antonyms) or of any number of links; round a cycle no sense leads to itself."""
-        table = self.lexicon.links[link]
+        table = self._list(link, self.lexicon.links[link])
         found: set[int] = set()
         for sense in senses:
             reached: set[int] = set()
             frontier = {sense}
             while frontier:
-                frontier = {t for s in frontier for t in table.row(s).tolist()} - reached
+                frontier = {t for s in frontier for t in table[s]} - reached
                 reached |= frontier
                 if link == "antonyms":
                     break
@@ -172,5 +183,11 @@ class Plain:
         return any(self.lexicon.sentiment[s] == _SIGNS[match[2]] for s in senses)
 
     def _senses_by(self, language: str, number: int) -> list[int]:
-        found: list[int] = self.lexicon.written[language].row(number).tolist()
-        return found
+        return self._list(f"written {language}", self.lexicon.written[language])[number]
+
+    def _list(self, name: str, table: Table) -> list[list[int]]:
+        """A table as plain lists, which are walked many times faster one by one."""
+        if name not in self._lists:
+            flat, bounds = table.values.tolist(), table.starts.tolist()
+            self._lists[name] = [flat[a:b] for a, b in pairwise(bounds)]
+        return self._lists[name]

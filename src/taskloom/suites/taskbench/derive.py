@@ -123,7 +123,12 @@ class Deriver:
         return found, self._add(steps, "intersection", found, operands)
 
     def _decided(self, predicate: Expression, given: tuple[str, ...]) -> tuple[str, ...]:
-        """Those things of which it is known whether the predicate holds: of a river nobody knows whether it is an actor."""
+        """Those entities of which it is known whether the predicate holds: of a river nobody knows whether it is an actor.
+
+        Of words everything is known: one without synonyms has none that is a noun.
+        """
+        if self.type.source != "entity":
+            return given
         match predicate:
             case Atom(name):
                 return tuple(x for x in given if self.space.decides(name, x))

@@ -13,9 +13,10 @@ import numpy as np
 
 from taskloom.errors import RecipeError
 from taskloom.example import Answer, Example
-from taskloom.plan import Plan, Role, Source, Split
+from taskloom.plan import Plan, Role, Split
+from taskloom.suites.taskbench import showing
 from taskloom.suites.taskbench.judging import ByTask, Positions
-from taskloom.suites.taskbench.language import Call, Expression, Type, describe, read_typed
+from taskloom.suites.taskbench.language import Call, Expression, Type, describe, read_typed, show
 from taskloom.suites.taskbench.rows import TRAITS, SequenceRows, WordRows, join_balanced
 from taskloom.suites.taskbench.sampling import Hashes, Sequences, Shares
 from taskloom.suites.taskbench.solved import Solved, composition, family
@@ -105,12 +106,19 @@ class _Weaver:
             scorer=ByTask(self._sequence_scorer),
             answer=self.world.deriver(one) if one else None,
             check=None if self.fields.labels == "permuted" else self._check,
-            sources=self._sources(),
+            sources=self.world.sources,
             warnings=(self._too_few(),) if self.scarce else (),
+            show=self._show,
         )
 
-    def _sources(self) -> tuple[Source, ...]:
-        return self.world.sources
+    def _show(self, example: Example) -> str:
+        expression, kind = read_typed(example.task.removeprefix(PREFIX))
+        answerer = self.world.deriver(Function(example.task.removeprefix(PREFIX), expression, kind))
+        if kind.form == "sequence":
+            said = showing.sequence(example, answerer, self.fields.sequences.separators)
+        else:
+            said = showing.words(example, answerer)
+        return said if len(self.asked) == 1 else "  " + example.task.replace("[", r"\[") + "\n" + said
 
     def _too_few(self) -> str:
         listed = ", ".join(f"{name} ({n})" for name, n in self.scarce)
@@ -145,7 +153,7 @@ class _Weaver:
             raise RecipeError(
                 f"balanced is for unions of two relations, and {function.name} is none; leave it out or write union(f, g)"
             )
-        sides = [Function(n, e, k) for n in map(_show, tree.parts) for e, k in [read_typed(n)]]
+        sides = [Function(n, e, k) for n in map(show, tree.parts) for e, k in [read_typed(n)]]
         first, second = (self.world.solve(side) for side in sides)
         solved, numbers = join_balanced(first, second, self.hashes, rows.key)
         return replace(rows, solved=solved, sides=numbers, side_names=tuple(side.name for side in sides))
@@ -191,7 +199,7 @@ class _Weaver:
         left_out = {name for name, _ in self.scarce}
         for function in self.asked:
             if function.element is not None and function.name not in left_out:
-                name = _show(function.element)
+                name = show(function.element)
                 if name not in present:
                     expression, kind = read_typed(name)
                     wanted[name] = Function(name, expression, kind)
@@ -204,11 +212,8 @@ class _Weaver:
             )
         if not tables:
             return []
-        split = self._split_of("answers", tables)
+        split = self._split("answers", list(tables))
         return [replace(split, role="probe", describe="every word that sequences are drawn from, with all its answers")]
-
-    def _split_of(self, name: str, tables: list[WordRows]) -> Split:
-        return self._split(name, list(tables))
 
     @cached_property
     def _by_task(self) -> dict[str, Function]:
@@ -247,12 +252,6 @@ def _portions(n: int, shares: Shares) -> dict[str, int]:
     found = {name: round(n * weight / total) for name, weight in shares.weights.items()}
     found["train"] += n - sum(found.values())
     return found
-
-
-def _show(expression: Expression) -> str:
-    from taskloom.suites.taskbench.language import show
-
-    return show(expression)
 
 
 def solved_of(fields: TaskbenchFields) -> list[Solved]:

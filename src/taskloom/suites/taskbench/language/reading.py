@@ -229,7 +229,7 @@ class _Reader:
         span: Span = (getattr(name, "start_pos", 0) or 0, end)
         if name.strip() == "is":
             return self.is_predicate(pair, spelling[2:].strip(), span)
-        found = atoms.canonical(self.relocated(spelling, arguments))
+        found = atoms.find(self.relocated(spelling, arguments))
         if found is None:
             raise ExpressionError(_unknown(spelling), self.text, span)
         atom = Atom(found, span)
