@@ -104,11 +104,10 @@ class WordRows:
             answers = Table(np.arange(len(chosen) + 1, dtype=np.int64), self._labels[chosen])
         else:
             answers = _official_first(solved.answers.take(chosen), self._official[chosen])
-        inputs = _texts(solved.inputs).take(pa.array(solved.domain[chosen]))
+        inputs = _texts(solved.inputs).take(_numbers(solved.domain[chosen]))
         traits = dict(self.traits) | {"answers": counts.astype(np.float64), "length": np.ones(len(chosen), np.int64)}
         if self.sides is not None:
-            names = pa.array(self.side_names)
-            traits["side"] = names.take(pa.array(self.sides[chosen]))
+            traits["side"] = _texts(self.side_names).take(_numbers(self.sides[chosen].astype(np.int32)))
         return _assemble(self.task, inputs, list_of_texts(answers, solved.outputs), traits)
 
 
@@ -151,16 +150,16 @@ class SequenceRows:
         """Rows start..stop of a split."""
         solved, length = self.sampler.solved, self.sampler.length
         drawn = self.sampler.draw(split, start, stop)
-        between = " # " if self.separators else " "
-        shown = _texts(solved.inputs).take(pa.array(drawn.words.reshape(-1)))
+        between = pa.scalar(" # " if self.separators else " ")
+        shown = _texts(solved.inputs).take(_numbers(drawn.words.reshape(-1)))
         listed = _even(shown, length, stop - start)
         inputs = pc.binary_join(listed, between)
-        keys = pc.binary_join(listed, " # ") if self.keyed and not self.separators else None
+        keys = pc.binary_join(listed, pa.scalar(" # ")) if self.keyed and not self.separators else None
         m = drawn.kept.sum(axis=1)[0] if stop > start else 0
         counts = solved.answers.counts[drawn.places]
         raw = self.sampler.key.child("choice", split).words(start * int(m), stop * int(m))
         picked = solved.answers.starts[drawn.places] + (raw % counts.astype(np.uint64)).astype(np.int64)
-        said = _texts(solved.outputs).take(pa.array(solved.answers.values[picked]))
+        said = _texts(solved.outputs).take(_numbers(solved.answers.values[picked]))
         targets = pc.binary_join(_even(said, int(m), stop - start), between)
         mean = counts.reshape(stop - start, -1).mean(axis=1) if len(counts) else np.zeros(stop - start)
         traits = dict(self.traits) | {"answers": mean, "length": np.full(stop - start, length, np.int64)}
@@ -198,7 +197,26 @@ def _official_first(table: Table, official: NDArray[np.int64]) -> Table:
 
 def list_of_texts(table: Table, texts: Sequence[str]) -> pa.Array:
     """A table as an Arrow column of lists of texts."""
-    return pa.ListArray.from_arrays(pa.array(table.starts.astype(np.int32)), _texts(texts).take(pa.array(table.values)))
+    return pa.ListArray.from_arrays(_numbers(table.starts.astype(np.int32)), _texts(texts).take(_numbers(table.values)))
+
+
+def index_column(start: int, stop: int) -> pa.Array:
+    """The numbers of rows start..stop."""
+    return _numbers(np.arange(start, stop, dtype=np.int64))
+
+
+def _numbers(values: NDArray[Any]) -> pa.Array:
+    """Numbers as an Arrow array. (`pa.array` would import pandas, where that is installed: 0.4 seconds.)"""
+    kinds = {"int32": pa.int32(), "int64": pa.int64(), "float64": pa.float64()}
+    held = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(kinds[held.dtype.name], len(held), [None, pa.py_buffer(held)])
+
+
+def _strings(texts: Sequence[str]) -> pa.Array:
+    raw = [text.encode() for text in texts]
+    ends = np.zeros(len(raw) + 1, dtype=np.int32)
+    np.cumsum(np.fromiter(map(len, raw), dtype=np.int64, count=len(raw)), out=ends[1:])
+    return pa.StringArray.from_buffers(len(raw), pa.py_buffer(ends), pa.py_buffer(b"".join(raw)))
 
 
 _HELD: dict[int, tuple[Sequence[str], pa.Array]] = {}
@@ -210,14 +228,14 @@ def _texts(texts: Sequence[str]) -> pa.Array:
     if held is None:
         if len(_HELD) > 64:
             _HELD.clear()
-        held = _HELD[id(texts)] = (texts, pa.array(texts, pa.string()))
+        held = _HELD[id(texts)] = (texts, _strings(texts))
     return held[1]
 
 
 def _even(values: pa.Array, size: int, rows: int) -> pa.Array:
     """Lists of equal length."""
     starts = np.arange(rows + 1, dtype=np.int32) * size
-    return pa.ListArray.from_arrays(pa.array(starts), values)
+    return pa.ListArray.from_arrays(_numbers(starts), values)
 
 
 def _assemble(
@@ -231,10 +249,10 @@ def _assemble(
         if isinstance(value, str) or value is None:
             fields.append(_repeated(value, arrow, n))
         else:
-            fields.append(value if isinstance(value, pa.Array) else pa.array(value, arrow))
+            fields.append(value if isinstance(value, pa.Array) else _numbers(value))
     return pa.table(
         {
-            "index": pa.array(np.arange(n, dtype=np.int64)),
+            "index": _numbers(np.arange(n, dtype=np.int64)),
             "task": _repeated(task, pa.string(), n),
             "input": inputs,
             "targets": targets,

@@ -9,15 +9,13 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from taskloom.errors import RecipeError
 from taskloom.example import Answer, Example
 from taskloom.plan import Plan, Role, Split
 from taskloom.suites.taskbench import showing
 from taskloom.suites.taskbench.judging import ByTask, Positions
 from taskloom.suites.taskbench.language import Call, Expression, Type, describe, read_typed, show
-from taskloom.suites.taskbench.rows import TRAITS, SequenceRows, WordRows, join_balanced
+from taskloom.suites.taskbench.rows import TRAITS, SequenceRows, WordRows, index_column, join_balanced
 from taskloom.suites.taskbench.sampling import Hashes, Sequences, Shares
 from taskloom.suites.taskbench.solved import Solved, composition, family
 from taskloom.suites.taskbench.worlds import World, open_world
@@ -173,7 +171,7 @@ class _Weaver:
                     parts.append(made[at].rows(name, low - starts[at], high - starts[at]))
                 at += 1
             found = pa.concat_tables(parts)
-            return found.set_column(0, "index", pa.array(np.arange(start, stop)))
+            return found.set_column(0, "index", index_column(start, stop))
 
         role: Role = "train" if name == "train" else "test"
         return Split(name, sum(counts), rows, role)
@@ -239,9 +237,7 @@ def _subset(name: str, k: int, made: Iterable[WordRows | SequenceRows], describe
         import pyarrow as pa
 
         parts = [rows.table(places) for rows, places in chosen]
-        return (
-            pa.concat_tables(parts).slice(start, stop - start).set_column(0, "index", pa.array(np.arange(start, stop)))
-        )
+        return pa.concat_tables(parts).slice(start, stop - start).set_column(0, "index", index_column(start, stop))
 
     return Split(name, sum(len(places) for _, places in chosen), rows, "train", describe)
 
