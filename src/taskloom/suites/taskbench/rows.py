@@ -150,11 +150,11 @@ class SequenceRows:
         """Rows start..stop of a split."""
         solved, length = self.sampler.solved, self.sampler.length
         drawn = self.sampler.draw(split, start, stop)
-        between = pa.scalar(" # " if self.separators else " ")
+        between = _string(" # " if self.separators else " ")
         shown = _texts(solved.inputs).take(_numbers(drawn.words.reshape(-1)))
         listed = _even(shown, length, stop - start)
         inputs = pc.binary_join(listed, between)
-        keys = pc.binary_join(listed, pa.scalar(" # ")) if self.keyed and not self.separators else None
+        keys = pc.binary_join(listed, _string(" # ")) if self.keyed and not self.separators else None
         m = drawn.kept.sum(axis=1)[0] if stop > start else 0
         counts = solved.answers.counts[drawn.places]
         raw = self.sampler.key.child("choice", split).words(start * int(m), stop * int(m))
@@ -206,10 +206,14 @@ def index_column(start: int, stop: int) -> pa.Array:
 
 
 def _numbers(values: NDArray[Any]) -> pa.Array:
-    """Numbers as an Arrow array. (`pa.array` would import pandas, where that is installed: 0.4 seconds.)"""
+    """Numbers as an Arrow array. (`pa.array` and `pa.scalar` would import pandas, where that is installed: 0.4 seconds.)"""
     kinds = {"int32": pa.int32(), "int64": pa.int64(), "float64": pa.float64()}
     held = np.ascontiguousarray(values)
     return pa.Array.from_buffers(kinds[held.dtype.name], len(held), [None, pa.py_buffer(held)])
+
+
+def _string(text: str) -> pa.Scalar:
+    return _strings([text])[0]
 
 
 def _strings(texts: Sequence[str]) -> pa.Array:
@@ -265,4 +269,4 @@ def _assemble(
 
 
 def _repeated(value: str | None, kind: pa.DataType, n: int) -> pa.Array:
-    return pa.nulls(n, kind) if value is None else pa.repeat(pa.scalar(value, kind), n)
+    return pa.nulls(n, kind) if value is None else pa.repeat(_string(value), n)
