@@ -81,7 +81,7 @@ class TaskbenchFields(Fields):
         "other", description="How random relations pair words: with another, with any, one to one"
     )
     facts: str = Field(
-        "synthetic", description="Where facts come from: synthetic, a file or folder of N-Triples, or an endpoint"
+        "synthetic", description="Where facts come from: synthetic, wikidata, a file or folder of N-Triples, an endpoint"
     )
     union_domain: Literal["either", "common"] = Field(
         "either", description="Inputs of factual unions: those of either operand, or those of both (the reference)"

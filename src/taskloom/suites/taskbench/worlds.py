@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from taskloom.errors import DataError
 from taskloom.example import Answer, Example
 from taskloom.plan import Source
+from taskloom.resources import resource
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.check import Plain
 from taskloom.suites.taskbench.derive import Deriver, items, join
@@ -133,6 +135,20 @@ class Worlds:
         return self._of(function).check(function, example)
 
 
+def _place(facts: str) -> str:
+    """Where facts lie; `wikidata` is the resource of that name, wherever it is on this machine."""
+    name, mark, settings = facts.partition("#")
+    if name != "wikidata":
+        return facts
+    found = resource("wikidata").find()
+    if found is None:
+        raise DataError(
+            "facts: wikidata wants the file wikidata/wikidata-subset.nt.gz below TASKLOOM_DATA, and it is not there; "
+            "name a file or an endpoint, or use facts=synthetic"
+        )
+    return f"{found / 'wikidata-subset.nt.gz'}{mark}{settings}"
+
+
 def open_world(fields: TaskbenchFields, asked: Iterable[Function]) -> World:
     """The world in which all these functions can be evaluated."""
     used = {atom for function in asked for atom in atoms_of(function.expression)}
@@ -149,6 +165,7 @@ def open_world(fields: TaskbenchFields, asked: Iterable[Function]) -> World:
         from taskloom.suites.taskbench.factual import FactWorld
 
         lexical = any(family != "factual" for family in families.values()) or "label" in families
-        return FactWorld(open_facts(fields.facts), words() if lexical else None, fields.union_domain, separators)
+        world = open_facts(_place(fields.facts))
+        return FactWorld(world, words() if lexical else None, fields.union_domain, separators)
 
     return Worlds(lambda: WordWorld(words(), separators), factual)
