@@ -15,6 +15,7 @@ def test_the_catalog_is_that_of_the_paper(shared: Path) -> None:
         listed = theirs[expression]
         assert task.composition == listed["composition"]
         assert task.family == listed["family"]
+        assert list(task.operands) == [name.removesuffix(".inv") for name in listed["operands"]]
         assert task.same_as == (listed.get("equivalent_to") or "")
         assert task.printed == (listed["status"] in ("listed", "recovered"))
 

@@ -19,7 +19,7 @@ from taskloom.plan import Plan
 from taskloom.recipe import read
 from taskloom.suites.taskbench.judging import ReferencePositions
 from taskloom.suites.taskbench.language import ExpressionError
-from taskloom.suites.taskbench.weaving import functions, solved_of
+from taskloom.suites.taskbench.weaving import functions, solved_of, survey
 
 WORD = "taskbench/chain(antonyms[eng], hyponyms[eng])"
 MAP = "taskbench/map(synonyms[eng])"
@@ -194,6 +194,8 @@ def test_too_few_inputs() -> None:
     assert plan(scarce, "minimum=1").splits
     with pytest.raises(RecipeError, match="fewer than 100"):
         plan("taskbench/map(intersection(antonyms[eng], entailments[eng]))")
+    with pytest.raises(RecipeError, match="use lexicon=nltk"):
+        plan("taskbench/synonyms[spa]", "lexicon=packaged")
     with pytest.raises(RecipeError, match="kept"):
         read(MAP, ["sequences.kept=9"])
 
@@ -238,6 +240,9 @@ def test_profiles_give_the_baselines() -> None:
     fields: Any = read("taskbench/is_pos_noun[eng]").fields
     (solved,) = solved_of(fields)
     found = profile(solved)
+    (surveyed,) = survey(fields)
+    assert surveyed.profile == found
+    assert (surveyed.family, surveyed.composition, surveyed.operands) == ("lexical", "atomic", ("is_pos_noun[eng]",))
     truth = Counter(solved.answers.values.tolist())
     assert found.inputs == sum(truth.values()) == 8_131
     assert found.majority == max(truth.values()) / found.inputs

@@ -12,6 +12,7 @@ A function that returns `bool` is a predicate, any other a relation from a text 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -91,6 +92,10 @@ def atom(name: str, *, one: str, many: str = "", define: str = "", gives: str = 
             name,
             function=function,
         )
+        opened = sys.modules.get("taskloom.suites.taskbench.words")
+        if opened is not None:
+            # Words that were opened before hold the values of an atom that may have had this name.
+            opened.open_words.cache_clear()
         return function
 
     return record

@@ -126,6 +126,13 @@ class CatalogTask:
     same_as: str = ""
 
     @property
+    def operands(self) -> tuple[str, ...]:
+        """The atoms, from left to right."""
+        from taskloom.suites.taskbench.language import atoms_of, parse
+
+        return tuple(atoms_of(parse(self.expression)))
+
+    @property
     def family(self) -> str:
         """The families in one word, such as `lexical+random`."""
         return "+".join(sorted(self.families))

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from taskloom.errors import RecipeError
 from taskloom.recipe import Fields
 
 Family = Literal["lexical", "random", "factual"]
@@ -81,7 +82,8 @@ class TaskbenchFields(Fields):
         "other", description="How random relations pair words: with another, with any, one to one"
     )
     facts: str = Field(
-        "synthetic", description="Where facts come from: synthetic, wikidata, a file or folder of N-Triples, an endpoint"
+        "synthetic",
+        description="Where facts come from: synthetic, wikidata, a file or folder of N-Triples, an endpoint",
     )
     union_domain: Literal["either", "common"] = Field(
         "either", description="Inputs of factual unions: those of either operand, or those of both (the reference)"
@@ -124,7 +126,9 @@ class TaskbenchFields(Fields):
 
     def lexicon_for(self, atoms: set[str]) -> str:
         """The lexicon: as told, or `nltk` where the packaged one lacks a language or the sentiments."""
-        if self.lexicon is not None:
-            return self.lexicon
-        beyond = any("spa" in atom.partition("[")[2] or atom.startswith("is_sentiment") for atom in atoms)
-        return "nltk" if beyond else "packaged"
+        beyond = sorted(a for a in atoms if "spa" in a.partition("[")[2] or a.startswith("is_sentiment"))
+        if self.lexicon == "packaged" and beyond:
+            raise RecipeError(
+                f"{beyond[0]} is not in the packaged lexicon, which is English without sentiment: use lexicon=nltk"
+            )
+        return self.lexicon or ("nltk" if beyond else "packaged")

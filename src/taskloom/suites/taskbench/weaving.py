@@ -14,10 +14,10 @@ from taskloom.example import Answer, Example
 from taskloom.plan import Plan, Role, Split
 from taskloom.suites.taskbench import showing
 from taskloom.suites.taskbench.judging import ByTask, Positions
-from taskloom.suites.taskbench.language import Call, Expression, Type, describe, read_typed, show
+from taskloom.suites.taskbench.language import Call, Expression, Type, atoms_of, describe, read_typed, show
 from taskloom.suites.taskbench.rows import TRAITS, SequenceRows, WordRows, index_column, join_balanced
 from taskloom.suites.taskbench.sampling import Hashes, Sequences, Shares
-from taskloom.suites.taskbench.solved import Solved, composition, family
+from taskloom.suites.taskbench.solved import Profile, Solved, composition, family, profile
 from taskloom.suites.taskbench.worlds import World, open_world
 
 if TYPE_CHECKING:
@@ -248,6 +248,33 @@ def _portions(n: int, shares: Shares) -> dict[str, int]:
     found = {name: round(n * weight / total) for name, weight in shares.weights.items()}
     found["train"] += n - sum(found.values())
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """A function of a recipe with its operands and its profile."""
+
+    name: str
+    family: str
+    composition: str
+    operands: tuple[str, ...]
+    profile: Profile
+
+
+def survey(fields: TaskbenchFields) -> list[Surveyed]:
+    """Every function of a recipe with its domain size, mean number of answers, and majority and chance baselines."""
+    asked = functions(fields)
+    world = open_world(fields, asked)
+    return [
+        Surveyed(
+            f.name,
+            family(f.expression),
+            composition(f.expression),
+            tuple(atoms_of(f.expression)),
+            profile(world.solve(f)),
+        )
+        for f in asked
+    ]
 
 
 def solved_of(fields: TaskbenchFields) -> list[Solved]:
