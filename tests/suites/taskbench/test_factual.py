@@ -148,6 +148,15 @@ def test_the_references_union_has_the_common_domain_only(world: str) -> None:
     assert common == {"Ada Hill", "Bo Hill"}
 
 
+def test_balanced_unions_of_facts() -> None:
+    made = read("taskbench/union(father, occupation)", ["balanced=true", "facts=synthetic#people=2000"]).plan(0)
+    examples = everything(made)
+    assert made.check is not None
+    assert {e.traits["side"] for e in examples} == {"father", "occupation"}
+    for example in examples[:300]:
+        assert sorted(made.check(example)) == sorted(example.targets)
+
+
 def test_synthetic_world_needs_no_data(tmp_path: Path) -> None:
     data = making.make("taskbench/chain(mother, father)", tmp_path / "x", set=["facts=synthetic#people=2000"])
     assert data.manifest["splits"]["train"]["n"] > 100

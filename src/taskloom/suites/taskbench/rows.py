@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ class WordRows:
         traits: Traits that all rows share.
         sides: For balanced unions the number of the operand behind each input; else all 0.
         side_names: The names of the operands.
+        shared: For balanced unions whether both operands know the input: only such inputs are tested.
         permuted: Whether labels are shuffled across inputs.
     """
 
@@ -49,6 +50,7 @@ class WordRows:
     traits: Mapping[str, Any]
     sides: NDArray[np.int8] | None = None
     side_names: tuple[str, ...] = ()
+    shared: NDArray[np.bool_] | None = None
     permuted: bool = False
 
     @cached_property
@@ -69,7 +71,10 @@ class WordRows:
         if self.permuted:
             return {"train": order}
         content = self._content[order]
-        return {split: order[self.shares.member(content, split)] for split in self.shares.weights}
+        found = {split: order[self.shares.member(content, split)] for split in self.shares.weights}
+        if self.shared is not None:
+            found |= {split: rows[self.shared[rows]] for split, rows in found.items() if split != "train"}
+        return found
 
     @cached_property
     def _official(self) -> NDArray[np.int64]:
@@ -166,10 +171,14 @@ class SequenceRows:
         return _assemble(self.task, inputs, _even(targets, 1, stop - start), traits, keys)
 
 
-def join_balanced(first: Solved, second: Solved, hashes: Hashes, key: Key) -> tuple[Solved, NDArray[np.int8]]:
-    """The balanced mixture of two relations (App. D): every common input once for each, and equal numbers of the others."""
-    from dataclasses import replace
+def join_balanced(
+    first: Solved, second: Solved, hashes: Hashes, key: Key
+) -> tuple[Solved, NDArray[np.int8], NDArray[np.bool_]]:
+    """The balanced mixture of two relations (App. D): every common input once for each, and equal numbers of the others.
 
+    Returns the mixture, for each row the relation it belongs to, and whether its input is a common one.
+    """
+    first, second = _same_numbers(first, second)
     common = np.isin(first.domain, second.domain)
     shared = np.isin(second.domain, first.domain)
     parts: list[tuple[Solved, NDArray[np.int64]]] = []
@@ -181,7 +190,26 @@ def join_balanced(first: Solved, second: Solved, hashes: Hashes, key: Key) -> tu
     domain = np.concatenate([solved.domain[places] for solved, places in parts])
     answers = stack([solved.answers.take(places) for solved, places in parts])
     sides = np.repeat(np.array([0, 1], dtype=np.int8), [len(places) for _, places in parts])
-    return replace(first, domain=domain, answers=answers), sides
+    both = np.concatenate([mask[places] for mask, (_, places) in zip((common, shared), parts, strict=True)])
+    return replace(first, domain=domain, answers=answers), sides, both
+
+
+def _same_numbers(first: Solved, second: Solved) -> tuple[Solved, Solved]:
+    """The two functions with one numbering of their texts; words share theirs anyway, facts have one a function."""
+    if first.inputs is second.inputs and first.outputs is second.outputs:
+        return first, second
+    inputs = sorted({*first.inputs, *second.inputs})
+    outputs = sorted({*first.outputs, *second.outputs})
+    place = {text: i for i, text in enumerate(inputs)}
+    answer = {text: i for i, text in enumerate(outputs)}
+
+    def renumbered(solved: Solved) -> Solved:
+        new_inputs = np.array([place[text] for text in solved.inputs], dtype=np.int32)
+        new_outputs = np.array([answer[text] for text in solved.outputs], dtype=np.int32)
+        answers = Table(solved.answers.starts, new_outputs[solved.answers.values])
+        return replace(solved, inputs=inputs, outputs=outputs, domain=new_inputs[solved.domain], answers=answers)
+
+    return renumbered(first), renumbered(second)
 
 
 def _official_first(table: Table, official: NDArray[np.int64]) -> Table:

@@ -153,8 +153,9 @@ class _Weaver:
             )
         sides = [Function(n, e, k) for n in map(show, tree.parts) for e, k in [read_typed(n)]]
         first, second = (self.world.solve(side) for side in sides)
-        solved, numbers = join_balanced(first, second, self.hashes, rows.key)
-        return replace(rows, solved=solved, sides=numbers, side_names=tuple(side.name for side in sides))
+        solved, numbers, both = join_balanced(first, second, self.hashes, rows.key)
+        names = tuple(side.name for side in sides)
+        return replace(rows, solved=solved, sides=numbers, side_names=names, shared=both)
 
     def _split(self, name: str, made: list[WordRows | SequenceRows]) -> Split:
         counts = [rows.count(name) for rows in made]
