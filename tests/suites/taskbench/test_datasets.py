@@ -210,6 +210,8 @@ def test_names_are_a_language() -> None:
     assert one.digest == other.digest
     with pytest.raises(ExpressionError, match="did you mean 'synonyms"):
         read("taskbench/synonims[eng]")
+    with pytest.raises(RecipeError, match="did you mean 'taskbench/english'"):
+        read("taskbench/englich")
     with pytest.raises(RecipeError, match="functions"):
         taskloom.recipe.check({"suite": "taskbench"}, "x", "x")
     with pytest.raises(InputError, match="8 functions"):

@@ -20,10 +20,19 @@ __all__ = ["TaskbenchFields", "atom", "weave"]
 
 
 def _resolve(name: str) -> dict[str, Any] | None:
-    """An expression is a recipe of one function."""
-    from taskloom.suites.taskbench.language import read
+    """An expression is a recipe of one function; what looks like a misspelt recipe is left to the search for recipes."""
+    from difflib import get_close_matches
+    from pathlib import Path
 
-    read(name)
+    from taskloom.suites.taskbench.language import ExpressionError, read
+
+    try:
+        read(name)
+    except ExpressionError:
+        files = [path.stem for path in (Path(__file__).parent / "recipes").glob("*.yaml")]
+        if get_close_matches(name, files, cutoff=0.7):
+            return None
+        raise
     return {"functions": [name]}
 
 
