@@ -34,7 +34,7 @@ def test_the_programme_finds_the_best_segmentation(said: list[str], sets: list[f
     assert sum(right) == brute_force(said, sets)
 
 
-multi_word = st.text(alphabet="abC é-'", min_size=1, max_size=8).map(str.strip).filter(bool)
+multi_word = st.text(alphabet="abC é-'.!,", min_size=1, max_size=8).map(str.strip).filter(bool)
 sequences = st.lists(st.lists(multi_word, min_size=1, max_size=4), min_size=1, max_size=8)
 
 

@@ -7,11 +7,18 @@ the published code that search is inert: a perfect answer scores 27 to 70 %.)
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from taskloom.example import Example
-from taskloom.scoring import AnyOf, Scorer, tidy
+from taskloom.scoring import AnyOf, Scorer
+
+
+def plain(text: str) -> str:
+    """A text in one case, one Unicode form and single blanks; full stops stay, since 'Jr.' may end an answer anywhere."""
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
+
 
 Sets = Sequence[Sequence[str]]
 """The acceptable answers at each position."""
@@ -79,12 +86,12 @@ class Positions:
 
     def right(self, prediction: str, example: Example) -> list[bool]:
         """Which positions are right."""
-        accepted = [[tidy(answer) for answer in answers] for answers in self.sets(example)]
+        accepted = [[plain(answer) for answer in answers] for answers in self.sets(example)]
         if not self.separators:
             return best_segmentation(
-                tidy(prediction).split(), [frozenset(tuple(a.split()) for a in s) for s in accepted]
+                plain(prediction).split(), [frozenset(tuple(a.split()) for a in s) for s in accepted]
             )
-        said = [tidy(item) for item in prediction.split("#")]
+        said = [plain(item) for item in prediction.split("#")]
         if len(said) > len(accepted) > 0:
             # What is left over belongs to the last position, as without separators.
             said = [*said[: len(accepted) - 1], " # ".join(said[len(accepted) - 1 :])]
