@@ -1,0 +1,46 @@
+"""The classic bAbI 1.0 tasks 14 to 20: time, deduction, induction, positions, sizes, paths and motives.
+
+`TASKS[n]` makes stories in published wording (`make`, `one`, `story`), reads published text (`parse`), answers it by exact
+inference with every minimal support (`solve`), and answers it again by enumerating possible worlds (`check`). `solve_file` does a
+whole file and reports where it disagrees.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from taskloom.suites.babi.classic import deduction, induction, motives, paths, positions, sizes, time_reasoning
+from taskloom.suites.babi.classic.report import Difference, Report, solve_path
+from taskloom.suites.babi.classic.story import Asked, Sentence, Story
+from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Parsed, Told
+
+__all__ = [
+    "TASKS",
+    "UNKNOWN",
+    "Asked",
+    "ClassicTask",
+    "Difference",
+    "Found",
+    "Parsed",
+    "Report",
+    "Sentence",
+    "Story",
+    "Told",
+    "solve_file",
+]
+
+TASKS: dict[int, ClassicTask[Any, Any]] = {
+    module.TASK.number: module.TASK
+    for module in (time_reasoning, deduction, induction, positions, sizes, paths, motives)
+}
+"""The tasks by their published number."""
+
+
+def solve_file(path: str, number: int | None = None) -> Report:
+    """Answer every question of a file in bAbI format and compare with what the file claims.
+
+    Args:
+        path: A file of one of the tasks 14 to 20.
+        number: Which one; None finds it from the first sentence and question.
+    """
+    return solve_path(path, TASKS, number)
