@@ -7,11 +7,12 @@ whole file and reports where it disagrees.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from taskloom.suites.babi.classic import deduction, induction, motives, paths, positions, sizes, time_reasoning
-from taskloom.suites.babi.classic.report import Difference, Report, solve_path
-from taskloom.suites.babi.classic.story import Asked, Sentence, Story
+from taskloom.suites.babi.classic.report import Difference, Report, solve_path, written_in
+from taskloom.suites.babi.classic.story import Asked, Sentence, Story, read_lines
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Parsed, Told
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Story",
     "Told",
     "solve_file",
+    "task_of",
 ]
 
 TASKS: dict[int, ClassicTask[Any, Any]] = {
@@ -34,6 +36,12 @@ TASKS: dict[int, ClassicTask[Any, Any]] = {
     for module in (time_reasoning, deduction, induction, positions, sizes, paths, motives)
 }
 """The tasks by their published number."""
+
+
+def task_of(lines: Iterable[str], where: str = "the story") -> int | None:
+    """Which of these tasks a text in bAbI format belongs to, by the words of its first story; None when to none of them."""
+    task = written_in(read_lines(lines, where)[0], TASKS)
+    return task.number if task else None
 
 
 def solve_file(path: str, number: int | None = None) -> Report:

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 
 from taskloom.example import Step
 from taskloom.seeding import Random
-from taskloom.suites.babi.classic.draw import Asking, Names, capital, distinct, pick_questions
+from taskloom.suites.babi.classic.draw import WORD, Asking, Names, capital, distinct, pick_questions
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Told
 from taskloom.suites.babi.classic.worlds import Rule, entailed, worlds
 
@@ -33,9 +33,9 @@ PLURALS = {
 
 SINGULARS = {plural: singular for singular, plural in PLURALS.items()}
 
-_IS = re.compile(r"(\w+) is an? (\w+)\.")
-_FEARS = re.compile(r"(\w+) are afraid of (\w+)\.")
-_WHAT = re.compile(r"What is (\w+) afraid of\?")
+_IS = re.compile(rf"({WORD}) is an? ({WORD})\.")
+_FEARS = re.compile(rf"({WORD}) are afraid of ({WORD})\.")
+_WHAT = re.compile(rf"What is ({WORD}) afraid of\?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,12 @@ from pydantic import AfterValidator, Field
 from taskloom.recipe import Fields
 from taskloom.seeding import Random
 
-_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_PHRASE = re.compile(rf"{_WORD.pattern}(?: {_WORD.pattern})*")
+WORD = r"[^\W\d_]+(?:-[^\W\d_]+)*"
+"""A name of one word."""
+
+_PART = rf"(?!(?:is|the|fits?|bigger)\b){WORD}"
+PHRASE = rf"({_PART}(?: {_PART})*)"
+"""A thing's name in a sentence: words, but not those that hold sentences together, so that two sentences never read as one."""
 
 
 def distinct(names: Sequence[str], least: int = 1) -> None:
@@ -28,7 +32,7 @@ def distinct(names: Sequence[str], least: int = 1) -> None:
 
 def _names(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
-        if not _WORD.fullmatch(name):
+        if not re.fullmatch(WORD, name):
             raise ValueError(f"'{name}' is not one word of letters")
     distinct(names)
     return names
@@ -36,8 +40,10 @@ def _names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _phrases(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
-        if not _PHRASE.fullmatch(name):
-            raise ValueError(f"'{name}' is not made of words of letters with single spaces")
+        if not re.fullmatch(PHRASE, name):
+            raise ValueError(
+                f"'{name}' is not made of words of letters, with none of is, the, fit, fits, bigger among them"
+            )
     distinct(names)
     return names
 
@@ -96,6 +102,11 @@ def pick_questions(rng: Random, pools: Sequence[Sequence[str]], open_ones: Seque
         i = turn.pop()
         picked.append(rng.choice(fresh[i]) if knobs.repeats else fresh[i].pop())
     return picked
+
+
+def article(noun: str) -> str:
+    """The noun with a or an before it."""
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
 def capital(word: str) -> str:

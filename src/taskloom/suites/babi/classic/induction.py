@@ -16,13 +16,13 @@ from pydantic import field_validator, model_validator
 
 from taskloom.example import Step
 from taskloom.seeding import Random
-from taskloom.suites.babi.classic.draw import Knobs, Names, Share, distinct
+from taskloom.suites.babi.classic.draw import WORD, Knobs, Names, Share, article, distinct
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Told
 from taskloom.suites.babi.classic.worlds import Rule, entailed, worlds
 
-_KIND = re.compile(r"(\w[\w-]*) is an? (\w[\w-]*)\.")
-_COLOR = re.compile(r"(\w[\w-]*) is (\w[\w-]*)\.")
-_WHAT = re.compile(r"What color is (\w[\w-]*)\?")
+_KIND = re.compile(rf"({WORD}) is an? ({WORD})\.")
+_COLOR = re.compile(rf"({WORD}) is (?!an?\.)({WORD})\.")
+_WHAT = re.compile(rf"What color is ({WORD})\?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ def weave(rng: Random, knobs: InductionKnobs) -> list[str]:
         color |= {who: rng.choice(knobs.colors) for who, kind in kinds.items() if kind != kinds[asked]}
     if mixed_peers:
         color[rng.choice(peers)] = rng.choice([c for c in knobs.colors if c != law[kinds[asked]]])
-    texts = [f"{who} is {color[who]}." if later else f"{who} is a {kinds[who]}." for who, later in order]
+    texts = [f"{who} is {color[who]}." if later else f"{who} is {article(kinds[who])}." for who, later in order]
     return [*texts, f"What color is {asked}?"]
 
 

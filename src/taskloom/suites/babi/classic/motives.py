@@ -16,7 +16,7 @@ from pydantic import model_validator
 
 from taskloom.example import Step
 from taskloom.seeding import Random
-from taskloom.suites.babi.classic.draw import Knobs, Names, Share, capital, distinct
+from taskloom.suites.babi.classic.draw import WORD, Knobs, Names, Share, capital, distinct
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Told
 from taskloom.suites.babi.classic.worlds import Rule, entailed, worlds
 
@@ -31,12 +31,12 @@ CURES = {
 GO = ("journeyed", "moved", "travelled", "went", "went back")
 GET = ("got", "grabbed", "picked up", "took")
 
-_STATE = re.compile(rf"(\w[\w-]*) is ({'|'.join(CURES)})\.")
-_WENT = re.compile(rf"(\w[\w-]*) (?:{'|'.join(GO)}) to the (\w[\w-]*)\.")
-_GOT = re.compile(rf"(\w[\w-]*) (?:{'|'.join(GET)}) the (\w[\w-]*)(?: there)?\.")
-_WHERE = re.compile(r"Where will (\w[\w-]*) go\?")
-_WHY_GO = re.compile(r"Why did (\w[\w-]*) go to the (\w[\w-]*)\?")
-_WHY_GET = re.compile(r"Why did (\w[\w-]*) get the (\w[\w-]*)\?")
+_STATE = re.compile(rf"({WORD}) is ({'|'.join(CURES)})\.")
+_WENT = re.compile(rf"({WORD}) (?:{'|'.join(GO)}) to the ({WORD})\.")
+_GOT = re.compile(rf"({WORD}) (?:{'|'.join(GET)}) the ({WORD})(?: there)?\.")
+_WHERE = re.compile(rf"Where will ({WORD}) go\?")
+_WHY_GO = re.compile(rf"Why did ({WORD}) go to the ({WORD})\?")
+_WHY_GET = re.compile(rf"Why did ({WORD}) get the ({WORD})\?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from pydantic import Field, field_validator, model_validator
 from taskloom.example import Step
 from taskloom.recipe import Span
 from taskloom.seeding import Random
-from taskloom.suites.babi.classic.draw import Knobs, Names, Share, distinct
+from taskloom.suites.babi.classic.draw import WORD, Knobs, Names, Share, distinct
 from taskloom.suites.babi.classic.order import MANY, Edge, conflict
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Told
 
@@ -26,8 +26,8 @@ OPPOSITE = {"n": "s", "s": "n", "e": "w", "w": "e"}
 _WORDS = {name[0]: name for name in DIRECTIONS}
 _MOVES = {name[0]: move for name, move in DIRECTIONS.items()}
 
-_TELLS = re.compile(rf"The (\w[\w-]*) is ({'|'.join(DIRECTIONS)}) of the (\w[\w-]*)\.")
-_ASKS = re.compile(r"How do you go from the (\w[\w-]*) to the (\w[\w-]*)\?")
+_TELLS = re.compile(rf"The ({WORD}) is ({'|'.join(DIRECTIONS)}) of the ({WORD})\.")
+_ASKS = re.compile(rf"How do you go from the ({WORD}) to the ({WORD})\?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from pydantic import Field, field_validator, model_validator
 from taskloom.example import Step
 from taskloom.recipe import Span
 from taskloom.seeding import Random
-from taskloom.suites.babi.classic.draw import Asking, Phrases, distinct, pick_questions
+from taskloom.suites.babi.classic.draw import PHRASE, Asking, Phrases, distinct, pick_questions
 from taskloom.suites.babi.classic.order import Edge, chains, conflict, shortest
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Told
 from taskloom.suites.babi.classic.worlds import Rule, satisfiable
@@ -26,8 +26,8 @@ RELATIONS = {"to the right of": ("x", 1), "to the left of": ("x", -1), "above": 
 """Each relation with its axis and whether its subject has the larger coordinate."""
 
 _RELATION = "|".join(RELATIONS)
-_TELLS = re.compile(rf"The (.+?) is ({_RELATION}) the (.+)\.")
-_ASKS = re.compile(rf"Is the (.+?) ({_RELATION}) the (.+)\?")
+_TELLS = re.compile(rf"The {PHRASE} is ({_RELATION}) the {PHRASE}\.")
+_ASKS = re.compile(rf"Is the {PHRASE} ({_RELATION}) the {PHRASE}\?")
 
 
 @dataclass(frozen=True, slots=True)

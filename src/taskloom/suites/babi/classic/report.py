@@ -131,12 +131,20 @@ def solve_path(path: str, tasks: Mapping[int, ClassicTask[Any, Any]], number: in
     return Report(path, task.number, len(stories), tuple(solved))
 
 
-def recognise(story: Story, tasks: Mapping[int, ClassicTask[Any, Any]], where: str) -> ClassicTask[Any, Any]:
-    """The task in whose words a story is written."""
+def written_in(story: Story, tasks: Mapping[int, ClassicTask[Any, Any]]) -> ClassicTask[Any, Any] | None:
+    """The task in whose words a story is written, or None."""
     for task in tasks.values():
         words = all(task.sentence(s.text) is not None for s in story.sentences)
         if words and all(task.question(q.text) is not None for q in story.questions):
             return task
+    return None
+
+
+def recognise(story: Story, tasks: Mapping[int, ClassicTask[Any, Any]], where: str) -> ClassicTask[Any, Any]:
+    """The task in whose words a story is written; an error names the line where there is none."""
+    task = written_in(story, tasks)
+    if task is not None:
+        return task
     first = story.lines[0]
     raise InputError(
         f"{where}, line {first.line}: the story that begins with {first.text[:60]!r} is written in the words of none of the tasks "

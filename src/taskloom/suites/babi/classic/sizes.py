@@ -16,14 +16,14 @@ from pydantic import Field, field_validator, model_validator
 from taskloom.example import Step
 from taskloom.recipe import Span
 from taskloom.seeding import Random
-from taskloom.suites.babi.classic.draw import Asking, Phrases, distinct, pick_questions
+from taskloom.suites.babi.classic.draw import PHRASE, Asking, Phrases, distinct, pick_questions
 from taskloom.suites.babi.classic.order import Edge, chains, conflict
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Told
 from taskloom.suites.babi.classic.worlds import Rule, satisfiable
 
-_TELLS = re.compile(r"The (.+?) (is bigger than|fits inside) the (.+)\.")
-_BIGGER = re.compile(r"Is the (.+?) bigger than the (.+)\?")
-_FITS = re.compile(r"Does the (.+?) fit in the (.+)\?")
+_TELLS = re.compile(rf"The {PHRASE} (is bigger than|fits inside) the {PHRASE}\.")
+_BIGGER = re.compile(rf"Is the {PHRASE} bigger than the {PHRASE}\?")
+_FITS = re.compile(rf"Does the {PHRASE} fit in the {PHRASE}\?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,15 @@ the solver from that text, as a reader would find them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from taskloom.errors import InputError
+from pydantic import ValidationError
+
+from taskloom.errors import InputError, RecipeError
 from taskloom.example import Answer, Example, Step, Trait
+from taskloom.recipe import explain
 from taskloom.seeding import Random
 from taskloom.suites.babi.classic.draw import Knobs
 from taskloom.suites.babi.classic.story import Asked, Sentence, Story, read_lines
@@ -110,6 +113,13 @@ class ClassicTask(Generic[F, Q]):
     samples: tuple[str, str]
     gap: str = ""
     convention: Callable[[Sequence[Told[F]], Q], Found] | None = None
+
+    def read_knobs(self, values: Mapping[str, Any], where: str = "the recipe") -> Knobs:
+        """Checked knobs from a person's file; errors name the key and the nearest known one."""
+        try:
+            return self.knobs.model_validate(dict(values))
+        except ValidationError as error:
+            raise RecipeError(explain(error, self.knobs, where)) from error
 
     def parse(self, lines: Iterable[str], where: str = "the story") -> list[Parsed[F, Q]]:
         """Facts and questions of published text. Errors name the line."""

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 
 from taskloom.example import Step
 from taskloom.seeding import Random
-from taskloom.suites.babi.classic.draw import Knobs, Names, Share, capital, distinct
+from taskloom.suites.babi.classic.draw import WORD, Knobs, Names, Share, capital, distinct
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Told
 from taskloom.suites.babi.classic.worlds import Rule, entailed, worlds
 
@@ -24,10 +24,10 @@ TIMES = ("yesterday", "this morning", "this afternoon", "this evening")
 VERBS = ("journeyed", "moved", "travelled", "went", "went back")
 
 _TIME = "|".join(TIMES)
-_WENT = rf"(\w[\w-]*) (?:{'|'.join(VERBS)}) to the (\w[\w-]*)"
+_WENT = rf"({WORD}) (?:{'|'.join(VERBS)}) to the ({WORD})"
 _EARLY = re.compile(rf"(?i:({_TIME})) {_WENT}\.")
 _LATE = re.compile(rf"{_WENT} (?i:({_TIME}))\.")
-_WHERE = re.compile(r"Where was (\w[\w-]*) before the (\w[\w-]*)\?")
+_WHERE = re.compile(rf"Where was ({WORD}) before the ({WORD})\?")
 
 
 @dataclass(frozen=True, slots=True)
