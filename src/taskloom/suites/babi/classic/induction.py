@@ -118,49 +118,48 @@ def _members(told: Sequence[Told[HasKind | HasColor]], kind: str, without: str) 
     ]
 
 
-def _start(told: Sequence[Told[HasKind | HasColor]], query: WhatColor) -> Found | tuple[str, list[int], list[_Member]]:
-    """What both readings need: the asked one's kind, the sentences that tell it, and the coloured members of that kind."""
-    direct = [t for t in told if isinstance(t.fact, HasColor) and t.fact.who == query.who]
-    if direct:
-        color = str(direct[0].fact).rsplit(" ", 1)[-1]
-        return Found(color, tuple((t.number,) for t in direct), (), f"{query.who} is {color}, as told")
-    own = [(t.number, t.fact) for t in told if isinstance(t.fact, HasKind) and t.fact.who == query.who]
-    if not own:
-        return Found(UNKNOWN, why=f"nothing says what {query.who} is")
-    kind = own[0][1].kind
-    members = _members(told, kind, query.who)
-    if not members:
-        return Found(UNKNOWN, why=f"{query.who} is the only {kind} in the story, and no {kind} has a colour")
-    return kind, [number for number, _ in own], members
-
-
 def derive(told: Sequence[Told[HasKind | HasColor]], query: WhatColor) -> Found:
-    """From one coloured member of the same kind, if no other member speaks against it."""
-    start = _start(told, query)
-    if isinstance(start, Found):
-        return start
-    kind, own, members = start
-    first = members[0]
-    for other in members:
-        if other.color != first.color:
-            why = (
-                f"not all {kind}s have one colour: {first.who} is {first.color} ({first.kind_number}, {first.color_number}) "
-                f"and {other.who} is {other.color} ({other.kind_number}, {other.color_number})"
-            )
-            return Found(UNKNOWN, why=why)
-    supports = sorted(((i, m.kind_number, m.color_number) for i in own for m in members), key=sorted)
-    chosen = next(m for m in members if m.kind_number == supports[0][1] and m.color_number == supports[0][2])
-    return _found(query, kind, chosen, tuple(supports))
+    """As told, or from one coloured member of the same kind if no other member speaks against it."""
+    direct = [(t.number, t.fact.color) for t in told if isinstance(t.fact, HasColor) and t.fact.who == query.who]
+    kind, own, members = _same_kind(told, query)
+    colors = {m.color for m in members} | {color for _, color in direct}
+    by_kind = sorted(((i, m.kind_number, m.color_number) for i in own for m in members), key=sorted)
+    if direct:
+        supports = [*((number,) for number, _ in direct), *(by_kind if len(colors) == 1 else ())]
+        return Found(direct[0][1], tuple(supports), (), f"{query.who} is {direct[0][1]}, as told")
+    if not members:
+        return Found(UNKNOWN, why=_missing(query, kind))
+    if len(colors) > 1:
+        first = members[0]
+        other = next(m for m in members if m.color != first.color)
+        why = (
+            f"not all {kind}s have one colour: {first.who} is {first.color} ({first.kind_number}, {first.color_number}) "
+            f"and {other.who} is {other.color} ({other.kind_number}, {other.color_number})"
+        )
+        return Found(UNKNOWN, why=why)
+    chosen = next(m for m in members if (m.kind_number, m.color_number) == by_kind[0][1:])
+    return _found(query, kind, chosen, tuple(by_kind))
 
 
 def latest(told: Sequence[Told[HasKind | HasColor]], query: WhatColor) -> Found:
     """The published convention: as the member whose kind was told last, whatever the others are."""
-    start = _start(told, query)
-    if isinstance(start, Found):
-        return start
-    kind, own, members = start
+    kind, own, members = _same_kind(told, query)
+    if not members:
+        return Found(UNKNOWN, why=_missing(query, kind))
     chosen = max(members, key=lambda m: (m.kind_number, m.color_number))
     return _found(query, kind, chosen, tuple((i, chosen.kind_number, chosen.color_number) for i in own))
+
+
+def _same_kind(told: Sequence[Told[HasKind | HasColor]], query: WhatColor) -> tuple[str, list[int], list[_Member]]:
+    """The asked one's kind, the sentences that tell it, and the others of that kind with their colours."""
+    own = [(t.number, t.fact.kind) for t in told if isinstance(t.fact, HasKind) and t.fact.who == query.who]
+    if not own:
+        return "", [], []
+    return own[0][1], [number for number, _ in own], _members(told, own[0][1], query.who)
+
+
+def _missing(query: WhatColor, kind: str) -> str:
+    return f"no other {kind} has a colour" if kind else f"nothing says what {query.who} is"
 
 
 def _found(query: WhatColor, kind: str, member: _Member, supports: tuple[tuple[int, ...], ...]) -> Found:
@@ -176,7 +175,7 @@ def second(told: Sequence[Told[HasKind | HasColor]], query: WhatColor) -> tuple[
     facts = [t.fact for t in told]
     people = sorted({f.who for f in facts})
     kinds = [*sorted({f.kind for f in facts if isinstance(f, HasKind)}), "another kind"]
-    colors = [*sorted({f.color for f in facts if isinstance(f, HasColor)}), "another colour"]
+    colors = [*sorted({f.color for f in facts if isinstance(f, HasColor)}), "another colour", "yet another"]
     domains: dict[Hashable, list[str]] = {("kind", p): kinds for p in people}
     domains |= {("color", p): colors for p in people}
     rules = []
