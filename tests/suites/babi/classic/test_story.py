@@ -1,0 +1,162 @@
+"""Reading bAbI text: what is accepted, and the sentence that every fault gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from taskloom.errors import InputError
+from taskloom.seeding import Key
+from taskloom.suites.babi.classic import TASKS, solve_file, task_of
+from taskloom.suites.babi.classic.story import read_lines, read_path
+
+GOOD = "1 Emily is a cat.\n2 Cats are afraid of mice.\n3 What is emily afraid of?\tmouse\t1 2\n"
+
+
+def test_marks_line_ends_and_empty_lines_do_not_matter(tmp_path: Path) -> None:
+    plain = read_lines(GOOD.splitlines())
+    variants = [
+        "\ufeff" + GOOD,
+        GOOD.replace("\n", "\r\n"),
+        GOOD.replace("\n", "\r"),
+        "\n" + GOOD + "\n\n",
+        GOOD.rstrip("\n"),
+    ]
+    for i, variant in enumerate(variants):
+        file = tmp_path / f"{i}.txt"
+        file.write_bytes(variant.encode())
+        got = read_path(file)
+        assert [(x.number, x.text) for x in got[0].lines] == [(x.number, x.text) for x in plain[0].lines]
+        assert got[0].text() == GOOD
+
+
+def test_two_stories_and_a_question_without_answer() -> None:
+    stories = read_lines((GOOD + GOOD.replace("\tmouse\t1 2", "")).splitlines(keepends=True))
+    assert len(stories) == 2
+    assert stories[1].questions[0].answer is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "holds no story"),
+        ("\n \n", "holds no story"),
+        ("Emily is a cat.\n", "line 1: 'Emily is a cat.' does not start with its number"),
+        ("2 Emily is a cat.\n", "line 1: expected number 1"),
+        ("1 Emily is a cat.\n3 Cats are afraid of mice.\n", "line 2: expected number 2, or 1 for a new story, not 3"),
+        ("1 Emily is a cat\n2 Cats are afraid of mice.\n", "line 1: the sentence does not end with '.'"),
+        (
+            "1 Emily is a cat.\n2 Cats are afr",
+            "line 2: the sentence does not end with '.': 'Cats are afr'; the file is cut off here",
+        ),
+        ("1 Emily is a cat.\n2", "line 2: '2' does not start with its number"),
+        (GOOD + GOOD[:-5], "line 6: the file is cut off inside this question, which has no supporting numbers"),
+        (GOOD[:-5] + "\t1 9\n", "line 3: the supporting number 9 is no earlier sentence"),
+        (GOOD[:-5] + "\tone\n", "line 3: supporting numbers are whole numbers"),
+        (GOOD[:-1] + "\tx\n", "line 3: a question has at most an answer and supporting numbers, here are 3 fields"),
+        ("1 Emily is a cat.\n2 What is emily afraid of?\t\t1\n", "line 2: the answer is empty"),
+        ("1 Emily is a cat.\n2 What is emily afraid of\tmouse\t1\n", "line 2: the question does not end with '?'"),
+    ],
+)
+def test_faults_are_named_with_their_line(text: str, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "story.txt"
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        solve_file(str(file))
+    assert words in str(caught.value)
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_cut_of_a_file_is_read_or_refused(tmp_path: Path) -> None:
+    """A file may end anywhere: no cut escapes as another error than ours, and a cut sentence never passes."""
+    story = TASKS[14].story(Key("cut").random()).text(" ")
+    file = tmp_path / "cut.txt"
+    for end in range(len(story)):
+        file.write_text(story[:end])
+        try:
+            report = solve_file(str(file), 14)
+        except InputError:
+            continue
+        assert all(s.answer in ("agrees", "unclaimed", "wrong") for s in report.solved)
+        # Only the answer or the numbers of the very last question can have been shortened unseen.
+        assert all(s.answer == "agrees" for s in report.solved[:-1])
+
+
+def test_missing_folder_binary_and_foreign_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no file"):
+        solve_file(str(tmp_path / "none.txt"))
+    with pytest.raises(InputError, match="cannot be read"):
+        solve_file(str(tmp_path))
+    binary = tmp_path / "binary.txt"
+    binary.write_bytes(b"\xff\xfe1\x00")
+    with pytest.raises(InputError, match=r"not UTF-8 text \(byte 0\)"):
+        solve_file(str(binary))
+    foreign = tmp_path / "foreign.txt"
+    foreign.write_text("1 Mary moved to the bathroom.\n2 Where is Mary?\tbathroom\t1\n")
+    with pytest.raises(InputError, match="none of the tasks 14, 15"):
+        solve_file(str(foreign))
+    with pytest.raises(InputError, match="line 1: 'Mary moved to the bathroom.' is no sentence of task 15"):
+        solve_file(str(foreign), 15)
+    with pytest.raises(InputError, match="task 3 is not among these"):
+        solve_file(str(foreign), 3)
+    assert task_of(foreign.read_text().splitlines()) is None
+
+
+@pytest.mark.parametrize(
+    ("number", "text", "words"),
+    [
+        (14, "1 Bill went to the zoo yesterday.\n2 Yesterday Bill went to the park.\n", "line 2: 'Yesterday Bill went to the park.' contradicts sentence 1"),
+        (15, "1 Emily is a cat.\n2 Emily is a wolf.\n", "contradicts sentence 1"),
+        (15, "1 Cats are afraid of mice.\n2 Cats are afraid of wolves.\n", "contradicts sentence 1"),
+        (15, "1 Emily is a yeti.\n", "is no sentence of task 15; its sentences read like"),
+        (16, "1 Lily is a swan.\n2 Lily is green.\n3 Lily is gray.\n", "contradicts sentence 2"),
+        (17, "1 The cup is above the box.\n2 The jar is above the cup.\n3 The box is above the jar.\n", "contradicts sentence 1 and 2"),
+        (17, "1 The cup is above the box.\n2 The cup is to the left of the box.\n", "line 2"),
+        (17, "1 The cup is above the cup.\n", "contradicts itself"),
+        (18, "1 The box fits inside the cup.\n2 The tin fits inside the box.\n3 The tin is bigger than the cup.\n", "contradicts sentence 1 and 2"),
+        (19, "1 The den is north of the hall.\n2 The bar is north of the hall.\n", "contradicts sentence 1"),
+        (19, "1 The den is north of the hall.\n2 The hall is north of the bar.\n3 The bar is north of the den.\n", "contradicts sentence 1 and 2"),
+        (20, "1 Yann is tired.\n2 Yann went to the kitchen.\n", "contradicts sentence 1"),
+        (20, "1 Yann took the milk there.\n2 Jason took the milk there.\n", "contradicts sentence 1"),
+        (15, "1 Emily is a cat.\n2 What is winona afraid of?\n", "the question is about 'winona', of which the story has told nothing"),
+        (19, "1 The den is north of the hall.\n2 Where is the den?\n", "is no question of task 19; its questions read like"),
+    ],
+)  # fmt: skip
+def test_contradictions_and_strangers(number: int, text: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        TASKS[number].parse(text.splitlines(keepends=True), "s.txt")
+    assert "s.txt, line" in str(caught.value)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Emily is a cat.", "Emily is a cat. What is emily", "What is emily afraid of? Emily is a cat."]
+)
+def test_inputs_that_do_not_ask(text: str) -> None:
+    with pytest.raises(InputError):
+        TASKS[15].answer(text)
+
+
+def test_report_for_people_and_machines(tmp_path: Path) -> None:
+    file = tmp_path / "claims.txt"
+    file.write_text(
+        "1 The box is bigger than the cup.\n2 The cup is bigger than the tin.\n3 The jar is bigger than the tin.\n"
+        "4 Is the box bigger than the tin?\tno\t1\n"
+        "5 Is the box bigger than the tin?\tyes\t1 2 3\n"
+        "6 Is the box bigger than the tin?\tyes\t1\n"
+        "7 Is the box bigger than the jar?\tyes\t1 2\n"
+        "8 Does the tin fit in the box?\n"
+    )
+    report = solve_file(str(file))
+    assert [s.answer for s in report.solved] == ["wrong", "agrees", "agrees", "open", "unclaimed"]
+    assert [s.support for s in report.solved] == ["unclaimed", "larger", "insufficient", "unclaimed", "unclaimed"]
+    text = report.text()
+    assert "line 4: Is the box bigger than the tin? claimed 'no'; the text entails 'yes': " in text
+    assert (
+        "line 7: Is the box bigger than the jar? claimed 'yes'; the text leaves it open: no chain of sentences" in text
+    )
+    data = report.to_dict()
+    assert data["answers"] == {"agrees": 2, "open": 1, "unclaimed": 1, "wrong": 1}
+    assert data["solved"][4]["support"] == [1, 2]
