@@ -97,7 +97,9 @@ def read_lines(lines: Iterable[str], where: str = "the story") -> list[Story]:
         item = _read_line(text, at, place, last)
         if item.number == 1:
             stories.append([])
-        expected = len(stories[-1]) + 1 if stories else 1
+        if not stories:
+            raise InputError(f"{place}: a story begins with number 1, not {item.number}")
+        expected = len(stories[-1]) + 1
         if item.number != expected:
             raise InputError(
                 f"{place}: expected number {expected}, or 1 for a new story, not {item.number}; a line is missing or repeated"
