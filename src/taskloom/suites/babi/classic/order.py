@@ -55,13 +55,13 @@ def shortest(edges: Sequence[Edge], low: str, high: str, strict: bool) -> int | 
 
 def conflict(edges: Sequence[Edge], new: Edge) -> tuple[int, ...] | None:
     """The sentences that a new statement contradicts, or None. The statements before must be free of contradiction."""
-    if new.strict:
-        if new.low == new.high:
-            return ()
-        against = chains(edges, new.high, new.low, True) + chains(edges, new.high, new.low, False)
-    else:
-        against = chains(edges, new.high, new.low, True) + chains(edges, new.low, new.high, True)
-    return tuple(sorted(min((len(c), c) for c in against)[1])) if against else None
+    if new.low == new.high:
+        return () if new.strict else None
+    against = [(new.high, new.low, True), (new.high, new.low, False) if new.strict else (new.low, new.high, True)]
+    for low, high, strict in against:
+        if shortest(edges, low, high, strict) is not None:
+            return tuple(sorted(chains(edges, low, high, strict)[0]))
+    return None
 
 
 _Steps = dict[str, list[tuple[str, bool, int]]]

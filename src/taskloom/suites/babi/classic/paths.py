@@ -8,9 +8,8 @@ need not be drawn to scale: 71 published stories would put two rooms on one cell
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from pydantic import Field, field_validator, model_validator
 
@@ -146,15 +145,17 @@ def second(told: Sequence[Told[Door]], query: HowToGo) -> tuple[str, ...]:
     """By trying every sequence of moves, shortest first, and walking it on the told map."""
     leads = {(d.fact.room, d.fact.way): d.fact.to for d in told}
     leads |= {(d.fact.to, OPPOSITE[d.fact.way]): d.fact.room for d in told}
-    rooms = {room for room, _ in leads}
-    for length in range(len(rooms)):
-        right = []
-        for moves in product("nesw", repeat=length):
-            room: str | None = query.start
-            for way in moves:
-                room = leads.get((room, way)) if room is not None else None
-            if room == query.goal:
-                right.append(",".join(moves))
+
+    def walks(room: str, left: int) -> Iterator[str]:
+        if left == 0:
+            yield from [""] if room == query.goal else []
+            return
+        for way in "nesw":
+            if (room, way) in leads:
+                yield from (way + rest for rest in walks(leads[room, way], left - 1))
+
+    for length in range(len({room for room, _ in leads})):
+        right = [",".join(moves) for moves in walks(query.start, length)]
         if right:
             return tuple(right)
     return (UNKNOWN,)

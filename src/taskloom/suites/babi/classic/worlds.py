@@ -16,6 +16,10 @@ from taskloom.suites.babi.classic.task import UNKNOWN
 World = Mapping[Any, Any]
 
 
+FEW = 6
+"""Up to so many variables plain search is quicker than sorting out values first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A condition on a few variables of a world, tested as soon as all of them have values."""
@@ -26,6 +30,8 @@ class Rule:
 
 def worlds(domains: Mapping[Any, Sequence[Any]], rules: Sequence[Rule]) -> Iterator[World]:
     """Every assignment of values to variables that obeys every rule."""
+    if len(domains) > FEW:
+        domains = _prune(domains, rules)
     order = _order(domains, rules)
     place = {variable: i for i, variable in enumerate(order)}
     due: list[list[Rule]] = [[] for _ in order]
@@ -42,7 +48,7 @@ def worlds(domains: Mapping[Any, Sequence[Any]], rules: Sequence[Rule]) -> Itera
             chosen[variable] = value
             if all(rule.holds(*(chosen[v] for v in rule.on)) for rule in due[i]):
                 yield from extend(i + 1)
-        del chosen[variable]
+        chosen.pop(variable, None)
 
     yield from extend(0)
 
@@ -56,6 +62,32 @@ def entailed(answers: Iterable[str]) -> tuple[str, ...]:
     """The one answer that all worlds give, or `unknown` where they differ, or where there is no world at all."""
     found = set(answers)
     return tuple(found) if len(found) == 1 else (UNKNOWN,)
+
+
+def _prune(domains: Mapping[Any, Sequence[Any]], rules: Sequence[Rule]) -> dict[Any, list[Any]]:
+    """Leave out values that a rule on one or two variables forbids whatever else is chosen, until nothing changes.
+
+    No world is lost, and twelve things in a row are then as quick as four.
+    """
+    left = {variable: list(values) for variable, values in domains.items()}
+    changed = True
+    while changed:
+        changed = False
+        for rule in rules:
+            if len(rule.on) > 2:
+                continue
+            for i, variable in enumerate(rule.on):
+                others = left[rule.on[1 - i]] if len(rule.on) == 2 else [None]
+                kept = [v for v in left[variable] if any(_holds(rule, i, v, other) for other in others)]
+                changed |= len(kept) < len(left[variable])
+                left[variable] = kept
+    return left
+
+
+def _holds(rule: Rule, i: int, value: Any, other: Any) -> bool:
+    if len(rule.on) == 1:
+        return rule.holds(value)
+    return rule.holds(value, other) if i == 0 else rule.holds(other, value)
 
 
 def _order(domains: Mapping[Any, Sequence[Any]], rules: Sequence[Rule]) -> list[Any]:
