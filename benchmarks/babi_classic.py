@@ -34,11 +34,9 @@ def main(files: list[str]) -> None:
     print(f"{'task':28}{'ours, s':>10}{'reference, s':>14}{'ratio':>10}{'examples/s':>12}")
     for number, task in TASKS.items():
         seconds = min(generation(number) for _ in range(3))
-        about = " " if number in EXACT else "<"
-        ratio = REFERENCE[number] / seconds
-        print(
-            f"{number} {task.name:25}{seconds:10.3f}{about:>6}{REFERENCE[number]:8.1f}{about:>4}{ratio:6.0f}{QUESTIONS / seconds:12.0f}"
-        )
+        sign = " " if number in EXACT else "<"
+        reference, ratio = f"{sign} {REFERENCE[number]:.1f}", f"{sign} {REFERENCE[number] / seconds:.0f}"
+        print(f"{number} {task.name:25}{seconds:10.3f}{reference:>14}{ratio:>10}{QUESTIONS / seconds:12.0f}")
     for file in files:
         start = time.process_time()
         report = solve_file(file)

@@ -30,6 +30,7 @@ SETTINGS: list[tuple[int, dict[str, Any]]] = [
     (14, {"people": ["Ada"], "places": ["park", "zoo"], "questions": 2, "pause": 1}),
     (14, {"people": [f"P{c}" for c in "abcdefgh"], "questions": 10}),
     (14, {"unknown": 0.5}),
+    (14, {"since": "last year", "questions": 12}),
     (15, {"people": ["Ada", "Bo"], "animals": ["fox", "goose"], "repeats": True}),
     (
         15,

@@ -1,7 +1,7 @@
 """Task 14, time reasoning: places told in one order and visited in another.
 
-World: the day before and the three parts of today are four slots; in each a person goes to at most one place, and stays
-there until the next slot with a visit. Sentences come in any order, so a slot of which nothing was told may still hold a visit:
+World: yesterday and the three parts of today are slots of time; in each a person goes to at most one place, and stays there until
+the next slot with a visit. Sentences come in any order, so a slot of which nothing was told may still hold a visit:
 the place before a visit is known only when the slot just before it was told. "Before the L" means before the latest visit to L
 that was told.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import Field, field_validator
 
@@ -20,7 +21,9 @@ from taskloom.suites.babi.classic.draw import WORD, Knobs, Names, Share, capital
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Told
 from taskloom.suites.babi.classic.worlds import Rule, entailed, worlds
 
-TIMES = ("yesterday", "this morning", "this afternoon", "this evening")
+TIMES = ("last year", "last month", "last week", "yesterday", "this morning", "this afternoon", "this evening")
+"""The slots in the order of time. Published stories begin with yesterday; longer ones may begin earlier."""
+
 VERBS = ("journeyed", "moved", "travelled", "went", "went back")
 
 _TIME = "|".join(TIMES)
@@ -32,7 +35,7 @@ _WHERE = re.compile(rf"Where was ({WORD}) before the ({WORD})\?")
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Somebody went to a place in a slot (0 for yesterday)."""
+    """Somebody went to a place in a slot, a position in `TIMES`."""
 
     who: str
     place: str
@@ -54,6 +57,7 @@ class TimeKnobs(Knobs):
     """Knobs of task 14.
 
     Attributes:
+        since: The first slot of the story; published is yesterday, earlier ones give longer courses.
         questions: Questions in a story.
         pause: Sentences before each question; twice or three times as many where nothing can be asked yet.
         unknown: The share of questions about a visit before which nothing is told.
@@ -61,6 +65,7 @@ class TimeKnobs(Knobs):
 
     people: Names = ("Bill", "Fred", "Julie", "Mary")
     places: Names = ("bedroom", "cinema", "kitchen", "office", "park", "school")
+    since: Literal["last year", "last month", "last week", "yesterday"] = "yesterday"
     questions: int = Field(default=5, ge=1)
     pause: int = Field(default=2, ge=1)
     unknown: Share = 0.0
@@ -98,8 +103,10 @@ def derive(told: Sequence[Told[Visit]], query: WhereBefore) -> Found:
         return Found(UNKNOWN, why=f"nothing says that {query.who} went to the {query.place}")
     slot = max(visits)
     if slot - 1 not in slots:
-        before = f"before {TIMES[slot]}" if slot == 0 else f"for {TIMES[slot - 1]}"
-        return Found(UNKNOWN, why=f"{query.who} went to the {query.place} {TIMES[slot]}, and nothing is told {before}")
+        return Found(
+            UNKNOWN,
+            why=f"{query.who} went to the {query.place} {TIMES[slot]}, and nothing is told of the time just before",
+        )
     place = slots[slot - 1][0].fact.place
     supports = sorted(((a.number, b.number) for a in slots[slot] for b in slots[slot - 1]), key=sorted)
     why = f"{query.who} went to the {query.place} {TIMES[slot]} and to the {place} {TIMES[slot - 1]}, just before"
@@ -107,15 +114,15 @@ def derive(told: Sequence[Told[Visit]], query: WhereBefore) -> Found:
 
 
 def second(told: Sequence[Told[Visit]], query: WhereBefore) -> tuple[str, ...]:
-    """By enumeration: all courses of the two days that agree with the text, staying at home or going elsewhere included."""
+    """By enumeration: all courses up to the visit that agree with the text; in a slot without a sentence anything may happen."""
     visits = [t.fact for t in told if t.fact.who == query.who]
     meant = max((v.slot for v in visits if v.place == query.place), default=None)
     if meant is None:
         return (UNKNOWN,)
-    choices = ["", "elsewhere", *sorted({t.fact.place for t in told})]
-    rules = [Rule((v.slot,), lambda value, place=v.place: value == place) for v in visits]
+    rules = [Rule((v.slot,), lambda value, place=v.place: value == place) for v in visits if v.slot < meant]
+    anything = ["", "elsewhere", *sorted({v.place for v in visits})]
     answers = set()
-    for world in worlds(dict.fromkeys(range(len(TIMES)), choices), rules):
+    for world in worlds(dict.fromkeys(range(meant), anything), rules):
         course = [world[slot] for slot in range(meant) if world[slot]]
         answers.add(course[-1] if course else "elsewhere")
     return entailed(answers) if answers != {"elsewhere"} else (UNKNOWN,)
@@ -132,19 +139,20 @@ def clash(told: Sequence[Told[Visit]], new: Told[Visit]) -> tuple[int, ...] | No
 def weave(rng: Random, knobs: TimeKnobs) -> list[str]:
     """Visits in the order of time, told in blocks of random order; a question after each block that allows one."""
     texts: list[str] = []
+    start = TIMES.index(knobs.since)
     course: dict[str, list[str]] = {who: [] for who in knobs.people}
     told: dict[str, set[int]] = {who: set() for who in knobs.people}
     block: list[Visit] = []
     asked = 0
     while asked < knobs.questions:
-        free = [who for who in knobs.people if len(course[who]) < len(TIMES)]
+        free = [who for who in knobs.people if len(course[who]) < len(TIMES) - start]
         for who in [rng.choice(free)] if free else []:
             last = course[who][-1] if course[who] else None
             course[who].append(rng.choice([p for p in knobs.places if p != last]))
-            block.append(Visit(who, course[who][-1], len(course[who]) - 1))
+            block.append(Visit(who, course[who][-1], start + len(course[who]) - 1))
         if free and len(block) % knobs.pause:
             continue
-        open_ones, known = _askable(course, told, block)
+        open_ones, known = _askable(start, course, told, block)
         wanted = open_ones if open_ones and rng.random() < knobs.unknown else known
         if not wanted and free:
             continue
@@ -160,7 +168,7 @@ def weave(rng: Random, knobs: TimeKnobs) -> list[str]:
 
 
 def _askable(
-    course: dict[str, list[str]], told: dict[str, set[int]], block: list[Visit]
+    start: int, course: dict[str, list[str]], told: dict[str, set[int]], block: list[Visit]
 ) -> tuple[list[str], list[str]]:
     """Questions that the text will leave open and questions that it will answer, once the block is told."""
     open_ones: list[str] = []
@@ -168,7 +176,7 @@ def _askable(
     for who, places in course.items():
         slots = told[who] | {v.slot for v in block if v.who == who}
         for place in sorted(set(places)):
-            visits = [s for s in slots if places[s] == place]
+            visits = [s for s in slots if places[s - start] == place]
             if visits:
                 (known if max(visits) - 1 in slots else open_ones).append(f"Where was {who} before the {place}?")
     return open_ones, known
