@@ -146,16 +146,17 @@ def second(told: Sequence[Told[Door]], query: HowToGo) -> tuple[str, ...]:
     leads = {(d.fact.room, d.fact.way): d.fact.to for d in told}
     leads |= {(d.fact.to, OPPOSITE[d.fact.way]): d.fact.room for d in told}
 
-    def walks(room: str, left: int) -> Iterator[str]:
+    def walks(room: str, left: int, seen: frozenset[str]) -> Iterator[str]:
         if left == 0:
             yield from [""] if room == query.goal else []
             return
         for way in "nesw":
-            if (room, way) in leads:
-                yield from (way + rest for rest in walks(leads[room, way], left - 1))
+            # No shortest way comes to a room twice.
+            if leads.get((room, way), room) not in seen:
+                yield from (way + rest for rest in walks(leads[room, way], left - 1, seen | {leads[room, way]}))
 
     for length in range(len({room for room, _ in leads})):
-        right = [",".join(moves) for moves in walks(query.start, length)]
+        right = [",".join(moves) for moves in walks(query.start, length, frozenset({query.start}))]
         if right:
             return tuple(right)
     return (UNKNOWN,)
@@ -186,14 +187,11 @@ def weave(rng: Random, knobs: PathKnobs) -> list[str]:
     hops = rng.randint(knobs.hops.low, knobs.hops.high)
     blocked = rng.random() < knobs.unknown
     start, goal = rooms[0], rooms[hops]
+    way = _way(rng, rooms[: hops + 1])
     while True:
-        cells, doors = _way(rng, rooms[: hops + 1])
+        cells, doors = dict(way[0]), list(way[1])
         for room in rooms[hops + 1 :]:
-            beside = rng.choice([c for c in cells if _free(cells, c)])
-            doors.append(_attach(rng, cells, beside, room))
-        # A reader who takes all neighbouring cells for connected must find the same way, and no other of its length.
-        if len(_grid_ways(cells, start, goal, hops)) != 1:
-            continue
+            doors.append(_aside(rng, cells, room, (start, goal, hops)))
         if blocked:
             doors.pop(rng.randrange(hops))
         elif knobs.unknown and len(doors) > hops:
@@ -206,7 +204,7 @@ def weave(rng: Random, knobs: PathKnobs) -> list[str]:
 
 
 def _way(rng: Random, rooms: list[str]) -> tuple[dict[_Cell, str], list[Door]]:
-    """Rooms one beside the other, by a walk that never crosses itself; begun anew where it runs into a dead end."""
+    """Rooms one beside the other, by a walk that neither crosses nor touches itself; begun anew where it does."""
     while True:
         cells: dict[_Cell, str] = {(0, 0): rooms[0]}
         here, doors = (0, 0), []
@@ -215,8 +213,37 @@ def _way(rng: Random, rooms: list[str]) -> tuple[dict[_Cell, str], list[Door]]:
                 break
             doors.append(_attach(rng, cells, here, room))
             here = next(reversed(cells))
-        else:
+        if len(cells) == len(rooms) and _plain(cells, rooms[0], rooms[-1], len(rooms) - 1):
             return cells, doors
+
+
+def _aside(rng: Random, cells: dict[_Cell, str], room: str, way: tuple[str, str, int]) -> Door:
+    """Put a room beside one that stands, where it opens no other way. Only its place is drawn anew, never the way: straight ways,
+    which other rooms cannot spoil, would become more frequent."""
+    while True:
+        beside = rng.choice([c for c in cells if _free(cells, c)])
+        door = _attach(rng, cells, beside, room)
+        if _plain(cells, *way):
+            return door
+        cells.popitem()
+
+
+def _plain(cells: dict[_Cell, str], start: str, goal: str, length: int) -> bool:
+    """Whether a reader who takes all neighbouring cells for connected finds a way of that length, and no other as short."""
+    at = {room: cell for cell, room in cells.items()}
+    ring, seen = {at[start]: 1}, {at[start]}
+    for _ in range(length):
+        if at[goal] in ring:
+            return False
+        wider: dict[_Cell, int] = {}
+        for (x, y), count in ring.items():
+            for dx, dy in _MOVES.values():
+                there = (x + dx, y + dy)
+                if there in cells and there not in seen:
+                    wider[there] = wider.get(there, 0) + count
+        seen |= set(wider)
+        ring = wider
+    return ring.get(at[goal]) == 1
 
 
 def _attach(rng: Random, cells: dict[_Cell, str], beside: _Cell, room: str) -> Door:
@@ -232,26 +259,6 @@ def _free(cells: dict[_Cell, str], cell: _Cell) -> list[_Cell]:
 def _door(room: str, to: str, move: _Cell) -> Door:
     way = next(w for w, m in _MOVES.items() if m == move)
     return Door(room, way, to) if way in "ne" else Door(to, OPPOSITE[way], room)
-
-
-def _grid_ways(cells: dict[_Cell, str], start: str, goal: str, length: int) -> set[str]:
-    """All ways of at most that length over neighbouring cells, told or not."""
-    at = {room: cell for cell, room in cells.items()}
-    ways = {"": at[start]}
-    found = set()
-    for _ in range(length):
-        further = {}
-        for moves, (x, y) in ways.items():
-            for way, (dx, dy) in _MOVES.items():
-                if (x + dx, y + dy) in cells:
-                    further[moves + way] = (x + dx, y + dy)
-        # What is further from the goal than the steps that are left cannot reach it.
-        near = {
-            m: c for m, c in further.items() if abs(c[0] - at[goal][0]) + abs(c[1] - at[goal][1]) <= length - len(m)
-        }
-        found |= {m for m, c in near.items() if c == at[goal]}
-        ways = near
-    return found
 
 
 def _say(rng: Random, door: Door) -> str:
