@@ -49,7 +49,7 @@ def test_every_support_is_minimal(number: int) -> None:
 @pytest.mark.parametrize("number", NUMBERS)
 def test_cited_numbers_come_in_the_order_of_the_proof(number: int) -> None:
     for solved in report(number).solved:
-        if solved.answer == "agrees":
+        if solved.verdict == "agrees":
             assert solved.cited in solved.found.supports
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from taskloom.errors import InputError
 from taskloom.seeding import Key
-from taskloom.suites.babi.classic import TASKS, solve_file, task_of
+from taskloom.suites.babi.classic import TASKS, solve_file, solve_text, task_of
 from taskloom.suites.babi.classic.story import read_lines, read_path
 
 GOOD = "1 Emily is a cat.\n2 Cats are afraid of mice.\n3 What is emily afraid of?\tmouse\t1 2\n"
@@ -79,9 +79,9 @@ def test_every_cut_of_a_file_is_read_or_refused(tmp_path: Path) -> None:
             report = solve_file(str(file), 14)
         except InputError:
             continue
-        assert all(s.answer in ("agrees", "unclaimed", "wrong") for s in report.solved)
+        assert all(s.verdict in ("agrees", "unclaimed", "wrong") for s in report.solved)
         # Only the answer or the numbers of the very last question can have been shortened unseen.
-        assert all(s.answer == "agrees" for s in report.solved[:-1])
+        assert all(s.verdict == "agrees" for s in report.solved[:-1])
 
 
 def test_missing_folder_binary_and_foreign_files(tmp_path: Path) -> None:
@@ -166,13 +166,21 @@ def test_report_for_people_and_machines(tmp_path: Path) -> None:
         "8 Does the tin fit in the box?\n"
     )
     report = solve_file(str(file))
-    assert [s.answer for s in report.solved] == ["wrong", "agrees", "agrees", "open", "unclaimed"]
-    assert [s.support for s in report.solved] == ["unclaimed", "larger", "insufficient", "unclaimed", "unclaimed"]
+    assert [s.verdict for s in report.solved] == ["wrong", "agrees", "agrees", "open", "unclaimed"]
+    assert [s.support_verdict for s in report.solved] == [
+        "unclaimed",
+        "larger",
+        "insufficient",
+        "unclaimed",
+        "unclaimed",
+    ]
     text = report.text()
     assert "line 4: Is the box bigger than the tin? claimed 'no'; the text entails 'yes': " in text
     assert (
         "line 7: Is the box bigger than the jar? claimed 'yes'; the text leaves it open: no chain of sentences" in text
     )
+    assert "line 8: Does the tin fit in the box? yes: the box is bigger than the tin by sentences 1, 2" in text
+    assert solve_text(file.read_text(), str(file)) == report
     data = report.to_dict()
     assert data["answers"] == {"agrees": 2, "open": 1, "unclaimed": 1, "wrong": 1}
     assert data["solved"][4]["support"] == [1, 2]

@@ -8,11 +8,12 @@ whole file and reports where it disagrees.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from taskloom.suites.babi.classic import deduction, induction, motives, paths, positions, sizes, time_reasoning
-from taskloom.suites.babi.classic.report import Difference, Report, solve_path, written_in
-from taskloom.suites.babi.classic.story import Asked, Sentence, Story, read_lines
+from taskloom.suites.babi.classic.report import Report, Solved, solve_stories, written_in
+from taskloom.suites.babi.classic.story import Asked, Sentence, Story, read_lines, read_path
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Parsed, Told
 
 __all__ = [
@@ -20,14 +21,15 @@ __all__ = [
     "UNKNOWN",
     "Asked",
     "ClassicTask",
-    "Difference",
     "Found",
     "Parsed",
     "Report",
     "Sentence",
+    "Solved",
     "Story",
     "Told",
     "solve_file",
+    "solve_text",
     "task_of",
 ]
 
@@ -44,11 +46,19 @@ def task_of(lines: Iterable[str], where: str = "the story") -> int | None:
     return task.number if task else None
 
 
-def solve_file(path: str, number: int | None = None) -> Report:
+def solve_file(path: str | Path, number: int | None = None) -> Report:
     """Answer every question of a file in bAbI format and compare with what the file claims.
 
     Args:
         path: A file of one of the tasks 14 to 20.
-        number: Which one; None finds it from the first sentence and question.
+        number: Which one; None finds it from the words of the first story.
+
+    Raises:
+        InputError: With file, line and reason: unreadable, of another task, contradictory, or about somebody unknown.
     """
-    return solve_path(path, TASKS, number)
+    return solve_stories(read_path(Path(path)), str(path), TASKS, number)
+
+
+def solve_text(text: str, name: str = "the story", number: int | None = None) -> Report:
+    """The same for text that is at hand; `name` stands for it in messages."""
+    return solve_stories(read_lines(text.splitlines(keepends=True), name), name, TASKS, number)

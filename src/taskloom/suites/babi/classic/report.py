@@ -10,20 +10,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 from taskloom.errors import InputError, nearest
-from taskloom.suites.babi.classic.story import Asked, Story, read_path
+from taskloom.suites.babi.classic.story import Asked, Story
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Told
 
-ANSWERS = {
+VERDICTS = {
     "agrees": "the text entails the claimed answer",
     "wrong": "the text entails another answer",
     "open": "the text leaves the answer open",
     "unclaimed": "the file gives no answer",
 }
-SUPPORTS = {
+SUPPORT_VERDICTS = {
     "official": "the shortest and earliest minimal support",
     "minimal": "another minimal support, no sentence of it can be spared",
     "convention": "the sentences that the published convention uses where the text leaves the answer open",
@@ -35,17 +34,37 @@ SUPPORTS = {
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """One question of a file with our answer and what we think of the file's."""
+    """One question of a file with our answer and what we think of the file's.
+
+    Attributes:
+        line: Its line in the file.
+        question: The question.
+        found: Our answer, with all minimal supports and the proof.
+        claimed: The file's answer, if it gives one.
+        cited: The file's supporting sentences.
+        verdict: One of `VERDICTS`.
+        support_verdict: One of `SUPPORT_VERDICTS`.
+        convention: The text leaves the answer open, and the published convention gives the claimed one.
+    """
 
     line: int
-    number: int
     question: str
+    found: Found
     claimed: str | None
     cited: tuple[int, ...]
-    found: Found
-    answer: str
-    support: str
+    verdict: str
+    support_verdict: str
     convention: bool = False
+
+    @property
+    def answer(self) -> str:
+        """What the text entails, or `unknown`."""
+        return self.found.answer
+
+    @property
+    def support(self) -> tuple[int, ...]:
+        """The official support."""
+        return self.found.support
 
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
@@ -59,14 +78,10 @@ class Solved:
             "proof": self.found.why,
             "claimed": self.claimed,
             "cited": list(self.cited),
-            "verdict": self.answer,
-            "support_verdict": self.support,
+            "verdict": self.verdict,
+            "support_verdict": self.support_verdict,
             "by_convention": self.convention,
         }
-
-
-Difference = Solved
-"""A solved question whose claimed answer is wrong or not entailed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +96,17 @@ class Report:
     @property
     def answers(self) -> Counter[str]:
         """How many claimed answers agree, are wrong, are open."""
-        return Counter(s.answer for s in self.solved)
+        return Counter(s.verdict for s in self.solved)
 
     @property
     def supports(self) -> Counter[str]:
         """How the cited supports compare with the minimal ones."""
-        return Counter(s.support for s in self.solved)
+        return Counter(s.support_verdict for s in self.solved)
 
     @property
-    def differences(self) -> tuple[Difference, ...]:
+    def differences(self) -> tuple[Solved, ...]:
         """The questions whose claimed answer the text does not entail."""
-        return tuple(s for s in self.solved if s.answer in ("wrong", "open"))
+        return tuple(s for s in self.solved if s.verdict in ("wrong", "open"))
 
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
@@ -106,29 +121,37 @@ class Report:
         }
 
     def text(self) -> str:
-        """For people: the counts, then each difference with its proof."""
+        """For people: the counts, each difference with its proof, and our answers where the file claims none."""
         out = [f"{self.path}: task {self.number}, {self.stories} stories, {len(self.solved)} questions"]
-        out += [f"  answers: {self.answers[k]:5} {k}: {words}" for k, words in ANSWERS.items() if self.answers[k]]
-        out += [f"  support: {self.supports[k]:5} {k}: {words}" for k, words in SUPPORTS.items() if self.supports[k]]
-        for s in self.differences:
-            also = "; the published convention gives the claimed answer" if s.convention else ""
-            verdict = f"the text entails '{s.found.answer}'" if s.answer == "wrong" else "the text leaves it open"
-            out.append(f"  line {s.line}: {s.question} claimed '{s.claimed}'; {verdict}: {s.found.why}{also}")
+        out += [f"  answers: {self.answers[k]:5} {k}: {words}" for k, words in VERDICTS.items() if self.answers[k]]
+        out += [
+            f"  support: {self.supports[k]:5} {k}: {words}"
+            for k, words in SUPPORT_VERDICTS.items()
+            if self.supports[k] and k != "unclaimed"
+        ]
+        for s in self.solved:
+            if s.verdict == "unclaimed":
+                out.append(f"  line {s.line}: {s.question} {s.answer}: {s.found.why}")
+            elif s.verdict != "agrees":
+                also = "; the published convention gives the claimed answer" if s.convention else ""
+                ours = f"the text entails '{s.answer}'" if s.verdict == "wrong" else "the text leaves it open"
+                out.append(f"  line {s.line}: {s.question} claimed '{s.claimed}'; {ours}: {s.found.why}{also}")
         return "\n".join(out)
 
 
-def solve_path(path: str, tasks: Mapping[int, ClassicTask[Any, Any]], number: int | None) -> Report:
-    """Answer every question of a file."""
-    stories = read_path(Path(path))
+def solve_stories(
+    stories: list[Story], name: str, tasks: Mapping[int, ClassicTask[Any, Any]], number: int | None
+) -> Report:
+    """Answer every question of stories that were read from `name`."""
     if number is not None and number not in tasks:
         raise InputError(f"task {number} is not among these; {nearest(str(number), map(str, tasks))}")
-    task = tasks[number] if number is not None else recognise(stories[0], tasks, path)
+    task = tasks[number] if number is not None else recognise(stories[0], tasks, name)
     solved: list[Solved] = []
     for story in stories:
-        parsed = task.understand(story, path)
+        parsed = task.understand(story, name)
         for asked, query, found in zip(story.questions, parsed.queries, task.solve(parsed), strict=True):
             solved.append(_judge(task, parsed.before(asked), query, asked, found))
-    return Report(path, task.number, len(stories), tuple(solved))
+    return Report(name, task.number, len(stories), tuple(solved))
 
 
 def written_in(story: Story, tasks: Mapping[int, ClassicTask[Any, Any]]) -> ClassicTask[Any, Any] | None:
@@ -153,13 +176,11 @@ def recognise(story: Story, tasks: Mapping[int, ClassicTask[Any, Any]], where: s
 
 
 def _judge(task: ClassicTask[Any, Any], told: Sequence[Told[Any]], query: Any, asked: Asked, found: Found) -> Solved:
-    answer, reference, convention = _verdict(task, told, query, asked, found)
-    if asked.answer is None or not asked.support or (answer != "agrees" and not convention):
-        support = "unclaimed"
-    else:
-        # Under a convention what counts is whether the cited sentences prove the claimed answer by themselves.
+    verdict, reference, convention = _verdict(task, told, query, asked, found)
+    support = "unclaimed"
+    if asked.support and (verdict == "agrees" or convention):
         support = _compare(task, told, query, asked, found, reference)
-    return Solved(asked.line, asked.number, asked.text, asked.answer, asked.support, found, answer, support, convention)
+    return Solved(asked.line, asked.text, found, asked.answer, asked.support, verdict, support, convention)
 
 
 def _verdict(
