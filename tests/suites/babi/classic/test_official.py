@@ -12,7 +12,7 @@ import pytest
 
 from taskloom.seeding import Key
 from taskloom.suites.babi.classic import TASKS, UNKNOWN, Report, solve_file, task_of
-from taskloom.suites.babi.classic.induction import latest
+from taskloom.suites.babi.classic.induction import HasColor, HasKind, latest
 from taskloom.suites.babi.classic.positions import loose
 from taskloom.suites.babi.classic.story import read_path
 
@@ -103,6 +103,37 @@ def test_task_17_needs_the_aligned_reading() -> None:
             answer = loose(parsed.before(asked), query).answer
             verdicts["open" if answer == UNKNOWN else str(answer == asked.answer)] += 1
     assert verdicts == {"True": 264, "open": 736}
+
+
+def test_task_19_is_not_drawn_to_scale() -> None:
+    """If all steps were equally long, 71 stories would put two rooms on one cell."""
+    moves = {"n": (0, 1), "e": (1, 0)}
+    collisions = 0
+    for parsed in TASKS[19].parse(path(19).read_text().splitlines()):
+        at = {parsed.facts[0].fact.room: (0, 0)}
+        while len(at) < 6:
+            for told in parsed.facts:
+                dx, dy = moves[told.fact.way]
+                if told.fact.room in at:
+                    x, y = at[told.fact.room]
+                    at[told.fact.to] = (x + dx, y + dy)
+                elif told.fact.to in at:
+                    x, y = at[told.fact.to]
+                    at[told.fact.room] = (x - dx, y - dy)
+        collisions += len(set(at.values())) < 6
+    assert collisions == 71
+
+
+def test_other_kinds_of_task_16_are_mixed_too() -> None:
+    mixed = 0
+    for parsed in TASKS[16].parse(path(16).read_text().splitlines()):
+        kind = {t.fact.who: t.fact.kind for t in parsed.facts if isinstance(t.fact, HasKind)}
+        colors: dict[str, set[str]] = {}
+        for told in parsed.facts:
+            if isinstance(told.fact, HasColor):
+                colors.setdefault(kind[told.fact.who], set()).add(told.fact.color)
+        mixed += any(len(c) > 1 for k, c in colors.items() if k != kind[parsed.queries[0].who])
+    assert mixed == 244
 
 
 @pytest.mark.parametrize("number", NUMBERS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from itertools import combinations, permutations
 from typing import Any
@@ -182,7 +181,6 @@ def test_solvers_agree(number: int) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.skipif(not os.environ.get("TASKLOOM_NIGHTLY"), reason="long: set TASKLOOM_NIGHTLY")
 @pytest.mark.parametrize("number", sorted(TASKS))
 def test_solvers_agree_nightly(number: int) -> None:
     _compare(number, range(STORIES, STORIES + NIGHTLY))
