@@ -260,6 +260,8 @@ def test_plan(number: int) -> None:
         (15, {"animals": ("cat", "yeti")}, "the plural of 'yeti' is not known"),
         (16, {"people": ("Ann", "ann")}, "'ann' is listed twice"),
         (16, {"unknown": 1.5}, "unknown"),
+        (16, {"colors": ("a", "red")}, "'a' is not a name of one word"),
+        (20, {"people": ("Ann Lee",)}, "'Ann Lee' is not a name of one word"),
         (17, {"facts": 9}, "9 facts need 10 shapes, 'shapes' names 6"),
         (17, {"hops": 3}, "hops 3 lies outside 1..2"),
         (17, {"unknown": 0.5}, "set facts to 3 or more"),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from taskloom.errors import InputError
 from taskloom.seeding import Key
@@ -82,6 +87,30 @@ def test_every_cut_of_a_file_is_read_or_refused(tmp_path: Path) -> None:
         assert all(s.verdict in ("agrees", "unclaimed", "wrong") for s in report.solved)
         # Only the answer or the numbers of the very last question can have been shortened unseen.
         assert all(s.verdict == "agrees" for s in report.solved[:-1])
+
+
+@given(st.lists(st.text(max_size=40), max_size=6), st.sampled_from(sorted(TASKS)))
+@settings(max_examples=200, deadline=None)
+def test_any_text_is_read_or_refused(lines: list[str], number: int) -> None:
+    with contextlib.suppress(InputError):
+        TASKS[number].parse(lines)
+    with contextlib.suppress(InputError):
+        TASKS[number].answer(" ".join(lines))
+
+
+@given(st.sampled_from(sorted(TASKS)), st.integers(0, 50), st.randoms(use_true_random=False))
+@settings(max_examples=200, deadline=None)
+def test_damaged_stories_are_read_or_refused(number: int, index: int, rng: random.Random) -> None:
+    """Words lost, doubled or exchanged: an answer or one sentence of ours, never another error."""
+    text = TASKS[number].story(Key("damage", number).random(index)).text()
+    words = re.split(r"(\s)", text)
+    for _ in range(rng.randint(1, 3)):
+        i, j = rng.randrange(len(words)), rng.randrange(len(words))
+        words[i] = rng.choice(["", words[j], words[i] * 2, "the", "?"])
+    with contextlib.suppress(InputError):
+        solve_text("".join(words))
+    with contextlib.suppress(InputError):
+        solve_text("".join(words), number=number)
 
 
 def test_missing_folder_binary_and_foreign_files(tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ def distinct(names: Sequence[str], least: int = 1) -> None:
 
 def _names(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
-        if not re.fullmatch(WORD, name):
-            raise ValueError(f"'{name}' is not one word of letters")
+        if not re.fullmatch(WORD, name) or name.casefold() in ("a", "an", "the"):
+            raise ValueError(f"'{name}' is not a name of one word of letters")
     distinct(names)
     return names
 
