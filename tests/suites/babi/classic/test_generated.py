@@ -130,6 +130,61 @@ def test_a_fact_survives_its_wording(rng: Any, pair: list[str], axis: str, way: 
     assert time_reasoning.sentence(time_reasoning._say(rng, visit)) == visit
 
 
+POOL = ["ant", "bee", "cow", "dog", "elk", "fox", "gnu", "hen", "ibis"]
+SHARE = st.sampled_from([0.0, 0.0, 0.4, 1.0])
+
+
+def _some(least: int, most: int = 8) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(POOL), min_size=least, max_size=most, unique=True)
+
+
+@st.composite
+def any_knobs(draw: st.DrawFn) -> tuple[int, dict[str, Any]]:
+    """Settings that may be impossible together: those must be refused, all others must work."""
+    small = st.integers(1, 6)
+    span = st.tuples(st.integers(1, 5), st.integers(0, 2)).map(lambda t: f"{t[0]}..{t[0] + t[1]}")
+    animals = st.lists(st.sampled_from(["cat", "wolf", "sheep", "goose", "lion"]), min_size=2, unique=True)
+    asking = {"questions": small, "repeats": st.booleans(), "unknown": SHARE}
+    choices: dict[int, dict[str, st.SearchStrategy[Any]]] = {
+        14: {
+            "people": _some(1, 4),
+            "places": _some(2, 4),
+            "questions": small,
+            "pause": st.integers(1, 3),
+            "unknown": SHARE,
+        },
+        15: {"people": _some(1, 5), "animals": animals, **asking},
+        16: {
+            "people": _some(2, 6),
+            "kinds": _some(1, 3),
+            "colors": _some(2, 4),
+            "mixed": st.booleans(),
+            "unknown": SHARE,
+        },
+        17: {"shapes": _some(2), "facts": small, "hops": span, **asking},
+        18: {"things": _some(2), "fixed": st.integers(0, 4), "facts": st.integers(1, 10), "hops": span, **asking},
+        19: {"rooms": _some(2), "hops": span, "unknown": SHARE},
+        20: {"people": _some(1, 5), "unknown": SHARE},
+    }
+    number = draw(st.sampled_from(sorted(choices)))
+    return number, {name: draw(values) for name, values in choices[number].items()}
+
+
+@given(any_knobs(), st.integers(0, 1000))
+@settings(max_examples=250, deadline=None)
+def test_any_possible_knobs_work(setting: tuple[int, dict[str, Any]], index: int) -> None:
+    number, values = setting
+    try:
+        chosen = knobs(number, values)
+    except RecipeError:
+        return
+    made = TASKS[number].make(Key("any").random(index), chosen)
+    assert made
+    for example in made:
+        assert sorted(TASKS[number].check(example)) == sorted(example.targets)
+        assert values["unknown"] or example.target != UNKNOWN
+
+
 @pytest.mark.parametrize(
     ("number", "values", "lengths"),
     [
