@@ -38,19 +38,17 @@ def chains(edges: Sequence[Edge], low: str, high: str, strict: bool) -> list[tup
     return found[:MANY]
 
 
-def shortest(edges: Sequence[Edge], low: str, high: str, strict: bool) -> int | None:
-    """The length of the shortest such chain, or None; by widening rings, for generators that need nothing more."""
-    up = _steps(edges if strict else [e for e in edges if not e.strict])
-    ring = {(low, not strict)}
-    seen = set(ring)
-    length = 0
+def lengths(edges: Sequence[Edge], low: str) -> dict[tuple[str, bool], int]:
+    """The lengths of the shortest chains up from `low`, by widening rings: to each other name, strictly (True) or level (False)."""
+    up = _steps(edges)
+    far = {(low, False): 0}
+    ring = [(low, False)]
     while ring:
-        if (high, True) in ring:
-            return length
-        ring = {(node, proves or sure) for at, proves in ring for node, sure, _ in up.get(at, ())} - seen
-        seen |= ring
-        length += 1
-    return None
+        reached = [(node, strict or sure) for at, strict in ring for node, sure, _ in up.get(at, ())]
+        step = far[ring[0]] + 1
+        ring = [place for place in dict.fromkeys(reached) if place not in far]
+        far.update(dict.fromkeys(ring, step))
+    return far
 
 
 def conflict(edges: Sequence[Edge], new: Edge) -> tuple[int, ...] | None:
@@ -59,7 +57,7 @@ def conflict(edges: Sequence[Edge], new: Edge) -> tuple[int, ...] | None:
         return () if new.strict else None
     against = [(new.high, new.low, True), (new.high, new.low, False) if new.strict else (new.low, new.high, True)]
     for low, high, strict in against:
-        if shortest(edges, low, high, strict) is not None:
+        if (high, strict) in lengths(edges, low):
             return tuple(sorted(chains(edges, low, high, strict)[0]))
     return None
 

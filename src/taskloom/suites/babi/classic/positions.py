@@ -18,7 +18,7 @@ from taskloom.example import Step
 from taskloom.recipe import Span
 from taskloom.seeding import Random
 from taskloom.suites.babi.classic.draw import PHRASE, Asking, Phrases, distinct, pick_questions
-from taskloom.suites.babi.classic.order import Edge, chains, conflict, shortest
+from taskloom.suites.babi.classic.order import Edge, chains, conflict, lengths
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Told
 from taskloom.suites.babi.classic.worlds import Rule, satisfiable
 
@@ -182,10 +182,11 @@ def weave(rng: Random, knobs: PositionKnobs) -> list[str]:
     pools: dict[str, list[str]] = {"yes": [], "no": [], UNKNOWN: []}
     for axis in "xy":
         known = edges(told, axis)
+        far = {name: lengths(known, name) for name in names}
         more, less = (next(w for w, meaning in RELATIONS.items() if meaning == (axis, sign)) for sign in (1, -1))
         for high, low in permutations(names, 2):
-            up = shortest(known, low, high, strict=True)
-            length = up or shortest(known, high, low, strict=True) or shortest(known, low, high, strict=False)
+            up = far[low].get((high, True))
+            length = up or far[high].get((low, True)) or far[low].get((high, False))
             if length is None or length in knobs.hops:
                 pool = pools[UNKNOWN if length is None else "yes" if up else "no"]
                 pool += [f"Is the {high} {more} the {low}?", f"Is the {low} {less} the {high}?"]

@@ -19,7 +19,7 @@ from taskloom.example import Step
 from taskloom.seeding import Random
 from taskloom.suites.babi.classic.draw import WORD, Knobs, Names, Share, capital, distinct
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Told
-from taskloom.suites.babi.classic.worlds import Rule, entailed, worlds
+from taskloom.suites.babi.classic.worlds import entailed, worlds
 
 TIMES = ("last year", "last month", "last week", "yesterday", "this morning", "this afternoon", "this evening")
 """The slots in the order of time. Published stories begin with yesterday; longer ones may begin earlier."""
@@ -119,10 +119,11 @@ def second(told: Sequence[Told[Visit]], query: WhereBefore) -> tuple[str, ...]:
     meant = max((v.slot for v in visits if v.place == query.place), default=None)
     if meant is None:
         return (UNKNOWN,)
-    rules = [Rule((v.slot,), lambda value, place=v.place: value == place) for v in visits if v.slot < meant]
-    anything = ["", "elsewhere", *sorted({v.place for v in visits})]
+    # Two places without a name stand for all that an untold visit may lead to.
+    choices: dict[int, list[str]] = {slot: ["", "somewhere", "elsewhere"] for slot in range(meant)}
+    choices |= {v.slot: [v.place] for v in visits if v.slot < meant}
     answers = set()
-    for world in worlds(dict.fromkeys(range(meant), anything), rules):
+    for world in worlds(choices, []):
         course = [world[slot] for slot in range(meant) if world[slot]]
         answers.add(course[-1] if course else "elsewhere")
     return entailed(answers) if answers != {"elsewhere"} else (UNKNOWN,)
