@@ -131,7 +131,7 @@ class ClassicTask(Generic[F, Q]):
         Args:
             story: The story.
             where: What error messages call the place.
-            consistent: Do not look for contradictions: generated stories have none, and looking takes up to a third of the time (task 19).
+            consistent: Do not look for contradictions: generated stories have none, and looking takes time (a third in task 19).
         """
         facts: list[Told[F]] = []
         queries: list[Q] = []
