@@ -39,7 +39,9 @@ class Beyond:
     axis: str
 
     def __str__(self) -> str:
-        return f"{self.low} <{self.axis} {self.high}"
+        # Without the direction: a story and its mirror image share most of their words (left here, right in the question),
+        # so they count as one story when splits are drawn.
+        return f"{self.axis} " + " - ".join(sorted((self.low, self.high)))
 
 
 @dataclass(frozen=True, slots=True)

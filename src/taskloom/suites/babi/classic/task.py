@@ -230,8 +230,8 @@ class ClassicTask(Generic[F, Q]):
         )
 
     def signature(self, facts: Iterable[Told[F]]) -> str:
-        """The content key: what was told, whatever its wording and order, so that no two splits share a story."""
-        return f"{self.number}: " + "; ".join(sorted(str(t.fact) for t in facts))
+        """The content key: what was told, however worded, ordered and repeated, so that no two splits share a story."""
+        return f"{self.number}: " + "; ".join(sorted({str(t.fact) for t in facts}))
 
     def answer(self, text: str) -> Answer:
         """The answer to a story and a final question written as one text, as in an example's input."""
