@@ -1,0 +1,1 @@
+"""The story suite: bAbI 1.0 and Dyna-bAbI."""
