@@ -11,8 +11,9 @@ import pytest
 from taskloom.suites.babi.answering import UNKNOWN, answer, arrival, supports
 from taskloom.suites.babi.events import Event, Question
 from taskloom.suites.babi.knowledge import Contradiction, Knowledge, Reading
-from tests.suites.babi import worlds as oracle
-from tests.suites.babi.small_stories import OBJECTS, PERSONS, PLACES, all_questions, small_story
+
+from . import worlds as oracle
+from .small_stories import OBJECTS, PERSONS, PLACES, all_questions, small_story
 
 Masks = list[frozenset[int]]
 
