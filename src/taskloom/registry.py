@@ -23,6 +23,7 @@ from taskloom.errors import TaskloomError, nearest
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from taskloom.example import Answer
     from taskloom.plan import Plan
     from taskloom.seeding import Key
     from taskloom.tasks import Task
@@ -102,6 +103,7 @@ class Suite:
         version: Raised whenever the same fields would give other data; part of every recipe digest.
         module: Where it is defined; its recipes lie in `recipes/` beside it.
         resolve: For suites whose names are a language: fields for a name that has no file, or None.
+        function: For suites whose tasks are functions: from checked fields to the function, where it can be had without a plan.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Suite:
     version: int
     module: str
     resolve: Callable[[str], dict[str, Any] | None] | None = None
+    function: Callable[[Any], Callable[[str], Answer]] | None = None
 
     def recipe_files(self) -> dict[str, Path]:
         """Recipe names of this suite with their files."""
@@ -130,11 +133,13 @@ def suite(
     describe: str,
     version: int = 1,
     resolve: Callable[[str], dict[str, Any] | None] | None = None,
+    function: Callable[[F], Callable[[str], Answer]] | None = None,
 ) -> Callable[[Callable[[F, Key], Plan]], Callable[[F, Key], Plan]]:
     """Register a function from checked recipe fields and a key to a plan as a suite."""
 
     def record(weave: Callable[[F, Key], Plan]) -> Callable[[F, Key], Plan]:
-        SUITES.add(name, Suite(name, describe, fields, weave, version, weave.__module__, resolve), weave.__module__)
+        made = Suite(name, describe, fields, weave, version, weave.__module__, resolve, function)
+        SUITES.add(name, made, weave.__module__)
         return weave
 
     return record
