@@ -1,9 +1,9 @@
 """Possible worlds, enumerated: the oracle that the reasoner must equal.
 
-A world is where every person is and where every object is (in somebody's hands, or on the ground somewhere). All worlds are held at
-once as one array of booleans with an axis per person and per object; reading a sentence keeps and moves the worlds in which it can
-be true; of a sentence that is not read only the persons and objects it is about are known. Nothing is shared with the
-reasoner but the event type.
+A world is where every person is and where every object is (in somebody's hands, or on the ground somewhere). All
+worlds are held at once as one array of booleans with an axis per person and per object; reading a sentence keeps and
+moves the worlds in which it can be true; of a sentence that is not read only the persons and objects it is about are
+known. Nothing is shared with the reasoner but the event type.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a story says: events, constructs, questions, and the names the paper gives them.
 
-A sentence is one `Event`. Constructs are not events of their own: COREF is an event whose subject is a pronoun, CONJ an event with
-two subjects, COMPOUND both at once; NEGATE and INDEF are the two ways to say where somebody is without saying it.
+A sentence is one `Event`. Constructs are not events of their own: COREF is an event whose subject is a pronoun, CONJ
+an event with two subjects, COMPOUND both at once; NEGATE and INDEF are the two ways to say where somebody is without
+saying it.
 """
 
 from __future__ import annotations

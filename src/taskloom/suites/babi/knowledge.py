@@ -1,15 +1,15 @@
 """What a reader knows: the exact state of knowledge after some sentences.
 
-Each stay of a person (from one sentence about where they are to the next) is a variable whose value is a place. Sentences
-only narrow the domain of one variable (MOVE: one place, NEGATE: all but one, INDEF: two) or equate two (GIVE: giver and
-receiver; DROP, then GRAB of the same object: the one who left it and the one who took it). So the possible worlds are
-exactly the product, over classes of equal variables, of their intersected domains: nothing is approximated, and hindsight
-comes for free.
+Each stay of a person (from one sentence about where they are to the next) is a variable whose value is a place.
+Sentences only narrow the domain of one variable (MOVE: one place, NEGATE: all but one, INDEF: two) or equate two
+(GIVE: giver and receiver; DROP, then GRAB of the same object: the one who left it and the one who took it). So the
+possible worlds are exactly the product, over classes of equal variables, of their intersected domains: nothing is
+approximated, and hindsight comes for free.
 
-Two readings. `natural`: a sentence about where somebody is drops what was known of them before, and there may be places that the
-story never names. `strict` adds the rules of the reference's simulator: every such sentence is a real change of place (who "went to
-the park" was not in the park; who "is no longer in the park" was there until now; who "is either in A or B" was in neither),
-and there are no other places than those named.
+Two readings. `natural`: a sentence about where somebody is drops what was known of them before, and there may be
+places that the story never names. `strict` adds the rules of the reference's simulator: every such sentence is a real
+change of place (who "went to the park" was not in the park; who "is no longer in the park" was there until now; who
+"is either in A or B" was in neither), and there are no other places than those named.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """From text in bAbI format to events and questions.
 
-Both wordings are read, Dyna-bAbI's and that of published bAbI 1.0, and the small variations between them ("at the" for "in the", a
-comma after "Then", "gave Mary the milk", "holding" for "carrying"). What cannot be read is refused with file, line and reason.
+Both wordings are read, Dyna-bAbI's and that of published bAbI 1.0, and the small variations between them ("at the"
+for "in the", a comma after "Then", "gave Mary the milk", "holding" for "carrying"). What cannot be read is refused
+with file, line and reason.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import cast
 
 from taskloom.errors import InputError
 from taskloom.suites.babi.events import Asked, Event, GiveForm, Kind, Question, Story
-from taskloom.suites.babi.vocabulary import DEFAULT_PRONOUNS, Vocabulary
+from taskloom.suites.babi.vocabulary import DEFAULT_PRONOUNS, DYNA, Lexicon, Vocabulary
 
 _MOVE = ("journeyed", "moved", "travelled", "traveled", "went back", "went", "walked", "ran", "returned")
 _GRAB = ("grabbed", "picked up", "took", "got")
@@ -43,26 +44,29 @@ class _Form:
 
 
 class Grammar:
-    """The sentence and question forms, over any names or over those of one vocabulary."""
+    """The sentence and question forms, over any names or over those of one vocabulary; a lexicon adds its own verbs."""
 
-    def __init__(self, vocabulary: Vocabulary | None = None) -> None:
+    def __init__(self, vocabulary: Vocabulary | None = None, lexicon: Lexicon = DYNA) -> None:
         self.pronouns = dict(vocabulary.pronouns if vocabulary else DEFAULT_PRONOUNS)
         name = _words(vocabulary.persons) if vocabulary else _ANY_NAME
         thing = _words(vocabulary.objects) if vocabulary and vocabulary.objects else _ANY_THING
         place = _words(vocabulary.places) if vocabulary else _ANY_THING
-        pronoun = f"(?:(?:{_words(_PREFIX)},? )?(?P<pronoun>he|she|they|He|She|They)(?: then)?)"
+        prefix, negation = _words((*_PREFIX, *lexicon.prefixes)), _words(("not", "no longer", *lexicon.negations))
+        pronoun = f"(?:(?:{prefix},? )?(?P<pronoun>he|she|they|He|She|They)(?: then)?)"
         who = f"(?:{pronoun}|(?P<who>{name}(?:(?:, | and |, and ){name})*))"
         where, what = f"(?P<place>{place})", f"(?P<thing>{thing})"
         be, at = "(?:is|are)", "(?:in|at)"
+        move, give = _words((*_MOVE, *lexicon.move)), _words((*_GIVE, *lexicon.give))
+        grab, drop = _words((*_GRAB, *lexicon.grab)), _words((*_DROP, *lexicon.drop))
         self.sentences = self._forms(
-            ("not", rf"{who} {be} (?:not|no longer) {at} the {where}\."),
+            ("not", rf"{who} {be} {negation} {at} the {where}\."),
             ("either", rf"{who} {be} either {at} the {where} or (?:{at} )?the (?P<second>{place})\."),
             ("in", rf"{who} {be} {at} the {where}\."),
-            ("move", rf"{who} {_words(_MOVE)} to the {where}\."),
-            ("give", rf"{who} {_words(_GIVE)} the {what} to (?P<to>{name})\."),
-            ("give", rf"{who} {_words(_GIVE)} (?P<to>{name}) the {what}\."),
-            ("grab", rf"{who} {_words(_GRAB)} the {what}(?: there)?\."),
-            ("drop", rf"{who} {_words(_DROP)} the {what}(?: there)?\."),
+            ("move", rf"{who} {move} to the {where}\."),
+            ("give", rf"{who} {give} the {what} to (?P<to>{name})\."),
+            ("give", rf"{who} {give} (?P<to>{name}) the {what}\."),
+            ("grab", rf"{who} {grab} the {what}(?: there)?\."),
+            ("drop", rf"{who} {drop} the {what}(?: there)?\."),
         )
         person, other = f"(?P<person>{name})", f"(?P<other>{name})"
         self.questions = self._forms(
@@ -136,14 +140,10 @@ class Grammar:
         return replace(event, who=before.who)
 
 
-_GENERAL: list[Grammar] = []
-
-
-def general() -> Grammar:
-    """The grammar over any names, made once."""
-    if not _GENERAL:
-        _GENERAL.append(Grammar())
-    return _GENERAL[0]
+@lru_cache(maxsize=16)
+def grammar_of(vocabulary: Vocabulary | None = None, lexicon: Lexicon = DYNA) -> Grammar:
+    """The grammar of a vocabulary and lexicon, made once; over any names by default."""
+    return Grammar(vocabulary, lexicon)
 
 
 def read_text(path: Path) -> str:
@@ -236,7 +236,7 @@ def understand(lines: list[Line], name: str, grammar: Grammar | None = None, las
         grammar: The forms to read by; any names by default.
         last: The number of the file's last line when it lacks a line end, to say that the file may be cut off.
     """
-    grammar = grammar or general()
+    grammar = grammar or grammar_of()
     events: list[Event] = []
     numbers: list[int] = []
     asked: list[Asked] = []
@@ -261,14 +261,14 @@ def parse(text: str, name: str = "story", vocabulary: Vocabulary | None = None) 
     >>> [s.asked[0].question.kind for s in parse("1 Mary went to the park.\\n2 Where is Mary?\\tpark\\t1\\n")]
     ['where-P']
     """
-    grammar = Grammar(vocabulary) if vocabulary else general()
+    grammar = grammar_of(vocabulary)
     last = 0 if text.endswith("\n") else text.count("\n") + 1
     return [understand(lines, name, grammar, last) for lines in split_stories(text, name)]
 
 
-def parse_passage(passage: str, question: str, vocabulary: Vocabulary | None = None) -> Story:
+def parse_passage(passage: str, question: str, vocabulary: Vocabulary | None = None, lexicon: Lexicon = DYNA) -> Story:
     """One story told in running text, as models see it: sentences that end in a full stop, then a question."""
     sentences = [s if s.endswith(".") else s + "." for s in re.split(r"(?<=\.)\s+", passage.strip()) if s]
     lines = [Line(i, i, s) for i, s in enumerate(sentences, 1)]
     lines.append(Line(len(lines) + 1, len(lines) + 1, question.strip(), True))
-    return understand(lines, "the input", Grammar(vocabulary) if vocabulary else None)
+    return understand(lines, "the input", grammar_of(vocabulary, lexicon))

@@ -1,7 +1,7 @@
 """bAbI task 4: which room lies north, south, east or west of which.
 
-A fact and its inverse are the whole reasoning: "the office is north of the kitchen" answers both what is north of the kitchen and
-what the kitchen is south of.
+A fact and its inverse are the whole reasoning: "the office is north of the kitchen" answers both what is north of the
+kitchen and what the kitchen is south of.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """All minimal supporting sets.
 
 A set of sentences supports an answer when the answer is true in every world in which those sentences are true. Of a
-sentence outside the set the reader knows whom and what it is about (or nobody could ever trust that somebody stayed where
-they were), but not what it says: whoever it places may be anywhere afterwards; the object it is about may be where it was,
-anywhere else, or with anybody it names. A sentence with a pronoun counts only together with the sentence that names its
-subject. More sentences can only add knowledge, so "supports" is monotone, and a set that supports an answer also entails it
-when read as a story of its own.
+sentence outside the set the reader knows whom and what it is about (or nobody could ever trust that somebody stayed
+where they were), but not what it says: whoever it places may be anywhere afterwards; the object it is about may be
+where it was, anywhere else, or with anybody it names. A sentence with a pronoun counts only together with the
+sentence that names its subject. More sentences can only add knowledge, so "supports" is monotone, and a set that
+supports an answer also entails it when read as a story of its own.
 
 Sets of sentences are bit masks: bit i is sentence i.
 """

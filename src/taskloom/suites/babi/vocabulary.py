@@ -1,6 +1,7 @@
 """The words of a world: who and what there is, and the verbs that tell of it.
 
-Names must not contain one another: a model (and a person) that reads "Ann" in "Anna" is measured on spelling, not on the story.
+Names must not contain one another: a model (and a person) that reads "Ann" in "Anna" is measured on spelling, not on
+the story.
 """
 
 from __future__ import annotations

@@ -1,0 +1,138 @@
+"""Stories with several questions, grown sentence by sentence as in bAbI 1.0.
+
+Which split a question belongs to is decided by a keyed hash of everything up to it. Since each question's text begins
+with that of the one before, a story is grown piece by piece: a piece whose question belongs elsewhere is told anew,
+and no prefix is shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+from taskloom.errors import RecipeError
+from taskloom.example import Example
+from taskloom.seeding import Random
+from taskloom.suites.babi.answering import answer, supports
+from taskloom.suites.babi.asking import askable
+from taskloom.suites.babi.events import Event, QuestionKind
+from taskloom.suites.babi.examples import Posed, make_example
+from taskloom.suites.babi.fields import Group
+from taskloom.suites.babi.knowledge import Knowledge, Reading
+from taskloom.suites.babi.language import ask, sentence
+from taskloom.suites.babi.stage import Palette, Stage
+from taskloom.suites.babi.vocabulary import Lexicon, Vocabulary
+
+TRIES = 2_000
+"""Pieces told anew before a story is given up."""
+
+PATIENCE = 60
+"""Gaps without a question that can be asked, before a piece is told anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the groups of a recipe share."""
+
+    vocabulary: Vocabulary
+    lexicon: Lexicon
+    reading: Reading
+    task: str
+
+
+def palette_of(group: Group) -> Palette:
+    """What may happen in the stories of a group."""
+    coref = group.coref if group.coref is not None else {e: w or 1.0 for e, w in group.events.items()}
+    return Palette({**group.events, **group.wording}, coref)
+
+
+def grow(group: Group, setting: Setting, rng: Random, belongs: Callable[[str], bool]) -> list[Example]:
+    """One story; an example for each of its questions.
+
+    Raises:
+        RecipeError: No question of the wanted kind and support comes up.
+    """
+    assert group.story is not None
+    teller = _Teller(group, setting, rng)
+    examples: list[Example] = []
+    tries = 0
+    while len(examples) < group.story.questions:
+        mark = teller.mark()
+        example = teller.piece(group.story.gap, group.story.ask)
+        if example is not None and belongs(example.input):
+            examples.append(example)
+            continue
+        tries += 1
+        if tries > TRIES:
+            raise RecipeError(
+                f"group '{group.name}': after {TRIES} tries no story had {group.story.questions} questions of "
+                f"{', '.join(group.questions)} with support {group.support}; allow more events or another support"
+            )
+        teller.back(mark)
+    return examples
+
+
+class _Teller:
+    """A story in the making, which can go back to an earlier point."""
+
+    def __init__(self, group: Group, setting: Setting, rng: Random) -> None:
+        self.group = group
+        self.setting = setting
+        self.rng = rng
+        self.palette = palette_of(group)
+        self.stage = Stage(setting.vocabulary, rng)
+        self.events: list[Event] = []
+        self.passage = ""
+        self.knowledge = Knowledge(setting.vocabulary.places, setting.reading)
+
+    def mark(self) -> tuple[int, str, dict[str, str], dict[str, str], dict[str, str]]:
+        return len(self.events), self.passage, dict(self.stage.where), dict(self.stage.holder), dict(self.stage.lies)
+
+    def back(self, mark: tuple[int, str, dict[str, str], dict[str, str], dict[str, str]]) -> None:
+        count, self.passage, self.stage.where, self.stage.holder, self.stage.lies = mark
+        del self.events[count:]
+        self.knowledge = Knowledge(self.setting.vocabulary.places, self.setting.reading).tell_all(self.events)
+
+    def piece(self, gap: int, often: float) -> Example | None:
+        for _ in range(PATIENCE):
+            wanted = len(self.events) + gap
+            while len(self.events) < wanted:
+                if not self._tell(wanted - len(self.events)):
+                    return None
+            if often < 1 and self.rng.random() >= often:
+                continue
+            example = self._ask()
+            if example is not None:
+                return example
+        return None
+
+    def _tell(self, room: int) -> bool:
+        done = self.stage.act(self.palette, room)
+        for event in done:
+            self.knowledge.tell(event)
+            self.events.append(event)
+            said = sentence(event, self.setting.vocabulary, self.setting.lexicon, self.rng)
+            self.passage = f"{self.passage} {said}" if self.passage else said
+        return bool(done)
+
+    def _ask(self) -> Example | None:
+        group = self.group
+        kind = draw_kind(group, self.rng)
+        for question in askable(self.knowledge, kind, self.rng, group.answers):
+            verdict = answer(self.knowledge, question)
+            sets = supports(self.knowledge, question, verdict)
+            if group.support is not None and len(sets[0]) not in group.support:
+                continue
+            asked = ask(question, self.setting.lexicon)
+            posed = Posed(question, verdict, sets)
+            return make_example(self.events, self.passage, asked, posed, group=group.name, task=self.setting.task)
+        return None
+
+
+def draw_kind(group: Group, rng: Random) -> QuestionKind:
+    """A question type, by weight."""
+    kinds = cast(dict[QuestionKind, float], group.questions)
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return rng.choices(list(kinds), weights=list(kinds.values()))[0]
