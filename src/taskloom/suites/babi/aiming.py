@@ -83,9 +83,8 @@ class Aimer:
                 blocked[str(wish)] += 1
             except NoBlueprint:
                 blocked["the proof: too few persons, objects or places for a support of that size"] += 1
-            except (
-                Contradiction
-            ) as error:  # the stage and the reasoner disagree: a bug that must not pass for a hard wish
+            except Contradiction as error:
+                # The stage and the reasoner disagree: a bug of ours, which must not pass for a hard wish.
                 raise AssertionError(f"group '{self.group.name}', example {index}: {error}") from error
         reason, count = blocked.most_common(1)[0]
         raise RecipeError(

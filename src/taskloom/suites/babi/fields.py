@@ -30,6 +30,8 @@ def _weights(known: tuple[str, ...]) -> Any:
         if isinstance(value, list):
             value = dict.fromkeys(value, 1.0)
         if isinstance(value, dict):
+            # YAML 1.1 reads yes and no as true and false.
+            value = {("yes" if n is True else "no" if n is False else n): weight for n, weight in value.items()}
             for name, weight in value.items():
                 if name not in known:
                     raise ValueError(f"unknown '{name}'; {nearest(str(name), known)}")

@@ -1,8 +1,7 @@
 """Stories with several questions, grown sentence by sentence as in bAbI 1.0.
 
-Which split a question belongs to is decided by a keyed hash of everything up to it. Since each question's text begins
-with that of the one before, a story is grown piece by piece: a piece whose question belongs elsewhere is told anew,
-and no prefix is shared.
+Which split a story belongs to is decided by a keyed hash of its opening, the sentences before its first question. Every
+question's text begins with the opening, so two splits share no text; an opening that belongs elsewhere is told anew.
 """
 
 from __future__ import annotations
@@ -55,22 +54,24 @@ def grow(group: Group, setting: Setting, rng: Random, belongs: Callable[[str], b
     """
     assert group.story is not None
     teller = _Teller(group, setting, rng)
+    gap, often = group.story.gap, group.story.ask
     examples: list[Example] = []
-    tries = 0
-    while len(examples) < group.story.questions:
+    for _ in range(TRIES):
         mark = teller.mark()
-        example = teller.piece(group.story.gap, group.story.ask)
-        if example is not None and belongs(example.input):
-            examples.append(example)
+        if not examples and not (teller.tell(gap) and belongs(teller.passage)):
+            teller.back(mark)
             continue
-        tries += 1
-        if tries > TRIES:
-            raise RecipeError(
-                f"group '{group.name}': after {TRIES} tries no story had {group.story.questions} questions of "
-                f"{', '.join(group.questions)} with support {group.support}; allow more events or another support"
-            )
-        teller.back(mark)
-    return examples
+        example = teller.piece(gap, often, told=not examples)
+        if example is None:
+            teller.back(mark)
+            continue
+        examples.append(example)
+        if len(examples) == group.story.questions:
+            return examples
+    raise RecipeError(
+        f"group '{group.name}': after {TRIES} tries no story had {group.story.questions} questions of "
+        f"{', '.join(group.questions)} with support {group.support}; allow more events or another support"
+    )
 
 
 class _Teller:
@@ -94,12 +95,12 @@ class _Teller:
         del self.events[count:]
         self.knowledge = Knowledge(self.setting.vocabulary.places, self.setting.reading).tell_all(self.events)
 
-    def piece(self, gap: int, often: float) -> Example | None:
+    def piece(self, gap: int, often: float, told: bool) -> Example | None:
+        """The sentences up to the next question, and the question; `told` if the first gap is told already."""
         for _ in range(PATIENCE):
-            wanted = len(self.events) + gap
-            while len(self.events) < wanted:
-                if not self._tell(wanted - len(self.events)):
-                    return None
+            if not told and not self.tell(gap):
+                return None
+            told = False
             if often < 1 and self.rng.random() >= often:
                 continue
             example = self._ask()
@@ -107,14 +108,19 @@ class _Teller:
                 return example
         return None
 
-    def _tell(self, room: int) -> bool:
-        done = self.stage.act(self.palette, room)
-        for event in done:
-            self.knowledge.tell(event)
-            self.events.append(event)
-            said = sentence(event, self.setting.vocabulary, self.setting.lexicon, self.rng)
-            self.passage = f"{self.passage} {said}" if self.passage else said
-        return bool(done)
+    def tell(self, count: int) -> bool:
+        """So many sentences more; whether that was possible."""
+        wanted = len(self.events) + count
+        while len(self.events) < wanted:
+            done = self.stage.act(self.palette, wanted - len(self.events))
+            if not done:
+                return False
+            for event in done:
+                self.knowledge.tell(event)
+                self.events.append(event)
+                said = sentence(event, self.setting.vocabulary, self.setting.lexicon, self.rng)
+                self.passage = f"{self.passage} {said}" if self.passage else said
+        return True
 
     def _ask(self) -> Example | None:
         group = self.group
