@@ -129,7 +129,7 @@ class Recipe:
         return blake2b(json.dumps(self._core(), sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def _core(self) -> dict[str, Any]:
-        kind = "task" if self.suite.name in TASKS._things else "suite"
+        kind = "task" if self.suite.name in TASKS else "suite"
         return {
             kind: self.suite.name,
             "version": self.suite.version,

@@ -52,6 +52,15 @@ class Registry(Generic[T]):
         self._things[name] = thing
         self._origin[name] = origin
 
+    def forget(self, origin: str) -> None:
+        """Drop what a module registered, before it is read again."""
+        for name in [n for n, o in self._origin.items() if o == origin]:
+            del self._things[name], self._origin[name]
+
+    def of(self, origin: str) -> list[str]:
+        """What a module registered."""
+        return [n for n, o in self._origin.items() if o == origin]
+
     def get(self, name: str) -> T:
         """The thing of that name."""
         found = self.find(name)
@@ -75,6 +84,9 @@ class Registry(Generic[T]):
         """All names, sorted."""
         self._import_all()
         return sorted(self._things)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._things
 
     def __iter__(self) -> Iterator[T]:
         return iter([self._things[n] for n in self.names()])
@@ -169,7 +181,8 @@ def load_file(path: Path) -> list[str]:
     """Import a Python file that defines tasks, and name the tasks it added."""
     if not path.is_file():
         raise TaskloomError(f"there is no file {path}; a task file is a Python module that uses @tl.task")
-    module_name = f"taskloom_file_{path.stem}"
+    module_name = f"{path.stem} ({path.resolve()})"  # two files of one name are two modules
+    TASKS.forget(module_name)
     spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -181,4 +194,4 @@ def load_file(path: Path) -> list[str]:
         raise
     except Exception as error:
         raise TaskloomError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
-    return [name for name, origin in TASKS._origin.items() if origin == module_name]
+    return TASKS.of(module_name)
