@@ -46,8 +46,21 @@ def palette_of(group: Group) -> Palette:
     return Palette({**group.events, **group.wording}, coref)
 
 
-def grow(group: Group, setting: Setting, rng: Random, belongs: Callable[[str], bool]) -> list[Example]:
+def grow(
+    group: Group,
+    setting: Setting,
+    rng: Random,
+    belongs: Callable[[str], bool],
+    also: tuple[QuestionKind, ...] = (),
+) -> list[Example]:
     """One story; an example for each of its questions.
+
+    Args:
+        group: What happens and what is asked.
+        setting: What the groups of a recipe share.
+        rng: The story's own stream.
+        belongs: Whether an opening belongs to the split.
+        also: At each question, ask besides everything of these types that can be answered (the paper's inject).
 
     Raises:
         RecipeError: No question of the wanted kind and support comes up.
@@ -56,6 +69,7 @@ def grow(group: Group, setting: Setting, rng: Random, belongs: Callable[[str], b
     teller = _Teller(group, setting, rng)
     gap, often = group.story.gap, group.story.ask
     examples: list[Example] = []
+    extra: list[Example] = []
     for _ in range(TRIES):
         mark = teller.mark()
         if not examples and not (teller.tell(gap) and belongs(teller.passage)):
@@ -66,8 +80,10 @@ def grow(group: Group, setting: Setting, rng: Random, belongs: Callable[[str], b
             teller.back(mark)
             continue
         examples.append(example)
+        if also:
+            extra += [example, *teller.others(also, example.question)]
         if len(examples) == group.story.questions:
-            return examples
+            return extra if also else examples
     raise RecipeError(
         f"group '{group.name}': after {TRIES} tries no story had {group.story.questions} questions of "
         f"{', '.join(group.questions)} with support {group.support}; allow more events or another support"
@@ -130,10 +146,25 @@ class _Teller:
             sets = supports(self.knowledge, question, verdict)
             if group.support is not None and len(sets[0]) not in group.support:
                 continue
-            asked = ask(question, self.setting.lexicon)
-            posed = Posed(question, verdict, sets)
-            return make_example(self.events, self.passage, asked, posed, group=group.name, task=self.setting.task)
+            return self._example(Posed(question, verdict, sets))
         return None
+
+    def _example(self, posed: Posed) -> Example:
+        asked = ask(posed.question, self.setting.lexicon)
+        return make_example(self.events, self.passage, asked, posed, group=self.group.name, task=self.setting.task)
+
+    def others(self, kinds: tuple[QuestionKind, ...], asked: str) -> list[Example]:
+        """Every other question of some types that can be answered now, in the order of their types and names."""
+        posed = pose_all(self.knowledge, kinds)
+        return [e for e in map(self._example, posed) if e.question != asked]
+
+
+def pose_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Posed]:
+    """Every question of some types that can be answered, sorted by type and name."""
+    order = Random(0)  # askable shuffles; the sorting below makes that of no effect
+    found = [q for kind in kinds for q in askable(knowledge, kind, order)]
+    found.sort(key=lambda q: (q.kind, q.person, q.thing, q.place))
+    return [Posed(q, answer(knowledge, q), supports(knowledge, q)) for q in found]
 
 
 def draw_kind(group: Group, rng: Random) -> QuestionKind:

@@ -99,6 +99,10 @@ def plan(fields: BabiFields, key: Key) -> Plan:
         from taskloom.suites.babi.numbered import plan_number
 
         return plan_number(fields, key)
+    if fields.concat:
+        from taskloom.suites.babi.concatenating import plan_concat
+
+        return plan_concat(fields, key)
     check_recipe(fields)
     vocabulary, lexicon = fields.vocabulary.vocabulary(), fields.style.lexicon()
     setting = Setting(vocabulary, lexicon, fields.reading, "babi")

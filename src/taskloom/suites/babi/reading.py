@@ -158,9 +158,18 @@ def read_text(path: Path) -> str:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    return tidy_text(text, str(path))
+
+
+def tidy_text(text: str, name: str) -> str:
+    """The text without a byte order mark and with plain line ends.
+
+    Raises:
+        InputError: There is nothing in it.
+    """
     if not text.strip():
-        raise InputError(f"{path} is empty; a story file has numbered sentences and questions")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+        raise InputError(f"{name} is empty; a story file has numbered sentences and questions")
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast, get_args
 
-from taskloom.errors import InputError
+from taskloom.errors import InputError, nearest
 from taskloom.scoring import number
 from taskloom.suites.babi import relations
 from taskloom.suites.babi.answering import UNKNOWN, Verdict, answer, supports
 from taskloom.suites.babi.events import Asked, Question, Story
 from taskloom.suites.babi.knowledge import Contradiction, Knowledge, Reading
 from taskloom.suites.babi.proofs import in_words
-from taskloom.suites.babi.reading import Line, read_text, split_stories, understand
+from taskloom.suites.babi.reading import Line, read_text, split_stories, tidy_text, understand
+
+READINGS: tuple[str, ...] = get_args(Reading)
 
 VERDICTS = {
     "agrees": "the text entails the claimed answer",
@@ -153,22 +156,30 @@ class Report:
         return "\n".join(out)
 
 
-def solve_file(path: str | Path, reading: Reading = "natural") -> SolveReport:
+def solve_file(path: str | Path, reading: str = "natural") -> SolveReport:
     """Answer and support every question of a file in bAbI format, and compare with the file's own answers.
 
     Args:
-        path: Text in the words of tasks 1 to 13 or of Dyna-bAbI; of tasks 14 to 20 where their solvers are installed.
-        reading: How much a sentence says; see `taskloom.suites.babi.knowledge`.
+        path: Text in the words of tasks 1 to 13 or of Dyna-bAbI; of tasks 14 to 20 where their solvers are installed. `-`
+            reads standard input.
+        reading: `natural` or `strict`, how much a sentence says; see `taskloom.suites.babi.knowledge`.
 
     Raises:
         InputError: With file, line and reason: unreadable, contradictory, or about somebody unknown.
     """
-    text = read_text(Path(path))
-    name = str(path)
+    if reading not in READINGS:
+        raise InputError(f"there is no reading '{reading}'; {nearest(reading, READINGS)}")
+    if str(path) == "-":
+        return solve_text(tidy_text(sys.stdin.read(), "standard input"), "standard input", cast(Reading, reading))
+    return solve_text(read_text(Path(path)), str(path), cast(Reading, reading))
+
+
+def solve_text(text: str, name: str = "story", reading: Reading = "natural") -> SolveReport:
+    """The same for text that is at hand; `name` stands for it in messages."""
     stories = list(split_stories(text, name))
     solvers = classic()
-    if solvers is not None and _is_classic(stories[0], solvers):
-        report: SolveReport = solvers.solve_file(name)
+    if solvers is not None and Path(name).is_file() and _is_classic(stories[0], solvers):
+        report: SolveReport = solvers.solve_file(name)  # reads the file again, in its own way
         return report
     if relations.read_fact(stories[0][0].text):
         return Report(name, reading, len(stories), tuple(s for x in stories for s in _solve_rooms(x, name)))
