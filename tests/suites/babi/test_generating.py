@@ -18,9 +18,10 @@ from taskloom.plan import Plan
 from taskloom.suites.babi.answering import answer, supports
 from taskloom.suites.babi.examples import signature
 from taskloom.suites.babi.fields import BabiFields
+from taskloom.suites.babi.growing import share_out
 from taskloom.suites.babi.holdout import compositional
 from taskloom.suites.babi.knowledge import Knowledge
-from taskloom.suites.babi.planning import groups_of, role_of, share_out
+from taskloom.suites.babi.planning import groups_of, role_of
 from taskloom.suites.babi.reading import parse_passage
 from taskloom.suites.babi.vocabulary import Vocabulary
 

@@ -26,9 +26,9 @@ from taskloom.suites.babi.checking import check
 from taskloom.suites.babi.events import QuestionKind, Story
 from taskloom.suites.babi.examples import TRAITS, Posed, make_example
 from taskloom.suites.babi.fields import PARTS, BabiFields
-from taskloom.suites.babi.growing import Setting, grow, pose_all
+from taskloom.suites.babi.growing import Setting, grow, openings, pose_all, share_out
 from taskloom.suites.babi.knowledge import Knowledge
-from taskloom.suites.babi.planning import DESCRIBE, by_size, role_of, share_out
+from taskloom.suites.babi.planning import DESCRIBE, role_of
 from taskloom.suites.babi.reading import parse, read_text
 from taskloom.suites.babi.solving import same_answer
 from taskloom.suites.babi.vocabulary import PUBLISHED, Vocabulary
@@ -119,11 +119,10 @@ def _retold(task: int, also: tuple[QuestionKind, ...], sizes: dict[str, int], ke
     assert group.story is not None
     each = group.story.questions
     setting = Setting(fields.vocabulary.vocabulary(), fields.style.lexicon(), fields.reading, f"babi/{task}")
-    parts, texts = by_size(sizes), key.child("texts")
+    opening = openings(sizes, key)
 
     def tell(split: str, story: int) -> list[Example]:
-        low, high = parts[split]
-        return grow(group, setting, key.random(split, story), lambda text: low <= texts.unit(text) < high, also)
+        return grow(group, setting, key.random(split, story), opening[split], also)
 
     return {
         name: Block(-(-n // each), partial(tell, name), None if also else each, None if also else n)

@@ -1,18 +1,21 @@
 """Stories with several questions, grown sentence by sentence as in bAbI 1.0.
 
-Which split a story belongs to is decided by a keyed hash of its opening, the sentences before its first question. Every
-question's text begins with the opening, so two splits share no text; an opening that belongs elsewhere is told anew.
+Which split a story belongs to is decided by keyed hashes of how it opens: of the words before its first question but for
+the names, in any order, and of the words that follow that question together with the places before it. Every question's
+text begins with the opening, so two splits share no text, and no two short texts that differ by a name or an exchanged
+verb; what belongs elsewhere is told anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example
-from taskloom.seeding import Random
+from taskloom.seeding import Key, Random
 from taskloom.suites.babi.answering import answer, supports
 from taskloom.suites.babi.asking import askable
 from taskloom.suites.babi.events import Event, QuestionKind
@@ -22,6 +25,9 @@ from taskloom.suites.babi.knowledge import Knowledge, Reading
 from taskloom.suites.babi.language import ask, sentence
 from taskloom.suites.babi.stage import Palette, Stage
 from taskloom.suites.babi.vocabulary import Lexicon, Vocabulary
+
+Belongs = Callable[[str], bool]
+"""Whether an opening belongs to a split."""
 
 TRIES = 2_000
 """Pieces told anew before a story is given up."""
@@ -40,6 +46,38 @@ class Setting:
     task: str
 
 
+def openings(sizes: Mapping[str, int], key: Key) -> dict[str, Belongs]:
+    """For each split, whether an opening belongs to it: shares of the hash space in proportion to the sizes."""
+    total = sum(sizes.values())
+    mine = key.child("openings")
+    found: dict[str, Belongs] = {}
+    reached = 0
+    for name, n in sizes.items():
+        found[name] = partial(_within, mine, reached / max(1, total), (reached + n) / max(1, total))
+        reached += n
+    return found
+
+
+def _within(key: Key, low: float, high: float, content: str) -> bool:
+    return low <= key.unit(content) < high
+
+
+def share_out(total: int, weights: Sequence[int]) -> list[int]:
+    """Whole numbers in proportion to weights that add up to the total; the largest remainders are rounded up.
+
+    >>> share_out(10, [1, 1, 1])
+    [4, 3, 3]
+    """
+    whole = sum(weights)
+    if whole == 0:
+        raise RecipeError("groups: at least one group needs n above 0")
+    shares = [total * w // whole for w in weights]
+    order = sorted(range(len(weights)), key=lambda i: (-(total * weights[i] % whole), i))
+    for i in order[: total - sum(shares)]:
+        shares[i] += 1
+    return shares
+
+
 def palette_of(group: Group) -> Palette:
     """What may happen in the stories of a group."""
     coref = group.coref if group.coref is not None else {e: w or 1.0 for e, w in group.events.items()}
@@ -50,7 +88,7 @@ def grow(
     group: Group,
     setting: Setting,
     rng: Random,
-    belongs: Callable[[str], bool],
+    belongs: Belongs,
     also: tuple[QuestionKind, ...] = (),
 ) -> list[Example]:
     """One story; an example for each of its questions.
@@ -72,10 +110,11 @@ def grow(
     extra: list[Example] = []
     for _ in range(TRIES):
         mark = teller.mark()
-        if not examples and not (teller.tell(gap) and belongs(teller.passage)):
+        opens = len(examples) < 2
+        if opens and not (teller.tell(gap) and belongs(teller.opening(mark[0]))):
             teller.back(mark)
             continue
-        example = teller.piece(gap, often, told=not examples)
+        example = teller.piece(gap, often, told=opens)
         if example is None:
             teller.back(mark)
             continue
@@ -101,6 +140,7 @@ class _Teller:
         self.stage = Stage(setting.vocabulary, rng)
         self.events: list[Event] = []
         self.passage = ""
+        self.said: list[int] = []  # where in the passage each sentence begins
         self.knowledge = Knowledge(setting.vocabulary.places, setting.reading)
 
     def mark(self) -> tuple[int, str, dict[str, str], dict[str, str], dict[str, str]]:
@@ -109,7 +149,14 @@ class _Teller:
     def back(self, mark: tuple[int, str, dict[str, str], dict[str, str], dict[str, str]]) -> None:
         count, self.passage, self.stage.where, self.stage.holder, self.stage.lies = mark
         del self.events[count:]
+        del self.said[count:]
         self.knowledge = Knowledge(self.setting.vocabulary.places, self.setting.reading).tell_all(self.events)
+
+    def opening(self, start: int) -> str:
+        """What decides on the split: the words from a sentence on but for the names, and the places before."""
+        names = self.setting.vocabulary.persons
+        words = sorted(w for w in self.passage[self.said[start] :].replace(".", "").split() if w not in names)
+        return " ".join([*(p for e in self.events[:start] for p in e.places), "|", *words])
 
     def piece(self, gap: int, often: float, told: bool) -> Example | None:
         """The sentences up to the next question, and the question; `told` if the first gap is told already."""
@@ -135,6 +182,7 @@ class _Teller:
                 self.knowledge.tell(event)
                 self.events.append(event)
                 said = sentence(event, self.setting.vocabulary, self.setting.lexicon, self.rng)
+                self.said.append(len(self.passage))
                 self.passage = f"{self.passage} {said}" if self.passage else said
         return True
 

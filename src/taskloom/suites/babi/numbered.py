@@ -21,8 +21,6 @@ TRIES = 10_000
 
 def plan_number(fields: BabiFields, key: Key) -> Plan:
     """The plan of a recipe that names a task by its number."""
-    from taskloom.suites.babi.planning import by_size
-
     sizes = {name: size.n for name, size in fields.splits.items() if hasattr(size, "n")}
     if len(sizes) < len(fields.splits):
         raise RecipeError(f"number: {fields.number} has no groups; give each split a plain size")
@@ -46,6 +44,16 @@ def plan_number(fields: BabiFields, key: Key) -> Plan:
         answer=task.answer,
         check=task.check,
     )
+
+
+def by_size(sizes: Mapping[str, int]) -> dict[str, tuple[float, float]]:
+    """The hash space in proportion to the sizes of the splits."""
+    total = sum(sizes.values())
+    found, reached = {}, 0
+    for name, n in sizes.items():
+        found[name] = (reached / total if total else 0.0, (reached + n) / total if total else 0.0)
+        reached += n
+    return found
 
 
 def _splits(sizes: dict[str, int], rows: Mapping[str, Callable[[int, int], Iterator[Example]]]) -> tuple[Split, ...]:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.plan import Plan, Role, Split
 from taskloom.recipe import Size
@@ -22,7 +21,7 @@ from taskloom.suites.babi.aiming import Aimer
 from taskloom.suites.babi.checking import check
 from taskloom.suites.babi.examples import TRAITS
 from taskloom.suites.babi.fields import BabiFields, Group
-from taskloom.suites.babi.growing import Setting, grow
+from taskloom.suites.babi.growing import Belongs, Setting, grow, openings, share_out
 from taskloom.suites.babi.holdout import check_example, check_recipe
 from taskloom.suites.babi.telling import answer_passage, show
 
@@ -52,22 +51,6 @@ def groups_of(fields: BabiFields, split: str) -> list[Group]:
     ]
 
 
-def share_out(total: int, weights: Sequence[int]) -> list[int]:
-    """Whole numbers in proportion to weights that add up to the total; the largest remainders are rounded up.
-
-    >>> share_out(10, [1, 1, 1])
-    [4, 3, 3]
-    """
-    whole = sum(weights)
-    if whole == 0:
-        raise RecipeError("groups: at least one group needs n above 0")
-    shares = [total * w // whole for w in weights]
-    order = sorted(range(len(weights)), key=lambda i: (-(total * weights[i] % whole), i))
-    for i in order[: total - sum(shares)]:
-        shares[i] += 1
-    return shares
-
-
 def role_of(split: str) -> Role:
     """Training splits are those called train; everything else is tested on."""
     return "train" if split.split("-")[0] == "train" else "test"
@@ -80,16 +63,6 @@ def intervals(names: Sequence[str]) -> dict[str, tuple[float, float]]:
         mine = [name for name in names if role_of(name) == role]
         for i, name in enumerate(mine):
             found[name] = (low + 0.5 * i / len(mine), low + 0.5 * (i + 1) / len(mine))
-    return found
-
-
-def by_size(sizes: dict[str, int]) -> dict[str, tuple[float, float]]:
-    """The hash space in proportion to the sizes of the splits, for texts that only this recipe divides."""
-    total = sum(sizes.values())
-    found, reached = {}, 0
-    for name, n in sizes.items():
-        found[name] = (reached / total if total else 0.0, (reached + n) / total if total else 0.0)
-        reached += n
     return found
 
 
@@ -108,12 +81,12 @@ def plan(fields: BabiFields, key: Key) -> Plan:
     setting = Setting(vocabulary, lexicon, fields.reading, "babi")
     parts = {name: _parts(groups_of(fields, name)) for name in fields.splits}
     sizes = {name: sum(p.n for p in found) for name, found in parts.items()}
-    structure, text = intervals(list(sizes)), by_size(sizes)
+    structure, opening = intervals(list(sizes)), openings(sizes, key)
     splits = [
         Split(
             name,
             sizes[name],
-            partial(_rows, fields, setting, key, name, parts[name], structure[name], text[name]),
+            partial(_rows, fields, setting, key, name, parts[name], structure[name], opening[name]),
             role_of(name),
         )
         for name in fields.splits
@@ -155,7 +128,7 @@ def _rows(
     split: str,
     parts: list[Part],
     structure: tuple[float, float],
-    text: tuple[float, float],
+    opening: Belongs,
     start: int,
     stop: int,
 ) -> Iterator[Example]:
@@ -164,10 +137,6 @@ def _rows(
     # Groups are mixed in random order, unless stories with several questions are to stay together.
     mixed = len(parts) > 1 and not any(p.group.story for p in parts)
     order = key.permutation(total, "order", split) if mixed else None
-    textual = key.child("texts")
-
-    def of_text(content: str) -> bool:
-        return text[0] <= textual.unit(content) < text[1]
 
     def of_structure(content: str) -> bool:
         return structure[0] <= SIDES.unit(content) < structure[1]
@@ -189,7 +158,7 @@ def _rows(
             story = index // several.questions
             if told[:2] != (at, story):
                 rng = key.random(split, at, story)
-                told = (at, story, grow(part.group, setting, rng, of_text))
+                told = (at, story, grow(part.group, setting, rng, opening))
             example = told[2][index % several.questions]
         if train:
             check_example(fields.holdout, example, split)
