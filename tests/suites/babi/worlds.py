@@ -157,6 +157,9 @@ class Universe:
                     into[key] = into[key] | worlds if key in into else worlds
 
             for key, worlds in branches.items():
+                if event.thing:  # handing something over does not change where it is
+                    add(key, self.read(worlds, event), after)
+                    continue
                 for source in range(self.size):
                     here = self.at(worlds, thing, source)
                     if not here.any():
