@@ -16,6 +16,7 @@ from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.plan import Plan
 from taskloom.suites.babi.answering import answer, supports
+from taskloom.suites.babi.events import Question
 from taskloom.suites.babi.examples import signature
 from taskloom.suites.babi.fields import BabiFields
 from taskloom.suites.babi.growing import share_out
@@ -208,6 +209,43 @@ def test_examples_per_signature_can_be_capped() -> None:
         seen[support_signature(story.events, posed)] += 1
     assert len(made) == 30
     assert max(seen.values()) <= 3
+
+
+def test_exhaustive_questions() -> None:
+    kinds = ["where-P", "where-O", "yes-no", "list", "give-qs"]
+    plan = custom(splits={"mix": [group(questions=kinds, exhaustive=True, n=150)]})
+    made = some(plan, 150)
+    assert plan.check is not None
+    assert all(plan.check(e) == e.targets for e in made)
+    assert list(plan.splits[0].rows(100, 110)) == made[100:110]
+    assert len({e.input for e in made}) == 150
+    first = [e for e in made if e.key == made[0].key]
+    story = events_of(first[0])
+    knowledge = Knowledge(Vocabulary().places).tell_all(story.events)
+    known = [p for p in knowledge.stay if answer(knowledge, Question("where-P", p)).known]
+    assert sum(e.traits["question"] == "where-P" for e in first) == len(known)
+
+
+def test_constructs_on_any_event() -> None:
+    every = {"MOVE": 1, "AFFIRM": 1, "NEGATE": 1}
+    shape = group(
+        questions=["where-P"], wording=["COREF", "CONJ", "COMPOUND", "NEGATE", "INDEF", "AFFIRM"], conj=every, n=150
+    )
+    plan = custom(splits={"mix": [{**shape, "coref": {**every, "INDEF": 1, "GIVE": 1}}]})
+    text = " ".join(e.input for e in some(plan, 150))
+    for words in (
+        "she gave",
+        "he is no longer in",
+        "she is either in",
+        "they are not in",
+        "and Fred are in",
+        "they are in",
+    ):
+        assert words in text.replace("handed", "gave").replace("passed", "gave"), words
+    assert plan.check is not None
+    for example in some(plan, 150):
+        assert plan.check(example) == example.targets
+        Knowledge(Vocabulary().places, "strict").tell_all(events_of(example).events)
 
 
 def test_answers_can_be_weighted() -> None:

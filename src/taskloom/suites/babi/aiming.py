@@ -8,9 +8,12 @@ structures are as frequent as the recipe says.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
+from typing import cast
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example
@@ -21,7 +24,7 @@ from taskloom.suites.babi.blueprints import Blueprint, Drafter, NoBlueprint
 from taskloom.suites.babi.events import POSITIONAL, Event, Question, QuestionKind, composition
 from taskloom.suites.babi.examples import Posed, make_example, signature, support_signature
 from taskloom.suites.babi.fields import Group
-from taskloom.suites.babi.growing import Setting, draw_kind, palette_of
+from taskloom.suites.babi.growing import Setting, draw_kind, palette_of, pose_all
 from taskloom.suites.babi.knowledge import Contradiction, Knowledge
 from taskloom.suites.babi.language import ask, sentence
 from taskloom.suites.babi.stage import Stage
@@ -37,6 +40,26 @@ Story = tuple[list[Event], Question]
 
 class Blocked(Exception):  # noqa: N818 - an outcome, counted by its reason
     """A draw that does not give what was asked for, and which wish it failed."""
+
+
+class Exhaustive:
+    """The examples of an exhaustive group, one story after the other; how many each has is known only when it is told."""
+
+    def __init__(self, aimer: Aimer, key: Key, belongs: Callable[[str], bool]) -> None:
+        self._tell = partial(aimer.make_all, key, belongs=belongs)
+        self._ends: list[int] = []
+        self._last: tuple[int, list[Example]] = (-1, [])
+
+    def example(self, index: int) -> Example:
+        """Example number `index`; the stories before it are told to be counted."""
+        while not self._ends or self._ends[-1] <= index:
+            story = len(self._ends)
+            self._last = (story, self._tell(story))
+            self._ends.append((self._ends[-1] if self._ends else 0) + len(self._last[1]))
+        story = bisect_right(self._ends, index)
+        if self._last[0] != story:
+            self._last = (story, self._tell(story))
+        return self._last[1][index - (self._ends[story - 1] if story else 0)]
 
 
 class Aimer:
@@ -91,6 +114,43 @@ class Aimer:
             f"group '{self.group.name}': no {kind} story with a support of {size or 'any'} in {TRIES} draws; "
             f"what blocked {100 * count // TRIES} % of them was {reason}"
         )
+
+    def make_all(self, key: Key, story: int, belongs: Callable[[str], bool]) -> list[Example]:
+        """Story number `story` with every question of the group's types that can be answered (and has the wanted support).
+
+        Raises:
+            RecipeError: There is none.
+        """
+        group, setting = self.group, self.setting
+        rng = key.random("exhaustive", story)
+        kinds = cast(tuple[QuestionKind, ...], tuple(sorted(k for k, w in group.questions.items() if w)))
+        for _ in range(TRIES):
+            length = group.length.low + int(rng.random() * (group.length.high - group.length.low + 1))
+            try:
+                events = self._weave(None, length, rng)
+            except Blocked:
+                continue
+            content = signature(events)
+            if not belongs(content):
+                continue
+            knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
+            posed = [p for p in pose_all(knowledge, kinds) if group.support is None or len(p.official) in group.support]
+            if not posed:
+                continue
+            passage = " ".join([sentence(e, setting.vocabulary, setting.lexicon, rng) for e in events])
+            return [
+                make_example(
+                    events,
+                    passage,
+                    ask(p.question, setting.lexicon),
+                    p,
+                    group=group.name,
+                    task=setting.task,
+                    key=content,
+                )
+                for p in posed
+            ]
+        raise RecipeError(f"group '{group.name}': nothing of {', '.join(kinds)} could be asked in {TRIES} stories")
 
     def _said(self, kind: str, size: int, rng: Random) -> str:
         if kind != "yes-no":

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.answering import answer, arrival, whereabouts
+from taskloom.suites.babi.answering import MAYBE, answer, arrival, whereabouts
 from taskloom.suites.babi.events import GIVE_FORMS, GiveForm, Question, QuestionKind
 from taskloom.suites.babi.knowledge import Handling, Knowledge
 
@@ -22,7 +22,8 @@ def askable(
         knowledge: What has been told.
         kind: The question type.
         rng: Decides the order.
-        answers: For yes-no questions, the wanted answers with weights; yes and no alike by default.
+        answers: For yes-no questions, the wanted answers with weights; yes and no alike by default. Nothing wanted gives every
+            question that is decided.
     """
     if kind == "where-P":
         for person in _shuffled(rng, list(knowledge.stay)):
@@ -39,7 +40,7 @@ def askable(
             if arrival(knowledge, thing, place):
                 yield Question("where-was-O", thing=thing, place=place)
     elif kind == "yes-no":
-        yield from _yes_no(knowledge, rng, answers or {"yes": 1.0, "no": 1.0})
+        yield from _yes_no(knowledge, rng, {"yes": 1.0, "no": 1.0} if answers is None else answers)
     elif kind == "give-qs":
         yield from _gifts(knowledge, rng)
     else:
@@ -64,20 +65,23 @@ def _visited(knowledge: Knowledge, thing: str) -> list[str]:
 
 
 def _yes_no(knowledge: Knowledge, rng: Random, answers: Mapping[str, float]) -> Iterator[Question]:
-    wanted = rng.choices(list(answers), weights=list(answers.values()))[0]
+    wanted = rng.choices(list(answers), weights=list(answers.values()))[0] if answers else ""
     told = [p for p in knowledge.stay if knowledge.domain(knowledge.stay[p]) != knowledge.everywhere]
     for person in _shuffled(rng, told):
         for place in _shuffled(rng, list(knowledge.places)):
             question = Question("yes-no", person, place=place)
-            if answer(knowledge, question).answer == wanted:
+            said = answer(knowledge, question).answer
+            if not wanted and said != MAYBE:
+                yield question
+            elif said == wanted:
                 yield question
                 break
 
 
 def _gifts(knowledge: Knowledge, rng: Random) -> Iterator[Question]:
-    forms = [(gift, form) for gift in knowledge.gifts for form in GIVE_FORMS]
-    for gift, form in _shuffled(rng, forms):
-        yield give_question(gift, form)
+    # Two gifts may lead to one question ("Who gave the milk?"), which is asked once.
+    asked = dict.fromkeys(give_question(gift, form) for gift in knowledge.gifts for form in GIVE_FORMS)
+    yield from _shuffled(rng, list(asked))
 
 
 def give_question(gift: Handling, form: GiveForm) -> Question:

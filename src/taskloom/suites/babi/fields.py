@@ -44,6 +44,8 @@ def _weights(known: tuple[str, ...]) -> Any:
 
 EventWeights = Annotated[dict[str, float], _weights(EVENTS)]
 WordingWeights = Annotated[dict[str, float], _weights(WORDINGS)]
+CorefWeights = Annotated[dict[str, float], _weights((*EVENTS, "NEGATE", "INDEF", AFFIRM))]
+ConjWeights = Annotated[dict[str, float], _weights(("MOVE", "NEGATE", AFFIRM))]
 QuestionWeights = Annotated[dict[str, float], _weights(QUESTIONS)]
 AnswerWeights = Annotated[dict[str, float], _weights(("yes", "no", "maybe"))]
 
@@ -104,7 +106,8 @@ class Group(Fields):
         n: How many, or its share where the split has a plain size.
         events: Events with weights; a weight of 0 leaves an event to constructs and proofs.
         wording: Constructs with weights; AFFIRM is "Mary is in the park".
-        coref: The events that a pronoun may begin, with weights; all of `events` by default.
+        coref: What a sentence with a pronoun may say, with weights; all of `events` by default, NEGATE, INDEF and AFFIRM too.
+        conj: What a sentence with two subjects may say, with weights; MOVE by default, NEGATE and AFFIRM too.
         questions: Question types with weights.
         length: Sentences before the question.
         support: Size of the official support; sizes within a range are drawn alike, from 1 to 6 unless the range says otherwise.
@@ -115,13 +118,15 @@ class Group(Fields):
         position: Where in the story the support lies.
         per_signature: At most so many examples of the split with the same support and question, names and places aside.
         story: Several questions in one story.
+        exhaustive: Ask everything of these types that can be answered; the examples of a story follow each other.
     """
 
     name: str = ""
     n: int = Field(default=1, ge=0)
     events: EventWeights = Field(default_factory=lambda: {"MOVE": 1.0})
     wording: WordingWeights = Field(default_factory=dict)
-    coref: EventWeights | None = None
+    coref: CorefWeights | None = None
+    conj: ConjWeights = Field(default_factory=lambda: {"MOVE": 1.0})
     questions: QuestionWeights = Field(default_factory=lambda: {"where-P": 1.0})
     length: Span = Span(20, 20)
     support: Span | None = None
@@ -132,6 +137,7 @@ class Group(Fields):
     position: Literal["any", "early", "late"] = "any"
     per_signature: int | None = Field(default=None, ge=1)
     story: Several | None = None
+    exhaustive: bool = False
 
     @model_validator(mode="after")
     def _possible(self) -> Group:
@@ -146,6 +152,12 @@ class Group(Fields):
                 raise ValueError(
                     f"composition: the support must have {concept}, which is in neither events nor wording"
                 )
+        if self.exhaustive and (self.story or self.per_signature or self.alternatives or self.composition):
+            raise ValueError(
+                "exhaustive: goes with support, but not with story, per_signature, alternatives or composition"
+            )
+        if "CONJ" in self.wording and not any(self.conj.values()):
+            raise ValueError("conj: at least one needs a weight above 0")
         if self.story and (self.per_signature or self.distractors < 1 or self.position != "any"):
             raise ValueError("story: per_signature, distractors and position are for stories with one question")
         return self

@@ -81,7 +81,7 @@ def share_out(total: int, weights: Sequence[int]) -> list[int]:
 def palette_of(group: Group) -> Palette:
     """What may happen in the stories of a group."""
     coref = group.coref if group.coref is not None else {e: w or 1.0 for e, w in group.events.items()}
-    return Palette({**group.events, **group.wording}, coref)
+    return Palette({**group.events, **group.wording}, coref, group.conj)
 
 
 def grow(
@@ -210,8 +210,8 @@ class _Teller:
 def pose_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Posed]:
     """Every question of some types that can be answered, sorted by type and name."""
     order = Random(0)  # askable shuffles; the sorting below makes that of no effect
-    found = [q for kind in kinds for q in askable(knowledge, kind, order)]
-    found.sort(key=lambda q: (q.kind, q.person, q.thing, q.place))
+    found = [q for kind in kinds for q in askable(knowledge, kind, order, answers={})]
+    found.sort(key=lambda q: (q.kind, q.form, q.person, q.thing, q.other, q.place))
     return [Posed(q, answer(knowledge, q), supports(knowledge, q)) for q in found]
 
 

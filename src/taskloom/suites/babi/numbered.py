@@ -7,9 +7,12 @@ from functools import partial
 from itertools import permutations
 from typing import Any
 
+from pydantic import ValidationError
+
 from taskloom.errors import RecipeError
 from taskloom.example import Example, Step
 from taskloom.plan import Plan, Split
+from taskloom.recipe import explain
 from taskloom.scoring import any_of
 from taskloom.seeding import Key
 from taskloom.suites.babi.fields import BabiFields
@@ -32,7 +35,10 @@ def plan_number(fields: BabiFields, key: Key) -> Plan:
     if module is None or fields.number not in module.TASKS:
         raise RecipeError(f"number: task {fields.number} is not part of this installation")
     task = module.TASKS[fields.number]
-    knobs = task.knobs(**fields.knobs)
+    try:
+        knobs = task.knobs.model_validate(fields.knobs)
+    except ValidationError as error:
+        raise RecipeError(explain(error, task.knobs, f"task {fields.number}, knobs")) from error
     parts = by_size(sizes)
     rows = {name: partial(_classic_rows, task, knobs, key, name, parts[name]) for name in sizes}
     probe = task.one(key.random("probe"), knobs)

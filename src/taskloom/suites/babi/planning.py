@@ -8,7 +8,7 @@ are divided by their text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,7 +17,7 @@ from taskloom.plan import Plan, Role, Split
 from taskloom.recipe import Size
 from taskloom.scoring import Scorer, any_of, set_of
 from taskloom.seeding import Key
-from taskloom.suites.babi.aiming import Aimer
+from taskloom.suites.babi.aiming import Aimer, Exhaustive
 from taskloom.suites.babi.checking import check
 from taskloom.suites.babi.examples import TRAITS
 from taskloom.suites.babi.fields import BabiFields, Group
@@ -135,14 +135,14 @@ def _rows(
     train = role_of(split) == "train"
     total = sum(p.n for p in parts)
     # Groups are mixed in random order, unless stories with several questions are to stay together.
-    mixed = len(parts) > 1 and not any(p.group.story for p in parts)
+    mixed = len(parts) > 1 and not any(p.group.story or p.group.exhaustive for p in parts)
     order = key.permutation(total, "order", split) if mixed else None
 
     def of_structure(content: str) -> bool:
         return structure[0] <= SIDES.unit(content) < structure[1]
 
     told: tuple[int, int, list[Example]] = (-1, -1, [])
-    aimers: dict[int, tuple[Aimer, Key]] = {}
+    makers: dict[int, Callable[[int], Example]] = {}
     for row in range(start, stop):
         slot = order(row) if order is not None else row
         at = next(i for i, p in enumerate(parts) if slot < p.start + p.n)
@@ -150,10 +150,13 @@ def _rows(
         index = slot - part.start
         several = part.group.story
         if several is None:
-            if at not in aimers:
-                aimers[at] = Aimer(part.group, setting), key.child(split, at)
-            aimer, mine = aimers[at]
-            example = aimer.make(mine, index, of_structure)
+            if at not in makers:
+                aimer, mine = Aimer(part.group, setting), key.child(split, at)
+                if part.group.exhaustive:
+                    makers[at] = Exhaustive(aimer, mine, of_structure).example
+                else:
+                    makers[at] = partial(aimer.make, mine, belongs=of_structure)
+            example = makers[at](index)
         else:
             story = index // several.questions
             if told[:2] != (at, story):

@@ -28,14 +28,14 @@ TRIES = 12
 
 
 class Palette:
-    """What may happen, with weights: events, constructs, and the events that a pronoun may begin."""
+    """What may happen, with weights: events and constructs, what a pronoun may say, and what two may do together."""
 
-    __slots__ = ("coref", "total", "weights")
+    __slots__ = ("conj", "coref", "weights")
 
-    def __init__(self, weights: Mapping[str, float], coref: Mapping[str, float]) -> None:
+    def __init__(self, weights: Mapping[str, float], coref: Mapping[str, float], conj: Mapping[str, float]) -> None:
         self.weights = _cumulative(weights)
         self.coref = _cumulative(coref)
-        self.total = sum(weights.values())
+        self.conj = _cumulative(conj)
 
     def draw(self, rng: Random, among: tuple[tuple[str, float], ...] | None = None) -> str:
         """One of them, by weight."""
@@ -83,9 +83,9 @@ class Stage:
             if name == "COREF":
                 done = self._coref(palette) if room > 1 else []
             elif name == "CONJ":
-                done = self._pair(None)
+                done = self._pair(palette, None)
             elif name == "COMPOUND":
-                done = self._compound() if room > 1 else []
+                done = self._compound(palette) if room > 1 else []
             else:
                 done = self._one(ACTION[name], None)
             if done:
@@ -138,7 +138,9 @@ class Stage:
                 return first + second
         return first
 
-    def _pair(self, who: tuple[str, ...] | None) -> list[Event]:
+    def _pair(self, palette: Palette, who: tuple[str, ...] | None) -> list[Event]:
+        """Two persons at once: they go, are, or are no longer somewhere."""
+        kind = ACTION[palette.draw(self.rng, palette.conj)]
         if who is None:
             free = [p for p in self.vocabulary.persons if p not in self.still]
             if len(free) < 2:
@@ -148,16 +150,26 @@ class Stage:
         places = [x for x in self.vocabulary.places if x not in taken]
         if not places:
             return []
-        event = Event("move", who, (self._any(places),))
+        if kind == "not":
+            # "No longer there" is true of both only if they have been in one place.
+            left = taken - {None} or {self._any(self.vocabulary.places)}
+            if len(left) > 1:
+                return []
+            for person in who:
+                self.where[person] = self._any([x for x in self.vocabulary.places if x not in left])
+            return [Event("not", who, tuple(left))]  # type: ignore[arg-type]
+        event = Event(kind, who, (self._any(places),))
         self.perform(event)
         return [event]
 
-    def _compound(self) -> list[Event]:
-        first = self._pair(None)
+    def _compound(self, palette: Palette) -> list[Event]:
+        first = self._pair(palette, None)
         if not first:
             return []
-        second = self._pair(first[0].who)
-        return [first[0], Event("move", second[0].who, second[0].places, pronoun=True)] if second else first
+        second = self._pair(palette, first[0].who)
+        if not second:
+            return first
+        return [first[0], Event(second[0].kind, second[0].who, second[0].places, pronoun=True)]
 
     def _mover(self, who: str | None) -> str | None:
         if who is not None:
