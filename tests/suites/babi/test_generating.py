@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -211,6 +212,16 @@ def test_examples_per_signature_can_be_capped() -> None:
     assert max(seen.values()) <= 3
 
 
+@pytest.mark.parametrize("story", [None, {"questions": 4, "gap": 5}])
+def test_unknown_can_be_asked_for(story: dict[str, int] | None) -> None:
+    plan = custom(splits={"mix": [group(questions=["where-P", "where-O"], unknown=0.5, n=80, story=story)]})
+    made = some(plan, 80)
+    assert plan.check is not None
+    assert all(plan.check(e) == e.targets for e in made)
+    assert 20 < sum(e.target == "unknown" for e in made) < 60
+    assert all(e.traits["support"] == 0 for e in made if e.target == "unknown")
+
+
 def test_exhaustive_questions() -> None:
     kinds = ["where-P", "where-O", "yes-no", "list", "give-qs"]
     plan = custom(splits={"mix": [group(questions=kinds, exhaustive=True, n=150)]})
@@ -234,14 +245,14 @@ def test_constructs_on_any_event() -> None:
     plan = custom(splits={"mix": [{**shape, "coref": {**every, "INDEF": 1, "GIVE": 1}}]})
     text = " ".join(e.input for e in some(plan, 150))
     for words in (
-        "she gave",
-        "he is no longer in",
-        "she is either in",
-        "they are not in",
-        "and Fred are in",
-        "they are in",
+        r"s?he (gave|handed|passed) the",
+        r"s?he is no longer in",
+        r"s?he is either in",
+        r"they are (not|no longer) in",
     ):
-        assert words in text.replace("handed", "gave").replace("passed", "gave"), words
+        assert re.search(words, text), words
+    for words in (r"\w+ and \w+ are in the", r"\w+ and \w+ are (not|no longer) in the", r"they are in the"):
+        assert re.search(words, text), words
     assert plan.check is not None
     for example in some(plan, 150):
         assert plan.check(example) == example.targets

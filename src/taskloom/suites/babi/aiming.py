@@ -19,12 +19,11 @@ from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.seeding import Key, Random
 from taskloom.suites.babi.answering import answer, supports
-from taskloom.suites.babi.asking import askable
 from taskloom.suites.babi.blueprints import Blueprint, Drafter, NoBlueprint
 from taskloom.suites.babi.events import POSITIONAL, Event, Question, QuestionKind, composition
 from taskloom.suites.babi.examples import Posed, make_example, signature, support_signature
 from taskloom.suites.babi.fields import Group
-from taskloom.suites.babi.growing import Setting, draw_kind, palette_of, pose_all
+from taskloom.suites.babi.growing import Setting, draw_kind, draw_questions, palette_of, pose_all
 from taskloom.suites.babi.knowledge import Contradiction, Knowledge
 from taskloom.suites.babi.language import ask, sentence
 from taskloom.suites.babi.stage import Stage
@@ -196,13 +195,13 @@ class Aimer:
     ) -> Posed:
         if planned is None:
             answers = {said: 1.0} if kind == "yes-no" else None
-            planned = next(askable(knowledge, kind, rng, answers), None)
+            planned = next(draw_questions(knowledge, kind, self.group, rng, answers), None)
             if planned is None:
                 raise Blocked("the question: nothing of that type could be asked")
         verdict = answer(knowledge, planned)
-        if not verdict.known:
+        if not verdict.known and not self.group.unknown:
             raise Blocked("the question: a distractor made it undecidable")
-        return Posed(planned, verdict, supports(knowledge, planned, verdict))
+        return Posed(planned, verdict, supports(knowledge, planned, verdict) or [()])
 
     def _accept(self, posed: Posed, events: list[Event], said: str, key: Key, index: int) -> None:
         group = self.group

@@ -118,17 +118,17 @@ def arrival(knowledge: Knowledge, name: str, place: str) -> Arrival | None:
     return None
 
 
+def fitting_gifts(knowledge: Knowledge, question: Question) -> list[Handling]:
+    """Every GIVE that a give question fits, in order."""
+    asked = (question.person, question.thing, question.other)
+    told = ((gift, (gift.event.who[0], gift.event.thing, gift.event.to)) for gift in knowledge.gifts)
+    return [gift for gift, names in told if all(a in ("", b) for a, b in zip(asked, names, strict=True))]
+
+
 def asked_gift(knowledge: Knowledge, question: Question) -> Handling | None:
     """The latest GIVE that a give question fits."""
-    for gift in reversed(knowledge.gifts):
-        event = gift.event
-        if (
-            question.thing in ("", event.thing)
-            and question.person in ("", event.who[0])
-            and question.other in ("", event.to)
-        ):
-            return gift
-    return None
+    fits = fitting_gifts(knowledge, question)
+    return fits[-1] if fits else None
 
 
 def _said(event: Event, question: Question) -> str:

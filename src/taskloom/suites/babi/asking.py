@@ -51,6 +51,19 @@ def askable(
             yield Question(kind, person)
 
 
+def unsettled(knowledge: Knowledge, kind: QuestionKind, rng: Random) -> Iterator[Question]:
+    """The where-P or where-O questions that the story does not settle, about those it tells of, in random order."""
+    if kind == "where-P":
+        for person in _shuffled(rng, list(knowledge.stay)):
+            if not _single(knowledge, knowledge.stay[person]):
+                yield Question("where-P", person)
+    elif kind == "where-O":
+        for thing in _shuffled(rng, list(knowledge.things)):
+            variable = whereabouts(knowledge, thing)
+            if variable is not None and not _single(knowledge, variable):
+                yield Question("where-O", thing=thing)
+
+
 def _single(knowledge: Knowledge, variable: int) -> bool:
     domain = knowledge.domain(variable)
     return domain & (domain - 1) == 0

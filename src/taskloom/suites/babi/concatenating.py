@@ -31,6 +31,7 @@ from taskloom.suites.babi.knowledge import Knowledge
 from taskloom.suites.babi.planning import DESCRIBE, role_of
 from taskloom.suites.babi.reading import parse, read_text
 from taskloom.suites.babi.solving import same_answer
+from taskloom.suites.babi.telling import answer_passage, show
 from taskloom.suites.babi.vocabulary import PUBLISHED, Vocabulary
 
 
@@ -98,6 +99,8 @@ def plan_concat(fields: BabiFields, key: Key) -> Plan:
         describe=DESCRIBE,
         scorer=set_of if 8 in tasks else any_of,
         check=partial(check, vocabulary=Vocabulary(), lexicon=PUBLISHED),
+        answer=partial(answer_passage, vocabulary=Vocabulary(), lexicon=PUBLISHED, reading="natural"),
+        show=partial(show, vocabulary=Vocabulary(), lexicon=PUBLISHED, reading="natural"),
         sources=tuple(sources),
         warnings=tuple(warnings),
     )

@@ -118,6 +118,7 @@ class Group(Fields):
         position: Where in the story the support lies.
         per_signature: At most so many examples of the split with the same support and question, names and places aside.
         story: Several questions in one story.
+        unknown: How often a where-P or where-O question is one that the story does not settle; its answer is "unknown".
         exhaustive: Ask everything of these types that can be answered; the examples of a story follow each other.
     """
 
@@ -137,6 +138,7 @@ class Group(Fields):
     position: Literal["any", "early", "late"] = "any"
     per_signature: int | None = Field(default=None, ge=1)
     story: Several | None = None
+    unknown: float = Field(default=0.0, ge=0, le=1)
     exhaustive: bool = False
 
     @model_validator(mode="after")
@@ -156,6 +158,8 @@ class Group(Fields):
             raise ValueError(
                 "exhaustive: goes with support, but not with story, per_signature, alternatives or composition"
             )
+        if self.unknown and (self.support or self.exhaustive):
+            raise ValueError("unknown: a question that is not settled has no support; leave out support and exhaustive")
         if "CONJ" in self.wording and not any(self.conj.values()):
             raise ValueError("conj: at least one needs a weight above 0")
         if self.story and (self.per_signature or self.distractors < 1 or self.position != "any"):

@@ -8,7 +8,7 @@ verb; what belongs elsewhere is told anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -17,8 +17,8 @@ from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.seeding import Key, Random
 from taskloom.suites.babi.answering import answer, supports
-from taskloom.suites.babi.asking import askable
-from taskloom.suites.babi.events import Event, QuestionKind
+from taskloom.suites.babi.asking import askable, unsettled
+from taskloom.suites.babi.events import Event, Question, QuestionKind
 from taskloom.suites.babi.examples import Posed, make_example
 from taskloom.suites.babi.fields import Group
 from taskloom.suites.babi.knowledge import Knowledge, Reading
@@ -189,9 +189,9 @@ class _Teller:
     def _ask(self) -> Example | None:
         group = self.group
         kind = draw_kind(group, self.rng)
-        for question in askable(self.knowledge, kind, self.rng, group.answers):
+        for question in draw_questions(self.knowledge, kind, group, self.rng, group.answers):
             verdict = answer(self.knowledge, question)
-            sets = supports(self.knowledge, question, verdict)
+            sets = supports(self.knowledge, question, verdict) or [()]
             if group.support is not None and len(sets[0]) not in group.support:
                 continue
             return self._example(Posed(question, verdict, sets))
@@ -205,6 +205,15 @@ class _Teller:
         """Every other question of some types that can be answered now, in the order of their types and names."""
         posed = pose_all(self.knowledge, kinds)
         return [e for e in map(self._example, posed) if e.question != asked]
+
+
+def draw_questions(
+    knowledge: Knowledge, kind: QuestionKind, group: Group, rng: Random, answers: Mapping[str, float] | None
+) -> Iterator[Question]:
+    """The questions of a kind that the group may ask now; as often as it says, those that the story does not settle."""
+    if group.unknown and kind in ("where-P", "where-O") and rng.random() < group.unknown:
+        return unsettled(knowledge, kind, rng)
+    return askable(knowledge, kind, rng, answers)
 
 
 def pose_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Posed]:

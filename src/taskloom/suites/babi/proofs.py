@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taskloom.example import Step
-from taskloom.suites.babi.answering import UNKNOWN, Verdict
+from taskloom.suites.babi.answering import UNKNOWN, Verdict, fitting_gifts
 from taskloom.suites.babi.events import Event, Question
 from taskloom.suites.babi.knowledge import Knowledge
 
@@ -47,7 +47,9 @@ def in_words(
             if event.kind == "grab" and before is not None and before[1] != event.who[0]:
                 text += f", so {event.who[0]} is where {before[1]} left it"
         parts.append(text)
-    parts.append(f"so the answer is {verdict.answer}")
+    fits = len(fitting_gifts(knowledge, question)) if question.kind == "give-qs" else 1
+    latest = f" (the latest of {fits} gifts that fit the question)" if fits > 1 else ""
+    parts.append(f"so the answer is {verdict.answer}{latest}")
     return "; ".join(parts)
 
 
