@@ -242,7 +242,7 @@ def test_constructs_on_any_event() -> None:
     shape = group(
         questions=["where-P"], wording=["COREF", "CONJ", "COMPOUND", "NEGATE", "INDEF", "AFFIRM"], conj=every, n=150
     )
-    plan = custom(splits={"mix": [{**shape, "coref": {**every, "INDEF": 1, "GIVE": 1}}]})
+    plan = custom(splits={"mix": [{**shape, "coref": {**every, "INDEF": 1, "GRAB": 2, "GIVE": 4}}]})
     text = " ".join(e.input for e in some(plan, 150))
     for words in (
         r"s?he (gave|handed|passed) the",
