@@ -63,16 +63,18 @@ def test_text_to_text_and_events() -> None:
         assert len(told["support"]) == example.traits["support"]
 
 
-def test_export_of_a_dataset(tmp_path: Path) -> None:
+def test_a_split_of_a_dataset_is_written(tmp_path: Path) -> None:
     made = recipe.read("babi/1", ["splits={train: {n: 20}, test: {n: 10}}"])
-    make(made, tmp_path / "data")
-    files = formats.export(tmp_path / "data", tmp_path / "out", "babi")
-    assert sorted(f.name for f in files) == ["test.txt", "train.txt"]
-    report = solve_file(tmp_path / "out" / "train.txt")
+    data = make(made, tmp_path / "data")
+    report = solve_file(formats.write(data["train"], tmp_path / "train.txt", "babi"))
     assert isinstance(report, Report)
     assert report.answers == {"agrees": 20}
+    for kind in ("text-to-text", "squad", "events"):
+        text = formats.write(data["test"], tmp_path / kind, kind).read_text()
+        assert [json.loads(line) for line in text.splitlines()]
     with pytest.raises(TaskloomError, match="did you mean 'squad'"):
-        formats.export(tmp_path / "data", tmp_path / "out", "squat")
+        formats.write(data["train"], tmp_path / "x", "squat")
+    assert not (tmp_path / "x").exists()
 
 
 CONFIG: dict[str, Any] = {

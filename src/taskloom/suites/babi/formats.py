@@ -1,6 +1,6 @@
 """Examples in other formats: bAbI text, text-to-text lines, extractive questions, structured events.
 
-`export` turns a dataset on disk into one file per split; the functions below it work on any examples of this suite.
+`write` puts a split into a file; the functions above it give the same as lines or objects.
 """
 
 from __future__ import annotations
@@ -118,40 +118,27 @@ def _jsonl(objects: Iterable[dict[str, Any]]) -> Iterator[str]:
     return (json.dumps(o, ensure_ascii=False) + "\n" for o in objects)
 
 
-FORMATS: dict[str, tuple[str, Callable[[list[Example]], Iterable[str]]]] = {
-    "babi": ("txt", babi_text),
-    "text-to-text": ("jsonl", lambda rows: _jsonl(text_to_text(rows))),
-    "squad": ("json", lambda rows: [json.dumps(squad(rows)[0], ensure_ascii=False) + "\n"]),
-    "events": ("events.jsonl", lambda rows: _jsonl(structured(rows))),
+FORMATS: dict[str, Callable[[list[Example]], Iterable[str]]] = {
+    "babi": babi_text,
+    "text-to-text": lambda rows: _jsonl(text_to_text(rows)),
+    "squad": lambda rows: [json.dumps(squad(rows)[0], ensure_ascii=False) + "\n"],
+    "events": lambda rows: _jsonl(structured(rows)),
 }
 
 
-def export(folder: str | Path, out: str | Path, kind: str) -> list[Path]:
-    """Write each split of a story dataset in another format.
+def write(examples: Iterable[Example], path: str | Path, kind: str) -> Path:
+    """Write examples of this suite into one file.
 
     Args:
-        folder: A dataset made by `taskloom make`.
-        out: Where to write; made if it is not there.
+        examples: A split of a dataset (`taskloom.load("data/")["train"]`), or any other examples.
+        path: The file; written beside its place and then renamed into it.
         kind: `babi`, `text-to-text`, `squad` or `events`.
-
-    Returns:
-        The files, one a split.
     """
-    from taskloom import dataset, shards
-
     if kind not in FORMATS:
         raise TaskloomError(f"there is no format '{kind}'; {nearest(kind, FORMATS)}")
-    ending, write = FORMATS[kind]
-    data = dataset.load(str(folder))
-    target = Path(out)
-    target.mkdir(parents=True, exist_ok=True)
-    files = []
-    for split in data.splits:
-        file = target / f"{split}.{ending}"
-        rows = list(shards.to_examples(data.table(split)))
-        beside = file.with_suffix(".part")
-        with beside.open("w", encoding="utf-8", newline="\n") as handle:
-            handle.writelines(write(rows))
-        beside.replace(file)
-        files.append(file)
-    return files
+    file = Path(path)
+    beside = file.with_name(file.name + ".part")
+    with beside.open("w", encoding="utf-8", newline="\n") as handle:
+        handle.writelines(FORMATS[kind](list(examples)))
+    beside.replace(file)
+    return file
