@@ -21,9 +21,12 @@ TRIPLES = """\
 <http://www.wikidata.org/entity/Q3> <http://www.wikidata.org/prop/direct/P22> <http://www.wikidata.org/entity/Q2> .
 <http://www.wikidata.org/entity/Q3> <http://www.wikidata.org/prop/direct/P22> "1955" .
 <http://www.wikidata.org/entity/Q3> <http://www.wikidata.org/prop/direct/P22> _:unknown .
+<http://www.wikidata.org/entity/Q4> <http://www.wikidata.org/prop/direct/P22> <http://www.wikidata.org/.well-known/genid/1f> .
 <http://www.wikidata.org/entity/Q1> <http://www.w3.org/2000/01/rdf-schema#label> "Zoë"@en .
 <http://www.wikidata.org/entity/Q1> <http://www.w3.org/2000/01/rdf-schema#label> "Zoé"@fr .
 <http://www.wikidata.org/entity/Q2> <http://www.w3.org/2000/01/rdf-schema#label> "Äpfel"@en .
+<http://www.wikidata.org/entity/Q4> <http://www.w3.org/2000/01/rdf-schema#label> "Dan"@mul .
+<http://www.wikidata.org/entity/Q2> <http://www.w3.org/2000/01/rdf-schema#label> "Dan"@mul .
 """
 
 
@@ -77,6 +80,17 @@ def test_what_stays_is_said_in_one_sentence(
         assert url in str(caught.value)
         assert "\n" not in str(caught.value)
         assert not list(tmp_path.rglob("*.part"))
+
+
+def test_unknown_values_and_labels_for_all_languages(good: Oxigraph, tmp_path: Path) -> None:
+    with serving(good) as url:
+        whole = world(url, tmp_path)
+        assert whole.labels(["Q1", "Q2", "Q3", "Q4"]) == {"Q1": "Zoë", "Q2": "Äpfel", "Q4": "Dan"}
+        assert (whole.ids("Dan"), whole.ids("Zoé")) == (("Q4",), ())
+        sample = EndpointWorld(url, inputs=5, manners=FAST, cache=tmp_path)
+        assert dict(whole.relation("father")) == dict(sample.relation("father")) == {"Q1": ("Q2",), "Q3": ("Q2",)}
+        assert sample.relation("father").of("Q4") == ()
+        assert list(sample.relation("father.inv")) == ["Q2"]
 
 
 def test_wrong_encoding_is_found_out(good: Oxigraph, tmp_path: Path) -> None:

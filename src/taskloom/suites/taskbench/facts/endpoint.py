@@ -14,7 +14,16 @@ from taskloom.errors import InputError
 from taskloom.plan import Source
 from taskloom.suites.taskbench.facts.answers import Answers
 from taskloom.suites.taskbench.facts.catalogue import PREDICATES, RELATIONS, Direction, asked, direction
-from taskloom.suites.taskbench.facts.iri import LABEL, check_language, iri_term, property_term, text_term, to_id
+from taskloom.suites.taskbench.facts.iri import (
+    ALL_LANGUAGES,
+    LABEL,
+    check_language,
+    iri_term,
+    is_entity,
+    property_term,
+    text_term,
+    to_id,
+)
 from taskloom.suites.taskbench.facts.relation import Predicate, Relation, Rows
 from taskloom.suites.taskbench.facts.storage import cache_folder
 from taskloom.suites.taskbench.facts.wire import Client, EndpointError, Manners, Overloaded
@@ -114,18 +123,19 @@ class EndpointWorld:
         """The texts of many entities, asked for in batches."""
         wanted = sorted(set(ids))
         missing = [x for x in wanted if x not in self._labels]
-        found = self._batched(
-            [iri_term(x) for x in missing],
-            lambda terms: f"VALUES ?x {{ {terms} }} ?x <{LABEL}> ?y FILTER(LANG(?y) = {text_term(self._language)})",
-        )
-        self._labels.update(
-            dict.fromkeys(missing)
-        )  # Only now: a query that failed must not leave entities without a name.
-        for iri, text in found:
-            known = self._labels.get(to_id(iri))
-            if text.strip() and (known is None or text < known):
-                self._labels[to_id(iri)] = text
+        found: dict[str, str] = {}
+        for language in (self._language, ALL_LANGUAGES):
+            for iri, text in self._labelled([x for x in missing if x not in found], language):
+                if text.strip():
+                    found[to_id(iri)] = min(text, found.get(to_id(iri), text))
+        self._labels.update({x: found.get(x) for x in missing})
         return {x: label for x in wanted if (label := self._labels[x]) is not None}
+
+    def _labelled(self, ids: list[str], language: str) -> list[tuple[str, str]]:
+        return self._batched(
+            [iri_term(x) for x in ids],
+            lambda terms: f"VALUES ?x {{ {terms} }} ?x <{LABEL}> ?y FILTER(LANG(?y) = {text_term(language)})",
+        )
 
     def ids(self, label: str) -> tuple[str, ...]:
         """Every entity of that text."""
@@ -135,10 +145,15 @@ class EndpointWorld:
         """Every entity of each text, asked for in batches."""
         wanted = sorted(set(labels))
         found = self._batched(
-            [f"{text_term(label)}@{self._language}" for label in wanted if label.strip()],
+            [
+                f"{text_term(label)}@{tag}"
+                for label in wanted
+                if label.strip()
+                for tag in (self._language, ALL_LANGUAGES)
+            ],
             lambda terms: f"VALUES ?y {{ {terms} }} ?x <{LABEL}> ?y FILTER(isIRI(?x))",
         )
-        named = self.labels({to_id(iri) for iri, _ in found})  # An entity with several labels goes by one of them.
+        named = self.labels({to_id(iri) for iri, _ in found if is_entity(iri)})  # Each goes by one label only.
         turned = Relation.of_pairs((label, x) for x, label in named.items())
         return {label: turned.get(label, ()) for label in wanted}
 
@@ -158,17 +173,18 @@ class EndpointWorld:
             [iri_term(x) for x in missing],
             lambda terms: f"VALUES ?x {{ {terms} }} {_pattern(way)} FILTER(isIRI(?y))",
         )
-        rows = Relation.of_pairs((to_id(x), to_id(y)) for x, y in found)
+        rows = Relation.of_pairs((to_id(x), to_id(y)) for x, y in found if is_entity(y))
         known.update({x: rows.get(x, ()) for x in missing})
         return {x: known[x] for x in wanted if known[x]}
 
     def _some(self, pattern: str) -> list[str]:
         query = f"SELECT DISTINCT ?x WHERE {{ {pattern} FILTER(isIRI(?x)) }} LIMIT {self._inputs}"
-        return sorted({to_id(x) for (x,) in self._answers.select(query, ("x",))})
+        return sorted({to_id(x) for (x,) in self._answers.select(query, ("x",)) if is_entity(x)})
 
     def _entity_pairs(self, pattern: str) -> Iterator[tuple[str, str]]:
         for x, y in self._pairs(f"{pattern} FILTER(isIRI(?x) && isIRI(?y))"):
-            yield to_id(x), to_id(y)
+            if is_entity(x) and is_entity(y):
+                yield to_id(x), to_id(y)
 
     def _batched(self, terms: list[str], pattern: Callable[[str], str]) -> list[tuple[str, str]]:
         """The pairs of a pattern over all terms, a batch a query; a batch that is too much for the server is halved."""

@@ -3,7 +3,7 @@
     synthetic                                                      the invented world
     synthetic#people=20000&ambiguity=0.1&seed=3                    the same with knobs
     data/wikidata.nt.gz                                            a file, or a folder of files
-    data/truthy#keep=disk
+    data/truthy#keep=disk&only=catalogue
     https://query.wikidata.org/sparql#inputs=2000&contact=me@x.org a SPARQL server
 
 What follows `#` are settings, each once; it is never sent to a server.
@@ -19,7 +19,7 @@ from typing import Any
 from taskloom.errors import InputError, nearest
 from taskloom.suites.taskbench.facts.world import World
 
-_RDF = {"keep": str, "language": str}
+_RDF = {"keep": str, "language": str, "only": str}
 _ENDPOINT = {"inputs": int, "language": str, "page": int, "batch": int}
 
 
