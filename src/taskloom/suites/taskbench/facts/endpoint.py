@@ -72,6 +72,7 @@ class EndpointWorld:
         self._page = page
         self._batch = batch
         self._relations: dict[Direction, Relation] = {}
+        self._predicates: dict[tuple[Direction, str], Predicate] = {}
         self._rows: dict[Direction, dict[str, tuple[str, ...]]] = {}
         self._labels: dict[str, str | None] = {}
 
@@ -110,10 +111,12 @@ class EndpointWorld:
     def matching(self, relation: str, value: str) -> Predicate:
         """Whether an entity is among the values of a relation; a sample has some of which that is true, as they may be rare."""
         way = direction(relation)
-        rows = self._relation(way)
-        if rows.partial:
-            rows = rows.at({*rows, *self._some(f"VALUES ?y {{ {iri_term(value)} }} {_pattern(way)}")})
-        return Predicate.matching(rows, value, asked_classes(way, value))
+        if (way, value) not in self._predicates:
+            rows = self._relation(way)
+            if rows.partial:
+                rows = rows.at({*rows, *self._some(f"VALUES ?y {{ {iri_term(value)} }} {_pattern(way)}")})
+            self._predicates[way, value] = Predicate.matching(rows, value, asked_classes(way, value))
+        return self._predicates[way, value]
 
     def label(self, id: str) -> str | None:
         """The text of an entity."""
