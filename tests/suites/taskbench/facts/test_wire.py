@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from taskloom.errors import InputError, TaskloomError
+from taskloom.suites.taskbench.facts import wire
 from taskloom.suites.taskbench.facts.endpoint import EndpointWorld
 from taskloom.suites.taskbench.facts.rdf import RdfWorld
 from taskloom.suites.taskbench.facts.wire import Client, EndpointError, Manners, Overloaded
@@ -41,7 +42,21 @@ def world(url: str, tmp_path: Path, manners: Manners = FAST) -> EndpointWorld:
     return EndpointWorld(url, manners=manners, cache=tmp_path / "answers-here")
 
 
-PASSING = ["429", "500", "502", "503", "504", "hang", "drip", "truncated", "half-a-page", "stack-trace", "incomplete"]
+PASSING = [
+    "429",
+    "500",
+    "502",
+    "503",
+    "504",
+    "hang",
+    "drip",
+    "truncated",
+    "half-a-page",
+    "stack-trace",
+    "incomplete",
+    "silent",
+    "broken-chunk",
+]
 
 
 @pytest.mark.parametrize("fault", PASSING)
@@ -63,6 +78,8 @@ STAYING = [
     ("truncated", Overloaded, "sent [0-9]+ of [0-9]+ bytes"),
     ("half-a-page", Overloaded, "broke off its answer after [0-9]+ bytes"),
     ("incomplete", Overloaded, "incomplete"),
+    ("silent", Overloaded, "broke off its answer"),
+    ("broken-chunk", Overloaded, "broke off its answer"),
     ("other-json", EndpointError, "not SPARQL results"),
     ("numbers", EndpointError, "values are not text"),
     ("moved", EndpointError, "has moved to http://127.0.0.1:9/elsewhere"),
@@ -91,6 +108,12 @@ def test_unknown_values_and_labels_for_all_languages(good: Oxigraph, tmp_path: P
         assert dict(whole.relation("father")) == dict(sample.relation("father")) == {"Q1": ("Q2",), "Q3": ("Q2",)}
         assert sample.relation("father").of("Q4") == ()
         assert list(sample.relation("father.inv")) == ["Q2"]
+
+
+def test_an_endless_answer_is_not_read_to_its_end(good: Oxigraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "LARGEST", 100)
+    with serving(good) as url, pytest.raises(Overloaded, match="sent more than"):
+        Client(url, FAST).select("SELECT ?x ?y WHERE { ?x ?p ?y }", ("x", "y"))
 
 
 def test_wrong_encoding_is_found_out(good: Oxigraph, tmp_path: Path) -> None:
