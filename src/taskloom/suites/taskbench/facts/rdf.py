@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from taskloom.errors import InputError
+from taskloom.plan import Source
 from taskloom.seeding import Key
+from taskloom.suites.taskbench.facts.answers import Row
+from taskloom.suites.taskbench.facts.asking import QueryWorld
 from taskloom.suites.taskbench.facts.catalogue import INSTANCE_OF, PROPERTIES
 from taskloom.suites.taskbench.facts.iri import ALL_LANGUAGES, LABEL, PROPERTY, check_language, is_entity, to_id
 from taskloom.suites.taskbench.facts.storage import (
@@ -21,6 +25,32 @@ from taskloom.suites.taskbench.facts.storage import (
     rdf_files,
 )
 from taskloom.suites.taskbench.facts.world import TableWorld
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAsker:
+    """An embedded store as one that answers queries."""
+
+    store: Any
+    files: tuple[Source, ...]
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return "the fact store"
+
+    @property
+    def ordered(self) -> bool:
+        """A store at hand has no time limit, and the same files then give the same sample."""
+        return True
+
+    def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
+        """The values of these variables in every row of the answer."""
+        return [tuple(solution[v].value for v in variables) for solution in self.store.query(query)]
+
+    def sources(self) -> tuple[Source, ...]:
+        """The files."""
+        return self.files
 
 
 class RdfWorld(TableWorld):
@@ -70,6 +100,13 @@ class RdfWorld(TableWorld):
         except SyntaxError as error:
             raise InputError(f"the query cannot be read: {error}") from error
 
+    def sampled(self, inputs: int) -> QueryWorld:
+        """The same facts, known on the first so many inputs of each relation and asked for where a composition needs more.
+
+        For dumps whose relations do not fit into memory: nothing is read but what is asked for.
+        """
+        return QueryWorld(StoreAsker(self.store, self.sources()), inputs, self._languages[0])
+
     def _pairs(self, property: str) -> Iterator[tuple[str, str]]:
         from pyoxigraph import NamedNode
 
@@ -84,11 +121,14 @@ class RdfWorld(TableWorld):
 
         wanted, general = self._languages
         found: set[str] = set()
-        for language in (wanted, general):
-            named: set[str] = set()
-            for quad in self.store.quads_for_pattern(None, NamedNode(LABEL), None):
-                x, label = quad.subject.value, quad.object
-                if isinstance(label, Literal) and label.language == language and label.value.strip() and x not in found:
-                    named.add(x)
-                    yield to_id(x), label.value
-            found |= named
+        spare: list[tuple[str, str]] = []
+        for quad in self.store.quads_for_pattern(None, NamedNode(LABEL), None):
+            x, label = quad.subject.value, quad.object
+            if not isinstance(label, Literal) or not label.value.strip():
+                continue
+            if label.language == wanted:
+                found.add(x)
+                yield to_id(x), label.value
+            elif label.language == general:
+                spare.append((x, label.value))
+        yield from ((to_id(x), label) for x, label in spare if x not in found)
