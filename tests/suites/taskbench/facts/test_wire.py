@@ -83,7 +83,7 @@ STAYING = [
     ("other-json", EndpointError, "not SPARQL results"),
     ("numbers", EndpointError, "values are not text"),
     ("moved", EndpointError, "has moved to http://127.0.0.1:9/elsewhere"),
-    ("retry-after-an-hour", EndpointError, "status 429"),
+    ("retry-after-an-hour", EndpointError, "asks to wait 3600 seconds .after one try"),
 ]
 
 
