@@ -178,7 +178,11 @@ def test_a_server_that_manages_only_little_is_asked_for_less(data: Path, tmp_pat
         whole = EndpointWorld(url, manners=FAST, cache=tmp_path / "whole")
         assert whole.relation("child") == tree.relation("child")
         people = list(tree.relation("child"))[:150]
+        before = whole.queries
         assert whole.labels(people) == tree.labels(people)
+        assert (
+            whole.queries - before == 3 + 2 * 3 + 4
+        )  # 150 thrice in vain, 75 twice thrice in vain, then four times 37 or 38.
 
 
 @pytest.mark.parametrize(

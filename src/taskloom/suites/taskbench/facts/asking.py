@@ -202,15 +202,16 @@ class QueryWorld:
         while todo:
             batch = todo.pop()
             try:
-                found += self._pairs(pattern(" ".join(batch)))
+                # Fewer entities help a server more than shorter pages, so those are tried last.
+                found += self._pairs(pattern(" ".join(batch)), shrink=len(batch) <= SMALLEST)
             except Overloaded:
                 if len(batch) <= SMALLEST:
                     raise
                 todo += [batch[len(batch) // 2 :], batch[: len(batch) // 2]]
         return found
 
-    def _pairs(self, pattern: str) -> list[tuple[str, str]]:
-        """All values of ?x and ?y, page by page in the server's order of their texts."""
+    def _pairs(self, pattern: str, shrink: bool = True) -> list[tuple[str, str]]:
+        """All values of ?x and ?y, page by page in the order of their texts; pages shrink where a server does not manage them."""
         found: dict[tuple[str, str], None] = {}
         after, size = "", self._page
         while True:
@@ -218,7 +219,7 @@ class QueryWorld:
             try:
                 rows = self._asker.select(query, ("x", "y"))
             except Overloaded:
-                if size // 2 < SMALLEST:
+                if not shrink or size // 2 < SMALLEST:
                     raise
                 size //= 2
                 continue
