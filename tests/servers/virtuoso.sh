@@ -14,6 +14,10 @@ http_port=${VIRTUOSO_HTTP_PORT:-18890}
 sql_port=${VIRTUOSO_SQL_PORT:-11111}
 
 if ! command -v virtuoso-t >/dev/null || ! command -v isql-vt >/dev/null; then
+  if [ "$(id -u)" != 0 ]; then
+    echo "Virtuoso is not installed, and installing it needs root: apt-get install virtuoso-opensource-7-bin virtuoso-opensource-7-common" >&2
+    exit 2
+  fi
   apt-get install -y --no-install-recommends virtuoso-opensource-7-bin virtuoso-opensource-7-common ||
     { apt-get update && apt-get install -y --no-install-recommends virtuoso-opensource-7-bin virtuoso-opensource-7-common; }
 fi

@@ -128,6 +128,14 @@ class Faulty:
                 handler,
                 b'{"results": {"bindings": [{"x": {"type": "uri", "value": 1}, "y": {"type": "uri", "value": 2}}]}}',
             )
+        elif fault == "silent":
+            pass  # The connection is closed without a word.
+        elif fault == "broken-chunk":
+            handler.send_response(200)
+            handler.send_header("Content-Type", JSON)
+            handler.send_header("Transfer-Encoding", "chunked")
+            handler.end_headers()
+            handler.wfile.write(b"ffff\r\n" + body)
         elif fault == "moved":
             send(handler, b"", "text/plain", 302, Location="http://127.0.0.1:9/elsewhere")
         else:

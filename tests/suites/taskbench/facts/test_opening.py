@@ -8,6 +8,7 @@ import pytest
 
 from taskloom.errors import InputError, TaskloomError
 from taskloom.suites.taskbench.facts import open_world
+from taskloom.suites.taskbench.facts.asking import QueryWorld
 from taskloom.suites.taskbench.facts.endpoint import EndpointWorld
 from taskloom.suites.taskbench.facts.rdf import RdfWorld
 from taskloom.suites.taskbench.facts.synthetic import Knobs, synthetic_world
@@ -20,10 +21,11 @@ def test_each_kind(tmp_path: Path) -> None:
     path.write_bytes(b"")
     assert isinstance(open_world(str(path)), RdfWorld)
     assert isinstance(open_world(f"{tmp_path}#keep=disk&language=es"), RdfWorld)
+    assert isinstance(open_world(f"{tmp_path}#inputs=5"), QueryWorld)
     there = open_world("http://127.0.0.1:9/sparql#inputs=50&rate=1.5&contact=me@x.example")
     assert isinstance(there, EndpointWorld)
     assert there.queries == 0
-    assert there._answers.client.url == "http://127.0.0.1:9/sparql"
+    assert there._client.url == "http://127.0.0.1:9/sparql"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 import os
@@ -16,8 +17,13 @@ import pytest
 from taskloom.errors import DataError, InputError, TaskloomError
 from taskloom.suites.taskbench.facts import storage
 from taskloom.suites.taskbench.facts.catalogue import RELATIONS
+from taskloom.suites.taskbench.facts.iri import to_iri
+from taskloom.suites.taskbench.facts.naming import name_relation
 from taskloom.suites.taskbench.facts.rdf import RdfWorld
 from taskloom.suites.taskbench.facts.storage import disk_store, rdf_files
+from taskloom.suites.taskbench.facts.tasks import compose
+
+from .conftest import Catalogue
 
 E = "http://www.wikidata.org/entity/"
 P = "http://www.wikidata.org/prop/direct/"
@@ -35,6 +41,9 @@ def folder(tmp_path: Path) -> Path:
     (place / "a.nt").write_bytes(tree(3_000))
     (place / "b.nt.gz").write_bytes(
         gzip.compress(b'<http://x.example/1> <http://www.w3.org/2000/01/rdf-schema#label> "one"@en .')
+    )
+    (place / "c.nt.bz2").write_bytes(
+        bz2.compress(b'<http://x.example/2> <http://www.w3.org/2000/01/rdf-schema#label> "two"@en .\n')
     )
     (place / "notes.txt").write_text("not facts")
     return place
@@ -54,10 +63,13 @@ def test_disk_is_memory(data: Path, real: RdfWorld, tmp_path: Path) -> None:
 
 def test_a_folder_in_chunks(folder: Path, tmp_path: Path) -> None:
     for keep in ("memory", "disk"):
-        for chunk in (1_000, 7_777, 1 << 20):
+        for chunk in (20_001, 77_777, 1 << 20):
             world = RdfWorld(folder, keep=keep, chunk=chunk, cache=tmp_path / f"{keep}{chunk}")
             assert len(world.relation("father")) == 3_000
-            assert world.label("http://x.example/1") == "one"
+            assert world.labels(["http://x.example/1", "http://x.example/2"]) == {
+                "http://x.example/1": "one",
+                "http://x.example/2": "two",
+            }
 
 
 def test_the_digest_follows_the_content(folder: Path, tmp_path: Path) -> None:
@@ -98,9 +110,9 @@ def test_a_killed_load_goes_on(folder: Path, tmp_path: Path, monkeypatch: pytest
     loads: list[int] = []
     really = storage._load
 
-    def counted(store: object, name: str, first_line: int, lines: bytes) -> None:
+    def counted(store: object, name: str, first_line: int, lines: bytes, only: storage.Only) -> None:
         loads.append(first_line)
-        really(store, name, first_line, lines)
+        really(store, name, first_line, lines, only)
 
     monkeypatch.setattr(storage, "_load", counted)
     store = disk_store([folder / "a.nt"], "d" * 64, cache, 2_000)
@@ -133,7 +145,7 @@ def test_a_damaged_store_is_named(folder: Path, tmp_path: Path) -> None:
 
 def test_two_processes_at_once(folder: Path, tmp_path: Path) -> None:
     code = "import sys; from taskloom.suites.taskbench.facts.rdf import RdfWorld; from pathlib import Path\n"
-    code += "print(len(RdfWorld(sys.argv[1], keep='disk', cache=Path(sys.argv[2]), chunk=1000).relation('father')))"
+    code += "print(len(RdfWorld(sys.argv[1], keep='disk', cache=Path(sys.argv[2]), chunk=50_000).relation('father')))"
     runs = [
         subprocess.Popen([sys.executable, "-c", code, str(folder), str(tmp_path / "c")], stdout=subprocess.PIPE)
         for _ in range(2)
@@ -148,7 +160,9 @@ def test_two_processes_at_once(folder: Path, tmp_path: Path) -> None:
         ("a.nt", tree(2) + b"<http://x/\xff> <http://x/p> <http://x/o> .\n", "is not N-Triples"),
         ("a.nt.gz", gzip.compress(tree(2_000))[:-200], "damaged or cut off"),
         ("a.nt.gz", b"plain text", "damaged or cut off"),
-        ("a.ttl", b"", "is not called .nt or .nt.gz"),
+        ("a.nt.bz2", bz2.compress(tree(2_000))[:-200], "damaged or cut off"),
+        ("a.nt.bz2", b"plain text", "damaged or cut off"),
+        ("a.ttl", b"", "does not end in .nt, .nt.gz or .nt.bz2"),
     ],
 )
 def test_what_is_wrong_with_a_file(name: str, content: bytes, says: str, tmp_path: Path) -> None:
@@ -207,6 +221,83 @@ def test_odd_values_are_no_entities(tmp_path: Path) -> None:
     assert world.labels(["Q1", "Q2", "Q3"]) == {"Q1": "A"}
     assert (world.ids("A"), world.ids("Z"), world.ids("B")) == (("Q1",), (), ())
     assert RdfWorld(path, language="de").label("Q3") == "B"
+
+
+LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+
+
+def test_unknown_values_are_no_entities(tmp_path: Path) -> None:
+    """Somebody with an unknown birthplace is not thereby born outside London."""
+    path = tmp_path / "a.nt"
+    unknown = "<http://www.wikidata.org/.well-known/genid/0a1b>"
+    path.write_text(f"<{E}Q1> <{P}P19> {unknown} .\n<{E}Q2> <{P}P19> <{E}Q84> .\n{unknown} <{P}P19> <{E}Q84> .\n")
+    world = RdfWorld(path)
+    assert dict(world.relation("place_of_birth")) == {"Q2": ("Q84",)}
+    assert dict(world.predicate("is_birthplace_london")) == {"Q2": True}
+
+
+def test_labels_for_all_languages_stand_in(tmp_path: Path) -> None:
+    path = tmp_path / "a.nt"
+    labels = [
+        ("Q1", "Ann", "en"),
+        ("Q1", "Aaa", "mul"),
+        ("Q2", "Bob", "mul"),
+        ("Q3", "Cid", "fr"),
+        ("Q4", " ", "en"),
+        ("Q4", "Dan", "mul"),
+    ]
+    path.write_text("".join(f'<{E}{x}> {LABEL} "{text}"@{language} .\n' for x, text, language in labels))
+    assert RdfWorld(path).labels(["Q1", "Q2", "Q3", "Q4"]) == {"Q1": "Ann", "Q2": "Bob", "Q4": "Dan"}
+    assert RdfWorld(path).ids("Aaa") == ()
+
+
+def test_only_the_catalogue(data: Path, tmp_path: Path) -> None:
+    """The rest of a dump is skipped unseen, however it is spaced, and what is chosen is all there."""
+    tree = data / "wikidata" / "royal92.nt.gz"
+    full = RdfWorld(tree, keep="disk", cache=tmp_path)
+    for keep in ("memory", "disk"):
+        world = RdfWorld(tree, keep=keep, only="catalogue", cache=tmp_path)
+        assert (len(full.relation("P26")) > 1_000, len(world.relation("P26"))) == (True, 0)
+        assert {name: world.relation(name) for name in RELATIONS} == {name: full.relation(name) for name in RELATIONS}
+        assert world._labels == full._labels
+    path = tmp_path / "a.nt"
+    kept = [
+        f"<{E}Q1>\t<{P}P22>\t<{E}Q2>\t.",
+        f"  <{E}Q1> <{P}P25><{E}Q3>. # said so",
+        f'<{E}Q1> {LABEL} "a \\"@fr b"@en .',
+    ]
+    skipped = [
+        f"<{E}Q1> <{P}P569> nonsense",
+        f"<{E}Q1> <{P}P221> <{E}Q2> .",
+        f'<{E}Q1> {LABEL} "un"@fr .',
+        f'<{E}Q1> <{P}P22> "x" .',
+    ]
+    path.write_text("\n".join([*skipped, *kept]))
+    world = RdfWorld(path, only="catalogue")
+    assert len(world.store) == 3
+    assert (world.relation("father").of("Q1"), world.relation("mother").of("Q1")) == (("Q2",), ("Q3",))
+    assert world.label("Q1") == 'a "@fr b'
+    with pytest.raises(InputError, match="'everything' or only the 'catalogue'"):
+        RdfWorld(path, only="some")  # type: ignore[arg-type]
+    path.write_text(f"<{E}Q1> <{P}P22> <not an IRI> .\n")
+    with pytest.raises(DataError, match="a line after 1 is not N-Triples"):
+        RdfWorld(path, only="catalogue")
+
+
+def test_a_sample_of_a_store(catalogue: Catalogue, real: RdfWorld) -> None:
+    """Every function of the catalogue on a sample, without reading any relation whole."""
+    world = real.sampled(100)
+    assert world.sources() == real.sources()
+    assert list(world.relation("father")) == sorted(real.relation("father"), key=to_iri)[:100]
+    for composition, operands in catalogue.functions():
+        ours, theirs = compose(world, composition, operands), compose(real, composition, operands)
+        assert ours.items() <= theirs.items(), (composition, operands)
+        others = list(theirs)[:: max(1, len(theirs) // 5)]
+        assert dict(ours.at(others)) == {x: theirs[x] for x in others}, (composition, operands)
+    mothers = name_relation(world, world.relation("mother"))
+    assert mothers.answers.items() <= name_relation(real, real.relation("mother")).answers.items()
+    with pytest.raises(InputError, match="at least 1 input"):
+        real.sampled(0)
 
 
 def test_the_store_speaks_sparql(folder: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from taskloom.errors import InputError, TaskloomError
+from taskloom.suites.taskbench.facts import wire
 from taskloom.suites.taskbench.facts.endpoint import EndpointWorld
 from taskloom.suites.taskbench.facts.rdf import RdfWorld
 from taskloom.suites.taskbench.facts.wire import Client, EndpointError, Manners, Overloaded
@@ -21,9 +22,12 @@ TRIPLES = """\
 <http://www.wikidata.org/entity/Q3> <http://www.wikidata.org/prop/direct/P22> <http://www.wikidata.org/entity/Q2> .
 <http://www.wikidata.org/entity/Q3> <http://www.wikidata.org/prop/direct/P22> "1955" .
 <http://www.wikidata.org/entity/Q3> <http://www.wikidata.org/prop/direct/P22> _:unknown .
+<http://www.wikidata.org/entity/Q4> <http://www.wikidata.org/prop/direct/P22> <http://www.wikidata.org/.well-known/genid/1f> .
 <http://www.wikidata.org/entity/Q1> <http://www.w3.org/2000/01/rdf-schema#label> "Zoë"@en .
 <http://www.wikidata.org/entity/Q1> <http://www.w3.org/2000/01/rdf-schema#label> "Zoé"@fr .
 <http://www.wikidata.org/entity/Q2> <http://www.w3.org/2000/01/rdf-schema#label> "Äpfel"@en .
+<http://www.wikidata.org/entity/Q4> <http://www.w3.org/2000/01/rdf-schema#label> "Dan"@mul .
+<http://www.wikidata.org/entity/Q2> <http://www.w3.org/2000/01/rdf-schema#label> "Dan"@mul .
 """
 
 
@@ -38,7 +42,21 @@ def world(url: str, tmp_path: Path, manners: Manners = FAST) -> EndpointWorld:
     return EndpointWorld(url, manners=manners, cache=tmp_path / "answers-here")
 
 
-PASSING = ["429", "500", "502", "503", "504", "hang", "drip", "truncated", "half-a-page", "stack-trace", "incomplete"]
+PASSING = [
+    "429",
+    "500",
+    "502",
+    "503",
+    "504",
+    "hang",
+    "drip",
+    "truncated",
+    "half-a-page",
+    "stack-trace",
+    "incomplete",
+    "silent",
+    "broken-chunk",
+]
 
 
 @pytest.mark.parametrize("fault", PASSING)
@@ -60,10 +78,12 @@ STAYING = [
     ("truncated", Overloaded, "sent [0-9]+ of [0-9]+ bytes"),
     ("half-a-page", Overloaded, "broke off its answer after [0-9]+ bytes"),
     ("incomplete", Overloaded, "incomplete"),
+    ("silent", Overloaded, "broke off its answer"),
+    ("broken-chunk", Overloaded, "broke off its answer"),
     ("other-json", EndpointError, "not SPARQL results"),
     ("numbers", EndpointError, "values are not text"),
     ("moved", EndpointError, "has moved to http://127.0.0.1:9/elsewhere"),
-    ("retry-after-an-hour", EndpointError, "status 429"),
+    ("retry-after-an-hour", EndpointError, "asks to wait 3600 seconds .after one try"),
 ]
 
 
@@ -77,6 +97,23 @@ def test_what_stays_is_said_in_one_sentence(
         assert url in str(caught.value)
         assert "\n" not in str(caught.value)
         assert not list(tmp_path.rglob("*.part"))
+
+
+def test_unknown_values_and_labels_for_all_languages(good: Oxigraph, tmp_path: Path) -> None:
+    with serving(good) as url:
+        whole = world(url, tmp_path)
+        assert whole.labels(["Q1", "Q2", "Q3", "Q4"]) == {"Q1": "Zoë", "Q2": "Äpfel", "Q4": "Dan"}
+        assert (whole.ids("Dan"), whole.ids("Zoé")) == (("Q4",), ())
+        sample = EndpointWorld(url, inputs=5, manners=FAST, cache=tmp_path)
+        assert dict(whole.relation("father")) == dict(sample.relation("father")) == {"Q1": ("Q2",), "Q3": ("Q2",)}
+        assert sample.relation("father").of("Q4") == ()
+        assert list(sample.relation("father.inv")) == ["Q2"]
+
+
+def test_an_endless_answer_is_not_read_to_its_end(good: Oxigraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "LARGEST", 100)
+    with serving(good) as url, pytest.raises(Overloaded, match="sent more than"):
+        Client(url, FAST).select("SELECT ?x ?y WHERE { ?x ?p ?y }", ("x", "y"))
 
 
 def test_wrong_encoding_is_found_out(good: Oxigraph, tmp_path: Path) -> None:
@@ -141,7 +178,11 @@ def test_a_server_that_manages_only_little_is_asked_for_less(data: Path, tmp_pat
         whole = EndpointWorld(url, manners=FAST, cache=tmp_path / "whole")
         assert whole.relation("child") == tree.relation("child")
         people = list(tree.relation("child"))[:150]
+        before = whole.queries
         assert whole.labels(people) == tree.labels(people)
+        assert (
+            whole.queries - before == 3 + 2 * 3 + 4
+        )  # 150 thrice in vain, 75 twice thrice in vain, then four times 37 or 38.
 
 
 @pytest.mark.parametrize(

@@ -48,10 +48,20 @@ class Answers:
         self._used[name] = blake2b(json.dumps(rows).encode(), digest_size=20).hexdigest()
         return rows
 
-    def source(self) -> Source:
+    @property
+    def name(self) -> str:
+        """The server, for messages."""
+        return f"the endpoint {self.client.url}"
+
+    @property
+    def ordered(self) -> bool:
+        """A server of millions of entities runs out of time sorting them for a sample."""
+        return False
+
+    def sources(self) -> tuple[Source, ...]:
         """The server's address with the digest of every question asked so far and its answer."""
         parts = [part for item in sorted(self._used.items()) for part in item]
-        return Source(self.client.url, Key(*parts).digest.hex())
+        return (Source(self.client.url, Key(*parts).digest.hex()),)
 
 
 def _read(path: Path, width: int) -> list[Row] | None:

@@ -1,34 +1,16 @@
-"""Facts from any SPARQL 1.1 server, a relation or a batch of entities at a time.
-
-The published reference sends one query an input, up to 12 million for the benchmark. Here a relation is one query with pages,
-and a composition over a sample is one query a batch: the inputs of a relation, then by `VALUES` the rows of everything that the
-next relation needs. Pages go by the last pair seen, not by offset, so they stay right when a server caps its rows.
-"""
+"""Facts from any SPARQL 1.1 server."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from taskloom.errors import InputError
-from taskloom.plan import Source
 from taskloom.suites.taskbench.facts.answers import Answers
-from taskloom.suites.taskbench.facts.catalogue import PREDICATES, RELATIONS, Direction, asked, direction
-from taskloom.suites.taskbench.facts.iri import LABEL, check_language, iri_term, property_term, text_term, to_id
-from taskloom.suites.taskbench.facts.relation import Predicate, Relation, Rows
+from taskloom.suites.taskbench.facts.asking import QueryWorld
 from taskloom.suites.taskbench.facts.storage import cache_folder
-from taskloom.suites.taskbench.facts.wire import Client, EndpointError, Manners, Overloaded
-from taskloom.suites.taskbench.facts.world import asked_classes
-
-BELIEVED = 1_000
-"""A page with fewer rows than this and than asked for is the last one. Servers cap their rows (Virtuoso at 10,000 unless told
-otherwise), so a longer page may be one that was cut, and the next one is asked for."""
-
-SMALLEST = 20
-"""Pages and batches are halved down to this when a server does not manage larger ones."""
+from taskloom.suites.taskbench.facts.wire import Client, Manners
 
 
-class EndpointWorld:
+class EndpointWorld(QueryWorld):
     """The facts of a SPARQL server that speaks Wikidata's vocabulary."""
 
     def __init__(
@@ -55,159 +37,10 @@ class EndpointWorld:
             cache: Instead of `TASKLOOM_CACHE` or `~/.cache/taskloom`.
             refresh: Ask again what is on disk.
         """
-        if (inputs is not None and inputs < 1) or page < SMALLEST or batch < 1:
-            raise InputError(f"an endpoint needs at least 1 input, pages of {SMALLEST} rows and batches of 1 entity")
-        self._answers = Answers(Client(url, manners), cache or cache_folder(), refresh)
-        self._inputs = inputs
-        self._language = check_language(language)
-        self._page = page
-        self._batch = batch
-        self._relations: dict[Direction, Relation] = {}
-        self._rows: dict[Direction, dict[str, tuple[str, ...]]] = {}
-        self._labels: dict[str, str | None] = {}
+        self._client = Client(url, manners)
+        super().__init__(Answers(self._client, cache or cache_folder(), refresh), inputs, language, page, batch)
 
     @property
     def queries(self) -> int:
         """How many queries have been sent; what is on disk needs none."""
-        return self._answers.client.asked
-
-    def relations(self) -> tuple[str, ...]:
-        """The names of the catalogue's relations."""
-        return RELATIONS
-
-    def predicates(self) -> tuple[str, ...]:
-        """The names of the catalogue's predicates."""
-        return tuple(PREDICATES)
-
-    def relation(self, name: str) -> Relation:
-        """The relation of that name: whole, or on a sample of its inputs and then able to learn more."""
-        return self._relation(direction(name))
-
-    def _relation(self, way: Direction) -> Relation:
-        if way not in self._relations:
-            if self._inputs is not None:
-                self._relations[way] = self._sampled(way, self._some(f"{_pattern(way)} FILTER(isIRI(?y))"))
-            elif way.inverse:
-                self._relations[way] = self._relation(way.flipped).inverse()
-            else:
-                self._relations[way] = Relation.of_pairs(self._entity_pairs(_pattern(way)))
-        return self._relations[way]
-
-    def predicate(self, name: str) -> Predicate:
-        """The predicate of that name."""
-        what = asked(name)
-        return self.matching(what.prop, what.object)
-
-    def matching(self, relation: str, value: str) -> Predicate:
-        """Whether an entity is among the values of a relation; a sample has some of which that is true, as they may be rare."""
-        way = direction(relation)
-        rows = self._relation(way)
-        if rows.partial:
-            rows = rows.at({*rows, *self._some(f"VALUES ?y {{ {iri_term(value)} }} {_pattern(way)}")})
-        return Predicate.matching(rows, value, asked_classes(way, value))
-
-    def label(self, id: str) -> str | None:
-        """The text of an entity."""
-        return self.labels((id,)).get(id)
-
-    def labels(self, ids: Iterable[str]) -> dict[str, str]:
-        """The texts of many entities, asked for in batches."""
-        wanted = sorted(set(ids))
-        missing = [x for x in wanted if x not in self._labels]
-        found = self._batched(
-            [iri_term(x) for x in missing],
-            lambda terms: f"VALUES ?x {{ {terms} }} ?x <{LABEL}> ?y FILTER(LANG(?y) = {text_term(self._language)})",
-        )
-        self._labels.update(
-            dict.fromkeys(missing)
-        )  # Only now: a query that failed must not leave entities without a name.
-        for iri, text in found:
-            known = self._labels.get(to_id(iri))
-            if text.strip() and (known is None or text < known):
-                self._labels[to_id(iri)] = text
-        return {x: label for x in wanted if (label := self._labels[x]) is not None}
-
-    def ids(self, label: str) -> tuple[str, ...]:
-        """Every entity of that text."""
-        return self.namesakes((label,))[label]
-
-    def namesakes(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Every entity of each text, asked for in batches."""
-        wanted = sorted(set(labels))
-        found = self._batched(
-            [f"{text_term(label)}@{self._language}" for label in wanted if label.strip()],
-            lambda terms: f"VALUES ?y {{ {terms} }} ?x <{LABEL}> ?y FILTER(isIRI(?x))",
-        )
-        named = self.labels({to_id(iri) for iri, _ in found})  # An entity with several labels goes by one of them.
-        turned = Relation.of_pairs((label, x) for x, label in named.items())
-        return {label: turned.get(label, ()) for label in wanted}
-
-    def sources(self) -> tuple[Source, ...]:
-        """The server with the digest of all that it was asked and answered."""
-        return (self._answers.source(),)
-
-    def _sampled(self, way: Direction, inputs: Iterable[str]) -> Relation:
-        return Relation(self._at(way, inputs), lambda ids: self._at(way, ids), lambda: self._relation(way.flipped))
-
-    def _at(self, way: Direction, ids: Iterable[str]) -> Rows:
-        """The rows of these ids, complete; each is asked for once."""
-        known = self._rows.setdefault(way, {})
-        wanted = sorted(set(ids))
-        missing = [x for x in wanted if x not in known]
-        found = self._batched(
-            [iri_term(x) for x in missing],
-            lambda terms: f"VALUES ?x {{ {terms} }} {_pattern(way)} FILTER(isIRI(?y))",
-        )
-        rows = Relation.of_pairs((to_id(x), to_id(y)) for x, y in found)
-        known.update({x: rows.get(x, ()) for x in missing})
-        return {x: known[x] for x in wanted if known[x]}
-
-    def _some(self, pattern: str) -> list[str]:
-        query = f"SELECT DISTINCT ?x WHERE {{ {pattern} FILTER(isIRI(?x)) }} LIMIT {self._inputs}"
-        return sorted({to_id(x) for (x,) in self._answers.select(query, ("x",))})
-
-    def _entity_pairs(self, pattern: str) -> Iterator[tuple[str, str]]:
-        for x, y in self._pairs(f"{pattern} FILTER(isIRI(?x) && isIRI(?y))"):
-            yield to_id(x), to_id(y)
-
-    def _batched(self, terms: list[str], pattern: Callable[[str], str]) -> list[tuple[str, str]]:
-        """The pairs of a pattern over all terms, a batch a query; a batch that is too much for the server is halved."""
-        found: list[tuple[str, str]] = []
-        todo = [terms[i : i + self._batch] for i in range(0, len(terms), self._batch)][::-1]
-        while todo:
-            batch = todo.pop()
-            try:
-                found += self._pairs(pattern(" ".join(batch)))
-            except Overloaded:
-                if len(batch) <= SMALLEST:
-                    raise
-                todo += [batch[len(batch) // 2 :], batch[: len(batch) // 2]]
-        return found
-
-    def _pairs(self, pattern: str) -> list[tuple[str, str]]:
-        """All values of ?x and ?y, page by page in the server's order of their texts."""
-        found: dict[tuple[str, str], None] = {}
-        after, size = "", self._page
-        while True:
-            query = f"SELECT ?x ?y WHERE {{ {pattern}{after} }} ORDER BY STR(?x) STR(?y) LIMIT {size}"
-            try:
-                rows = self._answers.select(query, ("x", "y"))
-            except Overloaded:
-                if size // 2 < SMALLEST:
-                    raise
-                size //= 2
-                continue
-            before = len(found)
-            found.update(dict.fromkeys((x, y) for x, y in rows))
-            if len(rows) < min(size, BELIEVED):
-                return list(found)
-            if len(found) == before:
-                raise EndpointError(
-                    f"the endpoint {self._answers.client.url} gives the same page again: it does not sort its rows"
-                )
-            x, y = (text_term(value) for value in rows[-1])
-            after = f" FILTER(STR(?x) > {x} || (STR(?x) = {x} && STR(?y) > {y}))"
-
-
-def _pattern(way: Direction) -> str:
-    return f"?y {property_term(way.prop)} ?x" if way.inverse else f"?x {property_term(way.prop)} ?y"
+        return self._client.asked

@@ -14,6 +14,12 @@ ENTITY = "http://www.wikidata.org/entity/"
 PROPERTY = "http://www.wikidata.org/prop/direct/"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 
+ALL_LANGUAGES = "mul"
+"""Wikidata's tag for a label that holds in every language; it stands in where an entity has none in the wanted one."""
+
+_NAMELESS = "/.well-known/genid/"
+"""In the IRIs that RDF 1.1 gives to blank nodes: in Wikidata a value that exists but is unknown."""
+
 _SHORT = re.compile(r"[A-Z][1-9][0-9]*")
 _PROPERTY_ID = re.compile(r"P[1-9][0-9]*")
 _SAFE_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\\x7f-\x9f\ud800-\udfff]+")
@@ -26,6 +32,11 @@ def to_id(iri: str) -> str:
     """The id of an IRI."""
     short = iri.removeprefix(ENTITY)
     return short if short != iri and _SHORT.fullmatch(short) else iri
+
+
+def is_entity(iri: str) -> bool:
+    """Whether an IRI names an entity, and not a value that is only known to exist."""
+    return _NAMELESS not in iri
 
 
 def to_iri(id: str) -> str:

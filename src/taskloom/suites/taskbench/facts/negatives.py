@@ -26,9 +26,9 @@ def balanced(world: World, predicate: Predicate, n: int, key: Key) -> dict[str, 
         n: How many entities are wanted in all.
         key: Which of them are drawn.
     """
-    doubtful = _doubtful(world, predicate)
-    true = _shuffled((x for x in predicate.positives if x not in doubtful), key.child("true"))[: n // 2]
-    false = same_type_negatives(world, predicate, true, len(true) + n % 2, key.child("false"))
+    clear = _without_doubtful(world, predicate)
+    true = _shuffled(clear.positives, key.child("true"))[: n // 2]
+    false = _negatives(world, clear, true, len(true) + n % 2, key.child("false"))
     chosen = true[: len(false)] + false
     return {x: predicate[x] for x in _shuffled(chosen, key.child("order"))}
 
@@ -40,9 +40,11 @@ def same_type_negatives(world: World, predicate: Predicate, true: Iterable[str],
     where the type itself is asked, near things come first: instances of a class that has a parent in common with the asked one.
     Instances of a subclass of it (a silent film, for film) are left out: by the letter no films, but no reader would say so.
     """
-    doubtful = _doubtful(world, predicate)
-    true = list(true)
-    false = [x for x in _shuffled(predicate.negatives, key) if x not in doubtful]
+    return _negatives(world, _without_doubtful(world, predicate), list(true), n, key)
+
+
+def _negatives(world: World, predicate: Predicate, true: list[str], n: int, key: Key) -> list[str]:
+    false = _shuffled(predicate.negatives, key)
     types = _nearness(world, predicate, true, false) if predicate.classes else _types(world, [*true, *false])
     wanted = Counter(types[x] for x in true)
     by_type: dict[str, list[str]] = {}
@@ -71,14 +73,15 @@ def _nearness(world: World, predicate: Predicate, true: list[str], false: list[s
     return types | dict.fromkeys(true, "near")
 
 
-def _doubtful(world: World, predicate: Predicate) -> set[str]:
-    """Entities that belong to a subclass of an asked class but not to the class itself."""
+def _without_doubtful(world: World, predicate: Predicate) -> Predicate:
+    """The predicate without entities that belong to a subclass of an asked class but not to the class itself."""
     if not predicate.classes:
-        return set()
+        return predicate
     asked = set(predicate.classes)
     below = subclasses(world, asked) - asked
     classes = world.relation(INSTANCE_OF).at(predicate)
-    return {x for x, of in classes.items() if below.intersection(of) and not asked.intersection(of)}
+    doubtful = {x for x, of in classes.items() if below.intersection(of) and not asked.intersection(of)}
+    return Predicate({x: true for x, true in predicate.items() if x not in doubtful}, classes=asked)
 
 
 def _shuffled(ids: Iterable[str], key: Key) -> list[str]:

@@ -3,7 +3,7 @@
     synthetic                                                      the invented world
     synthetic#people=20000&ambiguity=0.1&seed=3                    the same with knobs
     data/wikidata.nt.gz                                            a file, or a folder of files
-    data/truthy#keep=disk
+    data/truthy#keep=disk&only=catalogue&inputs=2000                a dump too large for memory
     https://query.wikidata.org/sparql#inputs=2000&contact=me@x.org a SPARQL server
 
 What follows `#` are settings, each once; it is never sent to a server.
@@ -19,7 +19,7 @@ from typing import Any
 from taskloom.errors import InputError, nearest
 from taskloom.suites.taskbench.facts.world import World
 
-_RDF = {"keep": str, "language": str}
+_RDF = {"keep": str, "language": str, "only": str, "inputs": int}
 _ENDPOINT = {"inputs": int, "language": str, "page": int, "batch": int}
 
 
@@ -50,7 +50,10 @@ def open_world(where: str, cache: Path | None = None) -> World:
         raise InputError(
             f"'{where[:100]}' names no facts: write 'synthetic', a file or folder of N-Triples, or the address of an endpoint"
         )
-    return RdfWorld(name, cache=cache, **_settings(where, settings, _RDF))
+    given = _settings(where, settings, _RDF)
+    inputs = given.pop("inputs", None)
+    world = RdfWorld(name, cache=cache, **given)
+    return world if inputs is None else world.sampled(inputs)
 
 
 def _settings(where: str, text: str, kinds: Mapping[str, type]) -> dict[str, Any]:

@@ -88,6 +88,10 @@ class Relation(Mapping[str, tuple[str, ...]]):
 
     def of(self, x: str) -> tuple[str, ...]:
         """The outputs of one input: empty where there are none, and asked for where only a sample is known."""
+        # Single inputs come by the thousand a second; most are answered by one look.
+        found = self._rows.get(x)
+        if found is not None or self._ask is None:
+            return found or ()
         return self.at((x,)).get(x, ())
 
     def outputs(self) -> set[str]:

@@ -216,9 +216,9 @@ def _refusal(error: urllib.error.HTTPError) -> Exception:
             f"has moved to {error.headers.get('Location', 'an address that it does not say')}: use that one"
         )
     if error.code in BUSY:
-        return _Busy(
-            f"answers with status {error.code} ({error.reason})", _retry_after(error), error.code in (500, 504)
-        )
+        wait = _retry_after(error)
+        asks = f" and asks to wait {wait:.0f} seconds" if wait else ""
+        return _Busy(f"answers with status {error.code} ({error.reason}){asks}", wait, error.code in (500, 504))
     try:
         said = " ".join(error.read(2000).decode("utf-8", "replace").split())[:200]
     except (OSError, http.client.HTTPException):

@@ -78,6 +78,7 @@ class TableWorld:
         self._read_labels = read_labels
         self._sources = sources
         self._relations: dict[Direction, Relation] = {}
+        self._predicates: dict[tuple[Direction, str], Predicate] = {}
 
     def relations(self) -> tuple[str, ...]:
         """The names of the catalogue's relations."""
@@ -106,7 +107,10 @@ class TableWorld:
 
     def matching(self, relation: str, value: str) -> Predicate:
         """Whether an entity is among the values of a relation."""
-        return Predicate.matching(self.relation(relation), value, asked_classes(direction(relation), value))
+        way = direction(relation)
+        if (way, value) not in self._predicates:
+            self._predicates[way, value] = Predicate.matching(self._relation(way), value, asked_classes(way, value))
+        return self._predicates[way, value]
 
     def label(self, id: str) -> str | None:
         """The text of an entity."""
