@@ -35,16 +35,6 @@ def plan_number(fields: BabiFields, key: Key) -> Plan:
     )
 
 
-def by_size(sizes: Mapping[str, int]) -> dict[str, tuple[float, float]]:
-    """The hash space in proportion to the sizes of the splits."""
-    total = sum(sizes.values())
-    found, reached = {}, 0
-    for name, n in sizes.items():
-        found[name] = (reached / total if total else 0.0, (reached + n) / total if total else 0.0)
-        reached += n
-    return found
-
-
 def _splits(sizes: dict[str, int], rows: Mapping[str, Callable[[int, int], Iterator[Example]]]) -> tuple[Split, ...]:
     from taskloom.suites.babi.planning import role_of
 
