@@ -36,11 +36,12 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A dataset's folder.
 @app.command("list")
 def list_(
     what: Annotated[
-        str, typer.Argument(metavar="[suites|recipes|tasks|scorers]", help="What to list; everything by default.")
+        str,
+        typer.Argument(metavar="[suites|recipes|tasks|learners|scorers]", help="What to list; everything by default."),
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """List what there is: suites, recipes, tasks, scorers.
+    """List what there is: suites, recipes, tasks, learners, scorers.
 
     \b
     Examples:
