@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 EXTRAS := dev,audit,train,smollm2,endpoints,report,lexical,facts
-DEMO_EXTRAS := audit,scratch,report,lexical
+DEMO_EXTRAS := audit,scratch,report
 
 # Shared resources are used where they lie beside the checkout; without them the tests that need them are skipped.
 ifneq ($(wildcard ../shared/data),)
