@@ -1,0 +1,1 @@
+"""ZEST: tasks given only by a description (Weller et al. 2020)."""
