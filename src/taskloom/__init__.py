@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from taskloom.answering import apply as apply
+    from taskloom.auditing import audit as audit
+    from taskloom.dataset import Dataset as Dataset
+    from taskloom.dataset import load as load
     from taskloom.errors import TaskloomError as TaskloomError
     from taskloom.example import Answer as Answer
     from taskloom.example import Example as Example
     from taskloom.example import Step as Step
+    from taskloom.making import make as make
     from taskloom.plan import Plan as Plan
     from taskloom.plan import Split as Split
     from taskloom.recipe import Recipe as Recipe
@@ -29,8 +34,15 @@ if TYPE_CHECKING:
     from taskloom.seeding import Random as Random
     from taskloom.tasks import knob as knob
     from taskloom.tasks import task as task
+    from taskloom.verifying import verify as verify
 
 _HOME = {
+    "apply": "answering",
+    "audit": "auditing",
+    "Dataset": "dataset",
+    "load": "dataset",
+    "make": "making",
+    "verify": "verifying",
     "TaskloomError": "errors",
     "Answer": "example",
     "Example": "example",

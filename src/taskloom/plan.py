@@ -1,14 +1,15 @@
 """The plan: what a recipe and a seed come down to, before anything is written.
 
-A suite turns a recipe into a `Plan`: named splits of known size, each of which can make any range of its rows alone. That is the
-purity contract in code: `Split.rows(start, stop)` may depend on nothing but the recipe digest, the seed, the split and the index.
+A suite turns a recipe into a `Plan`: named splits of known size, each of which can make any range of its rows alone.
+That is the purity contract in code: `Split.rows(start, stop)` may depend on nothing but the recipe digest, the seed,
+the split and the index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from taskloom.example import Answer, Example, Step
 from taskloom.scoring import Exact, Scorer
@@ -59,6 +60,7 @@ class Plan:
         sources: Outside resources by digest.
         shard_rows: Rows per file unless asked otherwise; slow suites choose fewer, so that work divides and resumes finely.
         warnings: What a person should know before using the data.
+        show: An example as a person reads it, for `taskloom show` (text or anything that rich prints); None for the plain way.
     """
 
     splits: tuple[Split, ...]
@@ -70,6 +72,7 @@ class Plan:
     sources: tuple[Source, ...] = ()
     shard_rows: int = 4_000
     warnings: tuple[str, ...] = ()
+    show: Callable[[Example], Any] | None = None
 
     def split(self, name: str) -> Split:
         """The split of that name."""

@@ -180,6 +180,12 @@ def read(name: str, overrides: Iterable[str] = ()) -> Recipe:
     return check(data, name, where)
 
 
+def find_task(name: str) -> None:
+    """Make the task of a task file known: what a worker process or a later `verify` does before it rebuilds a recipe."""
+    if name.endswith(".py") or ".py::" in name:
+        _find(name)
+
+
 def _find(name: str) -> tuple[dict[str, Any], str]:
     if name.endswith((".yaml", ".yml")):
         return _load_yaml(Path(name))
@@ -197,7 +203,7 @@ def _find(name: str) -> tuple[dict[str, Any], str]:
     if suite is not None:
         files = suite.recipe_files()
         if name in files:
-            return _load_yaml(files[name])
+            return _load_yaml(files[name])[0], name
         fields = suite.resolve(rest) if suite.resolve and rest else None
         if fields is not None:
             return {"suite": head, **fields}, name

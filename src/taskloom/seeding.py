@@ -1,10 +1,11 @@
 """Keyed random streams, keyed hashes and keyed permutations.
 
-Everything random in Taskloom hangs on a `Key`: a BLAKE2b digest of what the stream is for (recipe digest, seed, split, index).
-Two different keys give unrelated streams, so seed 42 and seed 43 share nothing, and no stream depends on the number of
-workers, the order of generation, the machine or PYTHONHASHSEED. Never seed + index.
+Everything random in Taskloom hangs on a `Key`: a BLAKE2b digest of what the stream is for (recipe digest, seed,
+split, index). Two different keys give unrelated streams, so seed 42 and seed 43 share nothing, and no stream depends
+on the number of workers, the order of generation, the machine or PYTHONHASHSEED. Never seed + index.
 
-Only the raw output of Philox is used (`random_raw`), since NumPy keeps bit generators stable and `Generator` methods not.
+Only the raw output of Philox is used (`random_raw`), since NumPy keeps bit generators stable and `Generator` methods
+not.
 """
 
 from __future__ import annotations

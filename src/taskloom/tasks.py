@@ -1,8 +1,8 @@
 """Tasks that are one Python function: the decorator, its knobs, and the plan it comes down to.
 
-The function receives a keyed `rng` and its knobs and returns one example. Which split an example belongs to is decided by the
-keyed hash of its content, so no content is ever in two splits; within a split a small space may repeat itself, and
-`taskloom audit` counts that.
+The function receives a keyed `rng` and its knobs and returns one example. Which split an example belongs to is
+decided by the keyed hash of its content, so no content is ever in two splits; within a split a small space may repeat
+itself, and `taskloom audit` counts that.
 """
 
 from __future__ import annotations

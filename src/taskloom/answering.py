@@ -1,0 +1,30 @@
+"""Answers to single inputs, for every task that is a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from taskloom.errors import InputError
+from taskloom.example import Answer
+from taskloom.recipe import read
+
+
+def answerer(name: str, set: Iterable[str] = ()) -> Callable[[str], Answer]:
+    """The function of a task, from an input's text to its answer."""
+    recipe = read(name, set)
+    answer = recipe.plan().answer
+    if answer is None:
+        raise InputError(
+            f"{name} is not a function of one input, so it cannot be applied; 'taskloom show {name}' prints examples"
+        )
+    return answer
+
+
+def apply(name: str, text: str, *, set: Iterable[str] = ()) -> Answer:
+    """The answer to one input, with its derivation.
+
+    >>> import taskloom as tl
+    >>> [step.rule for step in tl.apply("ctl/A", "c b a 3").derivation]
+    ['a', 'b', 'c']
+    """
+    return answerer(name, set)(text)

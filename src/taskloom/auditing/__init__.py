@@ -1,0 +1,69 @@
+"""The audit: a certificate of what is wrong, or not wrong, with a dataset.
+
+Duplicates and leaks, label balance, what shortcuts reach, which traits the test has and training lacks, and how far
+the compositions of the test are from those of training. It needs the data alone, not the generator, so it audits
+anybody's data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from taskloom import dataset
+from taskloom.auditing.balance import Balance, Coverage, balances, coverages
+from taskloom.auditing.divergence import Divergence, divergences
+from taskloom.auditing.leaks import Overlap, Repeats, find_overlaps, find_repeats
+from taskloom.auditing.shortcuts import Shortcut, find_shortcuts
+from taskloom.dataset import Dataset
+
+__all__ = ["Audit", "audit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What an audit found; `leaks` is what makes it fail."""
+
+    name: str
+    digest: str
+    splits: dict[str, dict[str, Any]]
+    repeats: list[Repeats]
+    overlaps: list[Overlap]
+    balance: list[Balance]
+    shortcuts: list[Shortcut]
+    coverage: list[Coverage]
+    divergence: list[Divergence]
+    notes: list[str]
+
+    @property
+    def leaks(self) -> list[Overlap]:
+        """Overlaps between training and a test split."""
+        return [o for o in self.overlaps if o.leak]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {**asdict(self), "leaks": [asdict(o) for o in self.leaks]}
+
+
+def audit(data: Dataset | str | Path) -> Audit:
+    """Audit a dataset, or a folder of one."""
+    data = data if isinstance(data, Dataset) else dataset.load(data)
+    tables = {name: data.table(name) for name in data.splits}
+    roles = {name: data.role(name) for name in data.splits}
+    notes: list[str] = []
+    if "train" not in roles.values():
+        notes.append("no training split: leaks, shortcuts, coverage and divergence need one (a split called 'train')")
+    shortcuts, said = find_shortcuts(tables, roles)
+    return Audit(
+        name=str(data.manifest["recipe"].get("name", "")),
+        digest=data.digest,
+        splits={name: {"n": tables[name].num_rows, "role": roles[name]} for name in tables},
+        repeats=find_repeats(tables),
+        overlaps=find_overlaps(tables, roles),
+        balance=balances(tables),
+        shortcuts=shortcuts,
+        coverage=coverages(tables, roles),
+        divergence=divergences(tables, roles),
+        notes=notes + said,
+    )

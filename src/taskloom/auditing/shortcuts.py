@@ -1,0 +1,138 @@
+"""What one reaches without doing the task: majority answer, question only, first or last word, bag of words.
+
+Each baseline is fitted on training and scored on every other split; a split has a shortcut where a baseline beats the
+majority answer by more than ten points and by more than chance would allow.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from taskloom.plan import Role
+from taskloom.scoring import tidy
+from taskloom.seeding import Key
+
+FIT, SCORE = 20_000, 2_000
+"""Rows of training that are learned from, and rows of each split that are scored, by keyed permutation."""
+MARGIN = 0.10
+MANY_ANSWERS = 300
+"""Different answers from which on a bag-of-words classifier is no sensible baseline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """The accuracy of one baseline on one split."""
+
+    split: str
+    baseline: str
+    accuracy: float
+    majority: float
+    n: int
+    flagged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    inputs: list[str]
+    questions: list[str | None]
+    targets: list[list[str]]
+
+
+Answerer = Callable[[_Rows], list[str]]
+
+
+def find_shortcuts(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> tuple[list[Shortcut], list[str]]:
+    """The accuracies, and what could not be measured."""
+    train = [t for name, t in tables.items() if roles[name] == "train" and t.num_rows]
+    if not train:
+        return [], []
+    fit = _rows(pa.concat_tables([t.select(_COLUMNS) for t in train]), FIT)
+    baselines, notes = _baselines(fit)
+    found: list[Shortcut] = []
+    for name, table in tables.items():
+        if roles[name] == "train" or not table.num_rows:
+            continue
+        rows = _rows(table.select(_COLUMNS), SCORE)
+        scores = {label: _accuracy(answer(rows), rows) for label, answer in baselines.items()}
+        n, base = len(rows.inputs), scores["majority answer"]
+        for label, accuracy in scores.items():
+            error = sqrt(max(base * (1 - base), 1e-9) / n)
+            flagged = accuracy > base + max(MARGIN, 3 * error)
+            found.append(Shortcut(name, label, accuracy, base, n, flagged))
+    return found, notes
+
+
+_COLUMNS = ["input", "question", "targets"]
+
+
+def _rows(table: pa.Table, limit: int) -> _Rows:
+    if table.num_rows > limit:
+        chosen = Key("audit", "shortcuts").permutation(table.num_rows)(np.arange(limit))
+        table = table.take(np.sort(chosen))
+    inputs = table.column("input").to_pylist()
+    stated = table.column("question").to_pylist()
+    questions = [q if q else _last_line(t) for q, t in zip(stated, inputs, strict=True)]
+    return _Rows(inputs, questions, table.column("targets").to_pylist())
+
+
+def _last_line(text: str) -> str | None:
+    """For data that does not say which part asks: the last of several lines."""
+    lines = text.strip().splitlines()
+    return lines[-1] if len(lines) > 1 else None
+
+
+def _accuracy(answers: list[str], rows: _Rows) -> float:
+    right = [tidy(a) in {tidy(t) for t in targets} for a, targets in zip(answers, rows.targets, strict=True)]
+    return sum(right) / len(right)
+
+
+def _baselines(fit: _Rows) -> tuple[dict[str, Answerer], list[str]]:
+    majority = Counter(t[0] for t in fit.targets).most_common(1)[0][0]
+    baselines: dict[str, Answerer] = {"majority answer": lambda rows: [majority] * len(rows.inputs)}
+    if any(fit.questions):
+        baselines["question only"] = _by_part(fit, majority, lambda rows: rows.questions)
+    baselines["first word"] = _by_part(fit, majority, lambda rows: [_word(t, 0) for t in rows.inputs])
+    baselines["last word"] = _by_part(fit, majority, lambda rows: [_word(t, -1) for t in rows.inputs])
+    notes = []
+    answers = len({t[0] for t in fit.targets})
+    if 2 <= answers <= MANY_ANSWERS:
+        try:
+            baselines["bag of words"] = _bag_of_words(fit)
+        except ImportError:
+            notes.append("bag of words was left out: it needs scikit-learn: pip install 'taskloom[audit]'")
+    else:
+        notes.append(f"bag of words was left out: {answers} different answers (it wants 2 to {MANY_ANSWERS})")
+    return baselines, notes
+
+
+def _word(text: str, place: int) -> str:
+    words = text.split()
+    return words[place] if words else ""
+
+
+def _by_part(fit: _Rows, majority: str, part: Callable[[_Rows], list[Any]]) -> Answerer:
+    """The most frequent answer given a part of the input."""
+    counted: dict[Any, Counter[str]] = defaultdict(Counter)
+    for value, targets in zip(part(fit), fit.targets, strict=True):
+        counted[value][targets[0]] += 1
+    best = {value: min(counts.items(), key=lambda p: (-p[1], p[0]))[0] for value, counts in counted.items()}
+    return lambda rows: [best.get(value, majority) for value in part(rows)]
+
+
+def _bag_of_words(fit: _Rows) -> Answerer:
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    # Words as they stand, of any length and case: in `c b A 3` every letter counts.
+    words = CountVectorizer(token_pattern=r"\S+", lowercase=False, max_features=20_000)
+    model = make_pipeline(words, LogisticRegression(max_iter=60, tol=1e-2))
+    model.fit(fit.inputs, [t[0] for t in fit.targets])
+    return lambda rows: [str(a) for a in model.predict(rows.inputs)]

@@ -1,0 +1,250 @@
+"""The command line: parse, call the API, print. Everything it does can be done from Python."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from taskloom.errors import TaskloomError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    help="Weave controlled language tasks, teach them to models, and see what was learned.",
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe field; part of the digest.")
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the samples; the recipe's own by default.")]
+RecipeName = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="A name such as ctl/A, a .yaml recipe, or a .py task file.")
+]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A dataset's folder.")]
+
+
+@app.command("list")
+def list_(
+    what: Annotated[
+        str, typer.Argument(metavar="[suites|recipes|tasks|scorers]", help="What to list; everything by default.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """List what there is: suites, recipes, tasks, scorers.
+
+    \b
+    Examples:
+      $ taskloom list
+      $ taskloom list recipes --json
+    """
+    from taskloom import printing
+
+    printing.listing(what, as_json)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(metavar="RECIPE|DIR", help="A recipe, or the folder of a dataset.")],
+    n: Annotated[int, typer.Option("-n", help="How many examples.", min=1)] = 3,
+    split: Annotated[str | None, typer.Option("--split", help="Which split; the first by default.")] = None,
+    start: Annotated[int, typer.Option("--start", help="Index of the first example.", min=0)] = 0,
+    seed: Seed = None,
+    set: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Print examples as a person reads them, with the derivation of each answer.
+
+    \b
+    Examples:
+      $ taskloom show ctl/A -n 2
+      $ taskloom show ctl/S --split ood --set overlap=8 --json
+    """
+    from taskloom import printing
+
+    printing.examples(name, n, split, start, seed, set or (), as_json)
+
+
+@app.command()
+def apply(
+    name: RecipeName,
+    inputs: Annotated[
+        list[str] | None, typer.Argument(metavar="[INPUT]...", help="Inputs; from standard input, one a line, if none.")
+    ] = None,
+    tables: Annotated[
+        Path | None, typer.Option("--tables", help="Function tables as JSON: name to list of images (ctl).")
+    ] = None,
+    set: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Answer single inputs, for every task that is a function.
+
+    \b
+    Examples:
+      $ taskloom apply ctl/A "c b a 3"
+      $ printf 'b a 3\\na 0\\n' | taskloom apply ctl/A --json
+    """
+    from taskloom import printing
+    from taskloom.answering import answerer
+
+    changes = [*(set or ()), *([f"tables=@{tables}"] if tables else [])]
+    answer = answerer(name, changes)
+    for number, text in enumerate(inputs if inputs else _lines(), 1):
+        try:
+            found = answer(text)
+        except TaskloomError as error:
+            where = f"input {number}" if inputs else f"standard input, line {number}"
+            raise TaskloomError(f"{where}: {error}") from error
+        printing.answer(text, found, as_json)
+
+
+def _lines() -> Iterator[str]:
+    for line in sys.stdin:
+        if line.strip():
+            yield line.rstrip("\r\n")
+
+
+@app.command()
+def make(
+    name: RecipeName,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="The dataset's folder [data/RECIPE-seedN].")
+    ] = None,
+    seed: Seed = None,
+    set: Set = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes; the bytes do not depend on it.")] = 1,
+    shard_rows: Annotated[int | None, typer.Option("--shard-rows", help="Rows per file, a multiple of 1000.")] = None,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="Also write one JSONL file per split.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make a dataset. Interrupted at any moment, the same command goes on where it was.
+
+    \b
+    Examples:
+      $ taskloom make ctl/A -o my-data --set splits.train.n=5000
+      $ taskloom make ctl/R -o my-data-R --seed 1 --workers 2 --jsonl --set splits.train.n=5000
+    """
+    from taskloom import making, printing
+    from taskloom.recipe import read
+
+    recipe = read(name, set or ())
+    chosen = recipe.seed if seed is None else seed
+    folder = out or making.default_folder(recipe, chosen)
+    with printing.progress() as report:
+        data = making.make(
+            recipe, folder, seed=chosen, workers=workers, shard_rows=shard_rows, jsonl=jsonl, progress=report
+        )
+    printing.made(data, folder, as_json)
+
+
+@app.command()
+def verify(
+    folder: Folder,
+    every: Annotated[bool, typer.Option("--all", help="Derive every answer again, not a sample.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Check a dataset's bytes against its manifest, and its answers by the task's second solver.
+
+    \b
+    Examples:
+      $ taskloom verify my-data
+      $ taskloom verify my-data --all --json
+    """
+    from taskloom import printing, verifying
+
+    found = verifying.verify(folder, every=every)
+    printing.verification(found, folder, as_json)
+    if found.wrong:
+        raise typer.Exit(1)
+
+
+@app.command()
+def audit(folder: Folder, as_json: Json = False) -> None:
+    """Certify a dataset: leaks, duplicates, label balance, shortcuts, coverage, divergence. Exit status 1 on a leak.
+
+    DIR may also be anybody's folder of SPLIT.jsonl, SPLIT.parquet or SPLIT/*.parquet with `input` and `targets`.
+
+    \b
+    Examples:
+      $ taskloom audit my-data
+      $ taskloom audit my-data --json
+    """
+    from taskloom import auditing, printing
+
+    found = auditing.audit(folder)
+    printing.certificate(found, as_json)
+    if found.leaks:
+        raise typer.Exit(1)
+
+
+@app.command()
+def data(
+    action: Annotated[str, typer.Argument(metavar="[status|get]", help="status (the default) or get.")] = "status",
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="With get: which resource.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Outside resources: what is here, what is missing, how to get it. Nothing is fetched unless asked by name.
+
+    \b
+    Examples:
+      $ taskloom data
+      $ taskloom data status --json
+    """
+    from taskloom import printing, resources
+
+    if action == "status" and name is None:
+        printing.resource_status(as_json)
+    elif action == "get" and name:
+        typer.echo(f"{name} is in {resources.get(name)}")
+    else:
+        raise TaskloomError("write 'taskloom data', 'taskloom data status' or 'taskloom data get NAME'")
+
+
+def main() -> None:
+    """The console script: every foreseen fault is one sentence on standard error and exit status 2."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit status."""
+    try:
+        result: Any = app(arguments, standalone_mode=False)
+    except TaskloomError as error:
+        return _say(str(error), 2)
+    except KeyboardInterrupt:
+        return _say("interrupted; what was finished is kept: run the same command again to go on", 130)
+    except BrokenPipeError:
+        # The reader (head, less) has gone; that is not an error of ours.
+        sys.stderr.close()
+        return 0
+    except MemoryError:
+        return _say("out of memory; use fewer --workers or smaller --shard-rows", 2)
+    except Exception as error:
+        # Typer brings its own copy of click in some versions, so its errors are known by what they can do.
+        if type(error).__name__ == "Abort":
+            return _say("interrupted", 130)
+        if not hasattr(error, "format_message"):
+            raise
+        return _say(error.format_message() + _hint(error), 2)
+    return result if isinstance(result, int) else 0
+
+
+def _hint(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    return f" ('{context.command_path} --help' shows what there is)" if context is not None else ""
+
+
+def _say(message: str, status: int) -> int:
+    print("taskloom: " + " ".join(message.split()), file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,361 @@
+"""Making a dataset: shards by one or many processes, resumable, the same bytes for every number of workers.
+
+A shard is the unit of work. It is written beside its place and renamed, and says in its own metadata what it is, so a
+second `make` after any interruption keeps every whole shard, remakes the damaged ones and ends with the same manifest.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import taskloom
+from taskloom import dataset, shards
+from taskloom.dataset import Dataset
+from taskloom.errors import DataError, RecipeError, TaskloomError
+from taskloom.plan import Plan, Split
+from taskloom.recipe import Recipe, find_task, read
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a `make` is: rows done of all rows, and the seconds it took."""
+
+    split: str
+    done: int
+    total: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One shard to be made: rows start..stop of a split."""
+
+    split: str
+    number: int
+    start: int
+    stop: int
+
+    @property
+    def file(self) -> str:
+        """Its path inside the dataset's folder."""
+        return f"{self.split}/{self.number:05d}.parquet"
+
+
+def make(
+    recipe: str | Recipe,
+    out: str | Path | None = None,
+    *,
+    seed: int | None = None,
+    set: Iterable[str] = (),
+    workers: int = 1,
+    shard_rows: int | None = None,
+    jsonl: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Dataset:
+    """Make a dataset: into a folder, or in memory where `out` is None.
+
+    Args:
+        recipe: A recipe, its name (`ctl/A`) or its file.
+        out: The folder of the dataset. Whole shards that lie there from an earlier, interrupted call are kept.
+        seed: The seed of the samples; the recipe's own by default.
+        set: Overrides such as `max_length=8`, as on the command line.
+        workers: Processes; the result does not depend on it.
+        shard_rows: Rows per file, a multiple of 1,000; the result's digest does not depend on it.
+        jsonl: Also write one JSONL file per split.
+        progress: Called after each shard.
+    """
+    if isinstance(recipe, str):
+        recipe = read(recipe, set)
+    elif tuple(set):
+        raise RecipeError("overrides go with a recipe's name, not with a checked recipe")
+    seed = recipe.seed if seed is None else seed
+    plan = recipe.plan(seed)
+    if workers < 1:
+        raise TaskloomError(f"--workers must be at least 1, not {workers}")
+    pieces = list(_pieces(plan, _shard_rows(plan, shard_rows)))
+    if out is None:
+        return _in_memory(recipe, seed, plan)
+    folder = Path(out)
+    _refuse_other(folder, recipe, seed)
+    report = _Report(sum(s.n for s in plan.splits), progress)
+    kept = {p.file: stamp for p in pieces if (stamp := _kept(folder, recipe, seed, p)) is not None}
+    for piece in pieces:
+        if piece.file in kept:
+            report.add(piece)
+    missing = [p for p in pieces if p.file not in kept]
+    made = (
+        _make_here(recipe, seed, plan, folder, missing, report)
+        if workers == 1
+        else (_make_apart(recipe, seed, folder, missing, workers, report))
+    )
+    manifest = _manifest(recipe, seed, plan, folder, pieces, kept | made)
+    if jsonl:
+        _write_jsonl(folder, manifest)
+    _write_text(folder / "README.md", _card(manifest))
+    _write_text(folder / dataset.MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+    _sweep(folder, {p.file for p in pieces})
+    return dataset.load(folder)
+
+
+def default_folder(recipe: Recipe, seed: int) -> Path:
+    """Where a dataset goes when nobody says: data/RECIPE-seedN."""
+    path = Path(recipe.name.partition("::")[0])
+    name = path.stem if path.suffix in (".py", ".yaml", ".yml") else recipe.name
+    plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-")
+    return Path("data") / f"{plain}-seed{seed}"
+
+
+class _Report:
+    """Counts rows and passes them on."""
+
+    def __init__(self, total: int, progress: Callable[[Progress], None] | None) -> None:
+        self.total = total
+        self.done = 0
+        self.start = time.monotonic()
+        self.progress = progress
+
+    def add(self, piece: Piece) -> None:
+        self.done += piece.stop - piece.start
+        if self.progress:
+            self.progress(Progress(piece.split, self.done, self.total, time.monotonic() - self.start))
+
+
+def _shard_rows(plan: Plan, asked: int | None) -> int:
+    rows = asked if asked is not None else plan.shard_rows
+    if rows < shards.BLOCK or rows % shards.BLOCK:
+        raise TaskloomError(f"--shard-rows must be a multiple of {shards.BLOCK}, not {rows}")
+    return rows
+
+
+def _pieces(plan: Plan, rows: int) -> Iterator[Piece]:
+    for split in plan.splits:
+        for number, start in enumerate(range(0, split.n, rows)):
+            yield Piece(split.name, number, start, min(start + rows, split.n))
+
+
+def _table(plan: Plan, split: Split, start: int, stop: int) -> pa.Table:
+    table = shards.to_table(split.rows(start, stop), start, plan.traits)
+    if table.num_rows != stop - start:
+        raise DataError(f"split '{split.name}' gave {table.num_rows} rows for {start}..{stop}: a fault of its suite")
+    return table
+
+
+def _in_memory(recipe: Recipe, seed: int, plan: Plan) -> Dataset:
+    tables = {s.name: _table(plan, s, 0, s.n) for s in plan.splits}
+    entries = {
+        s.name: {
+            "n": s.n,
+            "role": s.role,
+            "describe": s.describe,
+            "digest": dataset.split_digest(shards.block_digests(tables[s.name])),
+            "counts": shards.merge_counts([shards.counts(tables[s.name])]),
+        }
+        for s in plan.splits
+    }
+    return Dataset(_head(recipe, seed, plan, entries), tables)
+
+
+def _make_one(recipe: Recipe, seed: int, plan: Plan, folder: Path, piece: Piece) -> shards.Stamp:
+    table = _table(plan, plan.split(piece.split), piece.start, piece.stop)
+    return shards.write(folder / piece.file, table, recipe.digest, seed, piece.split, piece.start)
+
+
+def _make_here(
+    recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], report: _Report
+) -> dict[str, shards.Stamp]:
+    made = {}
+    for piece in pieces:
+        made[piece.file] = _make_one(recipe, seed, plan, folder, piece)
+        report.add(piece)
+    return made
+
+
+_worker: tuple[Recipe, int, Plan, Path] | None = None
+
+
+def _start_worker(recipe: dict[str, Any], name: str, seed: int, folder: str) -> None:
+    """Rebuild the plan in a fresh process. Ctrl-C is the parent's to handle."""
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    find_task(name)
+    rebuilt = Recipe.from_dict(recipe)
+    _worker = (rebuilt, seed, rebuilt.plan(seed), Path(folder))
+
+
+def _work(piece: Piece) -> shards.Stamp:
+    assert _worker is not None
+    recipe, seed, plan, folder = _worker
+    return _make_one(recipe, seed, plan, folder, piece)
+
+
+def _make_apart(
+    recipe: Recipe, seed: int, folder: Path, pieces: list[Piece], workers: int, report: _Report
+) -> dict[str, shards.Stamp]:
+    """Shards by several fresh processes (spawned: a fork would copy Arrow's threads in an unknown state)."""
+    made: dict[str, shards.Stamp] = {}
+    if not pieces:
+        return made
+    pool = ProcessPoolExecutor(
+        min(workers, len(pieces)),
+        mp_context=get_context("spawn"),
+        initializer=_start_worker,
+        initargs=(recipe.to_dict(), recipe.name, seed, str(folder)),
+    )
+    try:
+        waiting: dict[Future[shards.Stamp], Piece] = {pool.submit(_work, piece): piece for piece in pieces}
+        for future in as_completed(waiting):
+            made[waiting[future].file] = future.result()
+            report.add(waiting[future])
+    except BrokenProcessPool as error:
+        raise DataError(
+            f"a worker process was killed (out of memory?); {report.done:,} of {report.total:,} rows are safe in {folder}: "
+            "run the same command again to go on, with fewer --workers if memory is short"
+        ) from error
+    finally:
+        # A worker may be deep in a long shard: what it has written is beside its place and is swept away below.
+        processes = list((pool._processes or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        if len(made) < len(pieces):
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.join()
+            _sweep_beside(folder)
+        else:
+            pool.shutdown(wait=True)
+    return made
+
+
+def _refuse_other(folder: Path, recipe: Recipe, seed: int) -> None:
+    """Never mix two datasets in one folder."""
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file; -o names a folder")
+    path = folder / dataset.MANIFEST
+    found: tuple[str, str, int] | None = None
+    if path.is_file():
+        manifest = dataset.read_manifest(path)
+        found = (str(manifest["recipe"].get("name")), manifest["recipe_digest"], manifest["seed"])
+    else:
+        for shard in sorted(folder.glob("*/*.parquet")):
+            stamp = shards.read_stamp(shard)
+            if stamp is not None:
+                found = (f"recipe {stamp.recipe[:8]}…", stamp.recipe, stamp.seed)
+                break
+    if found and found[1:] != (recipe.digest, seed):
+        raise DataError(
+            f"{folder} already holds another dataset ({found[0]}, seed {found[2]}, digest {found[1][:8]}…), not {recipe.name} with "
+            f"seed {seed} and digest {recipe.digest[:8]}…; choose another folder with -o, or remove that one"
+        )
+
+
+def _kept(folder: Path, recipe: Recipe, seed: int, piece: Piece) -> shards.Stamp | None:
+    path = folder / piece.file
+    if not path.is_file():
+        return None
+    stamp = shards.read_stamp(path)
+    if stamp is None or not stamp.same_place(recipe.digest, seed, piece.split, piece.start, piece.stop):
+        return None
+    return stamp if shards.intact(path, stamp) else None
+
+
+def _head(recipe: Recipe, seed: int, plan: Plan, entries: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "format": dataset.FORMAT,
+        "recipe": recipe.to_dict(),
+        "recipe_digest": recipe.digest,
+        "seed": seed,
+        "digest": dataset.content_digest(entries),
+        "describe": plan.describe,
+        "scorer": plan.scorer.name,
+        "warnings": list(plan.warnings),
+        "sources": {s.name: s.digest for s in plan.sources},
+        "versions": {
+            "taskloom": taskloom.__version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "pyarrow": pa.__version__,
+        },
+        "splits": entries,
+    }
+
+
+def _manifest(
+    recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], stamps: dict[str, shards.Stamp]
+) -> dict[str, Any]:
+    entries: dict[str, Any] = {}
+    for split in plan.splits:
+        mine = [p for p in pieces if p.split == split.name]
+        blocks = [block for p in mine for block in stamps[p.file].blocks]
+        entries[split.name] = {
+            "n": split.n,
+            "role": split.role,
+            "describe": split.describe,
+            "digest": dataset.split_digest(blocks),
+            "counts": shards.merge_counts(stamps[p.file].counts for p in mine),
+            "shards": [
+                {"file": p.file, "rows": p.stop - p.start, "bytes": (folder / p.file).stat().st_size} for p in mine
+            ],
+        }
+    return _head(recipe, seed, plan, entries)
+
+
+def _write_jsonl(folder: Path, manifest: dict[str, Any]) -> None:
+    for name, entry in manifest["splits"].items():
+        with (
+            shards.atomic(folder / f"{name}.jsonl") as beside,
+            beside.open("w", encoding="utf-8", newline="\n") as file,
+        ):
+            for shard in entry["shards"]:
+                for batch in shards.read(folder / shard["file"]).to_batches(max_chunksize=4096):
+                    file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in batch.to_pylist())
+
+
+def _write_text(path: Path, text: str) -> None:
+    with shards.atomic(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
+def _card(manifest: dict[str, Any]) -> str:
+    """A dataset card: its head makes `datasets.load_dataset(FOLDER)` find the splits; the rest is for people."""
+    lines = ["---", "configs:", "- config_name: default", "  data_files:"]
+    for name, entry in manifest["splits"].items():
+        if entry["n"]:
+            # Hugging Face split names are identifiers, and 'all' is a reserved one.
+            lines += [f"  - split: {'any' if name == 'all' else name.replace('-', '_')}", f"    path: {name}/*.parquet"]
+    name, seed = manifest["recipe"]["name"], manifest["seed"]
+    lines += ["---", "", f"# {name}, seed {seed}", "", manifest["recipe"].get("describe", ""), ""]
+    lines += ["| split | examples | role | what |", "| --- | --- | --- | --- |"]
+    lines += [f"| {n} | {e['n']:,} | {e['role']} | {e['describe']} |" for n, e in manifest["splits"].items()]
+    lines += [
+        "",
+        f"Content digest `{manifest['digest']}`. `manifest.json` holds the full recipe; made by Taskloom.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _sweep(folder: Path, wanted: set[str]) -> None:
+    """Remove shards of ours that a former shard size left behind, and what an interrupted write left beside its place."""
+    for path in folder.glob("*/[0-9][0-9][0-9][0-9][0-9].parquet"):
+        if f"{path.parent.name}/{path.name}" not in wanted and shards.read_stamp(path) is not None:
+            path.unlink()
+    _sweep_beside(folder)
+
+
+def _sweep_beside(folder: Path) -> None:
+    for pattern in (".*.tmp", "*/.*.tmp"):
+        for path in folder.glob(pattern):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,289 @@
+"""What the command line prints: tables for people, JSON for machines. Nothing here computes."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from taskloom.errors import TaskloomError, nearest
+from taskloom.example import Answer, Example
+
+if TYPE_CHECKING:
+    from taskloom.auditing import Audit
+    from taskloom.dataset import Dataset
+    from taskloom.making import Progress
+    from taskloom.verifying import Verification
+
+PLAIN_EVERY = 5.0
+"""Seconds between two progress lines where the output is no terminal."""
+
+
+def console() -> Console:
+    """A console on standard output; wide where the output is not a terminal, so that nothing is cut."""
+    return Console(width=None if sys.stdout.isatty() else 150, highlight=False, soft_wrap=False)
+
+
+def emit(value: Any) -> None:
+    """One JSON value on one line."""
+    print(json.dumps(value, ensure_ascii=False))
+
+
+def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
+    """A table in the one style that we use."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for i, column in enumerate(columns):
+        made.add_column(column, overflow="fold", no_wrap=i == 0)
+    for row in rows:
+        made.add_row(*(_cell(value) for value in row))
+    return made
+
+
+def _cell(value: Any) -> str:
+    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return text.replace("[", r"\[")
+
+
+def percent(value: float) -> str:
+    """A share with one decimal."""
+    return f"{100 * value:.1f} %"
+
+
+def listing(what: str, as_json: bool) -> None:
+    """`taskloom list`."""
+    from taskloom import recipe, registry, scoring
+
+    def recipes() -> list[tuple[str, str]]:
+        files = [(n, recipe.read(n).describe) for s in registry.SUITES for n in s.recipe_files()]
+        return sorted(files)
+
+    kinds: dict[str, Callable[[], list[tuple[str, str]]]] = {
+        "suites": lambda: [(s.name, s.describe) for s in registry.SUITES],
+        "recipes": recipes,
+        "tasks": lambda: [(t.name, t.describe) for t in registry.TASKS],
+        "scorers": lambda: [(n, (type(s).__doc__ or "").split("\n")[0]) for n, s in scoring.SCORERS.items()],
+    }
+    if what and what not in kinds:
+        raise TaskloomError(f"there is no list of '{what}'; {nearest(what, kinds)}")
+    chosen = [what] if what else list(kinds)
+    found = {kind: kinds[kind]() for kind in chosen}
+    if as_json:
+        emit({kind: [{"name": n, "describe": d} for n, d in rows] for kind, rows in found.items()})
+        return
+    out = console()
+    for kind, rows in found.items():
+        if rows:
+            out.print(table(kind, ("name", "what it is"), rows), "")
+
+
+def examples(
+    name: str, n: int, split: str | None, start: int, seed: int | None, changes: Iterable[str], as_json: bool
+) -> None:
+    """`taskloom show`."""
+    from taskloom import dataset, shards
+    from taskloom.recipe import read
+
+    show: Callable[[Example], Any] | None = None
+    if Path(name).is_dir():
+        data = dataset.load(name)
+        chosen = split or data.splits[0]
+        total = int(data.table(chosen).num_rows)
+        rows = data.table(chosen).slice(start, n)
+        about = str(data.manifest.get("describe", ""))
+    else:
+        plan = read(name, changes).plan(seed)
+        part = plan.split(split) if split else plan.splits[0]
+        chosen, total, about, show = part.name, part.n, plan.describe, plan.show
+        stop = min(start + n, total)
+        rows = shards.to_table(part.rows(start, stop) if start < stop else [], start, plan.traits)
+    if start >= total:
+        raise TaskloomError(f"{name}: split '{chosen}' has {total:,} examples; --start {start} is beyond the last")
+    found = list(shards.to_examples(rows))
+    if as_json:
+        for i, example in enumerate(found):
+            emit({"split": chosen, "index": start + i, **_as_dict(example)})
+        return
+    out = console()
+    out.print(f"[bold]{name}[/bold], split {chosen}, {total:,} examples. {about}\n".replace("\n\n", "\n"))
+    for i, example in enumerate(found):
+        out.print(f"[bold]{chosen} {start + i}[/bold]")
+        out.print(show(example) if show else plain(example), "")
+
+
+def plain(example: Example) -> str:
+    """An example as text: input, answers, derivation, traits."""
+    lines = [f"  input    {_indent(example.input)}", f"  answer   {' | '.join(example.targets)}"]
+    if example.derivation:
+        lines.append("  because  " + ", ".join(f"{s.rule} → {s.value}" for s in example.derivation))
+    if example.traits:
+        lines.append("  traits   " + ", ".join(f"{k}={v}" for k, v in example.traits.items()))
+    return "\n".join(lines).replace("[", r"\[")
+
+
+def _indent(text: str) -> str:
+    return text.replace("\n", "\n           ")
+
+
+def _as_dict(example: Example) -> dict[str, Any]:
+    found = {
+        "task": example.task,
+        "input": example.input,
+        "targets": list(example.targets),
+        "traits": dict(example.traits),
+        "derivation": [asdict(s) for s in example.derivation],
+    }
+    if example.question:
+        found["question"] = example.question
+    return found
+
+
+def answer(text: str, found: Answer, as_json: bool) -> None:
+    """One line of `taskloom apply`."""
+    if as_json:
+        emit({"input": text, "targets": list(found.targets), "derivation": [asdict(s) for s in found.derivation]})
+    else:
+        steps = ", ".join(f"{s.rule} → {s.value}" for s in found.derivation)
+        print(" | ".join(found.targets) + (f"    ({steps})" if steps else ""))
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[Progress], None]]:
+    """Progress and time left on standard error: a bar on a terminal, a line every few seconds elsewhere."""
+    if sys.stderr.isatty():
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+            line = bar.add_task("making", total=None)
+            yield lambda p: bar.update(line, description=p.split, completed=p.done, total=p.total)
+        return
+    last = time.monotonic()
+
+    def say(p: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PLAIN_EVERY:
+            last = time.monotonic()
+            left = p.seconds / p.done * (p.total - p.done) if p.done else 0
+            print(f"{p.split}: {p.done:,} of {p.total:,} rows, about {left:.0f} s left", file=sys.stderr)
+
+    yield say
+
+
+def made(data: Dataset, folder: Path, as_json: bool) -> None:
+    """The end of `taskloom make`."""
+    m = data.manifest
+    if as_json:
+        splits = {n: {"n": e["n"], "role": e["role"], "digest": e["digest"]} for n, e in m["splits"].items()}
+        emit(
+            {
+                "folder": str(folder),
+                "digest": data.digest,
+                "recipe_digest": m["recipe_digest"],
+                "seed": m["seed"],
+                "splits": splits,
+            }
+        )
+        return
+    out = console()
+    rows = [(name, e["n"], e["role"], e["describe"]) for name, e in m["splits"].items()]
+    out.print(table(f"{m['recipe']['name']}, seed {m['seed']}", ("split", "examples", "role", "what"), rows))
+    for warning in m["warnings"]:
+        out.print(f"note: {warning}")
+    out.print(f"\nin {folder}, digest {data.digest}", soft_wrap=True)
+
+
+def verification(found: Verification, folder: Path, as_json: bool) -> None:
+    """`taskloom verify`."""
+    if as_json:
+        emit({"folder": str(folder), "ok": not found.wrong, **found.to_dict()})
+        return
+    print(f"{folder}: {found.rows:,} rows have the bytes of the manifest (digest {found.digest})")
+    print(f"{found.answers:,} answers derived again by {found.method}: {len(found.wrong)} differ")
+    for wrong in found.wrong[:10]:
+        print(f"  {wrong.split} {wrong.index}: {wrong.input!r} has {list(wrong.stored)}, solved {list(wrong.solved)}")
+
+
+def certificate(found: Audit, as_json: bool) -> None:
+    """`taskloom audit`."""
+    if as_json:
+        emit(found.to_dict())
+        return
+    out = console()
+    print(f"audit of {found.name} {f'(digest {found.digest})' if found.digest else ''}\n")
+    for section in (_splits, _overlaps, _shortcuts, _coverage, _divergence):
+        made = section(found)
+        if made is not None:
+            out.print(made, "")
+    for note in found.notes:
+        print(f"note: {note}")
+    short = sum(s.flagged for s in found.shortcuts)
+    print(f"{len(found.leaks)} leaks, {sum(r.exact for r in found.repeats):,} duplicates, {short} shortcuts")
+
+
+def _splits(found: Audit) -> Table:
+    repeats = {r.split: r for r in found.repeats}
+    balance = {b.split: b for b in found.balance}
+    rows = []
+    for split, info in found.splits.items():
+        r, b = repeats[split], balance.get(split)
+        spread = (b.answers, percent(b.majority), f"{b.evenness:.3f}") if b else ("-", "-", "-")
+        rows.append((split, info["role"], info["n"], r.exact, r.near, r.contradictions, *spread))
+    heads = ("split", "role", "examples", "duplicates", "near", "contradictions", "answers", "majority", "evenness")
+    return table("splits: duplicates within, balance of the answers", heads, rows)
+
+
+def _overlaps(found: Audit) -> Table | None:
+    rows = []
+    for o in found.overlaps:
+        verdict = "LEAK" if o.leak else "by design" if o.by_design else "note"
+        rows.append((o.split, o.other, o.exact, o.near, percent(o.share), verdict, "; ".join(o.examples[:1])[:60]))
+    heads = ("rows of", "also in", "exact", "near", "share", "verdict", "for example")
+    return table("overlaps between splits", heads, rows) if rows else None
+
+
+def _shortcuts(found: Audit) -> Table | None:
+    names = list(dict.fromkeys(s.baseline for s in found.shortcuts))
+    score = {(s.split, s.baseline): percent(s.accuracy) + (" SHORTCUT" if s.flagged else "") for s in found.shortcuts}
+    splits = dict.fromkeys(s.split for s in found.shortcuts)
+    rows = [(split, *(score[split, b] for b in names)) for split in splits]
+    return table("shortcuts: accuracy without doing the task", ("split", *names), rows) if rows else None
+
+
+def _coverage(found: Audit) -> Table | None:
+    rows = [
+        (c.split, c.trait, c.values, c.unseen_values, percent(c.unseen_rows), ", ".join(c.examples[:3]))
+        for c in found.coverage
+        if c.unseen_values
+    ]
+    heads = ("split", "trait", "values", "not in training", "rows", "for example")
+    return table("coverage: traits that training lacks", heads, rows) if rows else None
+
+
+def _divergence(found: Audit) -> Table | None:
+    rows = [(d.split, f"{d.atoms:.3f}", f"{d.compounds:.3f}", percent(d.unseen_compounds)) for d in found.divergence]
+    heads = ("split", "atoms", "compounds", "compounds not in training")
+    return table("divergence from training: 0 equal, 1 disjoint", heads, rows) if rows else None
+
+
+def resource_status(as_json: bool) -> None:
+    """`taskloom data status`."""
+    from taskloom.resources import RESOURCES
+
+    rows = [(r.name, r.find(), r.fetch is not None, r.describe) for r in RESOURCES.values()]
+    if as_json:
+        emit([{"name": n, "found": str(p) if p else None, "fetchable": f, "describe": d} for n, p, f, d in rows])
+        return
+    lines = [
+        (n, str(p) if p else ("missing: taskloom data get " + n if f else "missing: set TASKLOOM_DATA"), d)
+        for n, p, f, d in rows
+    ]
+    console().print(table("resources", ("name", "where", "what it is"), lines))

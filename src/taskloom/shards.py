@@ -1,0 +1,306 @@
+"""Shards: rows of a split as one Parquet file, written whole or not at all, with a digest of the content.
+
+The content digest is taken over blocks of 1,000 rows in a canonical form of the values, not over the file's bytes, so
+it is the same for every shard size, number of workers, compression and version of Arrow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from taskloom.errors import DataError
+from taskloom.example import Example, Step, Trait
+
+BLOCK = 1_000
+"""Rows per digest block; shard sizes are multiples of it."""
+
+METADATA = b"taskloom"
+MANY = 50
+"""A trait with more values than this is counted as 'many' in the manifest."""
+
+_ARROW: dict[type, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+STEP = pa.struct([("rule", pa.string()), ("value", pa.string()), ("of", pa.list_(pa.int32()))])
+
+
+def schema(traits: Mapping[str, type]) -> pa.Schema:
+    """The columns of every dataset; only the fields of `traits` differ.
+
+    `question` and `key` are null where they are the whole input; `of` is null where a step follows from the one before.
+    """
+    columns = [
+        ("index", pa.int64()),
+        ("task", pa.string()),
+        ("input", pa.string()),
+        ("targets", pa.list_(pa.string())),
+        ("question", pa.string()),
+        ("key", pa.string()),
+        ("derivation", pa.list_(STEP)),
+    ]
+    if traits:
+        columns.append(("traits", pa.struct([(name, _ARROW[kind]) for name, kind in traits.items()])))
+    return pa.schema(columns)
+
+
+def to_table(rows: Iterable[Example] | pa.Table, start: int, traits: Mapping[str, type]) -> pa.Table:
+    """Rows as an Arrow table with the dataset's columns; `start` is the index of the first."""
+    wanted = schema(traits)
+    if isinstance(rows, pa.Table):
+        return rows.select(wanted.names).cast(wanted)
+    examples = list(rows)
+    columns: dict[str, Any] = {
+        "index": list(range(start, start + len(examples))),
+        "task": [e.task for e in examples],
+        "input": [e.input for e in examples],
+        "targets": [e.targets for e in examples],
+        "question": [e.question or None for e in examples],
+        "key": [e.key or None for e in examples],
+        "derivation": [[{"rule": s.rule, "value": s.value, "of": s.of} for s in e.derivation] for e in examples],
+    }
+    if traits:
+        columns["traits"] = [_traits(e, traits, start + i) for i, e in enumerate(examples)]
+    try:
+        return pa.table([pa.array(columns[f.name], f.type) for f in wanted], schema=wanted)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
+        raise DataError(f"an example from index {start} on does not fit the declared columns: {error}") from error
+
+
+def _traits(example: Example, declared: Mapping[str, type], index: int) -> Mapping[str, Trait]:
+    for name in example.traits:
+        if name not in declared:
+            raise DataError(
+                f"{example.task}: example {index} has the trait '{name}', which the first example lacks; give every example the "
+                f"same traits (declared: {', '.join(declared)})"
+            )
+    return example.traits
+
+
+def to_examples(table: pa.Table) -> Iterable[Example]:
+    """The rows of a table as examples."""
+    for batch in table.to_batches(max_chunksize=4096):
+        for row in batch.to_pylist():
+            steps = [
+                Step(s["rule"], s["value"], None if s["of"] is None else tuple(s["of"]))
+                for s in row["derivation"] or ()
+            ]
+            traits = {k: v for k, v in (row.get("traits") or {}).items() if v is not None}
+            yield Example(
+                row["input"],
+                row["targets"],
+                traits,
+                key=row.get("key") or "",
+                question=row.get("question") or "",
+                derivation=steps,
+                task=row.get("task") or "",
+            )
+
+
+def block_digests(table: pa.Table) -> list[str]:
+    """The digest of each block of rows; the table must begin at a block boundary."""
+    columns = [(name, table.column(name).combine_chunks()) for name in table.column_names]
+    arrays = [(name, a.chunk(0) if isinstance(a, pa.ChunkedArray) else a) for name, a in columns]
+    digests = []
+    for low in range(0, table.num_rows, BLOCK):
+        digest = blake2b(digest_size=16)
+        for name, array in arrays:
+            digest.update(name.encode())
+            _feed(digest, array.slice(low, BLOCK))
+        digests.append(digest.hexdigest())
+    return digests
+
+
+def _tag(kind: pa.DataType) -> str:
+    """A type's name in our words: Arrow's own differ between memory and file (list items are `item` here and `element` there)."""
+    if pa.types.is_struct(kind):
+        return "struct " + ",".join(field.name for field in kind)
+    names = {
+        pa.types.is_list: "list",
+        pa.types.is_string: "text",
+        pa.types.is_boolean: "bool",
+        pa.types.is_floating: "float",
+    }
+    return next((name for test, name in names.items() if test(kind)), "int")
+
+
+def _feed(digest: blake2b, array: pa.Array) -> None:
+    """Add an array's values in a form that does not depend on how Arrow holds them."""
+    kind = array.type
+    digest.update(f"{_tag(kind)}:{len(array)}:{array.null_count};".encode())
+    if array.null_count:
+        digest.update(np.packbits(array.is_valid().to_numpy(zero_copy_only=False)).tobytes())
+        if array.null_count == len(array):
+            return
+        array = array.drop_null()
+    if pa.types.is_struct(kind):
+        for child in array.flatten():
+            _feed(digest, child)
+    elif pa.types.is_list(kind):
+        digest.update(pc.list_value_length(array).to_numpy().astype("<i4").tobytes())
+        _feed(digest, array.flatten())
+    elif pa.types.is_string(kind):
+        digest.update(pc.binary_length(array).to_numpy().astype("<i4").tobytes())
+        _, offsets, data = array.buffers()
+        ends = np.frombuffer(offsets, dtype=np.int32)[[array.offset, array.offset + len(array)]]
+        if data is not None:
+            digest.update(memoryview(data)[ends[0] : ends[1]])
+    elif pa.types.is_boolean(kind):
+        digest.update(np.packbits(array.to_numpy(zero_copy_only=False)).tobytes())
+    else:
+        digest.update(array.to_numpy().astype("<f8" if pa.types.is_floating(kind) else "<i8").tobytes())
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What a shard says of itself in its file's metadata."""
+
+    recipe: str
+    seed: int
+    split: str
+    start: int
+    stop: int
+    blocks: tuple[str, ...]
+    counts: dict[str, Any]
+
+    def same_place(self, recipe: str, seed: int, split: str, start: int, stop: int) -> bool:
+        """Whether the shard holds just these rows of this recipe and seed."""
+        return (self.recipe, self.seed, self.split, self.start, self.stop) == (recipe, seed, split, start, stop)
+
+
+def write(path: Path, table: pa.Table, recipe: str, seed: int, split: str, start: int) -> Stamp:
+    """Write a shard beside its place and rename it into it."""
+    stop = start + table.num_rows
+    stamp = Stamp(recipe, seed, split, start, stop, tuple(block_digests(table)), counts(table))
+    said = {
+        "recipe": recipe,
+        "seed": seed,
+        "split": split,
+        "start": start,
+        "stop": stop,
+        "blocks": stamp.blocks,
+        "counts": stamp.counts,
+    }
+    stamped = table.replace_schema_metadata({METADATA: json.dumps(said).encode()})
+    with atomic(path) as beside:
+        pq.write_table(stamped, beside, compression="zstd", write_statistics=False)
+    return stamp
+
+
+class atomic:  # noqa: N801 - used as a verb: with atomic(path) as beside
+    """Write to a file beside the wanted one; it is renamed into place when all went well and removed when not."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+    def __enter__(self) -> Path:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(
+                f"cannot make the folder {self.path.parent}: {error.strerror}; choose another with -o"
+            ) from error
+        return self.beside
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                with self.beside.open("rb+") as file:
+                    os.fsync(file.fileno())
+                self.beside.replace(self.path)
+        except OSError as late:
+            error = late
+        self.beside.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            why = error.strerror or str(error)
+            raise DataError(
+                f"cannot write {self.path}: {why}; what was finished before is kept: free space or choose another "
+                "folder, then run the same command again"
+            ) from error
+
+
+def read_stamp(path: Path) -> Stamp | None:
+    """A shard's stamp, or None where the file is no whole shard of ours."""
+    try:
+        metadata = pq.read_metadata(path).metadata or {}
+    except (pa.ArrowInvalid, OSError):
+        return None
+    raw = metadata.get(METADATA)
+    if raw is None:
+        return None
+    said = json.loads(raw)
+    return Stamp(**{**said, "blocks": tuple(said["blocks"])})
+
+
+def read(path: Path) -> pa.Table:
+    """A shard's rows; a damaged file is one clear sentence."""
+    try:
+        table = pq.read_table(path, use_threads=False)
+    except FileNotFoundError as error:
+        raise DataError(f"{path} is missing; run the same 'taskloom make' again to restore it") from error
+    except (pa.ArrowInvalid, pa.ArrowException, OSError) as error:
+        first = str(error).splitlines()[0]
+        raise DataError(f"{path} is damaged ({first}); run the same 'taskloom make' again to restore it") from error
+    return table.replace_schema_metadata(None)
+
+
+def intact(path: Path, stamp: Stamp) -> bool:
+    """Whether a shard's rows still have the digests of its stamp."""
+    try:
+        return block_digests(read(path)) == list(stamp.blocks)
+    except DataError:
+        return False
+
+
+def counts(table: pa.Table) -> dict[str, Any]:
+    """Rows per task and per value of each trait; None for a trait with more than `MANY` values."""
+    found: dict[str, Any] = {"task": value_counts(table.column("task"))}
+    if "traits" in table.column_names:
+        traits = table.column("traits").combine_chunks()
+        traits = traits.chunk(0) if isinstance(traits, pa.ChunkedArray) else traits
+        for field in traits.type:
+            found[field.name] = value_counts(pc.struct_field(traits, field.name))
+    return found
+
+
+def value_counts(values: Any) -> dict[str, int] | None:
+    """Rows per value; None when there are more than `MANY` values."""
+    # A look at the first rows spares counting hundreds of thousands of different values.
+    if len(pc.unique(values.slice(0, BLOCK))) > MANY:
+        return None
+    table = pc.value_counts(values)
+    if len(table) > MANY:
+        return None
+    pairs = [(_spell(row["values"]), row["counts"]) for row in table.to_pylist()]
+    return dict(sorted(pairs))
+
+
+def _spell(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, bool) or value is None else str(value)
+
+
+def merge_counts(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Counts of several shards together; the result does not depend on where the shards were cut."""
+    merged: dict[str, Any] = {}
+    for part in parts:
+        for name, found in part.items():
+            if name in merged and (merged[name] is None or found is None):
+                merged[name] = None
+            elif name in merged:
+                for value, n in found.items():
+                    merged[name][value] = merged[name].get(value, 0) + n
+            else:
+                merged[name] = None if found is None else dict(found)
+    return {
+        name: "many" if found is None or len(found) > MANY else dict(sorted(found.items()))
+        for name, found in merged.items()
+    }

@@ -1,0 +1,24 @@
+"""CTL and CTL++: compositions of known functions in patterns that were never seen.
+
+A world of symbols and named functions (random permutations of the symbols) in groups. An example applies a chain of
+functions to a symbol (`c b a 3` is c(b(a(3)))); the answer is the resulting symbol. Which groups may follow each
+other in training, and which only in the test, is the whole difficulty. Paper: CTL++ (EMNLP 2022); the original CTL is
+the recipe `ctl/length`.
+"""
+
+from __future__ import annotations
+
+from taskloom.plan import Plan
+from taskloom.registry import suite
+from taskloom.seeding import Key
+from taskloom.suites.ctl.fields import CtlFields
+
+
+@suite(
+    "ctl", fields=CtlFields, describe="Compositions of known functions in never-seen patterns (CTL, CTL++)", version=1
+)
+def weave(fields: CtlFields, key: Key) -> Plan:
+    """The plan of a CTL recipe."""
+    from taskloom.suites.ctl.weaving import plan
+
+    return plan(fields, key)

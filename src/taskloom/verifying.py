@@ -1,0 +1,126 @@
+"""Verifying a dataset: its bytes against its manifest, and its answers by the task's independent second solver."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taskloom import dataset, shards
+from taskloom.dataset import Dataset
+from taskloom.errors import DataError, TaskloomError
+from taskloom.plan import Plan
+from taskloom.seeding import Key
+
+SAMPLE = 1_000
+"""Answers checked per split unless all are asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """An answer that the second solver does not confirm."""
+
+    split: str
+    index: int
+    input: str
+    stored: tuple[str, ...]
+    solved: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `verify` found.
+
+    Attributes:
+        digest: The content digest, recomputed from the rows and equal to the manifest's.
+        rows: Rows whose bytes were checked.
+        answers: Answers that were derived again.
+        method: `second solver`, or `regeneration` for tasks that have none.
+        wrong: Answers that came out differently.
+    """
+
+    digest: str
+    rows: int
+    answers: int
+    method: str
+    wrong: tuple[Wrong, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return asdict(self)
+
+
+def verify(folder: str | Path, *, every: bool = False, sample: int = SAMPLE) -> Verification:
+    """Check a dataset: digests of every row, the recipe's own digest, and a sample of the answers (or all of them)."""
+    folder = Path(folder)
+    if not (folder / dataset.MANIFEST).is_file():
+        raise DataError(f"{folder} has no {dataset.MANIFEST}; verify checks datasets made by 'taskloom make'")
+    data = dataset.load(folder)
+    rows = _check_bytes(data, folder)
+    recipe = data.recipe
+    if recipe.digest != data.manifest["recipe_digest"]:
+        raise DataError(
+            f"{folder}: the manifest's recipe has digest {recipe.digest}, not {data.manifest['recipe_digest']}: it was edited"
+        )
+    plan = recipe.plan(data.manifest["seed"])
+    wrong: list[Wrong] = []
+    answers = 0
+    for split in data.splits:
+        chosen = _chosen(data, split, every, sample)
+        answers += len(chosen)
+        wrong += _check_answers(data, plan, split, chosen)
+    method = "second solver" if plan.check else "regeneration"
+    return Verification(data.digest, rows, answers, method, tuple(wrong))
+
+
+def _check_bytes(data: Dataset, folder: Path) -> int:
+    rows = 0
+    entries: dict[str, dict[str, Any]] = {}
+    for name, entry in data.manifest["splits"].items():
+        blocks: list[str] = []
+        for shard in entry["shards"]:
+            table = shards.read(folder / shard["file"])
+            if table.num_rows != shard["rows"]:
+                raise DataError(
+                    f"{folder / shard['file']} has {table.num_rows} rows, its manifest says {shard['rows']}; make it again"
+                )
+            blocks += shards.block_digests(table)
+            rows += table.num_rows
+        digest = dataset.split_digest(blocks)
+        if digest != entry["digest"]:
+            raise DataError(
+                f"{folder}: the rows of split '{name}' are not those of the manifest (digest {digest}); make it again"
+            )
+        entries[name] = {"n": entry["n"], "digest": digest}
+    if dataset.content_digest(entries) != data.digest:
+        raise DataError(f"{folder}: the manifest's content digest does not follow from its splits; make it again")
+    return rows
+
+
+def _chosen(data: Dataset, split: str, every: bool, sample: int) -> list[int]:
+    n = int(data.manifest["splits"][split]["n"])
+    if every or n <= sample:
+        return list(range(n))
+    order = Key("verify", data.digest).permutation(n, split)
+    return sorted(int(i) for i in order(np.arange(sample)))
+
+
+def _check_answers(data: Dataset, plan: Plan, split: str, chosen: list[int]) -> list[Wrong]:
+    table = data.table(split)
+    stored = list(shards.to_examples(table.take(chosen)))
+    wrong = []
+    for index, example in zip(chosen, stored, strict=True):
+        try:
+            if plan.check is not None:
+                solved = tuple(plan.check(example))
+            else:
+                made = shards.to_table(plan.split(split).rows(index, index + 1), index, plan.traits)
+                again = next(iter(shards.to_examples(made)))
+                solved = again.targets if again.input == example.input else (f"another input: {again.input}",)
+        except TaskloomError as error:
+            solved = (f"no answer: {error}",)
+        if sorted(solved) != sorted(example.targets):
+            wrong.append(Wrong(split, index, example.input, example.targets, solved))
+    return wrong
