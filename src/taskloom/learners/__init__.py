@@ -1,0 +1,37 @@
+"""Learners: every model and every way to adapt it, behind one small interface.
+
+from taskloom.learners import LEARNERS, load
+
+fitted = LEARNERS.get("bilstm")(steps=2000).fit(train, evaluate={"iid": iid, "ood": ood}, seed=0)
+fitted.answer(["c b a 3"])
+"""
+
+from __future__ import annotations
+
+from taskloom.learners.interface import (
+    LEARNERS,
+    Entry,
+    Fitted,
+    Learner,
+    LearnerError,
+    Paused,
+    Point,
+    Progress,
+    TrainingError,
+    learner,
+    load,
+)
+
+__all__ = [
+    "LEARNERS",
+    "Entry",
+    "Fitted",
+    "Learner",
+    "LearnerError",
+    "Paused",
+    "Point",
+    "Progress",
+    "TrainingError",
+    "learner",
+    "load",
+]

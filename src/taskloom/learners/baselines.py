@@ -1,0 +1,352 @@
+"""Baselines, as ordinary learners: what can be had without understanding, and the suite's own solver as the upper bound."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from taskloom.errors import InputError, MissingExtra
+from taskloom.learners.interface import (
+    Fitted,
+    LearnerError,
+    Pairs,
+    Point,
+    Report,
+    columns,
+    examples,
+    learner,
+    read_card,
+    write_card,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from taskloom.plan import Plan
+
+MEMORY = "memory.json"
+"""What a baseline remembers: JSON, since it is words and counts."""
+
+
+class _Remembering:
+    """What the fitted baselines share: no curve, no states, a memory of plain values."""
+
+    curve: tuple[Point, ...] = ()
+
+    def __init__(self, learner: Any, memory: dict[str, Any]) -> None:
+        self.learner = learner
+        self.memory = memory
+
+    def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
+        """A baseline has no states to show."""
+        raise LearnerError(f"the baseline '{self.learner.name}' has no states to represent inputs by")
+
+    def save(self, folder: Path) -> None:
+        """The card and the memory."""
+        write_card(Path(folder), self.learner.name, self.learner)
+        (Path(folder) / MEMORY).write_text(json.dumps(self.memory, ensure_ascii=False), encoding="utf-8")
+
+
+def _remembered(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    card = read_card(folder)
+    path = Path(folder) / MEMORY
+    try:
+        memory: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise LearnerError(f"{path} is missing or damaged ({error}); fit and save again") from error
+    return card, memory
+
+
+def _certain(answers: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+    """The log-probabilities of a model that is sure of its answer."""
+    return [[0.0 if c == a else -math.inf for c in row] for a, row in zip(answers, candidates, strict=True)]
+
+
+class FittedMajority(_Remembering):
+    """Says the most frequent answer, whatever the input."""
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        """The same for every input."""
+        return [next(iter(self.memory))] * len(inputs)
+
+    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Relative frequencies in training."""
+        total = sum(self.memory.values())
+        return [
+            [math.log(self.memory[c] / total) if c in self.memory else -math.inf for c in row] for row in candidates
+        ]
+
+
+def load_majority(folder: Path) -> Fitted:
+    """From its folder."""
+    _, memory = _remembered(folder)
+    return FittedMajority(Majority(), memory)
+
+
+@learner("majority", describe="baseline: the most frequent training answer", load=load_majority)
+@dataclass(frozen=True)
+class Majority:
+    """Ties go to the answer that comes first in training."""
+
+    name: ClassVar[str] = "majority"
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+    ) -> FittedMajority:
+        """Count."""
+        return FittedMajority(self, dict(Counter(columns(train)[1]).most_common()))
+
+
+def _features(text: str) -> Counter[str]:
+    """Words and pairs of neighbours, so that order counts a little."""
+    words = text.split()
+    return Counter(words) + Counter(f"{a} {b}" for a, b in itertools.pairwise(words))
+
+
+class FittedNearest(_Remembering):
+    """Says the answer of the most similar training input."""
+
+    @cached_property
+    def _index(self) -> tuple[dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]], NDArray[np.float64]]:
+        import numpy as np
+
+        places: dict[str, list[tuple[int, int]]] = {}
+        sizes = []
+        for i, text in enumerate(self.memory["inputs"]):
+            found = _features(text)
+            sizes.append(sum(found.values()))
+            for feature, times in found.items():
+                places.setdefault(feature, []).append((i, times))
+        arrays = {f: np.array(p, dtype=np.int64).T for f, p in places.items()}
+        return {f: (a[0], a[1].astype(np.float64)) for f, a in arrays.items()}, np.array(sizes, dtype=np.float64)
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        """Ties go to the earlier training example."""
+        import numpy as np
+
+        index, sizes = self._index
+        said = []
+        for text in inputs:
+            found = _features(text)
+            shared = np.zeros(len(sizes))
+            for feature, times in found.items():
+                if feature in index:
+                    where, there = index[feature]
+                    shared[where] += np.minimum(there, times)
+            # Dice's coefficient of the two bags: 1 only for the very same input.
+            best = int(np.argmax(2 * shared / np.maximum(1, sizes + sum(found.values()))))
+            said.append(str(self.memory["targets"][best]))
+        return said
+
+    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Certain of its answer."""
+        return _certain(self.answer(inputs), candidates)
+
+
+def load_nearest(folder: Path) -> Fitted:
+    """From its folder."""
+    _, memory = _remembered(folder)
+    return FittedNearest(Nearest(), memory)
+
+
+@learner("nearest-neighbour", describe="baseline: the answer of the most similar training input", load=load_nearest)
+@dataclass(frozen=True)
+class Nearest:
+    """Similarity is the overlap of words and neighbouring pairs."""
+
+    name: ClassVar[str] = "nearest-neighbour"
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+    ) -> FittedNearest:
+        """Remember."""
+        inputs, targets = columns(train)
+        return FittedNearest(self, {"inputs": inputs, "targets": targets})
+
+
+class FittedBag(_Remembering):
+    """A linear classifier over the words of the input, in any order."""
+
+    def _scores(self, inputs: Sequence[str]) -> NDArray[np.float64]:
+        import numpy as np
+
+        weights = np.array(self.memory["weights"])
+        place = {word: i for i, word in enumerate(self.memory["words"])}
+        scores = np.tile(np.array(self.memory["bias"]), (len(inputs), 1))
+        for row, text in enumerate(inputs):
+            for word, times in Counter(text.split()).items():
+                if word in place:
+                    scores[row] += times * weights[:, place[word]]
+        top = scores.max(1, keepdims=True)
+        found: NDArray[np.float64] = scores - top - np.log(np.exp(scores - top).sum(1, keepdims=True))
+        return found
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        """The likeliest answer."""
+        return [str(self.memory["classes"][i]) for i in self._scores(inputs).argmax(1)] if inputs else []
+
+    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+        """By the classifier."""
+        place = {c: i for i, c in enumerate(self.memory["classes"])}
+        scores = self._scores(inputs)
+        return [
+            [float(row[place[c]]) if c in place else -math.inf for c in wanted]
+            for row, wanted in zip(scores, candidates, strict=True)
+        ]
+
+
+def load_bag(folder: Path) -> Fitted:
+    """From its folder."""
+    card, memory = _remembered(folder)
+    return FittedBag(BagOfWords(**card["settings"]), memory)
+
+
+@learner("bag-of-words", describe="baseline: logistic regression on the words of the input", load=load_bag)
+@dataclass(frozen=True)
+class BagOfWords:
+    """Logistic regression on word counts.
+
+    Attributes:
+        strength: Inverse strength of the L2 penalty, as in scikit-learn.
+        most: Training examples that are used; more change a linear model over few words little and cost much.
+    """
+
+    strength: float = 1.0
+    most: int = 20_000
+
+    name: ClassVar[str] = "bag-of-words"
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+    ) -> FittedBag:
+        """Fit by scikit-learn; afterwards it is not needed."""
+        try:
+            from sklearn.feature_extraction.text import CountVectorizer
+            from sklearn.linear_model import LogisticRegression
+        except ImportError:
+            raise MissingExtra("the baseline 'bag-of-words'", "scikit-learn", "audit") from None
+        inputs, targets = columns(train)
+        inputs, targets = inputs[: self.most], targets[: self.most]
+        counter = CountVectorizer(tokenizer=str.split, token_pattern=None, lowercase=False)
+        counts = counter.fit_transform(inputs)
+        classes = sorted(set(targets))
+        words = [str(w) for w in counter.get_feature_names_out()]
+        if len(classes) == 1:  # nothing to separate; scikit-learn would refuse
+            nothing = {"weights": [[0.0] * len(words)], "bias": [0.0]}
+            return FittedBag(self, {"words": words, "classes": classes, **nothing})
+        model = LogisticRegression(C=self.strength, max_iter=1000).fit(counts, targets)
+        weights, bias = model.coef_, model.intercept_
+        if len(classes) == 2:  # scikit-learn keeps one row for two classes
+            weights, bias = [0 * weights[0], weights[0]], [0.0, float(bias[0])]
+        memory = {
+            "words": words,
+            "classes": [str(c) for c in model.classes_],
+            "weights": [[float(x) for x in row] for row in weights],
+            "bias": [float(b) for b in bias],
+        }
+        return FittedBag(self, memory)
+
+
+class FittedSolver(_Remembering):
+    """Asks the suite."""
+
+    @cached_property
+    def _plan(self) -> Plan:
+        from taskloom.recipe import read
+
+        plan = read(self.learner.recipe, self.learner.set).plan(self.learner.seed)
+        if plan.answer is None:
+            raise LearnerError(
+                f"'{self.learner.recipe}' has no solver that answers a bare input; take a recipe that is a function"
+            )
+        return plan
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        """The official answer; an empty one where the solver finds none."""
+        ask = self._plan.answer
+        assert ask is not None
+        said = []
+        for text in inputs:
+            try:
+                said.append(ask(text).targets[0])
+            except InputError:
+                said.append("")
+        return said
+
+    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Certain of its answer."""
+        return _certain(self.answer(inputs), candidates)
+
+
+def load_solver(folder: Path) -> Fitted:
+    """From its folder."""
+    card, memory = _remembered(folder)
+    settings = card["settings"]
+    return FittedSolver(Solver(settings["recipe"], tuple(settings["set"]), settings["seed"]), memory)
+
+
+@learner("solver", describe="upper bound: the suite's own solver", load=load_solver)
+@dataclass(frozen=True)
+class Solver:
+    """Answers by the rules; learns nothing.
+
+    Attributes:
+        recipe: Whose solver is asked. Empty: the task that the training examples name.
+        set: Overrides of the recipe, as in `taskloom make --set`.
+        seed: Of the recipe's world, where it depends on one.
+    """
+
+    recipe: str = ""
+    set: tuple[str, ...] = ()
+    seed: int = 0
+
+    name: ClassVar[str] = "solver"
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+    ) -> FittedSolver:
+        """Find the solver."""
+        recipe = self.recipe
+        if not recipe:
+            named = sorted({e.task for e in examples(train) if e.task})
+            if len(named) != 1:
+                raise LearnerError(
+                    "the solver must know whose rules to follow: set recipe, e.g. {learner: solver, recipe: ctl/A} "
+                    f"(the training examples name {', '.join(named) or 'no task'})"
+                )
+            recipe = named[0]
+        fitted = FittedSolver(Solver(recipe, self.set, self.seed), {})
+        assert fitted._plan.answer is not None  # an unknown recipe is an error now, not at the first answer
+        return fitted

@@ -1,0 +1,68 @@
+"""Checking a learner's settings as a person writes them: a YAML block, a mapping, or flags.
+
+The only module of the learners that needs pydantic, and only when called; a GPU machine may do without it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from taskloom.errors import nearest
+from taskloom.learners.interface import LEARNERS, Learner, LearnerError
+
+
+def read(block: str | Mapping[str, Any], where: str = "the learner") -> Learner:
+    """A learner from its name, or from a block such as `{learner: bilstm, state: 128, training: {steps: 2000}}`.
+
+    Settings of the training loop may stand at the top as well: `{learner: bilstm, steps: 2000}`.
+    """
+    data = {"learner": block} if isinstance(block, str) else dict(block)
+    if "learner" not in data:
+        raise LearnerError(f"{where}: say which learner, e.g. 'learner: bilstm'; {nearest('', LEARNERS.names())}")
+    entry = LEARNERS.get(str(data.pop("learner")))
+    default: Any = entry()
+    values = _flat(default, data, f"{where} '{entry.name}'")
+    return _build(entry.settings, values, f"{where} '{entry.name}'")
+
+
+def _flat(default: Any, data: dict[str, Any], where: str) -> dict[str, Any]:
+    """The block with the training loop's settings in their place, on top of the learner's own defaults."""
+    own = {f.name for f in dataclasses.fields(default)}
+    values = {name: getattr(default, name) for name in own}
+    training = values.get("training")
+    if training is None:
+        loop: dict[str, Any] = {}
+    else:
+        loop = dataclasses.asdict(training)
+    known = set(loop)
+    given = dict(data.pop("training", None) or {}) if known else {}
+    for key, value in data.items():
+        if key in own:
+            values[key] = value
+        elif key in known:
+            given[key] = value
+        else:
+            raise LearnerError(f"{where} has no setting '{key}'; {nearest(key, (own | known) - {'training'})}")
+    for key in given:
+        if key not in known:
+            raise LearnerError(f"{where}: the training loop has no setting '{key}'; {nearest(key, known)}")
+    if known:
+        values["training"] = {**loop, **given}
+    return values
+
+
+def _build(settings: type[Any], values: dict[str, Any], where: str) -> Learner:
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    # Only pydantic reads this attribute; it makes a misspelt key inside a block an error as well.
+    settings.__pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    adapter: TypeAdapter[Any] = TypeAdapter(settings)
+    try:
+        made: Learner = adapter.validate_python(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(p) for p in first["loc"] if p != "training")
+        raise LearnerError(f"{where}: {place}: {first['msg']} (given: {first.get('input')!r})") from error
+    return made

@@ -1,0 +1,208 @@
+"""What a learner is, and how learners are found by name.
+
+A learner adapts a model to a training split; what it gives back is `Fitted`: it answers inputs, weighs candidates, shows its
+states, and is saved and loaded without pickle. Nothing here imports torch, so that listing learners costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+from taskloom.errors import TaskloomError
+from taskloom.example import Example
+from taskloom.registry import Registry
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Pairs(Protocol):
+    """What learners take: a split of a dataset, a list of examples, or a list of bare (input, target) pairs."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Example | tuple[str, str]]: ...
+
+
+CARD = "learner.json"
+"""The file in a fitted learner's folder that says which learner it is and how it was set."""
+
+
+class LearnerError(TaskloomError):
+    """A learner that cannot be built, trained or loaded as asked."""
+
+
+class TrainingError(LearnerError):
+    """A training run that had to stop; its checkpoint stays and the run can be resumed."""
+
+
+class Paused(TrainingError):  # noqa: N818 - not a fault: the time that was granted is over
+    """The time granted to a run is over; the same call resumes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One measurement of a learning curve.
+
+    Attributes:
+        step: After how many training steps.
+        split: What was measured; `train` is the mean over the training batches since the point before.
+        score: The share of right answers.
+        loss: Mean cross entropy in nats.
+    """
+
+    step: int
+    split: str
+    score: float
+    loss: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a progress callback is told: where a run stands."""
+
+    step: int
+    steps: int
+    loss: float
+    seconds: float
+
+
+Report = Callable[[Progress], None]
+
+
+@runtime_checkable
+class Fitted(Protocol):
+    """A model that has learned."""
+
+    @property
+    def curve(self) -> Sequence[Point]:
+        """The learning curve, empty for what does not learn in steps."""
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        """One answer per input."""
+
+    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+        """The log-probability of each candidate answer of each input."""
+
+    def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
+        """One vector per input: the state at a named place of the model."""
+
+    def save(self, folder: Path) -> None:
+        """Write everything that `load` needs."""
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """A way to learn, with its settings."""
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+    ) -> Fitted:
+        """Learn from `train`.
+
+        Args:
+            train: The training split.
+            evaluate: Splits whose scores the learning curve shows. Only the one called `dev` may decide anything.
+            seed: Of the initial weights and of dropout.
+            folder: Where checkpoints go; a run that is found there is resumed.
+            progress: Called now and then.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A learner as the registry knows it.
+
+    Attributes:
+        name: What recipes and commands call it.
+        describe: One line for `taskloom list learners`.
+        settings: The dataclass of its settings, whose instances are learners.
+        load: From a folder to a fitted learner.
+        defaults: Settings under this name that differ from the dataclass's.
+    """
+
+    name: str
+    describe: str
+    settings: type[Any]
+    load: Callable[[Path], Fitted]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, **settings: Any) -> Learner:
+        """The learner with these settings; values are taken as they are (`taskloom.learners.config.read` checks a file's)."""
+        made: Learner = self.settings(**{**self.defaults, **settings})
+        return made
+
+
+LEARNERS: Registry[Entry] = Registry("learner", "taskloom.learners")
+
+C = TypeVar("C", bound=type[Any])
+
+
+def learner(name: str, *, describe: str, load: Callable[[Path], Fitted], **defaults: Any) -> Callable[[C], C]:
+    """Register a frozen dataclass that has `fit` as a learner; keywords change its defaults under this name."""
+
+    def record(settings: C) -> C:
+        LEARNERS.add(
+            name, Entry(name, describe, settings, load, defaults), f"{settings.__module__}.{settings.__name__}"
+        )
+        return settings
+
+    return record
+
+
+def examples(data: Pairs) -> list[Example]:
+    """Any accepted form of data as examples; an empty split is an error."""
+    found = [item if isinstance(item, Example) else Example(item[0], item[1]) for item in data]
+    if not found:
+        raise LearnerError("there is nothing to learn from: the split is empty")
+    return found
+
+
+def columns(data: Pairs) -> tuple[list[str], list[str]]:
+    """Inputs and official targets alone, read straight from the table where a split is one: a large split is fast that way."""
+    table: Any = getattr(data, "table", None)
+    if table is None:
+        found = examples(data)
+        return [e.input for e in found], [e.target for e in found]
+    if len(data) == 0:
+        raise LearnerError("there is nothing to learn from: the split is empty")
+    import pyarrow.compute as pc
+
+    return table["input"].to_pylist(), pc.list_element(table["targets"], 0).to_pylist()
+
+
+def write_card(folder: Path, name: str, settings: Any, **more: Any) -> None:
+    """Say in the folder which learner it holds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    card = {"learner": name, "settings": asdict(settings), **more}
+    (folder / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """What `write_card` wrote."""
+    path = Path(folder) / CARD
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise LearnerError(f"{folder} holds no fitted learner: there is no {CARD}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
+    if not isinstance(card, dict) or "learner" not in card:
+        raise LearnerError(f"{path} does not name its learner; fit and save again")
+    return card
+
+
+def load(folder: Path | str) -> Fitted:
+    """A fitted learner from the folder it was saved in."""
+    return LEARNERS.get(str(read_card(Path(folder))["learner"])).load(Path(folder))

@@ -1,0 +1,104 @@
+"""The bi-LSTM of CTL++: one bidirectional layer over tokens and EOS, read by the final states of both directions.
+
+z = W x_t + b + U h + b'        [i, f, g, o] = z
+c' = sigma(f) c + sigma(i) tanh(g)        h' = sigma(o) tanh(c')
+logits = V [h_forward at the last token; h_backward at the first token] + a
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from taskloom.learners.nets.dropout import Dice, drop
+from taskloom.learners.nets.stacked import Weights, Wrap, default_linear, embed, linear, uniform
+
+_DIRECTIONS = ("", "_reverse")
+
+
+@dataclass(frozen=True, slots=True)
+class BiLSTM:
+    """See the module. `state` is the size of the embedding and of both directions together."""
+
+    vocabulary: int
+    classes: int
+    state: int = 256
+    dropout: float = 0.5
+
+    @property
+    def frame(self) -> tuple[bool, bool]:
+        """EOS only."""
+        return (False, True)
+
+    @property
+    def sites(self) -> int:
+        """The embedding is the only place with dropout."""
+        return 1
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The vocabulary has one more row, EOS."""
+        d, half = self.state, self.state // 2
+        shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (self.vocabulary + 1, d)}
+        for way in _DIRECTIONS:
+            shapes[f"lstm.weight_ih_l0{way}"] = (4 * half, d)
+            shapes[f"lstm.weight_hh_l0{way}"] = (4 * half, half)
+            shapes[f"lstm.bias_ih_l0{way}"] = (4 * half,)
+            shapes[f"lstm.bias_hh_l0{way}"] = (4 * half,)
+        return {**shapes, "classifier.weight": (self.classes, d), "classifier.bias": (self.classes,)}
+
+    def start(self, random: torch.Generator) -> dict[str, Tensor]:
+        """As torch starts these layers: N(0, 1) rows, uniform +-1/sqrt(units) in the LSTM."""
+        weights: dict[str, Tensor] = {}
+        bound = (self.state // 2) ** -0.5
+        for name, shape in self.shapes().items():
+            if name == "embedding.weight":
+                weights[name] = torch.randn(shape, generator=random)
+            elif name.startswith("lstm."):
+                weights[name] = uniform(random, shape, bound)
+        weight, bias = default_linear(random, self.classes, self.state)
+        return {**weights, "classifier.weight": weight, "classifier.bias": bias}
+
+    def forward(
+        self,
+        weights: Weights,
+        tokens: Tensor,
+        lengths: Tensor,
+        dice: Dice | None = None,
+        wrap: Wrap | None = None,
+        trace: dict[str, Tensor] | None = None,
+    ) -> Tensor:
+        """Logits [seeds, batch, classes]."""
+        x = embed(weights["embedding.weight"], tokens)
+        x = drop(x, self.dropout, dice.keys[0] if dice else None, dice.first_row if dice else 0)
+        run = wrap(_both_ways) if wrap else _both_ways
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        stacks = [torch.cat([weights[f"lstm.{n}_l0{way}"] for way in _DIRECTIONS]) for n in names]
+        summary = run(x, lengths, *stacks)
+        if trace is not None:
+            trace["readout"] = summary
+        return linear(summary, weights["classifier.weight"], weights["classifier.bias"])
+
+
+def _both_ways(x: Tensor, lengths: Tensor, into: Tensor, back: Tensor, bias: Tensor, bias_back: Tensor) -> Tensor:
+    """Final states [S, B, d] of x [S, B, T, d]; both directions are one stack of 2 S seeds.
+
+    The backward direction reads the positions from the end; at positions beyond an example's length the state stays as it is (zero
+    at first), which is what packing does.
+    """
+    seeds, batch, length, _ = x.shape
+    both = torch.cat([x, x.flip(2)]).transpose(1, 2)
+    gates = linear(both, into, bias + bias_back)
+    at = torch.arange(length, device=x.device)
+    real = torch.stack([at[:, None] < lengths, at.flip(0)[:, None] < lengths])
+    real = real.view(2, 1, length, batch, 1).expand(2, seeds, length, batch, 1).reshape(2 * seeds, length, batch, 1)
+    h = c = gates.new_zeros(2 * seeds, batch, back.shape[-1])
+    # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
+    for gate, here in zip(gates.unbind(1), real.unbind(1), strict=True):
+        z = gate + linear(h, back)
+        i, f, g, o = z.chunk(4, -1)
+        new_c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        new_h = o.sigmoid() * new_c.tanh()
+        c, h = torch.where(here, new_c, c), torch.where(here, new_h, h)
+    return torch.cat([h[:seeds], h[seeds:]], -1)

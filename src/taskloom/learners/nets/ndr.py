@@ -1,0 +1,219 @@
+"""NDR, the neural data router of CTL++: geometric attention and a copy gate, one layer applied again and again, read at SOS.
+
+    a  = LN( h + Drop(GeoAtt(h)) )
+    u  = LN( W2 GELU(W1 a + b1) + b2 + a )
+    g  = sigmoid( G2 GELU(G1 a + c1) + c2 )          in training the gate of a whole column is shut with probability 0.1
+    h' = (1 - g) h + g u
+
+Geometric attention asks the columns outwards from i, at equal distance the right one first, and stops at a match:
+
+    p_ij = sigmoid( s q_i . k_j + t D_i(j) + b )      D_i(j): "front" score of i for j > i, "back" score for j < i
+    A_ij = p_ij * product of (1 - p_ik) over the columns k that are asked before j
+
+The weights are not normalised: they sum to at most 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from taskloom.learners.nets.dropout import Dice, drop, keep
+from taskloom.learners.nets.stacked import (
+    Weights,
+    Wrap,
+    default_linear,
+    embed,
+    join_heads,
+    layer_norm,
+    linear,
+    mixtures,
+    read_at,
+    row_products,
+    split_heads,
+    xavier,
+)
+
+_SITES = 3
+"""Dropout places in a layer: keys, attention output, gate."""
+
+
+@dataclass(frozen=True, slots=True)
+class NDR:
+    """See the module. The layer is applied `layers` times in training and `layers_answering` times otherwise."""
+
+    vocabulary: int
+    classes: int
+    state: int = 256
+    heads: int = 4
+    layers: int = 8
+    layers_answering: int = 10
+    feed_forward: int = 512
+    dropout: float = 0.5
+    attention_dropout: float = 0.1
+    gate_dropout: float = 0.1
+
+    @property
+    def frame(self) -> tuple[bool, bool]:
+        """SOS and EOS."""
+        return (True, True)
+
+    @property
+    def sites(self) -> int:
+        """Every application of the layer draws its own masks."""
+        return _SITES * self.layers
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The vocabulary has two more rows, EOS and SOS."""
+        d, f, h = self.state, self.feed_forward, self.heads
+        maps = {
+            "attention.kv": (2 * d, d),
+            "attention.q": (d, d),
+            "attention.direction": (2 * h, d),
+            "data1": (f, d),
+            "data2": (d, f),
+            "gate1": (d, d),
+            "gate2": (d, d),
+            "classifier": (self.classes, d),
+        }
+        shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (self.vocabulary + 2, d)}
+        for scalar in ("scale", "bias", "scale_direction"):
+            shapes[f"attention.{scalar}"] = (1,)
+        for name, shape in maps.items():
+            shapes[f"{name}.weight"] = shape
+            shapes[f"{name}.bias"] = shape[:1]
+        shapes["attention.out.weight"] = (d, d)
+        for norm in ("norm_merge", "norm_out"):
+            shapes[f"{norm}.weight"] = shapes[f"{norm}.bias"] = (d,)
+        return shapes
+
+    def start(self, random: torch.Generator) -> dict[str, Tensor]:
+        """Xavier maps, N(0, 1) embedding, gates that start nearly shut (bias -3).
+
+        The reference means keys and values to have bounds of their own but, since its map is laid out head by head, gives them to
+        the two halves of the heads; here keys have the bound for keys and values the one for values.
+        """
+        d, f, size = self.state, self.feed_forward, self.state // self.heads
+        relu = 2**0.5
+        weights = {name: torch.zeros(shape) for name, shape in self.shapes().items()}
+        weights["embedding.weight"] = torch.randn(self.vocabulary + 2, d, generator=random)
+        weights["attention.scale"] = torch.full((1,), size**-0.5)
+        weights["attention.scale_direction"] = torch.ones(1)
+        key = xavier(random, d, d, fan_out=size).view(self.heads, size, d)
+        value = xavier(random, d, d).view(self.heads, size, d)
+        weights["attention.kv.weight"] = torch.cat([key, value], 1).reshape(2 * d, d)
+        weights["attention.q.weight"] = xavier(random, d, d, fan_out=size)
+        weights["attention.out.weight"] = xavier(random, d, d)
+        weights["attention.direction.weight"], weights["attention.direction.bias"] = default_linear(
+            random, 2 * self.heads, d
+        )
+        weights["data1.weight"] = xavier(random, f, d, gain=relu)
+        weights["data2.weight"] = xavier(random, d, f)
+        weights["gate1.weight"] = xavier(random, d, d, gain=relu)
+        weights["gate2.weight"] = xavier(random, d, d)
+        weights["gate2.bias"] = torch.full((d,), -3.0)
+        for norm in ("norm_merge", "norm_out"):
+            weights[f"{norm}.weight"] = torch.ones(d)
+        weights["classifier.weight"], weights["classifier.bias"] = default_linear(random, self.classes, d)
+        return weights
+
+    def forward(
+        self,
+        weights: Weights,
+        tokens: Tensor,
+        lengths: Tensor,
+        dice: Dice | None = None,
+        wrap: Wrap | None = None,
+        trace: dict[str, Tensor] | None = None,
+    ) -> Tensor:
+        """Logits [seeds, batch, classes]."""
+        run = wrap(_layer) if wrap else _layer
+        h = embed(weights["embedding.weight"], tokens)
+        real = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+        before = asked_before(tokens.shape[1], h)
+        rates = (self.dropout, self.attention_dropout, self.gate_dropout)
+        for i in range(self.layers if dice else self.layers_answering):
+            keys = dice.keys[_SITES * i : _SITES * (i + 1)] if dice else None
+            h = run(weights, h, real, before, keys, dice.first_row if dice else 0, self.heads, rates, wrap is not None)
+            if trace is not None:
+                trace[f"layer.{i + 1}"] = h[:, :, 0]
+        if trace is not None:
+            trace["readout"] = h[:, :, 0]
+            trace["argument"] = read_at(h, lengths - 2)
+        return linear(h[:, :, 0], weights["classifier.weight"], weights["classifier.bias"])
+
+
+def asked_before(length: int, like: Tensor) -> Tensor:
+    """before[i, j, k] is 1 where column i asks column k before column j: nearer, or as near and to the right."""
+    at = torch.arange(length, device=like.device)
+    offset = at[None, :] - at[:, None]
+    # The order of asking: distance 1 right, 1 left, 2 right, 2 left, ...
+    turn = 2 * offset.abs() + (offset < 0)
+    before = (turn[:, None, :] < turn[:, :, None]) & (offset != 0)[:, None, :]
+    return before.to(like.dtype)
+
+
+def geometric_attention(logits: Tensor, allowed: Tensor, before: Tensor) -> Tensor:
+    """A [..., T, T] from logits; columns that are not `allowed` (itself, padding) are never asked.
+
+    In log space, so that a product of many small numbers keeps its gradient.
+    """
+    miss = F.logsigmoid(-logits).masked_fill(~allowed, 0.0)
+    missed = (miss.unsqueeze(-2) * before).sum(-1)
+    return torch.exp(F.logsigmoid(logits) + missed) * allowed
+
+
+def _layer(
+    w: Weights,
+    h: Tensor,
+    real: Tensor,
+    before: Tensor,
+    keys: Tensor | None,
+    first: int,
+    heads: int,
+    rates: tuple[float, float, float],
+    fused: bool,
+) -> Tensor:
+    dropout, attention_dropout, gate_dropout = rates
+    key = keys[0] if keys is not None else None
+    mixed = _attention(w, h, real, before, key, first, heads, attention_dropout, fused)
+    mixed = drop(mixed, dropout, keys[1] if keys is not None else None, first)
+    a = layer_norm(h + mixed, w["norm_merge.weight"], w["norm_merge.bias"])
+    hidden = F.gelu(linear(a, w["data1.weight"], w["data1.bias"]))
+    new = linear(hidden, w["data2.weight"], w["data2.bias"]) + a
+    new = layer_norm(new, w["norm_out.weight"], w["norm_out.bias"])
+    gate = linear(F.gelu(linear(a, w["gate1.weight"], w["gate1.bias"])), w["gate2.weight"], w["gate2.bias"]).sigmoid()
+    if keys is not None and gate_dropout:
+        # Whole columns are shut, without rescaling: a shut gate is an ordinary state of the net, copying.
+        gate = gate * keep(gate.shape[:-1], gate_dropout, keys[2], first).unsqueeze(-1).to(gate.dtype)
+    return h + gate * (new - h)
+
+
+def _attention(
+    w: Weights,
+    h: Tensor,
+    real: Tensor,
+    before: Tensor,
+    key: Tensor | None,
+    first: int,
+    heads: int,
+    dropout: float,
+    fused: bool,
+) -> Tensor:
+    seeds, _, length, _ = h.shape
+    one = (seeds, 1, 1, 1, 1)
+    q = split_heads(linear(h, w["attention.q.weight"], w["attention.q.bias"]), heads)
+    k, v = split_heads(linear(h, w["attention.kv.weight"], w["attention.kv.bias"]), heads).chunk(2, -1)
+    k = drop(k, dropout, key, first)
+    way = split_heads(linear(h, w["attention.direction.weight"], w["attention.direction.bias"]), heads)
+    back, front = way[..., :1], way[..., 1:]
+    at = torch.arange(length, device=h.device)
+    direction = torch.where(at[None, :] > at[:, None], front, back)
+    logits = row_products(q, k, fused) * w["attention.scale"].view(one)
+    logits = logits + direction * w["attention.scale_direction"].view(one) + w["attention.bias"].view(one)
+    allowed = real[None, :, None, None, :] & (at[None, :] != at[:, None])
+    weights = geometric_attention(logits.to(h.dtype), allowed, before)
+    return linear(join_heads(mixtures(weights, v, fused)), w["attention.out.weight"])

@@ -1,0 +1,297 @@
+"""Classifiers trained from scratch: the bi-LSTM, the Transformer and NDR of CTL++, with the reference's settings as defaults.
+
+One output per answer of the training split. Where paper and reference differ in a number, the default is the reference's, whose
+parameter counts are the published ones; `feed_forward: 512` (Transformer) or `1024` (NDR) gives the paper's text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from taskloom.errors import MissingExtra
+from taskloom.learners.interface import (
+    Fitted,
+    LearnerError,
+    Pairs,
+    Point,
+    Report,
+    columns,
+    learner,
+    read_card,
+    write_card,
+)
+from taskloom.learners.tokens import Encoded, Words, classes_of, encode
+from taskloom.learners.training.settings import Training
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from taskloom.learners.nets.stacked import Net
+
+WEIGHTS = "weights.safetensors"
+
+MOST_CLASSES = 10_000
+
+
+def load_scratch(folder: Path) -> Fitted:
+    """A fitted classifier from its folder."""
+    _need_torch()
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    from taskloom.learners.interface import LEARNERS
+
+    card = read_card(folder)
+    settings = dict(card["settings"])
+    loop = settings.pop("training")
+    training = Training(**{**loop, "evaluate_at": tuple(loop["evaluate_at"])})
+    made: Any = LEARNERS.get(card["learner"]).settings(**settings, training=training)
+    path = Path(folder) / WEIGHTS
+    try:
+        weights = load_file(path)
+    except FileNotFoundError:
+        raise LearnerError(f"{folder} has no {WEIGHTS}; fit and save again") from None
+    except SafetensorError as error:
+        raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
+    words, classes = Words(tuple(card["words"])), tuple(card["classes"])
+    net = made.network(len(words.words), len(classes))
+    wanted = net.shapes()
+    if {n: tuple(w.shape) for n, w in weights.items()} != wanted:
+        raise LearnerError(f"{path} does not hold the weights of this {card['learner']}; fit and save again")
+    return Classifier(made, net, weights, words, classes, tuple(Point(**p) for p in card["curve"]))
+
+
+def _need_torch() -> None:
+    try:
+        import safetensors
+        import torch  # noqa: F401
+    except ImportError:
+        raise MissingExtra("training a network", "torch and safetensors", "train") from None
+    assert safetensors
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """What the three classifiers share: from examples to arrays, training, one seed or many."""
+
+    training: Training = field(default_factory=Training)
+
+    name: ClassVar[str] = ""
+
+    def network(self, vocabulary: int, classes: int) -> Net:
+        """The network for so many words and answers."""
+        raise NotImplementedError
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+    ) -> Classifier:
+        """Train one seed; see `Learner.fit`."""
+        return self.fit_many(train, evaluate, [seed], folder=folder, progress=progress)[0]
+
+    def fit_many(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seeds: Sequence[int] = (0,),
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+        seconds: float | None = None,
+    ) -> list[Classifier]:
+        """Train several seeds as one stacked program; each ends as it would alone, within rounding."""
+        _need_torch()
+        from taskloom.learners.training.loop import train as run
+
+        items = columns(train)
+        tests = {name: columns(split) for name, split in (evaluate or {}).items()}
+        words = Words.of(text for inputs, _ in (items, *tests.values()) for text in inputs)
+        classes = classes_of(items[1], MOST_CLASSES)
+        net = self.network(len(words.words), len(classes))
+        label = {name: i for i, name in enumerate(classes)}
+
+        def arrays(split: tuple[list[str], list[str]]) -> Encoded:
+            return frame(encode(split[0], words, [label.get(target, -1) for target in split[1]]), net, words)
+
+        outcomes = run(
+            net,
+            arrays(items),
+            list(seeds),
+            self.training,
+            {name: arrays(split) for name, split in tests.items()},
+            folder=folder,
+            progress=progress,
+            seconds=seconds,
+        )
+        return [Classifier(self, net, o.weights, words, classes, o.curve) for o in outcomes]
+
+
+def frame(data: Encoded, net: Net, words: Words) -> Encoded:
+    """With the start and end marks that the network wants."""
+    start, end = net.frame
+    return data.framed(words.sos if start else None, words.eos if end else None)
+
+
+class Classifier:
+    """A fitted from-scratch classifier."""
+
+    def __init__(
+        self,
+        learner: Scratch,
+        net: Net,
+        weights: Mapping[str, Tensor],
+        words: Words,
+        classes: tuple[str, ...],
+        curve: tuple[Point, ...] = (),
+        batch: int = 1024,
+    ) -> None:
+        self.learner, self.net, self.words, self.classes, self.curve = learner, net, words, classes, curve
+        self.weights = dict(weights)
+        self.batch = batch
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        """The likeliest class of each input."""
+        import torch
+
+        chosen = self._run(inputs, lambda logits, trace: logits.argmax(-1, keepdim=True).to(torch.int64))
+        return [self.classes[int(i)] for i in chosen[:, 0]]
+
+    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+        """The log-probability of each candidate; minus infinity for an answer that was none in training."""
+        rows = self._run(inputs, lambda logits, trace: logits.log_softmax(-1))
+        place = {name: i for i, name in enumerate(self.classes)}
+        return [
+            [float(row[place[c]]) if c in place else float("-inf") for c in wanted]
+            for row, wanted in zip(rows, candidates, strict=True)
+        ]
+
+    def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
+        """States by place: `readout` (the classifier's input), and in layered nets `layer.K` and `argument` (the last word)."""
+        from taskloom.errors import nearest
+
+        def pick(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
+            if where not in trace:
+                raise LearnerError(f"{self.learner.name} has no place '{where}'; {nearest(where, trace)}")
+            return trace[where][0]
+
+        found: NDArray[np.float32] = self._run(inputs, pick).numpy()
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Weights as safetensors, everything else as JSON."""
+        from safetensors.torch import save_file
+
+        folder = Path(folder)
+        curve = [dataclasses.asdict(p) for p in self.curve]
+        write_card(folder, self.learner.name, self.learner, words=self.words.words, classes=self.classes, curve=curve)
+        save_file({n: w.contiguous() for n, w in self.weights.items()}, folder / WEIGHTS)
+
+    def _run(self, inputs: Sequence[str], take: Callable[[Tensor, dict[str, Tensor]], Tensor]) -> Tensor:
+        """Some result per input, computed in batches of like length and put back into order."""
+        import torch
+
+        from taskloom.learners.training.stepper import even_batches, pick_device
+
+        if not inputs:
+            return torch.zeros(0, 1)
+        device = pick_device(self.learner.training.device)
+        stack = {n: w.to(device).unsqueeze(0) for n, w in self.weights.items()}
+        data = frame(encode(inputs, self.words), self.net, self.words)
+        out: Tensor | None = None
+        with torch.no_grad():
+            for rows, width in even_batches(data.lengths, self.batch):
+                trace: dict[str, Tensor] = {}
+                tokens = torch.from_numpy(data.tokens[rows, :width]).to(device)
+                lengths = torch.from_numpy(data.lengths[rows]).to(device)
+                part = take(self.net.forward(stack, tokens, lengths, trace=trace)[0], trace).cpu()
+                if out is None:
+                    out = part.new_empty(len(inputs), *part.shape[1:])
+                out[torch.from_numpy(rows)] = part
+        assert out is not None
+        return out
+
+
+@learner("bilstm", describe="bi-LSTM classifier of CTL++, from scratch", load=load_scratch)
+@dataclass(frozen=True)
+class BiLSTMLearner(Scratch):
+    """CTL++, A and R: AdamW, 1.5e-4. For S the reference takes Adam, 1e-3 and batches of 128."""
+
+    state: int = 256
+    dropout: float = 0.5
+
+    name: ClassVar[str] = "bilstm"
+
+    def network(self, vocabulary: int, classes: int) -> Net:
+        """See `nets.bilstm`."""
+        from taskloom.learners.nets.bilstm import BiLSTM
+
+        _even(self.name, self.state, 2)
+        return BiLSTM(vocabulary, classes, self.state, self.dropout)
+
+
+@learner(
+    "transformer", describe="shared-layer Transformer with relative positions of CTL++, from scratch", load=load_scratch
+)
+@dataclass(frozen=True)
+class TransformerLearner(Scratch):
+    """CTL++: 300,000 steps, weight decay 0.0025."""
+
+    training: Training = field(default_factory=lambda: Training(steps=300_000, weight_decay=0.0025))
+    state: int = 128
+    heads: int = 4
+    layers: int = 8
+    feed_forward: int = 256
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+
+    name: ClassVar[str] = "transformer"
+
+    def network(self, vocabulary: int, classes: int) -> Net:
+        """See `nets.transformer`."""
+        from taskloom.learners.nets.transformer import Transformer
+
+        _even(self.name, self.state, 2 * self.heads)
+        rest = (self.state, self.heads, self.layers, self.feed_forward, self.dropout, self.attention_dropout)
+        return Transformer(vocabulary, classes, *rest)
+
+
+@learner("ndr", describe="NDR (geometric attention, copy gate) of CTL++, from scratch", load=load_scratch)
+@dataclass(frozen=True)
+class NDRLearner(Scratch):
+    """CTL++: gradients clipped at 1; the layer runs 8 times in training and 10 times when answering."""
+
+    training: Training = field(default_factory=lambda: Training(clip=1.0))
+    state: int = 256
+    heads: int = 4
+    layers: int = 8
+    layers_answering: int = 10
+    feed_forward: int = 512
+    dropout: float = 0.5
+    attention_dropout: float = 0.1
+    gate_dropout: float = 0.1
+
+    name: ClassVar[str] = "ndr"
+
+    def network(self, vocabulary: int, classes: int) -> Net:
+        """See `nets.ndr`."""
+        from taskloom.learners.nets.ndr import NDR
+
+        _even(self.name, self.state, self.heads)
+        rest = (self.state, self.heads, self.layers, self.layers_answering, self.feed_forward)
+        return NDR(vocabulary, classes, *rest, self.dropout, self.attention_dropout, self.gate_dropout)
+
+
+def _even(name: str, state: int, parts: int) -> None:
+    if state % parts:
+        raise LearnerError(f"{name}: the state of {state} must be a multiple of {parts}")

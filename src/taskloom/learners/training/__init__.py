@@ -1,0 +1,1 @@
+"""The training loop of from-scratch networks: settings, batches, optimiser, checkpoints, one seed or many at once."""

@@ -1,0 +1,264 @@
+"""The training loop: from a network, data and seeds to weights and learning curves, resumable at any step.
+
+Everything random is a function of the seed and the step (initial weights, dropout) or of the order seed and the epoch (batches), so
+a resumed run ends as an uninterrupted one does, and a seed in a stack as it does alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from taskloom.learners.interface import LearnerError, Paused, Point, Progress, Report, TrainingError
+from taskloom.learners.nets.stacked import Net
+from taskloom.learners.tokens import Encoded
+from taskloom.learners.training import checkpoint
+from taskloom.learners.training.batches import Order
+from taskloom.learners.training.settings import Training
+from taskloom.learners.training.stepper import Resident, Stepper
+
+LOOK_EVERY = 100
+"""Steps between looks at the device for progress, faults and time; a look waits for the device."""
+
+_WITHOUT_EFFECT = {"device", "compile", "graphs", "checkpoint_every"}
+"""Settings that a resumed run may change, since they change no result beyond rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one seed came to.
+
+    Attributes:
+        weights: On the CPU, by name, without the axis of seeds.
+        curve: Its learning curve.
+        step: The step whose weights these are.
+    """
+
+    weights: dict[str, Tensor]
+    curve: tuple[Point, ...]
+    step: int
+
+
+@dataclass(slots=True)
+class _Record:
+    """What a run remembers about one seed."""
+
+    curve: list[Point] = field(default_factory=list)
+    best: float = -1.0
+    best_step: int = 0
+    since: int = 0
+
+    def stopped(self, patience: int) -> bool:
+        return bool(patience) and self.since >= patience
+
+
+def train(
+    net: Net,
+    data: Encoded,
+    seeds: Sequence[int],
+    how: Training,
+    evaluate: Mapping[str, Encoded] | None = None,
+    *,
+    folder: Path | None = None,
+    progress: Report | None = None,
+    seconds: float | None = None,
+) -> list[Outcome]:
+    """Train a network once per seed, all seeds at once.
+
+    Args:
+        net: The network.
+        data: Framed training data; labels must be classes.
+        seeds: Different seeds of initial weights and dropout.
+        how: The settings.
+        evaluate: Framed data for the learning curve; `dev` decides about stopping when `patience` is set.
+        folder: For checkpoints; a run found there is resumed.
+        progress: Called about every hundred steps.
+        seconds: Time granted to this call: then the run is saved and `Paused` raised. Needs a folder.
+    """
+    evaluate = evaluate or {}
+    _check(data, seeds, how, evaluate, folder, seconds)
+    run = _Run(net, data, seeds, how, evaluate, folder)
+    return run.go(progress, seconds)
+
+
+def _check(
+    data: Encoded,
+    seeds: Sequence[int],
+    how: Training,
+    evaluate: Mapping[str, Encoded],
+    folder: Path | None,
+    seconds: float | None,
+) -> None:
+    if len(set(seeds)) != len(seeds) or not seeds:
+        raise LearnerError(f"seeds must be different and at least one, not {list(seeds)}")
+    if len(data) == 0:
+        raise LearnerError("there is nothing to learn from: the split is empty")
+    if (data.labels < 0).any():
+        raise LearnerError("a training example has an answer that is no class of the network")
+    if how.patience and "dev" not in evaluate:
+        raise LearnerError(
+            "patience stops a run by its score on the split 'dev', and there is none: pass evaluate={'dev': …} or set patience "
+            "to 0 (a test split is never used to choose)"
+        )
+    if seconds is not None and folder is None:
+        raise LearnerError("a run with limited time needs a folder to be resumed from")
+
+
+class _Run:
+    def __init__(
+        self,
+        net: Net,
+        data: Encoded,
+        seeds: Sequence[int],
+        how: Training,
+        evaluate: Mapping[str, Encoded],
+        folder: Path | None,
+    ) -> None:
+        self.seeds, self.how, self.folder = list(seeds), how, folder
+        self.stepper = Stepper(net, data, seeds, how)
+        self.order = Order(data.lengths, how.batch, how.order_seed, how.shortest)
+        self.splits = {name: Resident(split, self.stepper.device) for name, split in evaluate.items()}
+        self.records = [_Record() for _ in seeds]
+        self.best = self.stepper.state.weights.detach().clone() if how.patience else None
+        self.measured = 0  # the step of the last point, since which training losses are summed
+        self.loss = 0.0
+        self.done = 0
+        self.seconds_before = 0.0
+        self.identity = _identity(net, data, seeds, how, evaluate)
+        self._resume()
+
+    def go(self, progress: Report | None, seconds: float | None) -> list[Outcome]:
+        began = time.monotonic()
+        points, how, stepper = self.how.points(), self.how, self.stepper
+        epoch, rows, widths = -1, torch.zeros(0), np.zeros(0, dtype=np.int64)
+        while self.done < how.steps and not all(r.stopped(how.patience) for r in self.records):
+            now, place = self.order.place(self.done)
+            if now != epoch:
+                epoch = now
+                here, widths = self.order.epoch(epoch)
+                rows = torch.from_numpy(here).to(stepper.device)
+            stepper.advance(rows[place], int(widths[place]))
+            self.done += 1
+            spent = self.seconds_before + time.monotonic() - began
+            if self.done in points:
+                self._measure()
+            if self.done % LOOK_EVERY == 0 or self.done in points:
+                loss = self._look()
+                if progress:
+                    progress(Progress(self.done, how.steps, loss, spent))
+            if self.folder and self.done % how.checkpoint_every == 0 and self.done < how.steps:
+                self._save(spent)
+            if seconds is not None and self.done % LOOK_EVERY == 0 and time.monotonic() - began > seconds:
+                self._save(spent)
+                raise Paused(f"the run is saved after step {self.done} of {how.steps}; the same call goes on with it")
+        if self.folder:
+            self._save(self.seconds_before + time.monotonic() - began)
+        return self._outcomes()
+
+    def _look(self) -> float:
+        """The mean training loss since the last point; a loss that is no number ends the run."""
+        state = self.stepper.state
+        bad = state.bad.tolist()
+        for seed, step in zip(self.seeds, bad, strict=True):
+            if step >= 0:
+                kept = f"; the checkpoint in {self.folder} is from before" if self.folder else ""
+                raise TrainingError(
+                    f"the loss of seed {seed} is not a number after step {step}{kept}; use a lower rate, a smaller clip or fp32"
+                )
+        if self.done > self.measured:
+            self.loss = float(state.loss.mean()) / (self.done - self.measured)
+        return self.loss
+
+    def _measure(self) -> None:
+        state, n = self.stepper.state, self.done - self.measured
+        self._look()
+        scores = {"train": ((state.right / n).tolist(), (state.loss / n).tolist())}
+        scores |= {name: self.stepper.measure(split) for name, split in self.splits.items()}
+        state.right.zero_()
+        state.loss.zero_()
+        self.measured = self.done
+        for s, record in enumerate(self.records):
+            if record.stopped(self.how.patience):
+                continue
+            record.curve += [Point(self.done, name, float(a[s]), float(b[s])) for name, (a, b) in scores.items()]
+            if self.best is not None and "dev" in scores:
+                score = scores["dev"][0][s]
+                record.since += 1
+                if score > record.best:
+                    record.best, record.best_step, record.since = score, self.done, 0
+                    self.best[s].copy_(state.weights[s].detach())
+
+    def _outcomes(self) -> list[Outcome]:
+        matrix = self.stepper.state.weights if self.best is None else self.best
+        views = self.stepper.flat.views(matrix)
+        outcomes = []
+        for s, record in enumerate(self.records):
+            weights = {name: view[s].detach().cpu().clone() for name, view in views.items()}
+            outcomes.append(Outcome(weights, tuple(record.curve), self.done if self.best is None else record.best_step))
+        return outcomes
+
+    def _save(self, spent: float) -> None:
+        assert self.folder is not None
+        self._look()  # a broken state must never replace a sound checkpoint
+        tensors = self.stepper.state.tensors()
+        if self.best is not None:
+            tensors["best"] = self.best
+        about = {
+            "identity": self.identity,
+            "done": self.done,
+            "measured": self.measured,
+            "seconds": spent,
+            "records": [dataclasses.asdict(r) for r in self.records],
+        }
+        checkpoint.save(self.folder, tensors, about)
+
+    def _resume(self) -> None:
+        found = checkpoint.read(self.folder) if self.folder else None
+        if found is None:
+            return
+        tensors, about = found
+        if about["identity"] != self.identity:
+            changed = [k for k in self.identity if about["identity"].get(k) != self.identity[k]]
+            raise LearnerError(
+                f"{self.folder} holds the checkpoint of another run (different: {', '.join(changed)}); "
+                "use another folder, or delete it to start again"
+            )
+        self.stepper.state.restore(tensors)
+        if self.best is not None:
+            self.best.copy_(tensors["best"])
+        self.done, self.measured, self.seconds_before = about["done"], about["measured"], about["seconds"]
+        self.records = [_Record(**{**r, "curve": [Point(**p) for p in r["curve"]]}) for r in about["records"]]
+
+
+def _identity(
+    net: Net, data: Encoded, seeds: Sequence[int], how: Training, evaluate: Mapping[str, Encoded]
+) -> dict[str, Any]:
+    """What makes two runs the same run, as JSON keeps it."""
+    settings = {k: v for k, v in dataclasses.asdict(how).items() if k not in _WITHOUT_EFFECT}
+    described: dict[str, Any] = {
+        "network": repr(net),
+        "settings": settings,
+        "seeds": list(seeds),
+        "data": _digest(data),
+        "evaluate": {name: _digest(split) for name, split in evaluate.items()},
+    }
+    kept: dict[str, Any] = json.loads(json.dumps(described))
+    return kept
+
+
+def _digest(data: Encoded) -> str:
+    hashed = blake2b(digest_size=16)
+    for array in (data.tokens, data.lengths, data.labels):
+        hashed.update(str(array.shape).encode())
+        hashed.update(np.ascontiguousarray(array).tobytes())
+    return hashed.hexdigest()

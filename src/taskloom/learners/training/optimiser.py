@@ -1,0 +1,105 @@
+"""AdamW and Adam over a stack of seeds, each with its own norm, clipping and loss scale.
+
+All weights of all seeds lie in one matrix [seeds, numbers]: an update is a dozen operations on three matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from taskloom.learners.training.settings import Training
+
+_ALIGN = 8
+"""Every weight starts at a multiple of this many numbers, so that matrix products may read it in wide words."""
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+GROWTH_STEPS = 2_000
+"""Steps without an overflow after which an fp16 loss scale is doubled."""
+
+
+class Flat:
+    """Named weights as views into one matrix [seeds, numbers]."""
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], seeds: int, device: torch.device) -> None:
+        self.places: dict[str, tuple[int, int, tuple[int, ...]]] = {}
+        end = 0
+        for name, shape in shapes.items():
+            size = torch.Size(shape).numel()
+            self.places[name] = (end, end + size, shape)
+            end += -(-size // _ALIGN) * _ALIGN
+        self.matrix = torch.zeros(seeds, end, device=device)
+
+    def views(self, matrix: Tensor | None = None) -> dict[str, Tensor]:
+        """The weights by name, as leaves that share the matrix's memory."""
+        source = (self.matrix if matrix is None else matrix).detach()
+        return {n: source[:, a:b].view(-1, *shape) for n, (a, b, shape) in self.places.items()}
+
+    def gather(self, pieces: Mapping[str, Tensor]) -> Tensor:
+        """Named tensors [seeds, ...] (gradients) as one matrix."""
+        out = []
+        for name, (a, b, _) in self.places.items():
+            piece = pieces[name].flatten(1)
+            out.append(piece)
+            padding = -(b - a) % _ALIGN
+            if padding:
+                out.append(piece.new_zeros(piece.shape[0], padding))
+        return torch.cat(out, 1)
+
+
+class State:
+    """Everything that changes during training, on the device."""
+
+    def __init__(self, flat: Flat, fp16: bool) -> None:
+        weights = flat.matrix
+        seeds = weights.shape[0]
+        self.weights = weights
+        self.mean = torch.zeros_like(weights)
+        self.square = torch.zeros_like(weights)
+        self.step = torch.zeros((), dtype=torch.int32, device=weights.device)
+        self.updates = torch.zeros(seeds, 1, device=weights.device)
+        self.scale = torch.full((seeds, 1), 65536.0 if fp16 else 1.0, device=weights.device)
+        self.calm = torch.zeros(seeds, 1, device=weights.device)
+        self.loss = torch.zeros(seeds, device=weights.device)
+        self.right = torch.zeros(seeds, device=weights.device)
+        self.bad = torch.full((seeds,), -1, dtype=torch.int32, device=weights.device)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """By name, for checkpoints."""
+        return dict(vars(self))
+
+    def restore(self, saved: Mapping[str, Tensor]) -> None:
+        """Take a checkpoint's values, in place, since captured graphs know the memory."""
+        for name, tensor in self.tensors().items():
+            tensor.copy_(saved[name])
+
+
+def update(state: State, gradient: Tensor, how: Training, fp16: bool) -> None:
+    """One step of the optimiser for every seed, in place."""
+    norm = gradient.norm(dim=1, keepdim=True)
+    fine = torch.isfinite(norm).to(gradient.dtype)
+    if fp16:
+        gradient = torch.nan_to_num(gradient / state.scale, 0.0, 0.0, 0.0)
+        norm = norm / state.scale
+        state.calm.copy_((state.calm + 1) * fine)
+        grown = (state.calm >= GROWTH_STEPS).to(gradient.dtype)
+        state.scale.mul_((1 + grown) * (0.5 + 0.5 * fine))
+        state.calm.mul_(1 - grown)
+    else:
+        fine = torch.ones_like(fine)  # without scaling an overflow is a fault, which the loop reports by its step
+    if how.clip:
+        gradient = gradient * (how.clip / (norm + 1e-6)).clamp(max=1.0)
+    rate = how.rate * ((state.step + 1) / how.warmup).clamp(max=1.0) if how.warmup else torch.full_like(norm, how.rate)
+    rate = rate * fine
+    if how.weight_decay and how.optimiser == "adam":
+        gradient = gradient + how.weight_decay * state.weights
+    state.updates.add_(fine)
+    state.mean.add_((gradient - state.mean) * ((1 - BETA1) * fine))
+    state.square.add_((gradient * gradient - state.square) * ((1 - BETA2) * fine))
+    first = 1 - BETA1 ** state.updates.clamp(min=1)
+    second = 1 - BETA2 ** state.updates.clamp(min=1)
+    if how.weight_decay and how.optimiser == "adamw":
+        state.weights.mul_(1 - rate * how.weight_decay)
+    state.weights.sub_(rate / first * state.mean / ((state.square / second).sqrt() + EPSILON))

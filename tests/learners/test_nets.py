@@ -1,0 +1,176 @@
+"""The three networks against the oracle's weights and logits, their sizes, and their gradients."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from taskloom.learners.nets import stacked  # noqa: E402
+from taskloom.learners.nets.bilstm import BiLSTM  # noqa: E402
+from taskloom.learners.nets.dropout import Dice  # noqa: E402
+from taskloom.learners.nets.ndr import NDR, asked_before, geometric_attention  # noqa: E402
+from taskloom.learners.nets.stacked import Net, count  # noqa: E402
+from taskloom.learners.nets.transformer import Transformer  # noqa: E402
+
+# The oracle's names for the weights, in its own words, and ours.
+RENAME = {
+    "encoder.": "",
+    "embedding.embedding.": "embedding.",
+    "output_map.": "classifier.",
+    "trafo.layer.": "",
+    "self_attn.s_bias": "attention.bias",
+    "self_attn.global_content_bias": "attention.content_bias",
+    "self_attn.global_pos_bias": "attention.position_bias",
+    "self_attn.pos_to_pq": "attention.position",
+    "self_attn.": "attention.",
+    "att.s_bias": "attention.bias",
+    "att.scale_pos": "attention.scale_direction",
+    "att.data_to_qp": "attention.direction",
+    "att.": "attention.",
+    "data_to_": "",
+    "multi_head_merge": "out",
+    "p1.": "data1.",
+    "p2.": "data2.",
+    "g1.": "gate1.",
+    "g2.": "gate2.",
+    "nmerge.": "norm_merge.",
+    "no.": "norm_out.",
+}
+
+
+def ours(name: str) -> str:
+    for old, new in RENAME.items():
+        if old in name and not (old == "att." and "attention." in name):
+            name = name.replace(old, new, 1)
+    return name
+
+
+def oracle() -> dict[str, Any]:
+    data = os.environ.get("TASKLOOM_DATA")
+    if not data:
+        pytest.skip("TASKLOOM_DATA is not set: the oracle of the networks is not here")
+    path = Path(data) / ".." / "oracles" / "ctlpp" / "model_forward.json"
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def build(name: str, config: dict[str, Any]) -> Net:
+    sizes = {"vocabulary": config["vocabulary"], "classes": config["classes"], "state": config["state"]}
+    if name == "bilstm":
+        return BiLSTM(**sizes)
+    more = {"heads": config["heads"], "feed_forward": config["ff"]}
+    if name == "transformer":
+        return Transformer(**sizes, **more, layers=config["layers_run"])
+    return NDR(**sizes, **more, layers_answering=config["layers_run"])
+
+
+@pytest.mark.parametrize("name", ["bilstm", "transformer", "ndr"])
+@pytest.mark.parametrize("batched", [False, True])
+def test_forward_equals_the_oracle(name: str, batched: bool) -> None:
+    case = oracle()[name]
+    net = build(name, case["config"])
+    weights = {ours(n): torch.tensor(w, dtype=torch.float64).unsqueeze(0) for n, w in case["weights"].items()}
+    assert {n: tuple(w.shape[1:]) for n, w in weights.items()} == net.shapes()
+    sos, eos = case["config"]["sos_id"], case["config"]["eos_id"]
+    inputs = [([sos] if sos is not None else []) + row + [eos] for row in case["inputs"]]
+    groups = [inputs] if batched else [[row] for row in inputs]
+    logits = []
+    for group in groups:
+        lengths = torch.tensor([len(row) for row in group])
+        width = int(lengths.max()) + (3 if batched else 0)  # padding beyond the longest must not matter either
+        tokens = torch.tensor([row + [0] * (width - len(row)) for row in group])
+        logits.append(net.forward(weights, tokens, lengths)[0])
+    expected = torch.tensor(case["logits"], dtype=torch.float64)
+    assert (torch.cat(logits) - expected).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("name", ["bilstm", "transformer", "ndr"])
+def test_batched_products_equal_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a GPU computes (batched products, one-hot look-ups, fused attention), here on the CPU."""
+    net = build(name, {"vocabulary": 6, "classes": 3, "state": 8, "heads": 2, "ff": 12, "layers_run": 2})
+    starts = [net.start(torch.Generator().manual_seed(s)) for s in range(3)]
+    weights = {n: torch.stack([s[n] for s in starts]) for n in starts[0]}
+    tokens = torch.randint(0, 6, (5, 7), generator=torch.Generator().manual_seed(0))
+    lengths = torch.tensor([7, 3, 4, 5, 7])
+    dice = Dice(torch.tensor([0, 1, 2]), torch.tensor(5), net.sites)
+    for masks in (None, dice):
+        one = net.forward(weights, tokens, lengths, masks)
+        with monkeypatch.context() as patch:
+            patch.setattr(stacked, "one_by_one", lambda x: False)
+            assert torch.allclose(net.forward(weights, tokens, lengths, masks), one, atol=1e-5)
+            # The identity stands for the compiler here: the fused form is used, and nothing is compiled.
+            assert torch.allclose(net.forward(weights, tokens, lengths, masks, lambda f: f), one, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("net", "size"),
+    [(BiLSTM(40, 8), 407_816), (Transformer(40, 8), 155_018), (NDR(40, 8), 673_299)],
+    ids=["bilstm", "transformer", "ndr"],
+)
+def test_sizes_are_the_spec_s(net: Net, size: int) -> None:
+    assert count(net) == size
+    start = net.start(torch.Generator().manual_seed(0))
+    assert {n: tuple(w.shape) for n, w in start.items()} == net.shapes()
+
+
+def by_definition(logits: Any, allowed: Any) -> Any:
+    """A_ij written out: ask the columns one after the other."""
+    n = logits.shape[-1]
+    out = torch.zeros_like(logits)
+    for i in range(n):
+        left = 1.0
+        for distance in range(1, n):
+            for j in (i + distance, i - distance):
+                if 0 <= j < n and bool(allowed[i, j]):
+                    p = torch.sigmoid(logits[i, j])
+                    out[i, j] = left * p
+                    left = left * (1 - p)
+    return out
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 8])
+def test_geometric_attention_by_its_definition(length: int) -> None:
+    generator = torch.Generator().manual_seed(length)
+    logits = torch.randn(length, length, generator=generator, dtype=torch.float64) * 3
+    allowed = ~torch.eye(length, dtype=torch.bool)
+    if length > 2:
+        allowed[:, -1] = False
+    found = geometric_attention(logits, allowed, asked_before(length, logits))
+    assert torch.allclose(found, by_definition(logits, allowed), atol=1e-12)
+    assert bool((found.sum(-1) <= 1 + 1e-12).all())
+
+
+def test_gradients_of_geometric_attention() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = (torch.randn(2, 6, 6, generator=generator, dtype=torch.float64) * 2).requires_grad_()
+    allowed = (~torch.eye(6, dtype=torch.bool)).repeat(2, 1, 1)
+    allowed[1, :, 4:] = False
+    before = asked_before(6, logits)
+    assert torch.autograd.gradcheck(lambda x: geometric_attention(x, allowed, before), (logits,))
+
+
+@pytest.mark.parametrize("scale", [60.0, 500.0])
+def test_gradients_stay_finite_for_extreme_logits(scale: float) -> None:
+    logits = (torch.randn(7, 7, generator=torch.Generator().manual_seed(1)) * scale).requires_grad_()
+    allowed = ~torch.eye(7, dtype=torch.bool)
+    total = geometric_attention(logits, allowed, asked_before(7, logits)).sum()
+    (gradient,) = torch.autograd.grad(total, logits)
+    assert bool(torch.isfinite(gradient).all())
+
+
+def test_gradients_of_a_whole_ndr() -> None:
+    net = NDR(5, 3, state=4, heads=2, feed_forward=6, layers_answering=2)
+    weights = {n: w.double().unsqueeze(0) for n, w in net.start(torch.Generator().manual_seed(0)).items()}
+    tokens, lengths = torch.tensor([[6, 1, 2, 5], [6, 0, 5, 5]]), torch.tensor([4, 3])
+    names = ["attention.kv.weight", "attention.direction.weight", "attention.scale", "gate2.weight", "embedding.weight"]
+
+    def logits(*chosen: Any) -> Any:
+        return net.forward({**weights, **dict(zip(names, chosen, strict=True))}, tokens, lengths)
+
+    assert torch.autograd.gradcheck(logits, tuple(weights[n].requires_grad_() for n in names))
