@@ -129,6 +129,24 @@ def read_tasks(path: Path) -> list[ZestTask]:
     return tasks
 
 
+def write_tasks(path: Path, tasks: Iterable[ZestTask]) -> None:
+    """Write tasks as a ZEST file, which the public script and other people's code can read."""
+    with path.open("w", encoding="utf-8") as file:
+        for task in tasks:
+            file.write(json.dumps(_row(task), ensure_ascii=False) + "\n")
+
+
+def _row(task: ZestTask) -> dict[str, Any]:
+    examples: list[dict[str, Any]] = []
+    for instance in task.instances:
+        answer = list(instance.answer) if isinstance(instance.answer, tuple) else instance.answer
+        examples.append(
+            {"context": instance.context, "answer": answer, "all_answers": list(alternatives(instance.answer))}
+        )
+    kind = {"generalization_type": task.kind, "derives_from": list(task.derives_from), "domain": task.domain}
+    return {"id": task.id, "type": kind, "question": task.question, "examples": examples}
+
+
 def tasks_from(rows: Iterable[Any]) -> list[ZestTask]:
     """Check rows that are already in memory (one dictionary a task)."""
     return [_task(row, f"task {n}", n) for n, row in enumerate(rows, start=1)]
