@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from taskloom.suites.zest.formats import context
 from taskloom.suites.zest.statistics import PAPER, statistics
 from taskloom.suites.zest.synthetic import domain as domains
 from taskloom.suites.zest.synthetic import reader
-from taskloom.suites.zest.synthetic.domain import Domain, Feature, Flag, Measure, Members, Number
+from taskloom.suites.zest.synthetic.checking import faults
 from taskloom.suites.zest.synthetic.programs import Program, wordings
 from taskloom.suites.zest.synthetic.tasks import Task, flip_of
 from taskloom.suites.zest.synthetic.weaving import World, check, weave, world, zest_tasks
@@ -118,38 +117,57 @@ def test_the_reader_reads_the_text_and_nothing_else() -> None:
         reader.read(parks, "Echo Basin covers 9,000 acres. Echo Basin sings at night.")
 
 
-def clauses(domain: Domain) -> Iterable[str]:
-    """Every clause of a domain, filled with its first values."""
-    name = domains.full_name(domain.heads[0], domain.tails[0])
-    for a in domain.attributes:
-        if isinstance(a, Flag):
-            yield from (t.replace("{E}", name) for t in a.yes + a.no)
-        elif isinstance(a, Members):
-            yield from (t.replace("{E}", name).replace("{V}", a.values[0]) for t in a.says + a.denies)
-        else:
-            value = a.text(a.low) if isinstance(a, Number) else a.values[0]
-            yield from (t.replace("{E}", name).replace("{V}", value) for t in a.says)
-    for r in domain.records:
-        own = domains.full_name(r.heads[0], r.tails[0])
-        yield from (t.replace("{E}", name).replace("{N}", own) for t in r.says)
-        for f in r.fields:
-            texts = f.yes + f.no if isinstance(f, Feature) else f.says
-            value = "" if isinstance(f, Feature) else f.text(f.low) if isinstance(f, Measure) else f.values[0]
-            yield from (t.replace("{N}", own).replace("{V}", value) for t in texts)
-
-
 @pytest.mark.parametrize("name", domains.names())
-def test_every_clause_of_a_domain_says_one_thing(name: str) -> None:
-    domain = domains.find(name)
-    patterns, fillers = reader._grammar(name)
-    for clause in clauses(domain):
-        lowered = clause[0].lower() + clause[1:]
-        found = {p.states for p in patterns if p.regex.fullmatch(clause) or p.regex.fullmatch(lowered)}
-        assert len(found) == 1, (clause, found)
-    for filler in fillers:
-        assert not any(p.regex.fullmatch(filler[:-1]) for p in patterns)
-    assert all(domain.by_name[a.kin].kin == a.name for a in domain.attributes if a.kin)
-    assert domain.short not in {r.one for r in domain.records}
+def test_every_domain_is_sound(name: str) -> None:
+    """Every clause says one thing to the reader, every question names the entity, kin is mutual."""
+    assert faults(domains.find(name)) == []
+
+
+CASTLES = """
+from dataclasses import replace
+from taskloom.suites.zest.synthetic.domain import find
+PARKS = find("parks")
+DOMAIN = replace(PARKS, name="{name}", noun="castle", short="castle", {change})
+"""
+
+
+def test_a_domain_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "castles.py"
+    path.write_text(CASTLES.format(name="castles", change="rules=()"))
+    made = small(domains=[str(path)], tasks={"train": 60, "dev": 0, "test": 60})
+    found = examples(made)
+    assert {e.traits["domain"] for e in found} == {"castles"}
+    assert all("this castle" in e.question for e in found)
+    assert all(check(e) == e.targets for e in found)
+    fields = ZestFields.model_validate({"domains": [str(path)], "tasks": {"train": 60, "dev": 0, "test": 60}})
+    assert [s.digest for s in weave(fields, Key("x", 0)).sources] == [domains.load(path)[0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        ("parks", "rules=()", "is taken"),
+        ("forts", "heads=('A', 'B')", "fewer than 6 heads"),
+        ("forts", "short='trail'", "would mean the entity and a record"),
+        ("forts", "fillers=('No stop',)", "lacks a full stop"),
+        ("forts", "opens=('It is old',)", "does not name the entity"),
+        ("forts", "attributes=PARKS.attributes[1:2], rules=()", "does not name it back"),
+        ("forts", "attributes=(replace(PARKS.attributes[0], asks=('How large is it?',)),), rules=()", "does not say"),
+        ("forts", "attributes=(PARKS.attributes[0], replace(PARKS.attributes[0], name='plot')), rules=()", "says both"),
+        ("forts", "fillers=('Dogs are allowed in Echo Basin.',)", "states a fact"),
+        ("forts", "noun=1/0", "cannot be imported"),
+    ],
+)
+def test_faulty_domains(name: str, change: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(CASTLES.format(name=name, change=change).replace('noun="castle", short="castle", ', ""))
+    with pytest.raises(RecipeError, match=says):
+        domains.load(path)
+    path.write_text("x = 1")
+    with pytest.raises(RecipeError, match="must define DOMAIN"):
+        domains.load(path)
+    with pytest.raises(RecipeError, match="no domain file"):
+        domains.find(str(tmp_path / "none.py"))
 
 
 def test_table_2(full: World) -> None:

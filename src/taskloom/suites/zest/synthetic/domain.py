@@ -11,9 +11,12 @@ anywhere in them.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
 
 from taskloom.errors import RecipeError, nearest
 
@@ -251,16 +254,54 @@ def full_name(head: str, tail: str) -> str:
 
 
 def names() -> list[str]:
-    """The domains that there are: one module each in `domains/`."""
+    """The domains of this package: one module each in `domains/`."""
     package = importlib.import_module("taskloom.suites.zest.synthetic.domains")
     return sorted(m.name for m in pkgutil.iter_modules(package.__path__))
 
 
-@lru_cache(maxsize=64)
+_LOADED: dict[str, tuple[str, Domain]] = {}
+"""Domains from files that recipes name by path, with a digest of the file, so that the reader finds them by name again."""
+
+
 def find(name: str) -> Domain:
-    """The domain of that name."""
+    """The domain of that name, or of that file: a path that ends in .py."""
+    if name.endswith(".py"):
+        return load(Path(name))[1]
+    if name in _LOADED:
+        return _LOADED[name][1]
     if name not in names():
-        raise RecipeError(f"there is no domain '{name}'; {nearest(name, names())}")
-    module = importlib.import_module(f"taskloom.suites.zest.synthetic.domains.{name}")
-    found: Domain = module.DOMAIN
+        raise RecipeError(
+            f"there is no domain '{name}'; {nearest(name, names())}; your own is given by its file, ./castles.py"
+        )
+    found: Domain = importlib.import_module(f"taskloom.suites.zest.synthetic.domains.{name}").DOMAIN
     return found
+
+
+def load(path: Path) -> tuple[str, Domain]:
+    """Import and check a file that defines DOMAIN; returns the digest of its bytes, too."""
+    from taskloom.suites.zest.synthetic.checking import faults
+
+    if not path.is_file():
+        raise RecipeError(f"there is no domain file {path}")
+    digest = blake2b(path.read_bytes(), digest_size=16).hexdigest()
+    for known, domain in _LOADED.values():
+        if known == digest:
+            return known, domain
+    spec = importlib.util.spec_from_file_location(f"taskloom_domain_{digest}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise RecipeError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    found = getattr(module, "DOMAIN", None)
+    if not isinstance(found, Domain):
+        raise RecipeError(f"{path} must define DOMAIN, a taskloom.suites.zest.synthetic.domain.Domain")
+    if found.name in names() or found.name in _LOADED:
+        raise RecipeError(f"{path}: the name '{found.name}' is taken by another domain; rename yours")
+    wrong = faults(found)
+    if wrong:
+        raise RecipeError(f"{path}: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""))
+    _LOADED[found.name] = digest, found
+    return digest, found

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -22,7 +21,6 @@ from taskloom.suites.zest.synthetic.domain import (
     Members,
     Number,
     Records,
-    find,
     full_name,
 )
 from taskloom.suites.zest.synthetic.prose import OPENERS
@@ -62,9 +60,17 @@ class Reading:
         return next(iter(self.entities.values()))
 
 
-@lru_cache(maxsize=32)
-def _grammar(name: str) -> tuple[list[Pattern], frozenset[str]]:
-    domain = find(name)
+_GRAMMARS: dict[int, tuple[Domain, tuple[list[Pattern], frozenset[str]]]] = {}
+
+
+def grammar(domain: Domain) -> tuple[list[Pattern], frozenset[str]]:
+    """The patterns of a domain's clauses, and its fillers; kept, since compiling them takes a second."""
+    if id(domain) not in _GRAMMARS:
+        _GRAMMARS[id(domain)] = domain, _compile(domain)
+    return _GRAMMARS[id(domain)][1]
+
+
+def _compile(domain: Domain) -> tuple[list[Pattern], frozenset[str]]:
     patterns = [_pattern(domain, t, ("open",)) for t in domain.opens]
     for a in domain.attributes:
         if isinstance(a, Flag):
@@ -141,7 +147,7 @@ def _names(heads: tuple[str, ...], tails: tuple[str, ...]) -> str:
 class _Reader:
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
-        self.patterns, self.fillers = _grammar(domain.name)
+        self.patterns, self.fillers = grammar(domain)
         self.reading = Reading()
         self.focus: Thing | None = None
         self.last: dict[str, Thing] = {}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from taskloom.errors import InputError, RecipeError
 from taskloom.example import Example, Step
-from taskloom.plan import Plan, Split
+from taskloom.plan import Plan, Source, Split
 from taskloom.seeding import Key
 from taskloom.suites.zest.files import KINDS, Instance, ZestTask
 from taskloom.suites.zest.formats import Layout, context, layout
@@ -183,6 +184,7 @@ def weave(fields: ZestFields, key: Key) -> Plan:
         describe="Answer the question about the passage: yes, no, words of the passage (several joined by |), JSON where several "
         "things are asked of each item, or n/a where the passage does not say.",
         scorer=ZestScore(),
+        sources=tuple(Source(n, domains.load(Path(n))[0]) for n in fields.domains if n.endswith(".py")),
         check=check,
         show=lambda example: showing.show(made, example),
     )
