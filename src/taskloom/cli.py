@@ -212,12 +212,13 @@ def data(
 @app.command()
 def score(
     suite: Annotated[str, typer.Argument(metavar="SUITE", help="Whose evaluation: zest.")],
-    gold: Annotated[Path, typer.Option("--gold", help="A file of tasks with answers.")],
-    pred: Annotated[Path, typer.Option("--pred", help="One prediction a line, in the order tasks x examples.")],
+    gold: Annotated[Path, typer.Option("--gold", help="A file of tasks with answers, or a dataset's folder.")],
+    pred: Annotated[Path, typer.Option("--pred", help="One prediction a line, in the order of the gold examples.")],
     mode: Annotated[str, typer.Option("--mode", help="official (as the public script) or corrected.")] = "official",
     at: Annotated[
         list[float] | None, typer.Option("--at", help="A T of C@T, in percent; 75 and 90 by default.")
     ] = None,
+    split: Annotated[str, typer.Option("--split", help="Which split, when --gold is a dataset.")] = "test",
     details: Annotated[bool, typer.Option("--details", help="With --json: every task and instance.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -227,13 +228,18 @@ def score(
     Examples:
       $ taskloom score zest --gold dev.jsonl --pred predictions.txt
       $ taskloom score zest --gold dev.jsonl --pred predictions.txt --mode corrected --at 50 --at 90 --json
+      $ taskloom score zest --gold my-zest --split dev --pred predictions.txt --mode corrected
     """
-    from taskloom import printing
+    from taskloom import dataset, printing, shards
     from taskloom.suites.zest import evaluation
 
     if suite != "zest":
         raise TaskloomError(f"'{suite}' has no evaluation of its own for files; known: zest")
-    found = evaluation.score(gold, pred, mode, at or (75, 90))
+    if gold.is_dir():
+        examples = shards.to_examples(dataset.load(gold).table(split))
+        found = evaluation.score_examples(examples, pred, mode, at or (75, 90))
+    else:
+        found = evaluation.score(gold, pred, mode, at or (75, 90))
     if as_json:
         printing.emit(found.to_dict(details))
     else:
