@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from taskloom.errors import InputError
-from taskloom.suites.zest.evaluation import score
+from taskloom.example import Example
+from taskloom.suites.zest.evaluation import score, score_examples
 from taskloom.suites.zest.files import problems, read_prediction, read_tasks, tasks_from
 
 
@@ -172,3 +175,13 @@ def test_report_is_json_and_text() -> None:
     assert len(found["instances"]) == 4
     assert "C@50" in report.text()
     assert "precision" in report.text()
+
+
+@given(st.permutations(range(8)))
+def test_examples_of_any_suite_are_grouped_by_their_task(order: list[int]) -> None:
+    """Two tasks, interleaved in any order: the same scores."""
+    right = [Example(f"input {i}", "owl", task="one" if i < 4 else "two") for i in range(8)]
+    said = ["owl" if i < 6 else "cat" for i in range(8)]
+    report = score_examples([right[i] for i in order], [said[i] for i in order])
+    assert {t.task.id: t.f1 for t in report.tasks} == {"one": 1.0, "two": 0.5}
+    assert report.overall == {"mean": 0.75, "75": 0.5, "90": 0.5}

@@ -147,7 +147,7 @@ def test_a_domain_of_ones_own(tmp_path: Path) -> None:
     ("name", "change", "says"),
     [
         ("parks", "rules=()", "is taken"),
-        ("forts", "heads=('A', 'B')", "fewer than 6 heads"),
+        ("forts", "heads=('A', 'B')", "fewer than 9 heads"),
         ("forts", "short='trail'", "would mean the entity and a record"),
         ("forts", "fillers=('No stop',)", "lacks a full stop"),
         ("forts", "opens=('It is old',)", "does not name the entity"),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from taskloom.errors import InputError, nearest
+from taskloom.example import Example
 
 Kind = Literal["normal", "paraphrase", "target_semantics", "combination", "structure"]
 
@@ -145,6 +146,25 @@ def _row(task: ZestTask) -> dict[str, Any]:
         )
     kind = {"generalization_type": task.kind, "derives_from": list(task.derives_from), "domain": task.domain}
     return {"id": task.id, "type": kind, "question": task.question, "examples": examples}
+
+
+def task_of(examples: Sequence[Example], line: int = 0) -> ZestTask:
+    """The task that some examples of a dataset belong to; without the traits of ZEST it counts as a base task."""
+    first = examples[0]
+    kind = first.traits.get("generalization_type") or "normal"
+    if kind not in KINDS:
+        raise InputError(f"task {first.task}: there is no generalization type {kind!r}; {nearest(str(kind), KINDS)}")
+    bases = tuple(str(first.traits.get("derives_from") or "").split())
+    instances = tuple(Instance(e.input, e.targets[0] if len(e.targets) == 1 else e.targets) for e in examples)
+    return ZestTask(
+        first.task,
+        first.question or first.task,
+        kind,
+        bases,
+        str(first.traits.get("domain") or ""),
+        instances,
+        line,
+    )
 
 
 def tasks_from(rows: Iterable[Any]) -> list[ZestTask]:

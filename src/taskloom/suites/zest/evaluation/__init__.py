@@ -13,14 +13,15 @@ from pathlib import Path
 from random import Random
 
 from taskloom.errors import InputError, nearest
+from taskloom.example import Example
 from taskloom.suites.zest.evaluation import corrected, official, totals
 from taskloom.suites.zest.evaluation.errors import MISTAKES, mistake
 from taskloom.suites.zest.evaluation.flags import FLAGS, differ, flags
 from taskloom.suites.zest.evaluation.official import Answer, Judged, Undefined
 from taskloom.suites.zest.evaluation.report import InstanceScore, Mode, Report
-from taskloom.suites.zest.files import Prediction, ZestTask, problems, read_predictions, read_tasks
+from taskloom.suites.zest.files import Prediction, ZestTask, problems, read_predictions, read_tasks, task_of
 
-__all__ = ["FLAGS", "MISTAKES", "Report", "Undefined", "score"]
+__all__ = ["FLAGS", "MISTAKES", "Report", "Undefined", "score", "score_examples"]
 
 SKIPPED = "Are there any buildings named after this president?"
 """The one question that the public script leaves out; its predictions are consumed all the same."""
@@ -45,18 +46,48 @@ def score(
     Raises:
         InputError: For input that cannot be scored; in `official` mode also where the public script would die.
     """
+    tasks = read_tasks(Path(gold)) if isinstance(gold, str | Path) else list(gold)
+    return _score(tasks, _predictions(pred), mode, thresholds, gold, pred)
+
+
+def _score(
+    tasks: Sequence[ZestTask],
+    predictions: Sequence[Prediction],
+    mode: str,
+    thresholds: Sequence[float],
+    gold: object,
+    pred: object,
+) -> Report:
     if mode not in MODES:
         raise InputError(f"there is no mode '{mode}'; {nearest(mode, MODES)}")
     if not thresholds or not all(0 <= t <= 100 for t in thresholds):
         raise InputError(f"thresholds are percentages from 0 to 100, not {list(thresholds)}")
-    tasks = read_tasks(Path(gold)) if isinstance(gold, str | Path) else list(gold)
-    predictions = _predictions(pred)
     _check_gold(tasks, gold)
-    notes = _check_count(tasks, predictions, gold, pred)
+    wanted = sum(len(t.instances) for t in tasks)
+    notes = _check_number(wanted, predictions, _name(gold, "the gold tasks"), pred)
     if mode == "official":
         _refuse_faults(predictions, pred)
     judged = _judge_all(tasks, predictions, mode == "official", pred)
     return _report(mode, judged, thresholds, notes + _task_notes(tasks))
+
+
+def score_examples(
+    examples: Iterable[Example],
+    pred: str | Path | Sequence[str],
+    mode: str = "corrected",
+    thresholds: Sequence[float] = (75, 90),
+) -> Report:
+    """Score predictions for the examples of any dataset, in its order: every example knows its task, so C@T and consistency
+    are there for every suite. Examples without the traits of ZEST count as base tasks.
+    """
+    found = list(examples)
+    predictions = _predictions(pred)
+    _check_number(len(found), predictions, "the dataset", pred)
+    places: dict[str, list[int]] = {}
+    for i, e in enumerate(found):
+        places.setdefault(e.task, []).append(i)
+    tasks = [task_of([found[i] for i in at], line) for line, at in enumerate(places.values(), start=1)]
+    return _score(tasks, [predictions[i] for at in places.values() for i in at], mode, thresholds, "the dataset", pred)
 
 
 def _predictions(pred: str | Path | Sequence[str]) -> list[Prediction]:
@@ -76,12 +107,11 @@ def _check_gold(tasks: Sequence[ZestTask], gold: object) -> None:
             raise InputError(f"{where}: task {task.id} has no answers; score against a file with 'type' and 'answer'")
 
 
-def _check_count(tasks: Sequence[ZestTask], found: Sequence[Prediction], gold: object, pred: object) -> list[str]:
-    wanted = sum(len(t.instances) for t in tasks)
+def _check_number(wanted: int, found: Sequence[Prediction], gold: str, pred: object) -> list[str]:
     if len(found) < wanted:
         raise InputError(
-            f"{_name(pred, 'the predictions')} has {len(found)} predictions and {_name(gold, 'the gold tasks')} has {wanted} "
-            "examples; give one line for each, in the order tasks x examples"
+            f"{_name(pred, 'the predictions')} has {len(found)} predictions and {gold} has {wanted} examples; "
+            "give one line for each, in the order tasks x examples"
         )
     extra = len(found) - wanted
     return [f"{extra} predictions after the last example were ignored"] if extra else []

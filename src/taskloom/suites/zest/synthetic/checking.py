@@ -11,8 +11,8 @@ from taskloom.suites.zest.synthetic.programs import wordings
 from taskloom.suites.zest.synthetic.reader import Pattern, grammar
 from taskloom.suites.zest.synthetic.tasks import groups
 
-LEAST_NAMES = 6
-"""First names that a passage needs at least: its entity, two others, and room to vary."""
+LEAST_NAMES = 9
+"""First names that a passage may need: three entities may each have three records of one kind, and no two alike."""
 
 
 def faults(domain: Domain) -> list[str]:

@@ -249,8 +249,8 @@ class Domain:
 
 
 def full_name(head: str, tail: str) -> str:
-    """A name of two parts; a tail in lower case is part of the first word ("Ash" + "borne Green")."""
-    return head + tail if tail[0].islower() else f"{head} {tail}"
+    """A name of two parts; a tail that begins with a hyphen is part of the first word ("Ash" + "-borne Green")."""
+    return head + tail[1:] if tail.startswith("-") else f"{head} {tail}"
 
 
 def names() -> list[str]:

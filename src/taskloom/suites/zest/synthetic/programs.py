@@ -144,7 +144,7 @@ def picked(program: Program) -> Program:
 
 def _of_table(records: Records, fields: list[Field], being: str = "") -> list[str]:
     parts = [f"are they {f.being}" if isinstance(f, Feature) else f"what is their {f.column}" for f in fields]
-    asked = ", ".join(parts[:-1]) + (" and " if len(parts) > 1 else "") + parts[-1]
+    asked = ", ".join(parts[:-1]) + " and " + parts[-1] if len(parts) > 1 else "and " + parts[0]
     if being:
         return [
             f"What {records.many} {records.where} are {being}, {asked}?",

@@ -13,6 +13,10 @@ from taskloom.suites.zest.synthetic.facts import Facts, Record, Stated
 OPENERS = ("By all accounts, ", "According to the handbook, ", "As the records show, ", "It is well known that ")
 """What may stand before a sentence without changing it."""
 
+JOINS = ("{a}, and {b}", "{a}; {b}")
+CONTRASTS = ("While {a}, {b}", "{a}, whereas {b}")
+"""Sentence plans for two clauses, about the same entity or about different ones."""
+
 SHORTEST, LONGEST = 60, 180
 """Words of a passage."""
 
@@ -144,56 +148,58 @@ class _Writer:
         sentences = []
         at = 0
         while at < len(clauses):
-            start = self._say(clauses[at])
-            joined = (
-                at + 1 < len(clauses) and at > 0 and self._joinable(clauses[at]) and self._joinable(clauses[at + 1])
-            )
-            if joined and self.rng.random() < 0.3:
-                differ = (
-                    min(clauses[at].entity, clauses[at + 1].entity) >= 0
-                    and clauses[at].entity != clauses[at + 1].entity
-                )
-                end = self._say(clauses[at + 1])
-                plans = ("While {a}, {b}", "{a}, whereas {b}") if differ else ("{a}, and {b}", "{a}; {b}")
-                text = self.rng.choice(plans).replace("{a}", start).replace("{b}", end)
+            plan = self._plan(clauses, at)
+            if plan:
+                # In "While it ..., Echo Basin ..." the pronoun would point forward: there the first clause says the name.
+                start = self._say(clauses[at], by_name=plan.startswith("While"))
+                text = plan.replace("{a}", start).replace("{b}", self._say(clauses[at + 1]))
                 at += 2
             else:
                 opener = self.rng.choice(OPENERS) if self.rng.random() < 0.15 and at > 0 else ""
-                text = opener + start
+                text = opener + self._say(clauses[at])
                 at += 1
             sentences.append(text[0].upper() + text[1:] + ".")
         return sentences
 
-    def _joinable(self, clause: Clause) -> bool:
-        return clause.entity >= 0 or clause.record is not None
+    def _plan(self, clauses: list[Clause], at: int) -> str:
+        """How this clause and the next one become one sentence; empty when they do not."""
+        if at == 0 or at + 1 == len(clauses) or self.rng.random() > 0.3:
+            return ""
+        one, other = clauses[at], clauses[at + 1]
+        if not all(c.entity >= 0 or c.record is not None for c in (one, other)):
+            return ""
+        contrast = one.entity >= 0 and other.entity >= 0 and one.entity != other.entity
+        return self.rng.choice(CONTRASTS if contrast else JOINS)
 
-    def _say(self, clause: Clause) -> str:
+    def _say(self, clause: Clause, by_name: bool = False) -> str:
         text = clause.template.replace("{V}", clause.value)
         if "{E}" in text:
-            text = self._name_entity(text, clause.entity)
+            text = self._name_entity(text, clause.entity, by_name)
             self.focus = self.last_entity = clause.entity
         if clause.record is not None and clause.records is not None:
-            text = self._name_record(text, clause.record, clause.records)
+            text = self._name_record(text, clause.record, clause.records, by_name)
             self.focus = clause.record
             self.last_record[clause.records.name] = clause.record
         if clause.entity < 0 and clause.record is None:
             self.focus = None
         return text
 
-    def _name_entity(self, text: str, entity: int) -> str:
+    def _name_entity(self, text: str, entity: int, by_name: bool) -> str:
+        """The entity by pronoun, noun or name. "The park" is only ever the park that the passage is about, and only while no
+        other one has come between, so that nearness and topic agree."""
         name = self.draft.people[entity].name
-        chance = self.rng.random()
+        chance = 1.0 if by_name else self.rng.random()
         if text.startswith("{E}") and self.focus == entity and chance < 0.5:
             return self.domain.pronoun + text[3:]
-        if self.last_entity == entity and chance < 0.75:
+        if self.last_entity == entity == 0 and chance < 0.75:
             return text.replace("{E}", f"the {self.domain.short}")
         if entity > 0 and entity not in self.met and text.startswith("{E} "):
             name = f"{name}, {self.domain.aside},"
         self.met.add(entity)
         return text.replace("{E}", name)
 
-    def _name_record(self, text: str, record: Record, records: Records) -> str:
-        chance = self.rng.random()
+    def _name_record(self, text: str, record: Record, records: Records, by_name: bool) -> str:
+        chance = 1.0 if by_name else self.rng.random()
         for start in ("{N}", "the {N}"):
             if text.startswith(start) and self.focus is record and chance < 0.45:
                 return "it" + text[len(start) :]

@@ -1,7 +1,8 @@
 """The independent reader: parses a passage back into facts by the domain's grammar, and answers programs on what it read.
 
 It sees the text alone. Every sentence must be understood: one that no clause of the domain explains is an error, not skipped.
-Pronouns refer to the subject of the clause before; "the park" or "the trail" to the last one mentioned.
+Pronouns refer to what the clause before is about, "the trail" to the last one mentioned, "the park" to the one that the passage
+is about, which must also be the last one mentioned: where the two differ the text is ambiguous, and that is an error, too.
 """
 
 from __future__ import annotations
@@ -229,6 +230,8 @@ class _Reader:
             thing = self.focus
         elif text == f"the {self.domain.short}":
             thing = self.last["entity"]
+            if thing is not self.reading.subject:
+                raise InputError(f"'{text}' could be {thing.name} or {self.reading.subject.name}")
         else:
             thing = self.reading.entities.setdefault(text, Thing(text, "entity"))
         self.last["entity"] = thing

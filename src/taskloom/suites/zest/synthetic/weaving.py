@@ -179,6 +179,7 @@ def weave(fields: ZestFields, key: Key) -> Plan:
         splits=tuple(
             Split(name, len(found) * made.passages, rows(name), "train" if name == "train" else "test")
             for name, found in made.splits.items()
+            if found
         ),
         traits=TRAITS,
         describe="Answer the question about the passage: yes, no, words of the passage (several joined by |), JSON where several "
