@@ -124,6 +124,13 @@ def test_line_of_10_megabytes(tmp_path: Path) -> None:
     assert score(gold, pred, "corrected").tasks[0].f1 == 0.0
 
 
+@pytest.mark.parametrize("mode", ["official", "corrected"])
+def test_a_structure_of_many_objects(mode: str) -> None:
+    said = json.dumps([{"a": "x"}, *({"a": f"y{i}"} for i in range(20_000)), {}])
+    report = score(tasks_from([task("s", ['[{"a": "x"}]'], "structure", ("b",))]), [said], mode)
+    assert report.tasks[0].f1 == (1.0 if mode == "official" else 2 / 20_002)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -132,7 +132,9 @@ def test_order_of_tasks_instances_and_list_items_does_not_matter(
     moved_said: list[str] = []
     for t in order:
         within = rng.sample(range(len(said[t])), len(said[t]))
-        moved.append(replace(tasks[t], instances=tuple(tasks[t].instances[i] for i in within)))
+        kept = [tasks[t].instances[i] for i in within]
+        turned = [replace(i, answer=_turn(i.answer, rng)) if isinstance(i.answer, str) else i for i in kept]
+        moved.append(replace(tasks[t], instances=tuple(turned)))
         moved_said += [_turn(said[t][i], rng) for i in within]
     after = score(moved, moved_said, "corrected")
     assert after.overall == before.overall

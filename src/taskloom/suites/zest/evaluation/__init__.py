@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import fsum
 from pathlib import Path
 from random import Random
 
@@ -204,7 +205,7 @@ def _report(
                 scores, own, lambda s: totals.official_format(s.task) if by_script else s.task.format, thresholds
             ),
         },
-        instance_mean=sum(i.score for i in instances) / len(instances) if instances else 0.0,
+        instance_mean=fsum(i.score for i in instances) / len(instances) if instances else 0.0,
         mistakes={name: kinds[name] for name in MISTAKES},
         differences=_differences(judged),
         tasks=tuple(scores),

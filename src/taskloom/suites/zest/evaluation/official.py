@@ -175,17 +175,24 @@ def _check_values(said: Any) -> None:
 
 def _greedy_order(wanted: Sequence[Dict], said: Sequence[Dict]) -> list[int]:
     """For each predicted object in turn the best gold object still free; used by the caller the wrong way round."""
-    free = list(range(len(wanted)))
+    free = [i for i, d in enumerate(wanted) if d]
+    # Empty gold objects are all alike, so the first free one stands for all: a line of 10 MB may bring 500,000 of them.
+    empty = iter([i for i, d in enumerate(wanted) if not d])
+    next_empty = next(empty, None)
     order = []
     for item in said:
-        best, best_score = free[0], -1.0
-        for i in free:
+        candidates = sorted([*free, next_empty]) if next_empty is not None else free
+        best, best_score = candidates[0], -1.0
+        for i in candidates:
             score = _dict_score(wanted[i], item)
             if score > best_score:
                 best, best_score = i, score
             if score == 1.0:
                 break
-        free.remove(best)
+        if best == next_empty:
+            next_empty = next(empty, None)
+        else:
+            free.remove(best)
         order.append(best)
     return order
 

@@ -80,6 +80,8 @@ class Report:
             "differences": self.differences,
             "notes": list(self.notes),
         }
+        if self.mode == "official":
+            found["official"] = self.official_json()
         if details:
             found["tasks"] = [_task(s) for s in self.tasks]
             found["instances"] = [_instance(i) for i in self.instances]

@@ -187,6 +187,9 @@ def weave(fields: ZestFields, key: Key) -> Plan:
         scorer=ZestScore(),
         sources=tuple(Source(n, domains.load(Path(n))[0]) for n in fields.domains if n.endswith(".py")),
         check=check,
+        warnings=(
+            "paraphrases have the passages of their base tasks, by design: audit counts them as near duplicates",
+        ),
         show=lambda example: showing.show(made, example),
     )
 
