@@ -37,8 +37,13 @@ def test_missing_and_extra_predictions(mode: str) -> None:
     assert any("1 predictions after the last example" in n for n in report.notes)
 
 
-def test_wrong_order_is_scored_as_it_stands() -> None:
+def test_wrong_order_is_scored_as_it_stands_and_doubted_where_it_shows() -> None:
     assert score(TASKS, ["n/a", "owl", "owl", "n/a"]).by_type["normal"]["mean"] == 0.0
+    structures = [f'[{{"a": "x{i}"}}]' for i in range(4)]
+    tasks = tasks_from([task("b", ["yes"] * 4), task("s", structures, "structure", ("b",))])
+    right = ["yes"] * 4 + structures
+    assert not any("order" in n for n in score(tasks, right).notes)
+    assert any("in the order of the gold examples?" in n for n in score(tasks, right[::-1]).notes)
 
 
 @pytest.mark.parametrize(

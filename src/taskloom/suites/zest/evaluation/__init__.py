@@ -20,12 +20,24 @@ from taskloom.suites.zest.evaluation.errors import MISTAKES, mistake
 from taskloom.suites.zest.evaluation.flags import FLAGS, differ, flags
 from taskloom.suites.zest.evaluation.official import Answer, Judged, Undefined
 from taskloom.suites.zest.evaluation.report import InstanceScore, Mode, Report
-from taskloom.suites.zest.files import Prediction, ZestTask, problems, read_predictions, read_tasks, task_of
+from taskloom.suites.zest.files import (
+    Prediction,
+    ZestTask,
+    alternatives,
+    is_structure,
+    problems,
+    read_predictions,
+    read_tasks,
+    task_of,
+)
 
 __all__ = ["FLAGS", "MISTAKES", "Report", "Undefined", "score", "score_examples"]
 
 SKIPPED = "Are there any buildings named after this president?"
 """The one question that the public script leaves out; its predictions are consumed all the same."""
+
+SUSPICIOUS = 3
+"""Structures in wrong places from which the order of the predictions is doubted."""
 
 MODES: tuple[Mode, ...] = ("official", "corrected")
 
@@ -69,7 +81,7 @@ def _score(
     if mode == "official":
         _refuse_faults(predictions, pred)
     judged = _judge_all(tasks, predictions, mode == "official", pred)
-    return _report(mode, judged, thresholds, notes + _task_notes(tasks))
+    return _report(mode, judged, thresholds, notes + _order_notes(tasks, predictions) + _task_notes(tasks))
 
 
 def score_examples(
@@ -123,6 +135,20 @@ def _refuse_faults(predictions: Iterable[Prediction], pred: object) -> None:
         if p.fault:
             where = f"{_name(pred, 'the predictions')}:{p.line}"
             raise Undefined(f"{where}: {p.fault} (the public script stops here; --mode corrected goes on)")
+
+
+def _order_notes(tasks: Sequence[ZestTask], predictions: Sequence[Prediction]) -> list[str]:
+    """A wrong order cannot be seen in plain lines, but structures on the wrong side of the fence tell of it."""
+    golds = [is_structure(a) for t in tasks for i in t.instances for a in alternatives(i.answer)[:1]]
+    said = ["}" in p.text for p in predictions]
+    strays = sum(s and not g for s, g in zip(said, golds, strict=False))
+    lacking = sum(g and not s for s, g in zip(said, golds, strict=False))
+    if strays < SUSPICIOUS or lacking < SUSPICIOUS or 2 * strays < sum(said):
+        return []
+    return [
+        f"{strays} structured predictions stand where plain answers are wanted and {lacking} structures got none: "
+        "are the predictions in the order of the gold examples?"
+    ]
 
 
 def _task_notes(tasks: Sequence[ZestTask]) -> list[str]:
