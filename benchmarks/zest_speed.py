@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import TypeVar
 
@@ -50,7 +51,7 @@ def main() -> None:
     rng = Random(0)
     predictions = [noisy(str(i.answer), rng) for t in tasks for i in t.instances]
     for mode in ("official", "corrected"):
-        timed(f"scoring {len(predictions):,} instances, {mode}", 3, lambda mode=mode: score(tasks, predictions, mode))
+        timed(f"scoring {len(predictions):,} instances, {mode}", 3, partial(score, tasks, predictions, mode))
 
 
 if __name__ == "__main__":

@@ -120,6 +120,16 @@ def test_duplicate_and_dangling_ids_are_reported() -> None:
     assert any("1 paraphrases or flips" in n for n in report.notes)
 
 
+def test_nothing_but_derived_tasks() -> None:
+    tasks = tasks_from([task("p", ["owl"], "paraphrase", ("zz",))])
+    with pytest.raises(InputError, match="no base tasks"):
+        score(tasks, ["owl"], "official")
+    report = score(tasks, ["owl"], "corrected")
+    assert report.overall == {}
+    assert report.own["type"]["paraphrase"]["mean"] == 1.0
+    assert "C@90" in report.text()
+
+
 def test_line_of_10_megabytes(tmp_path: Path) -> None:
     gold, pred = tmp_path / "gold.jsonl", tmp_path / "pred.txt"
     gold.write_text(json.dumps(task("b", ["owl", "n/a"])), encoding="utf-8")

@@ -89,13 +89,13 @@ class Report:
 
     def text(self) -> str:
         """For people: the paper's tables, the mistakes, and where the two modes differ."""
-        columns = list(self.overall)
+        columns = list(next(iter(self.own["type"].values()), {}))
         heads = ["mean", *(f"C@{c}" for c in columns[1:])]
         names = {**PAPER_NAMES}
         rows = [(names.get(k, k), self.by_type[k]) for k in [*names, *self.by_type] if k in self.by_type]
         rows = list(dict(rows).items())
         out = [f"ZEST, {self.mode} evaluation: {len(self.tasks)} tasks, {len(self.instances)} instances", ""]
-        out += _grid("generalization", heads, [*rows, ("overall", self.overall)])
+        out += _grid("generalization", heads, [*rows, ("overall", self.overall)] if rows else [])
         for by in ("domain", "format"):
             out += ["", *_grid(f"by {by}, unpaired", heads, list(self.own[by].items()))]
         wrong = sum(self.mistakes.values())
