@@ -10,12 +10,20 @@ from taskloom.suites.zest.synthetic.domain import Domain, Feature, Flag, Measure
 from taskloom.suites.zest.synthetic.draft import Draft
 from taskloom.suites.zest.synthetic.facts import Facts, Record, Stated
 
-OPENERS = ("By all accounts, ", "According to the handbook, ", "As the records show, ", "It is well known that ")
+OPENERS = (
+    "By all accounts, ",
+    "According to the handbook, ",
+    "As the records show, ",
+    "It is well known that ",
+    "In addition, ",
+    "Moreover, ",
+)
 """What may stand before a sentence without changing it."""
 
 JOINS = ("{a}, and {b}", "{a}; {b}")
+RELATIVE = "{E}, which {a}, {b}"
 CONTRASTS = ("While {a}, {b}", "{a}, whereas {b}")
-"""Sentence plans for two clauses, about the same entity or about different ones."""
+"""Sentence plans for two clauses, about the same entity (RELATIVE where both begin with it) or about different ones."""
 
 SHORTEST, LONGEST = 60, 180
 """Words of a passage."""
@@ -39,6 +47,11 @@ Unit = list[Clause]
 def passage(domain: Domain, draft: Draft, rng: Random) -> str:
     """The text of a draft, at least 60 words; longer than 180 when the draft says too much."""
     return _Writer(domain, draft, rng).write()
+
+
+def relative(domain: Domain) -> str:
+    """The relative pronoun of a domain's entities."""
+    return "which" if domain.pronoun == "it" else "who"
 
 
 def listing(items: list[str], joiner: str) -> str:
@@ -149,7 +162,10 @@ class _Writer:
         at = 0
         while at < len(clauses):
             plan = self._plan(clauses, at)
-            if plan:
+            if plan == RELATIVE:
+                text = self._relative(clauses[at], clauses[at + 1])
+                at += 2
+            elif plan:
                 # In "While it ..., Echo Basin ..." the pronoun would point forward: there the first clause says the name.
                 start = self._say(clauses[at], by_name=plan.startswith("While"))
                 text = plan.replace("{a}", start).replace("{b}", self._say(clauses[at + 1]))
@@ -163,25 +179,43 @@ class _Writer:
 
     def _plan(self, clauses: list[Clause], at: int) -> str:
         """How this clause and the next one become one sentence; empty when they do not."""
-        if at == 0 or at + 1 == len(clauses) or self.rng.random() > 0.3:
+        if at == 0 or at + 1 == len(clauses) or self.rng.random() > 0.4:
             return ""
         one, other = clauses[at], clauses[at + 1]
         if not all(c.entity >= 0 or c.record is not None for c in (one, other)):
             return ""
+        subject = all(
+            c.entity == one.entity and c.record is None and c.template.startswith("{E} ") for c in (one, other)
+        )
+        if subject and self.rng.random() < 0.7:
+            return RELATIVE
         contrast = one.entity >= 0 and other.entity >= 0 and one.entity != other.entity
         return self.rng.choice(CONTRASTS if contrast else JOINS)
 
+    def _relative(self, one: Clause, other: Clause) -> str:
+        """Echo Basin, which covers 9,000 acres, was opened in 1911."""
+        first, second = (c.template.replace("{V}", c.value).removeprefix("{E} ") for c in (one, other))
+        name = self._name_entity("{E}", one.entity, by_name=True)
+        self.focus = self.last_entity = one.entity
+        return f"{name}, {relative(self.domain)} {first}, {second}"
+
     def _say(self, clause: Clause, by_name: bool = False) -> str:
-        text = clause.template.replace("{V}", clause.value)
+        """The clause in words. What it is about may be a pronoun in the next clause only where this one begins with it
+        (or, for a record that is introduced, ends with it): after "the top of Larch Woods" an "it" could be the top.
+        """
+        template = clause.template
+        text = template.replace("{V}", clause.value)
+        focus: int | Record | None = None
         if "{E}" in text:
             text = self._name_entity(text, clause.entity, by_name)
-            self.focus = self.last_entity = clause.entity
+            self.last_entity = clause.entity
+            focus = clause.entity if template.startswith("{E}") else None
         if clause.record is not None and clause.records is not None:
             text = self._name_record(text, clause.record, clause.records, by_name)
-            self.focus = clause.record
             self.last_record[clause.records.name] = clause.record
-        if clause.entity < 0 and clause.record is None:
-            self.focus = None
+            first = template.startswith(("{N}", "the {N}"))
+            focus = clause.record if first or (template.endswith("{N}") and focus is None) else None
+        self.focus = focus
         return text
 
     def _name_entity(self, text: str, entity: int, by_name: bool) -> str:

@@ -24,7 +24,7 @@ from taskloom.suites.zest.synthetic.domain import (
     Records,
     full_name,
 )
-from taskloom.suites.zest.synthetic.prose import OPENERS
+from taskloom.suites.zest.synthetic.prose import OPENERS, relative
 
 _SENTENCES = re.compile(r"(?<=\.) (?=[A-Z])")
 
@@ -169,6 +169,8 @@ class _Reader:
             text = text.removeprefix(opener)
         if self._clauses([text]):
             return True
+        if self._relative_clause(text):
+            return True
         inner = text.removeprefix("While ")
         marks = (", ",) if inner is not text and text.startswith("While ") else (", and ", "; ", ", whereas ")
         for mark in marks:
@@ -177,6 +179,16 @@ class _Reader:
                 if self._clauses([inner[:at], inner[at + len(mark) :]]):
                     return True
                 at = inner.find(mark, at + 1)
+        return False
+
+    def _relative_clause(self, text: str) -> bool:
+        """A name, a clause about it between commas, and another one: two clauses with the same subject."""
+        name, mark, rest = text.partition(f", {relative(self.domain)} ")
+        at = rest.find(", ") if mark else -1
+        while at >= 0:
+            if self._clauses([f"{name} {rest[:at]}", f"{name} {rest[at + 2 :]}"]):
+                return True
+            at = rest.find(", ", at + 1)
         return False
 
     def _clauses(self, texts: list[str]) -> bool:
