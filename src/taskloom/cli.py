@@ -187,6 +187,31 @@ def audit(folder: Folder, as_json: Json = False) -> None:
 
 
 @app.command()
+def solve(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Text in bAbI format, or - for standard input.")],
+    reading: Annotated[
+        str, typer.Option("--reading", help="natural, or strict: every sentence about a place is a change of place.")
+    ] = "natural",
+    as_json: Json = False,
+) -> None:
+    """Answer and support every question of a story file, and report where the file's own answers are wrong or open.
+
+    \b
+    Examples:
+      $ printf '1 Mary went to the park.\\n2 Where is Mary?\\n' | taskloom solve -
+      $ printf '1 Mary got the milk.\\n2 What is Mary carrying?\\tapple\\t1\\n' | taskloom solve - --json
+    """
+    from taskloom import printing
+    from taskloom.suites.babi.solving import solve_file
+
+    report = solve_file(file, reading)
+    if as_json:
+        printing.emit(report.to_dict())
+    else:
+        typer.echo(report.text())
+
+
+@app.command()
 def data(
     action: Annotated[str, typer.Argument(metavar="[status|get]", help="status (the default) or get.")] = "status",
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="With get: which resource.")] = None,

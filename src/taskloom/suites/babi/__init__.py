@@ -1,0 +1,38 @@
+"""bAbI 1.0 and Dyna-bAbI: short stories, their wording, their questions, and how deep one has to reason.
+
+A recipe says which events (MOVE, GRAB, DROP, GIVE), constructs (COREF, CONJ, COMPOUND, NEGATE, INDEF) and questions its
+stories have, and how large and of what kind the support of each answer is. Every answer is entailed by the text, every
+support is minimal and sufficient. Papers: Weston et al. 2016; Dyna-bAbI (*SEM 2022).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+from taskloom.plan import Plan
+from taskloom.registry import suite
+from taskloom.seeding import Key
+from taskloom.suites.babi.fields import BabiFields
+
+
+def resolve(rest: str) -> dict[str, Any] | None:
+    """The recipes babi/14 to babi/20, where the folder of those tasks is part of the installation."""
+    if rest not in {str(n) for n in range(14, 21)} or not importlib.util.find_spec(f"{__name__}.classic"):
+        return None
+    sizes = {"train": {"n": 9_000}, "dev": {"n": 1_000}, "test": {"n": 1_000}}
+    return {"describe": f"bAbI {rest}", "number": int(rest), "splits": sizes}
+
+
+@suite(
+    "babi",
+    fields=BabiFields,
+    describe="Short stories with controlled events, wording, questions and reasoning depth (bAbI 1.0, Dyna-bAbI)",
+    version=1,
+    resolve=resolve,
+)
+def weave(fields: BabiFields, key: Key) -> Plan:
+    """The plan of a story recipe."""
+    from taskloom.suites.babi.planning import plan
+
+    return plan(fields, key)

@@ -1,0 +1,364 @@
+"""Stories with one question at the end, aimed at a wanted structure.
+
+The proof is planned first (`blueprints`), the other sentences are woven around it by the stage, which leaves alone
+what the proof stands on. Then the reasoner reads the whole story; what it finds must be what was asked for, or
+another draw is made. The question type and the size of the support are drawn once per example, so that rare
+structures are as frequent as the recipe says.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from typing import cast
+
+from taskloom.errors import RecipeError
+from taskloom.example import Example
+from taskloom.seeding import Key, Random
+from taskloom.suites.babi.answering import answer, supports
+from taskloom.suites.babi.blueprints import Blueprint, Drafter, NoBlueprint
+from taskloom.suites.babi.events import POSITIONAL, Event, Question, QuestionKind, composition
+from taskloom.suites.babi.examples import Posed, make_example, signature, support_signature
+from taskloom.suites.babi.fields import Group
+from taskloom.suites.babi.growing import Setting, draw_kind, draw_questions, palette_of, pose_all
+from taskloom.suites.babi.knowledge import Contradiction, Knowledge
+from taskloom.suites.babi.language import ask, sentence
+from taskloom.suites.babi.stage import Stage
+
+TRIES = 4_000
+"""Draws for one example before the request counts as impossible."""
+
+LARGEST = 6
+"""Sizes of support that are aimed at; beyond, only what turns up by itself."""
+
+SPLIT = "the split: the story's structure belongs to another one"
+
+
+class Blocked(Exception):  # noqa: N818 - an outcome, counted by its reason
+    """A draw that does not give what was asked for, and which wish it failed."""
+
+
+class Exhaustive:
+    """The examples of an exhaustive group, one story after the other; how many each has is known only when it is told."""
+
+    def __init__(self, aimer: Aimer, key: Key, belongs: Callable[[str], bool]) -> None:
+        self._tell = partial(aimer.make_all, key, belongs=belongs)
+        self._ends: list[int] = []
+        self._last: tuple[int, list[Example]] = (-1, [])
+
+    def example(self, index: int) -> Example:
+        """Example number `index`; the stories before it are told to be counted."""
+        while not self._ends or self._ends[-1] <= index:
+            story = len(self._ends)
+            self._last = (story, self._tell(story))
+            self._ends.append((self._ends[-1] if self._ends else 0) + len(self._last[1]))
+        story = bisect_right(self._ends, index)
+        if self._last[0] != story:
+            self._last = (story, self._tell(story))
+        return self._last[1][index - (self._ends[story - 1] if story else 0)]
+
+
+class Aimer:
+    """Makes the examples of one group."""
+
+    def __init__(self, group: Group, setting: Setting) -> None:
+        self.group = group
+        self.setting = setting
+        self.palette = palette_of(group)
+        coref = group.coref if group.coref is not None else dict.fromkeys(group.events, 1.0)
+        self.drafter = Drafter(setting.vocabulary, group.events, group.wording, coref, group.composition)
+        self.sizes = {kind: self._sizes(kind) for kind, weight in group.questions.items() if weight}
+        for kind, sizes in self.sizes.items():
+            if group.support is not None and not sizes:
+                raise RecipeError(
+                    f"group '{group.name}': no {kind} question has a support of {group.support} with the events "
+                    f"{', '.join(group.events)} and the wording {', '.join(group.wording) or 'none'}; "
+                    "allow other sizes, events or constructs"
+                )
+
+    def _sizes(self, kind: str) -> list[int]:
+        wanted = self.group.support
+        if wanted is None:
+            return []
+        sizes = range(wanted.low, max(wanted.low, min(wanted.high, LARGEST)) + 1)
+        return [size for size in sizes if self.drafter.possible(kind, size)]  # type: ignore[arg-type]
+
+    def make(self, key: Key, index: int, belongs: Callable[[str], bool]) -> Example:
+        """Example number `index` of the group.
+
+        Raises:
+            RecipeError: It cannot be had; says which wish blocks it.
+        """
+        rng = key.random(index)
+        kind = draw_kind(self.group, rng)
+        sizes = self.sizes[kind]
+        size = sizes[int(rng.random() * len(sizes))] if sizes else 0
+        said = self._said(kind, size, rng)
+        blocked: Counter[str] = Counter()
+        for _ in range(TRIES):
+            try:
+                return self._draw(key, index, kind, size, said, rng, belongs)
+            except Blocked as wish:
+                blocked[str(wish)] += 1
+            except NoBlueprint:
+                blocked["the proof: too few persons, objects or places for a support of that size"] += 1
+            except Contradiction as error:
+                # The stage and the reasoner disagree: a bug of ours, which must not pass for a hard wish.
+                raise AssertionError(f"group '{self.group.name}', example {index}: {error}") from error
+        # Half of all structures belong to another split anyway; that is the reason only where there is no other.
+        wishes = Counter({wish: n for wish, n in blocked.items() if wish != SPLIT}) or blocked
+        reason, count = wishes.most_common(1)[0]
+        raise RecipeError(
+            f"group '{self.group.name}': no {kind} story with a support of {size or 'any'} in {TRIES} draws; "
+            f"what blocked {100 * count // wishes.total()} % of them was {reason}"
+        )
+
+    def make_all(self, key: Key, story: int, belongs: Callable[[str], bool]) -> list[Example]:
+        """Story number `story` with every question of the group's types that can be answered (and has the wanted support).
+
+        Raises:
+            RecipeError: There is none.
+        """
+        group, setting = self.group, self.setting
+        rng = key.random("exhaustive", story)
+        kinds = cast(tuple[QuestionKind, ...], tuple(sorted(k for k, w in group.questions.items() if w)))
+        for _ in range(TRIES):
+            length = group.length.low + int(rng.random() * (group.length.high - group.length.low + 1))
+            try:
+                events = self._weave(None, length, rng)
+            except Blocked:
+                continue
+            content = signature(events)
+            if not belongs(content):
+                continue
+            knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
+            posed = [p for p in pose_all(knowledge, kinds) if group.support is None or len(p.official) in group.support]
+            if not posed:
+                continue
+            passage = " ".join([sentence(e, setting.vocabulary, setting.lexicon, rng) for e in events])
+            return [
+                make_example(
+                    events,
+                    passage,
+                    ask(p.question, setting.lexicon),
+                    p,
+                    group=group.name,
+                    task=setting.task,
+                    key=content,
+                )
+                for p in posed
+            ]
+        raise RecipeError(f"group '{group.name}': nothing of {', '.join(kinds)} could be asked in {TRIES} stories")
+
+    def _said(self, kind: str, size: int, rng: Random) -> str:
+        if kind != "yes-no":
+            return "yes"
+        weights = self.group.answers or {
+            "yes": 1.0,
+            "no": 1.0,
+            **({"maybe": 1.0} if "INDEF" in self.group.wording else {}),
+        }
+        able = {a: w for a, w in weights.items() if not size or self.drafter.shapes("yes-no", size, a)}
+        if not able:
+            raise RecipeError(
+                f"group '{self.group.name}': no yes-no question with a support of {size} has these answers"
+            )
+        return rng.choices(list(able), weights=list(able.values()))[0]
+
+    def _draw(
+        self,
+        key: Key,
+        index: int,
+        kind: QuestionKind,
+        size: int,
+        said: str,
+        rng: Random,
+        belongs: Callable[[str], bool],
+    ) -> Example:
+        group, setting = self.group, self.setting
+        length = group.length.low + int(rng.random() * (group.length.high - group.length.low + 1))
+        blueprint = self.drafter.draft(kind, size, rng, said) if size else None
+        events = self._weave(blueprint, length, rng)
+        content = signature(events)
+        if not belongs(content):
+            raise Blocked(SPLIT)
+        knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
+        posed = self._pose(knowledge, blueprint.question if blueprint else None, kind, said, rng)
+        self._accept(posed, events, said, key, index)
+        texts = [sentence(e, setting.vocabulary, setting.lexicon, rng) for e in events]
+        asked = ask(posed.question, setting.lexicon)
+        return make_example(events, " ".join(texts), asked, posed, group=group.name, task=setting.task, key=content)
+
+    def _pose(
+        self, knowledge: Knowledge, planned: Question | None, kind: QuestionKind, said: str, rng: Random
+    ) -> Posed:
+        if planned is None:
+            answers = {said: 1.0} if kind == "yes-no" else None
+            planned = next(draw_questions(knowledge, kind, self.group, rng, answers), None)
+            if planned is None:
+                raise Blocked("the question: nothing of that type could be asked")
+        verdict = answer(knowledge, planned)
+        if not verdict.known and not self.group.unknown:
+            raise Blocked("the question: a distractor made it undecidable")
+        return Posed(planned, verdict, supports(knowledge, planned, verdict) or [()])
+
+    def _accept(self, posed: Posed, events: list[Event], said: str, key: Key, index: int) -> None:
+        group = self.group
+        if group.support is not None and len(posed.official) not in group.support:
+            raise Blocked(f"support: {group.support}")
+        if posed.question.kind == "yes-no" and posed.verdict.answer != said:
+            raise Blocked(f"answers: {said}")
+        if group.composition:
+            found = composition([events[i] for i in posed.official]).split("+")
+            if not set(group.composition) <= {*found, *_compound(events, posed)}:
+                raise Blocked(f"composition: {', '.join(group.composition)}")
+        if group.alternatives is not None and len(posed.supports) not in group.alternatives:
+            raise Blocked(f"alternatives: {group.alternatives}")
+        if group.per_signature is not None:
+            # A signature is free only to the rows of one residue class, and a class has at most so many rows.
+            classes = -(-group.n // group.per_signature)
+            mine = key.hash64("signature", support_signature(events, posed)) % classes
+            if mine != index % classes:
+                raise Blocked(f"per_signature: {group.per_signature}")
+
+    def _weave(self, blueprint: Blueprint | None, length: int, rng: Random) -> list[Event]:
+        units = blueprint.units if blueprint else []
+        planned = blueprint.size if blueprint else 0
+        if planned > length:
+            raise Blocked(f"length: {self.group.length}, the proof and what it needs take more")
+        spare = length - planned
+        if self.group.distractors < 1:
+            spare = round(spare * self.group.distractors)
+        gaps = _gaps(len(units), spare, self.group.position, rng)
+        stage = Stage(self.setting.vocabulary, rng)
+        guard = _Guard(blueprint, stage)
+        events: list[Event] = []
+        for i in range(len(units) + 1):
+            guard.enter(i)
+            wanted = len(events) + gaps[i]
+            while len(events) < wanted:
+                done = stage.act(self.palette, wanted - len(events))
+                if not done:
+                    raise Blocked("distractors: the proof leaves nobody free to act")
+                events += done
+            if i < len(units):
+                events += guard.perform(units[i])
+        return events
+
+
+def _compound(events: list[Event], posed: Posed) -> set[str]:
+    return {"COMPOUND"} if any(events[i].pronoun and len(events[i].who) > 1 for i in posed.official) else set()
+
+
+def _gaps(units: int, spare: int, position: str, rng: Random) -> list[int]:
+    """How many other sentences stand before each unit and after the last."""
+    slots = units + spare
+    low, high = {"any": (0, slots), "early": (0, max(units, slots // 2)), "late": (min(spare, slots // 2), slots)}[
+        position
+    ]
+    chosen = sorted(rng.sample(range(low, high), units))
+    ends = [-1, *chosen, slots]
+    return [b - a - 1 for a, b in pairwise(ends)]
+
+
+class _Guard:
+    """Keeps the stage away from what a blueprint stands on, unit by unit."""
+
+    def __init__(self, blueprint: Blueprint | None, stage: Stage) -> None:
+        self.stage = stage
+        self.blueprint = blueprint
+        self.still: dict[str, list[tuple[int, int]]] = {}
+        self.until: dict[str, int] = {}
+        if blueprint is not None:
+            self._stays(blueprint)
+            stage.idle |= blueprint.idle
+
+    def _stays(self, blueprint: Blueprint) -> None:
+        """The gaps within which each planned person must not move, and each planned object must not be touched."""
+        end = len(blueprint.units)
+        start: dict[str, int] = {}
+        used: dict[str, int] = {}
+        dropped: set[str] = set()
+        departs = self._departure(blueprint)
+        for i, unit in enumerate(blueprint.units):
+            for event in unit:
+                if event.kind in POSITIONAL:
+                    for person in event.who:
+                        if (person, i) == departs:
+                            used[person] = i
+                        self._close(person, start, used)
+                        start[person] = i + 1
+                        if event.kind == "not" and event.places:
+                            self.still.setdefault(person, []).append(
+                                (0, i)
+                            )  # so that they can have been where it denies
+                    continue
+                self.until[event.thing] = end if event.thing in blueprint.keep else i
+                if event.kind != "grab" or event.thing in dropped:
+                    for person in (*event.who, event.to):
+                        if person:
+                            used[person] = i
+                if event.kind == "drop":
+                    dropped.add(event.thing)
+        used.update(dict.fromkeys(blueprint.final, end))
+        for person in list(used):
+            if person not in start:
+                self.stage.where[person] = blueprint.here  # there from the start, without a word
+            self._close(person, start, used)
+
+    @staticmethod
+    def _departure(blueprint: Blueprint) -> tuple[str, int]:
+        """Who carries the object away, and in which unit: up to then they must not have moved."""
+        last = -1
+        for i, unit in enumerate(blueprint.units):
+            if any(e.kind in POSITIONAL and blueprint.carrier in e.who for e in unit):
+                last = i
+        return blueprint.carrier, last
+
+    def _close(self, person: str, start: dict[str, int], used: dict[str, int]) -> None:
+        if person in used:
+            if person not in start:
+                self.stage.where[person] = self.blueprint.here if self.blueprint else ""
+            self.still.setdefault(person, []).append((start.get(person, 0), used.pop(person)))
+
+    def enter(self, gap: int) -> None:
+        """The stage before unit `gap`."""
+        if self.blueprint is None:
+            return
+        stage = self.stage
+        stage.still = {p for p, spans in self.still.items() if any(low <= gap <= high for low, high in spans)}
+        stage.guarded = stage.still
+        stage.kept = {thing for thing, until in self.until.items() if gap <= until}
+
+    def perform(self, unit: list[Event]) -> list[Event]:
+        """The planned sentences happen; a move that would be none blocks the draw."""
+        stage = self.stage
+        told = []
+        for event in unit:
+            if event.kind == "not" and not event.places:
+                event = Event("not", event.who, (stage.place(event.who[0]),), pronoun=event.pronoun)
+            if event.kind in POSITIONAL:
+                self._must_change(event)
+            elif event.kind == "give" and stage.place(event.who[0]) != stage.place(event.to):
+                raise Blocked("a planned gift: giver and receiver are not in one place")
+            stage.perform(event)
+            if event.kind == "either" and stage.rng.random() < 0.5:
+                # The stage takes the first place for the true one; the text must not give that away.
+                event = Event("either", event.who, (event.places[1], event.places[0]), pronoun=event.pronoun)
+            told.append(event)
+        return told
+
+    def _must_change(self, event: Event) -> None:
+        where = self.stage.where
+        for person in event.who:
+            before = where.get(person)
+            if event.kind == "not":
+                assert self.blueprint is not None
+                if before not in (None, event.places[0]) or event.places[0] == self.blueprint.here:
+                    raise Blocked("a planned sentence: it would not be a change of place")
+                where[person] = self.blueprint.here
+            elif before in event.places:
+                raise Blocked("a planned sentence: it would not be a change of place")

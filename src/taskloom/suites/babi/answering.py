@@ -1,0 +1,201 @@
+"""Questions answered from a state of knowledge, with every minimal supporting set.
+
+An answer is given exactly when it is true in every possible world. The question may refer to something that the whole
+story fixes (the last time somebody gave the milk away; the last time the milk came into the park): which sentence that
+is goes without support, what it says is supported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from taskloom.suites.babi.events import Event, Question, composition
+from taskloom.suites.babi.knowledge import Handling, Knowledge
+from taskloom.suites.babi.language import number_word
+from taskloom.suites.babi.supports import Located, in_order, needs, product
+
+UNKNOWN = "unknown"
+MAYBE = "maybe"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a reader can say to a question.
+
+    Attributes:
+        answer: The answer; `unknown` when the story does not settle it.
+        items: The answer's parts, for lists.
+        possible: Every place that remains possible, for questions about places.
+    """
+
+    answer: str
+    items: tuple[str, ...] = ()
+    possible: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether the story settles the question ("maybe" does: it says that both remain possible)."""
+        return self.answer != UNKNOWN
+
+
+def answer(knowledge: Knowledge, question: Question) -> Verdict:
+    """The answer that follows from the sentences told so far."""
+    kind = question.kind
+    if kind == "where-P":
+        return _where(knowledge, knowledge.stay.get(question.person))
+    if kind == "where-O":
+        return _where(knowledge, whereabouts(knowledge, question.thing))
+    if kind == "yes-no":
+        return _yes_no(knowledge, question)
+    if kind == "where-was-O":
+        came = arrival(knowledge, question.thing, question.place)
+        return _where(knowledge, came.before) if came else Verdict(UNKNOWN)
+    if kind == "give-qs":
+        gift = asked_gift(knowledge, question)
+        return Verdict(_said(gift.event, question)) if gift else Verdict(UNKNOWN)
+    held = tuple(sorted(knowledge.holding(question.person)))
+    if kind == "counting":
+        return Verdict(number_word(len(held)), held)
+    return Verdict(",".join(held) or "nothing", held)
+
+
+def _where(knowledge: Knowledge, variable: int | None) -> Verdict:
+    if variable is None:
+        return Verdict(UNKNOWN)
+    possible = knowledge.domain(variable)
+    names = tuple(knowledge.names(possible))
+    single = possible & (possible - 1) == 0 and len(names) == 1
+    return Verdict(names[0] if single else UNKNOWN, possible=names)
+
+
+def _yes_no(knowledge: Knowledge, question: Question) -> Verdict:
+    variable = knowledge.stay.get(question.person)
+    possible = knowledge.everywhere if variable is None else knowledge.domain(variable)
+    bit = knowledge.bits[question.place]
+    names = tuple(knowledge.names(possible))
+    return Verdict("no" if not possible & bit else "yes" if possible == bit else MAYBE, possible=names)
+
+
+def whereabouts(knowledge: Knowledge, name: str) -> int | None:
+    """The variable that is an object's place now: its holder's stay, or the stay in which it was left."""
+    thing = knowledge.things.get(name)
+    if thing is None:
+        return None
+    return knowledge.stay[thing.holder] if thing.holder else thing.ground
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """The last time an object came into a place: the stays before and after, and the handlings that show who carried it."""
+
+    before: int
+    after: int
+    shown_by: tuple[int, ...]
+
+
+def arrival(knowledge: Knowledge, name: str, place: str) -> Arrival | None:
+    """The last time an object came into a place, if it is the same in every world and it is known where from.
+
+    Going back through the object's changes of place: one that cannot lead into the place from elsewhere is passed over;
+    the first that can must do so for certain.
+    """
+    thing = knowledge.things.get(name)
+    if thing is None:
+        return None
+    bit = knowledge.bits[place]
+    for carry in reversed(thing.carries):
+        before, after = knowledge.domain(carry.before), knowledge.domain(carry.after)
+        if not after & bit or before == bit or knowledge.same(carry.before, carry.after):
+            continue
+        if after != bit or before & bit or len(knowledge.names(before)) != 1 or before & (before - 1):
+            return None
+        # The holder is known by the handling that gave them the object, or by the one that took it from them.
+        shown = [thing.handlings[carry.handling].sentence]
+        if carry.handling + 1 < len(thing.handlings):
+            shown.append(thing.handlings[carry.handling + 1].sentence)
+        return Arrival(carry.before, carry.after, tuple(shown))
+    return None
+
+
+def fitting_gifts(knowledge: Knowledge, question: Question) -> list[Handling]:
+    """Every GIVE that a give question fits, in order."""
+    asked = (question.person, question.thing, question.other)
+    told = ((gift, (gift.event.who[0], gift.event.thing, gift.event.to)) for gift in knowledge.gifts)
+    return [gift for gift, names in told if all(a in ("", b) for a, b in zip(asked, names, strict=True))]
+
+
+def asked_gift(knowledge: Knowledge, question: Question) -> Handling | None:
+    """The latest GIVE that a give question fits."""
+    fits = fitting_gifts(knowledge, question)
+    return fits[-1] if fits else None
+
+
+def _said(event: Event, question: Question) -> str:
+    if question.form == "given":
+        return event.thing
+    return event.who[0] if question.form in ("gave", "gave-to") else event.to
+
+
+def supports(knowledge: Knowledge, question: Question, verdict: Verdict | None = None) -> list[tuple[int, ...]]:
+    """All minimal sets of sentences (by index) that support the answer, the official one first; none if it is unknown."""
+    verdict = verdict or answer(knowledge, question)
+    if not verdict.known:
+        return []
+    need = needs(knowledge.events)
+    kind = question.kind
+    if kind == "where-P":
+        return in_order(_located(knowledge, knowledge.stay[question.person], need))
+    if kind == "yes-no":
+        return in_order(_yes_no_sets(knowledge, question, verdict, need))
+    if kind == "where-O":
+        variable = whereabouts(knowledge, question.thing)
+        assert variable is not None
+        last = need[knowledge.things[question.thing].handlings[-1].sentence]
+        return in_order(product(_located(knowledge, variable, need), [last]))
+    if kind == "where-was-O":
+        came = arrival(knowledge, question.thing, question.place)
+        assert came is not None
+        places = (_located(knowledge, came.before, need), _located(knowledge, came.after, need))
+        return in_order(product(*places, [need[s] for s in came.shown_by]))
+    if kind == "give-qs":
+        gift = asked_gift(knowledge, question)
+        assert gift is not None
+        return in_order([need[gift.sentence]])
+    return in_order(_holding_sets(knowledge, question.person, need))
+
+
+def _located(knowledge: Knowledge, variable: int, need: Sequence[int]) -> list[int]:
+    narrowings = knowledge.narrowings[variable]
+    if not knowledge.links[variable] and len(narrowings) == 1:
+        return [need[narrowings[0][1]]]  # the common case, and the fast one: somebody was just said to be there
+    wanted = knowledge.domain(variable)
+    return Located(knowledge, variable, need).sets(lambda domain: domain == wanted)
+
+
+def _yes_no_sets(knowledge: Knowledge, question: Question, verdict: Verdict, need: Sequence[int]) -> list[int]:
+    variable = knowledge.stay.get(question.person)
+    if variable is None:
+        return [0]  # "maybe" of somebody of whom nothing is said
+    if verdict.answer == "no":
+        bit = knowledge.bits[question.place]
+        return Located(knowledge, variable, need).sets(lambda domain: not domain & bit)
+    return _located(knowledge, variable, need)
+
+
+def _holding_sets(knowledge: Knowledge, person: str, need: Sequence[int]) -> list[int]:
+    """For every object that ever passed through somebody's hands, one sentence that shows whether they hold it now.
+
+    That is the last one that names them; where they no longer hold it, any later one on the object does as well.
+    """
+    groups: list[list[int]] = []
+    for thing in knowledge.things.values():
+        last = max((i for i, h in enumerate(thing.handlings) if h.names(person)), default=None)
+        if last is not None:
+            groups.append([need[h.sentence] for h in thing.handlings[last:]])
+    return product(*groups)
+
+
+def support_composition(knowledge: Knowledge, support: Sequence[int]) -> str:
+    """The paper's support composition: the concepts in the supporting sentences."""
+    return composition([knowledge.events[i] for i in support])

@@ -1,0 +1,466 @@
+"""Proofs planned before their stories: a blueprint is the sentences that a proof of a given size will consist of.
+
+To place somebody, somebody else is placed by a sentence (the anchor) and tied to them by links: a GIVE (one
+sentence), or a DROP and a GRAB of one object (two). A pronoun costs one sentence more, its antecedent. Two uncertain
+anchors ("either") may stand in for a certain one. So the size of the support is anchors + gives + 2 x swaps +
+antecedents + what the question itself adds, and a blueprint of any size is built directly. Sentences that the world
+needs but the proof does not (who drops the milk must have taken it) are props. The reasoner has the last word on
+every story; blueprints only make it likely to agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from taskloom.seeding import Random
+from taskloom.suites.babi.events import GIVE_FORMS, Event, Kind, Question, QuestionKind
+from taskloom.suites.babi.vocabulary import Vocabulary
+
+Unit = list[Event]
+"""Sentences that stand directly one after the other."""
+
+
+class NoBlueprint(Exception):  # noqa: N818 - an outcome, tried again with another draw
+    """This draw leads nowhere: too few objects or persons, or no way to add an antecedent."""
+
+
+@dataclass(slots=True)
+class Blueprint:
+    """The planned sentences of a story.
+
+    Attributes:
+        units: In order.
+        question: What will be asked.
+        here: The one place where all planned persons meet.
+        final: Persons whose last stay the answer depends on.
+        keep: Objects that nobody else may touch until the end.
+        idle: Persons who may touch nothing but what is planned.
+        carrier: Who carries the object of a where-was-O question away, with their last planned sentence about a place.
+    """
+
+    units: list[Unit]
+    question: Question
+    here: str
+    final: set[str] = field(default_factory=set)
+    keep: set[str] = field(default_factory=set)
+    idle: set[str] = field(default_factory=set)
+    carrier: str = ""
+
+    @property
+    def size(self) -> int:
+        """How many sentences are planned."""
+        return sum(len(unit) for unit in self.units)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a proof comes to its size: gives + 2 swaps + antecedents + one or two anchors + extra."""
+
+    gives: int
+    swaps: int
+    antecedents: int
+    double: bool
+    extra: int
+
+
+class Drafter:
+    """Draws blueprints for one group."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        events: Mapping[str, float],
+        wording: Mapping[str, float],
+        coref: Mapping[str, float],
+        required: tuple[str, ...] = (),
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.can = {*events, *wording}
+        self.coref = {e for e, w in coref.items() if w > 0} if "COREF" in wording else set()
+        self.required = set(required)
+        self._shapes: dict[tuple[QuestionKind, int, str], list[Shape]] = {}
+
+    def possible(self, kind: QuestionKind, size: int) -> bool:
+        """Whether any blueprint has that size."""
+        if kind == "give-qs":
+            return size == 1 or (size == 2 and "GIVE" in self.coref)
+        if kind in ("list", "counting"):
+            return 1 <= size <= len(self.vocabulary.objects) * (2 if self.coref & {"GRAB", "DROP"} else 1)
+        return any(self.shapes(kind, size, a) for a in ("yes", "no", "maybe"))
+
+    def shapes(self, kind: QuestionKind, size: int, said: str) -> list[Shape]:
+        """Every way to reach a size."""
+        found = self._shapes.get((kind, size, said))
+        if found is None:
+            found = self._shapes[kind, size, said] = [s for s in self._all_shapes(kind, size, said) if self._fits(s)]
+        return found
+
+    def _all_shapes(self, kind: QuestionKind, size: int, said: str) -> list[Shape]:
+        extras = {"where-O": (0, 1), "where-was-O": (1, 2)}.get(kind, (0,))
+        may_double = "INDEF" in self.can and (kind != "yes-no" or said == "yes")
+        certain = said != "maybe" or kind != "yes-no"
+        if not certain and "INDEF" not in self.can:
+            return []
+        found = []
+        for extra in extras:
+            for double in (False, True) if may_double else (False,):
+                for gives in range(size + 1 if "GIVE" in self.can else 1):
+                    for swaps in range(size // 2 + 1 if {"GRAB", "DROP"} <= self.can else 1):
+                        rest = size - gives - 2 * swaps - 1 - double - extra
+                        if rest >= 0:
+                            found.append(Shape(gives, swaps, rest, double, extra))
+        return [s for s in found if self._sensible(kind, s)]
+
+    def _sensible(self, kind: QuestionKind, shape: Shape) -> bool:
+        links = shape.gives + shape.swaps
+        if shape.double and not links:
+            return False
+        if kind in ("where-O", "where-was-O"):
+            # Without an extra sentence the object must have come to its holder by a link.
+            own = shape.extra - (kind == "where-was-O")
+            return bool(own or links) and bool("GRAB" in self.can)
+        return True
+
+    def _fits(self, shape: Shape) -> bool:
+        links = shape.gives + shape.swaps
+        if links + 1 > len(self.vocabulary.persons):
+            return False
+        sentences = [
+            ("GIVE", shape.gives),
+            ("DROP", shape.swaps),
+            ("GRAB", shape.swaps),
+            ("MOVE", 1),
+            ("GRAB", shape.extra),
+        ]
+        slots = sum(n for event, n in sentences if event in self.coref) + (
+            "COMPOUND" in self.can and "MOVE" not in self.coref
+        )
+        if shape.antecedents > slots:
+            return False
+        needs = {
+            "GIVE": shape.gives,
+            "DROP": shape.swaps + shape.extra,
+            "GRAB": shape.swaps + shape.extra,
+            "COREF": shape.antecedents,
+            "COMPOUND": shape.antecedents,
+        }
+        return all(needs.get(r, 1) for r in self.required)
+
+    def draft(self, kind: QuestionKind, size: int, rng: Random, said: str = "yes") -> Blueprint:
+        """A blueprint of a question with a support of that size.
+
+        Raises:
+            NoBlueprint: Not by this draw.
+        """
+        if kind == "give-qs":
+            return _Draft(self, rng).gift(size)
+        if kind in ("list", "counting"):
+            return _Draft(self, rng).holding(kind, size)
+        shapes = self.shapes(kind, size, said)
+        if not shapes:
+            raise NoBlueprint
+        return _Draft(self, rng).place(kind, shapes[int(rng.random() * len(shapes))], said)
+
+
+class _Draft:
+    """One blueprint in the making."""
+
+    def __init__(self, drafter: Drafter, rng: Random) -> None:
+        words = drafter.vocabulary
+        self.can, self.coref, self.rng = drafter.can, drafter.coref, rng
+        self.persons = rng.sample(words.persons, len(words.persons))
+        self.objects = rng.sample(words.objects, len(words.objects))
+        self.places = rng.sample(words.places, len(words.places))
+        self.here = self.places.pop()
+        self.units: list[Unit] = []
+        self.lines: list[Event] = []  # the sentences that the proof counts
+        self.held: dict[str, str] = {}  # object in each planned person's hands
+        self.departure: Event | None = (
+            None  # a where-was-O question's last move: what comes before it must not be a move
+        )
+
+    # Questions about places
+
+    def place(self, kind: QuestionKind, shape: Shape, said: str) -> Blueprint:
+        if len(self.places) < 3 and (shape.double or said == "maybe"):
+            raise NoBlueprint
+        anchor, asked_place = self._anchor(kind, shape, said)
+        person = self._chain(anchor, shape, certain=kind != "yes-no" or said == "yes")
+        made = self._asked(kind, shape, person, asked_place)
+        self._antecedents(shape.antecedents)
+        self._free_pronouns()
+        return made
+
+    def _anchor(self, kind: QuestionKind, shape: Shape, said: str) -> tuple[str, str]:
+        """Place the first person; who it is, and the place that a yes-no question will name."""
+        person = self.persons.pop()
+        other = self.places[0]
+        if shape.double:
+            self._add(Event("either", (person,), (self.here, self.places.pop())))
+            return person, self.here
+        if kind == "yes-no" and said == "maybe":
+            self._add(Event("either", (person,), (self.here, other)))
+            return person, other if self.rng.random() < 0.5 else self.here
+        if kind == "yes-no" and said == "no":
+            ways: list[tuple[Kind, tuple[str, ...]]] = [("move", (self.here,))]
+            if "NEGATE" in self.can:
+                ways.append(("not", (other,)))
+            if "INDEF" in self.can and len(self.places) > 1:
+                ways.append(("either", (self.here, self.places[1])))
+            way, places = ways[int(self.rng.random() * len(ways))]
+            self._add(self._placing(way, person, places))
+            return person, other
+        self._add(self._placing("move", person, (self.here,)))
+        return person, self.here
+
+    def _placing(self, kind: Kind, person: str, places: tuple[str, ...]) -> Event:
+        if kind != "move":
+            return Event(kind, (person,), places)
+        if "CONJ" in self.can and self.persons and self.rng.random() < 0.4:
+            who = (person, self.persons[0]) if self.rng.random() < 0.5 else (self.persons[0], person)
+            self.persons.pop(0)
+            return Event("move", who, places)
+        if "MOVE" not in self.can or ("AFFIRM" in self.can and self.rng.random() < 0.4):
+            kind = "in"
+        return Event(kind, (person,), places)
+
+    def _chain(self, anchor: str, shape: Shape, certain: bool) -> str:
+        links = ["give"] * shape.gives + ["swap"] * shape.swaps
+        self.rng.shuffle(links)
+        person = anchor
+        for i, link in enumerate(links):
+            if not self.persons:
+                raise NoBlueprint
+            new = self.persons.pop()
+            if shape.double and i == len(links) - 1:
+                denied = "NEGATE" in self.can and self.rng.random() < 0.3
+                first = self.lines[0].places[1]
+                if denied:
+                    self._add(Event("not", (new,), (first,)))
+                else:
+                    self._add(Event("either", (new,), (self.here, self.places.pop())))
+            else:
+                self._cover(new, certain)
+            self._link(link, person, new)
+            person = new
+        return person
+
+    def _cover(self, person: str, certain: bool) -> None:
+        """Let somebody go into the unknown, so that not only persons of whom nothing was ever said are found by reasoning."""
+        ways: list[Kind] = ["not"] if "NEGATE" in self.can else []
+        if "INDEF" in self.can and certain and len(self.places) > 2:
+            ways.append("either")
+        if ways and self.rng.random() < 0.5:
+            way = ways[int(self.rng.random() * len(ways))]
+            # A "not" without a place denies wherever they will have been.
+            places = (self.here, self.places[1]) if way == "either" else ()
+            self.units.append([Event(way, (person,), places)])
+
+    def _link(self, link: str, one: str, other: str) -> None:
+        first, second = (one, other) if self.rng.random() < 0.5 else (other, one)
+        if first not in self.held and second in self.held:
+            first, second = second, first
+        thing = self._in_hand(first)
+        if link == "give":
+            self._add(Event("give", (first,), thing=thing, to=second))
+        else:
+            self._add(Event("drop", (first,), thing=thing), Event("grab", (second,), thing=thing))
+        del self.held[first]
+        self.held[second] = thing
+
+    def _in_hand(self, person: str) -> str:
+        """An object that somebody holds; where there is none they are made to take one, at some time before."""
+        if person not in self.held:
+            thing = self._fresh()
+            self.units.insert(int(self.rng.random() * (len(self.units) + 1)), [Event("grab", (person,), thing=thing)])
+            self.held[person] = thing
+        return self.held[person]
+
+    def _fresh(self) -> str:
+        if not self.objects:
+            raise NoBlueprint
+        return self.objects.pop()
+
+    def _add(self, *events: Event) -> None:
+        for event in events:
+            self.units.append([event])
+            self.lines.append(event)
+
+    def _asked(self, kind: QuestionKind, shape: Shape, person: str, place: str) -> Blueprint:
+        if kind == "where-P":
+            return Blueprint(self.units, Question("where-P", person), self.here, {person})
+        if kind == "yes-no":
+            return Blueprint(self.units, Question("yes-no", person, place=place), self.here, {person})
+        own = shape.extra - (kind == "where-was-O")
+        if not own and person not in self.held:
+            raise NoBlueprint
+        if kind == "where-O" and own and "DROP" in self.can and self.rng.random() < 0.5:
+            thing = self._in_hand(person)
+            self._add(Event("drop", (person,), thing=thing))
+            return Blueprint(self.units, Question("where-O", thing=thing), self.here, keep={thing})
+        thing = self._taken(person) if own else self.held[person]
+        if kind == "where-O":
+            return Blueprint(self.units, Question("where-O", thing=thing), self.here, {person}, keep={thing})
+        place = self.places[0]
+        self.departure = self._placing("move", person, (place,))
+        self._add(self.departure)
+        # Sometimes the holder may go on afterwards, so that the place asked about is not always the last one.
+        final = {person} if self.rng.random() < 0.5 else set()
+        asked = Question("where-was-O", thing=thing, place=place)
+        return Blueprint(self.units, asked, self.here, final, keep={thing}, carrier=person)
+
+    def _taken(self, person: str) -> str:
+        """The person takes an object that nobody has touched, at any time up to now; the proof counts it."""
+        thing = self._fresh()
+        event = Event("grab", (person,), thing=thing)
+        self.units.insert(int(self.rng.random() * (len(self.units) + 1)), [event])
+        self.lines.append(event)
+        return thing
+
+    # Questions about gifts and hands
+
+    def gift(self, size: int) -> Blueprint:
+        if "GIVE" not in self.can or len(self.persons) < 2 or size > 2:
+            raise NoBlueprint
+        giver, to = self.persons.pop(), self.persons.pop()
+        thing = self._in_hand(giver)
+        self._add(Event("give", (giver,), thing=thing, to=to))
+        self._antecedents(size - 1)
+        form = GIVE_FORMS[int(self.rng.random() * len(GIVE_FORMS))]
+        asked = {
+            "gave-to": Question("give-qs", thing=thing, other=to, form=form),
+            "given-to": Question("give-qs", giver, thing, form=form),
+            "given": Question("give-qs", giver, other=to, form=form),
+        }.get(form, Question("give-qs", thing=thing, form=form))
+        return Blueprint(self.units, asked, self.here)
+
+    def holding(self, kind: QuestionKind, size: int) -> Blueprint:
+        """So many objects have passed through somebody's hands, some of them told with a pronoun."""
+        person = self.persons.pop()
+        pronouns = self.coref & {"GRAB", "DROP"}
+        most = len(self.objects)
+        counts = [t for t in range(1, most + 1) if t <= size <= (2 * t if pronouns else t)]
+        if not counts:
+            raise NoBlueprint
+        count = counts[int(self.rng.random() * len(counts))]
+        antecedents = size - count
+        things = [self._fresh() for _ in range(count)]
+        for i, thing in enumerate(things):
+            self._handled(person, thing, plain=i >= antecedents, gifts=not antecedents)
+        # Units on different objects are independent of each other: any order that keeps each object's own.
+        self._shuffle()
+        return Blueprint(self.units, Question(kind, person), self.here, keep=set(things), idle={person})
+
+    def _handled(self, person: str, thing: str, plain: bool, gifts: bool) -> None:
+        """One object comes into somebody's hands, and perhaps out of them; the last sentence is the one that counts.
+
+        Gifts need both in one place, so they do not go with the moves that serve as antecedents.
+        """
+        grab, drop = Event("grab", (person,), thing=thing), Event("drop", (person,), thing=thing)
+        if not plain:
+            leave = "DROP" in self.coref and ("GRAB" not in self.coref or self.rng.random() < 0.5)
+            if leave:
+                self.units.append([grab, replace(drop, pronoun=True)])
+                return
+            start = Event("move", (person,), (self.places[int(self.rng.random() * len(self.places))],))
+            self.units.append([start, replace(grab, pronoun=True)])
+            return
+        ways = (
+            ["grab"]
+            + (["drop"] if "DROP" in self.can else [])
+            + (["get", "give"] if "GIVE" in self.can and gifts else [])
+        )
+        way = ways[int(self.rng.random() * len(ways))]
+        other = self.persons[-1] if self.persons else ""
+        if way == "get" and other:
+            self.units += [[Event("grab", (other,), thing=thing)], [Event("give", (other,), thing=thing, to=person)]]
+        elif way == "give" and other:
+            self.units += [[grab], [Event("give", (person,), thing=thing, to=other)]]
+        else:
+            self.units += [[grab], [drop]] if way == "drop" else [[grab]]
+
+    def _shuffle(self) -> None:
+        order = [unit[-1].thing for unit in self.units]
+        self.rng.shuffle(order)
+        queues: dict[str, list[Unit]] = {}
+        for unit in self.units:
+            queues.setdefault(unit[-1].thing, []).append(unit)
+        self.units = [queues[thing].pop(0) for thing in order]
+
+    # Pronouns
+
+    def _antecedents(self, count: int) -> None:
+        """Give so many of the proof's sentences a pronoun, each with an antecedent that the proof does not count otherwise."""
+        candidates = [e for e in self.lines if len(e.who) == 1 and self._may_follow(e)]
+        self.rng.shuffle(candidates)
+        done = 0
+        for event in candidates:
+            if done == count:
+                break
+            done += self._precede(event)
+        if done < count:
+            raise NoBlueprint
+
+    def _may_follow(self, event: Event) -> bool:
+        if event.kind in ("move", "in"):
+            return "MOVE" in self.coref or ("COMPOUND" in self.can and event is not self.departure)
+        return event.kind.upper() in self.coref
+
+    def _precede(self, event: Event) -> bool:
+        """Put a sentence with the same subject before an event, which then has a pronoun."""
+        at = next((i for i, unit in enumerate(self.units) if unit == [event]), None)
+        if at is None:
+            return False
+        person = event.who[0]
+        after = replace(event, pronoun=True)
+        if event.kind in ("move", "in") and event is not self.departure:
+            start = self.places[-1]
+            if start in event.places:
+                return False
+            if "COMPOUND" in self.can and self.persons and ("MOVE" not in self.coref or self.rng.random() < 0.4):
+                pair = (person, self.persons.pop())
+                self.units[at] = [Event("move", pair, (start,)), Event("move", pair, event.places, pronoun=True)]
+                return True
+            if "MOVE" not in self.coref:
+                return False
+            self.units[at] = [Event("move", (person,), (start,)), after]
+            return True
+        if event.kind in ("drop", "give"):
+            prop = [Event("grab", (person,), thing=event.thing)]
+            if (
+                prop in self.units[:at]
+                and prop[0] not in self.lines
+                and self._quiet(person, self.units.index(prop), at)
+            ):
+                self.units[at] = [*prop, after]
+                self.units.remove(prop)
+                return True
+        if self.objects:
+            self.units[at] = [Event("grab", (person,), thing=self.objects.pop()), after]
+            return True
+        if "NEGATE" in self.can and not any(person in (*e.who, e.to) for unit in self.units[:at] for e in unit):
+            self.units[at] = [Event("not", (person,), (self.places[-1],)), after]
+            return True
+        return False
+
+    def _free_pronouns(self) -> None:
+        """Now and then let a sentence follow one of the proof's own with a pronoun: that costs the proof nothing."""
+        i = 0
+        while i + 1 < len(self.units):
+            before, after = self.units[i][-1], self.units[i + 1][0]
+            if (
+                len(before.who) == 1
+                and before.who == after.who
+                and not before.pronoun
+                and not after.pronoun
+                and before in self.lines
+                and ("MOVE" if after.kind in ("move", "in") else after.kind.upper()) in self.coref
+                and self.rng.random() < 0.5
+            ):
+                self.units[i : i + 2] = [[*self.units[i], replace(after, pronoun=True), *self.units[i + 1][1:]]]
+            i += 1
+
+    def _quiet(self, person: str, start: int, stop: int) -> bool:
+        """Whether nothing between two units needs that person to hold the object already."""
+        return not any(person in (*e.who, e.to) and e.thing for unit in self.units[start + 1 : stop] for e in unit)

@@ -1,0 +1,145 @@
+"""What a story says: events, constructs, questions, and the names the paper gives them.
+
+A sentence is one `Event`. Constructs are not events of their own: COREF is an event whose subject is a pronoun, CONJ
+an event with two subjects, COMPOUND both at once; NEGATE and INDEF are the two ways to say where somebody is without
+saying it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["move", "in", "not", "either", "grab", "drop", "give"]
+"""move: went to. in: is in. not: is not (no longer) in. either: is either in A or B."""
+
+POSITIONAL: frozenset[str] = frozenset(("move", "in", "not", "either"))
+"""Kinds that say something of where their subjects are now."""
+
+QuestionKind = Literal["where-P", "where-O", "where-was-O", "yes-no", "list", "counting", "give-qs"]
+GiveForm = Literal["", "gave-to", "gave", "received", "given-to", "given"]
+
+QUESTIONS: tuple[QuestionKind, ...] = (
+    "where-P",
+    "where-O",
+    "where-was-O",
+    "yes-no",
+    "list",
+    "counting",
+    "give-qs",
+)
+GIVE_FORMS: tuple[GiveForm, ...] = ("gave-to", "gave", "received", "given-to", "given")
+EVENTS = ("MOVE", "GRAB", "DROP", "GIVE")
+CONSTRUCTS = ("COREF", "CONJ", "COMPOUND", "NEGATE", "INDEF")
+
+_CONCEPT: dict[str, str] = {
+    "move": "MOVE",
+    "in": "MOVE",  # the paper counts "Bill is in the bedroom" as MOVE (its mix(T12) example: {MOVE, POSS, COREF})
+    "not": "NEGATE",
+    "either": "INDEF",
+    "grab": "GRAB",
+    "drop": "DROP",
+    "give": "GIVE",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One sentence.
+
+    Attributes:
+        kind: What it says.
+        who: Its subjects: one, or two for CONJ.
+        places: Where; two for "either", none for events that name no place.
+        thing: The object that changes hands.
+        to: Who receives it.
+        pronoun: The subjects are said by a pronoun, so the sentence before is needed to know them.
+        text: The sentence as the reader sees it.
+    """
+
+    kind: Kind
+    who: tuple[str, ...]
+    places: tuple[str, ...] = ()
+    thing: str = ""
+    to: str = ""
+    pronoun: bool = False
+    text: str = ""
+
+    def concepts(self) -> tuple[str, ...]:
+        """The paper's concepts in this sentence."""
+        found = [_CONCEPT[self.kind]]
+        if len(self.who) > 1:
+            found.append("CONJ")
+        if self.pronoun:
+            found.append("COREF")
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked.
+
+    Attributes:
+        kind: The paper's question type.
+        person: whom it is about; for the give forms, the giver.
+        thing: The object it is about.
+        place: The place it names.
+        other: The receiver, for the give forms.
+        form: Which of the five give forms.
+        text: The question as the reader sees it.
+    """
+
+    kind: QuestionKind
+    person: str = ""
+    thing: str = ""
+    place: str = ""
+    other: str = ""
+    form: GiveForm = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question at its place in a story.
+
+    Attributes:
+        question: What is asked.
+        after: How many sentences come before it.
+        line: Its line number within the story.
+        answer: The answer the text gives, if any.
+        support: The supporting line numbers the text gives.
+        at: Its line in the file, for messages.
+    """
+
+    question: Question
+    after: int
+    line: int
+    answer: str = ""
+    support: tuple[int, ...] = ()
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """Sentences with questions among them.
+
+    Attributes:
+        events: The sentences.
+        lines: The line number of each sentence within the story.
+        asked: The questions, in order.
+        at: The story's first line in its file.
+    """
+
+    events: tuple[Event, ...]
+    lines: tuple[int, ...]
+    asked: tuple[Asked, ...] = field(default=())
+    at: int = 1
+
+
+def composition(events: list[Event]) -> str:
+    """The concepts of some sentences as one trait: names in alphabetical order, joined by plus signs.
+
+    >>> composition([Event("move", ("Mary",), ("park",)), Event("grab", ("Mary",), thing="milk", pronoun=True)])
+    'COREF+GRAB+MOVE'
+    """
+    return "+".join(sorted({concept for event in events for concept in event.concepts()}))

@@ -1,0 +1,238 @@
+"""The recipe fields of the story suite: what a person may ask for.
+
+A recipe has groups. Each says which events, constructs and questions its stories have, and how they are shaped; a
+split is made of groups, given in the split itself or, for splits of a plain size, at the top in proportion to their
+`n`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from taskloom.errors import RecipeError, nearest
+from taskloom.recipe import Fields, Size, Span
+from taskloom.suites.babi.events import CONSTRUCTS, EVENTS, QUESTIONS
+from taskloom.suites.babi.vocabulary import Lexicon, Vocabulary
+
+AFFIRM = "AFFIRM"
+"""The wording "Mary is in the park"; the paper counts such a sentence as MOVE, so it is no concept of its own."""
+
+CONCEPTS = (*EVENTS, *CONSTRUCTS, *QUESTIONS)
+WORDINGS = (*CONSTRUCTS, AFFIRM)
+
+
+def _weights(known: tuple[str, ...]) -> Any:
+    def read(value: Any) -> Any:
+        if isinstance(value, str):
+            value = [value]
+        if isinstance(value, list):
+            value = dict.fromkeys(value, 1.0)
+        if isinstance(value, dict):
+            # YAML 1.1 reads yes and no as true and false.
+            value = {("yes" if n is True else "no" if n is False else n): weight for n, weight in value.items()}
+            for name, weight in value.items():
+                if name not in known:
+                    raise ValueError(f"unknown '{name}'; {nearest(str(name), known)}")
+                if isinstance(weight, bool) or not isinstance(weight, int | float) or weight < 0:
+                    raise ValueError(f"the weight of {name} is a number from 0 up, not {weight!r}")
+        return value
+
+    return BeforeValidator(read)
+
+
+EventWeights = Annotated[dict[str, float], _weights(EVENTS)]
+WordingWeights = Annotated[dict[str, float], _weights(WORDINGS)]
+CorefWeights = Annotated[dict[str, float], _weights((*EVENTS, "NEGATE", "INDEF", AFFIRM))]
+ConjWeights = Annotated[dict[str, float], _weights(("MOVE", "NEGATE", AFFIRM))]
+QuestionWeights = Annotated[dict[str, float], _weights(QUESTIONS)]
+AnswerWeights = Annotated[dict[str, float], _weights(("yes", "no", "maybe"))]
+
+
+class Words(Fields):
+    """Who and what there is; what is left out has the paper's defaults."""
+
+    persons: tuple[str, ...] = Vocabulary().persons
+    objects: tuple[str, ...] = Vocabulary().objects
+    places: tuple[str, ...] = Vocabulary().places
+    pronouns: dict[str, str] = Field(default_factory=lambda: dict(Vocabulary().pronouns))
+
+    def vocabulary(self) -> Vocabulary:
+        """The checked vocabulary."""
+        made = Vocabulary(self.persons, self.objects, self.places, dict(self.pronouns))
+        made.check()
+        return made
+
+
+class Style(Fields):
+    """Verbs and small words; the defaults are Dyna-bAbI's. Verbs of your own may be any."""
+
+    move: tuple[str, ...] = Lexicon().move
+    grab: tuple[str, ...] = Lexicon().grab
+    drop: tuple[str, ...] = Lexicon().drop
+    give: tuple[str, ...] = Lexicon().give
+    negations: tuple[str, ...] = Lexicon().negations
+    prefixes: tuple[str, ...] = Lexicon().prefixes
+    there_grab: float = Field(default=0.0, ge=0, le=1)
+    there_drop: float = Field(default=0.0, ge=0, le=1)
+    preposition: Literal["in", "at"] = "in"
+    double_object: bool = False
+
+    def lexicon(self) -> Lexicon:
+        """As the language module takes it."""
+        return Lexicon(**self.model_dump())
+
+
+class Several(Fields):
+    """Stories with several questions among their sentences, as in bAbI 1.0.
+
+    Attributes:
+        questions: How many questions a story has.
+        gap: Sentences before the first question and between two.
+        ask: How often a question that can be asked is asked; else the story goes on for another gap.
+    """
+
+    questions: int = Field(default=5, ge=1)
+    gap: int = Field(default=2, ge=1)
+    ask: float = Field(default=1.0, gt=0, le=1)
+
+
+class Group(Fields):
+    """One kind of example.
+
+    Attributes:
+        name: A trait of its examples.
+        n: How many, or its share where the split has a plain size.
+        events: Events with weights; a weight of 0 leaves an event to constructs and proofs.
+        wording: Constructs with weights; AFFIRM is "Mary is in the park".
+        coref: What a sentence with a pronoun may say, with weights; all of `events` by default, NEGATE, INDEF and AFFIRM too.
+        conj: What a sentence with two subjects may say, with weights; MOVE by default, NEGATE and AFFIRM too.
+        questions: Question types with weights.
+        length: Sentences before the question.
+        support: Size of the official support; sizes within a range are drawn alike, from 1 to 6 unless the range says otherwise.
+        composition: Concepts that the official support must have.
+        alternatives: Number of minimal supports.
+        answers: For yes-no questions, the answers with weights.
+        distractors: The share of the sentences beside the support that is kept; 0 leaves only what the proof needs.
+        position: Where in the story the support lies.
+        per_signature: At most so many examples of the split with the same support and question, names and places aside.
+        story: Several questions in one story.
+        unknown: How often a where-P or where-O question is one that the story does not settle; its answer is "unknown".
+        exhaustive: Ask everything of these types that can be answered; the examples of a story follow each other.
+    """
+
+    name: str = ""
+    n: int = Field(default=1, ge=0)
+    events: EventWeights = Field(default_factory=lambda: {"MOVE": 1.0})
+    wording: WordingWeights = Field(default_factory=dict)
+    coref: CorefWeights | None = None
+    conj: ConjWeights = Field(default_factory=lambda: {"MOVE": 1.0})
+    questions: QuestionWeights = Field(default_factory=lambda: {"where-P": 1.0})
+    length: Span = Span(20, 20)
+    support: Span | None = None
+    composition: tuple[str, ...] = ()
+    alternatives: Span | None = None
+    answers: AnswerWeights | None = None
+    distractors: float = Field(default=1.0, ge=0, le=1)
+    position: Literal["any", "early", "late"] = "any"
+    per_signature: int | None = Field(default=None, ge=1)
+    story: Several | None = None
+    unknown: float = Field(default=0.0, ge=0, le=1)
+    exhaustive: bool = False
+
+    @model_validator(mode="after")
+    def _possible(self) -> Group:
+        if not any(self.events.values()) and not any(self.wording.values()):
+            raise ValueError("events: at least one event or construct needs a weight above 0")
+        if not any(self.questions.values()):
+            raise ValueError("questions: at least one question type needs a weight above 0")
+        for concept in self.composition:
+            if concept not in (*EVENTS, *CONSTRUCTS):
+                raise ValueError(f"composition: unknown '{concept}'; {nearest(concept, (*EVENTS, *CONSTRUCTS))}")
+            if concept not in self.events and concept not in self.wording:
+                raise ValueError(
+                    f"composition: the support must have {concept}, which is in neither events nor wording"
+                )
+        if self.exhaustive and (self.story or self.per_signature or self.alternatives or self.composition):
+            raise ValueError(
+                "exhaustive: goes with support, but not with story, per_signature, alternatives or composition"
+            )
+        if self.unknown and (self.support or self.exhaustive):
+            raise ValueError("unknown: a question that is not settled has no support; leave out support and exhaustive")
+        if "CONJ" in self.wording and not any(self.conj.values()):
+            raise ValueError("conj: at least one needs a weight above 0")
+        if self.story and (self.per_signature or self.distractors < 1 or self.position != "any"):
+            raise ValueError("story: per_signature, distractors and position are for stories with one question")
+        return self
+
+    def concepts(self) -> frozenset[str]:
+        """The paper's concept set of this group: events, constructs and questions."""
+        made = {*self.events, *self.wording, *(q for q, w in self.questions.items() if w)} - {AFFIRM}
+        return frozenset(made | ({"COREF", "CONJ"} if "COMPOUND" in made else set()))
+
+
+def _size(value: Any) -> Any:
+    return {"n": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+SplitSize = Annotated[Size, BeforeValidator(_size)]
+SplitGroups = Annotated[tuple[Group, ...], Field(min_length=1)]
+
+PARTS = {"T2": (2, 11), "T7": (1, 2, 3, 5, 11, 12, 13), "T12": (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13)}
+"""The paper's sets of bAbI 1.0 tasks (section 4)."""
+
+
+class BabiFields(Fields):
+    """The fields of a story recipe.
+
+    Attributes:
+        number: One of bAbI's other tasks (4, and 14 to 20), which have worlds of their own; no groups then.
+        knobs: With number: the settings of tasks 14 to 20.
+        reading: How much a sentence says; see the docs.
+        vocabulary: Who and what there is.
+        style: Verbs and small words.
+        groups: The groups of the splits that are a plain size.
+        splits: Sizes, or lists of groups.
+        holdout: Concepts that never meet in a training example; checked of the recipe and of every example.
+        tested_by: A recipe whose concepts the training groups must share out: each has some, none all, together all of them.
+        concat: Instead of groups: one of the paper's sets of bAbI 1.0 tasks, one after the other.
+        inject: With concat: also ask every question of these types that can be answered, at each question of each task.
+        source: With concat: a folder with the published files; regenerated by our own recipes otherwise.
+    """
+
+    number: int | None = None
+    knobs: dict[str, Any] = Field(default_factory=dict)
+    reading: Literal["natural", "strict"] = "natural"
+    vocabulary: Words = Words()
+    style: Style = Style()
+    groups: tuple[Group, ...] = ()
+    splits: dict[str, SplitSize | SplitGroups] = Field(default_factory=dict)
+    holdout: tuple[tuple[str, ...], ...] = ()
+    tested_by: str = ""
+    concat: Literal["", "T2", "T7", "T12"] = ""
+    inject: dict[int, tuple[Literal["where-P", "where-O"], ...]] = Field(default_factory=dict)
+    source: str = ""
+
+    @model_validator(mode="after")
+    def _whole(self) -> BabiFields:
+        try:
+            self.vocabulary.vocabulary()
+        except RecipeError as error:
+            raise ValueError(str(error)) from None
+        if not self.splits:
+            raise ValueError("splits: name at least one, e.g. splits: {train: 1000}")
+        if self.number is not None and self.number not in (4, *range(14, 21)):
+            raise ValueError(
+                f"number: 4 or 14 to 20 have worlds of their own, not {self.number}; see the recipe babi/{self.number}"
+            )
+        if (self.inject or self.source) and not self.concat:
+            raise ValueError("inject and source need concat: which tasks?")
+        plain = [name for name, value in self.splits.items() if isinstance(value, Size)]
+        if plain and not self.groups and not self.concat and self.number is None:
+            raise ValueError(f"splits.{plain[0]}: a plain size needs groups: at the top of the recipe")
+        for pair in self.holdout:
+            for concept in pair:
+                if concept not in CONCEPTS:
+                    raise ValueError(f"holdout: unknown '{concept}'; {nearest(concept, CONCEPTS)}")
+        return self

@@ -1,0 +1,75 @@
+"""From events and questions to English."""
+
+from __future__ import annotations
+
+from taskloom.seeding import Random
+from taskloom.suites.babi.events import Event, Question
+from taskloom.suites.babi.vocabulary import Lexicon, Vocabulary
+
+NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def number_word(n: int) -> str:
+    """A count as the answer says it; digits above ten."""
+    return NUMBERS[n] if n < len(NUMBERS) else str(n)
+
+
+def subject(event: Event, vocabulary: Vocabulary, prefix: str) -> str:
+    """The subject of a sentence: names, or a prefix and a pronoun."""
+    if not event.pronoun:
+        return " and ".join(event.who)
+    return f"{prefix} {'they' if len(event.who) > 1 else vocabulary.pronoun(event.who[0])}"
+
+
+def sentence(event: Event, vocabulary: Vocabulary, lexicon: Lexicon, rng: Random) -> str:
+    """An event in words."""
+    choose = rng.random
+
+    def pick(words: tuple[str, ...]) -> str:
+        return words[int(choose() * len(words))]  # three times as fast as rng.choice
+
+    who = subject(event, vocabulary, pick(lexicon.prefixes) if event.pronoun else "")
+    kind = event.kind
+    if kind == "move":
+        return f"{who} {pick(lexicon.move)} to the {event.places[0]}."
+    if kind == "grab":
+        there = " there" if lexicon.there_grab and choose() < lexicon.there_grab else ""
+        return f"{who} {pick(lexicon.grab)} the {event.thing}{there}."
+    if kind == "drop":
+        there = " there" if lexicon.there_drop and choose() < lexicon.there_drop else ""
+        return f"{who} {pick(lexicon.drop)} the {event.thing}{there}."
+    if kind == "give":
+        if lexicon.double_object:
+            return f"{who} {pick(lexicon.give)} {event.to} the {event.thing}."
+        return f"{who} {pick(lexicon.give)} the {event.thing} to {event.to}."
+    plural = len(event.who) > 1 or who.endswith(" they")
+    be, at = ("are" if plural else "is"), lexicon.preposition
+    if kind == "in":
+        return f"{who} {be} {at} the {event.places[0]}."
+    if kind == "not":
+        return f"{who} {be} {pick(lexicon.negations)} {at} the {event.places[0]}."
+    return f"{who} {be} either {at} the {event.places[0]} or the {event.places[1]}."
+
+
+def ask(question: Question, lexicon: Lexicon) -> str:
+    """A question in words."""
+    person, thing, place = question.person, question.thing, question.place
+    if question.kind == "where-P":
+        return f"Where is {person}?"
+    if question.kind == "where-O":
+        return f"Where is the {thing}?"
+    if question.kind == "where-was-O":
+        return f"Where was the {thing} before the {place}?"
+    if question.kind == "yes-no":
+        return f"Is {person} {lexicon.preposition} the {place}?"
+    if question.kind == "list":
+        return f"What is {person} carrying?"
+    if question.kind == "counting":
+        return f"How many objects is {person} carrying?"
+    return {
+        "gave-to": f"Who gave the {thing} to {question.other}?",
+        "gave": f"Who gave the {thing}?",
+        "received": f"Who received the {thing}?",
+        "given-to": f"Who did {person} give the {thing} to?",
+        "given": f"What did {person} give to {question.other}?",
+    }[question.form]

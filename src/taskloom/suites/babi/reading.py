@@ -1,0 +1,283 @@
+"""From text in bAbI format to events and questions.
+
+Both wordings are read, Dyna-bAbI's and that of published bAbI 1.0, and the small variations between them ("at the"
+for "in the", a comma after "Then", "gave Mary the milk", "holding" for "carrying"). What cannot be read is refused
+with file, line and reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import cast
+
+from taskloom.errors import InputError
+from taskloom.suites.babi.events import Asked, Event, GiveForm, Kind, Question, Story
+from taskloom.suites.babi.vocabulary import DEFAULT_PRONOUNS, DYNA, Lexicon, Vocabulary
+
+_MOVE = ("journeyed", "moved", "travelled", "traveled", "went back", "went", "walked", "ran", "returned")
+_GRAB = ("grabbed", "picked up", "took", "got")
+_DROP = ("discarded", "dropped", "left", "put down", "let go of")
+_GIVE = ("gave", "handed", "passed")
+_PREFIX = ("After that", "Following that", "Afterwards", "Then")
+
+_ANY_NAME = r"[^\W\d_][\w'’-]*"
+_ANY_THING = r"[^\W\d_][\w'’-]*(?: [^\W\d_][\w'’-]*)*?"
+
+
+class _Unreadable(Exception):  # noqa: N818 - a reason, not an error of its own
+    """Why a sentence cannot be read; the caller adds the place."""
+
+
+def _words(words: tuple[str, ...]) -> str:
+    # Longest first, so that "went back" is not read as "went" with a place called "back to the park".
+    return "(?:" + "|".join(re.escape(w) for w in sorted(words, key=len, reverse=True)) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    kind: str
+    pattern: re.Pattern[str]
+
+
+class Grammar:
+    """The sentence and question forms, over any names or over those of one vocabulary; a lexicon adds its own verbs."""
+
+    def __init__(self, vocabulary: Vocabulary | None = None, lexicon: Lexicon = DYNA) -> None:
+        self.pronouns = dict(vocabulary.pronouns if vocabulary else DEFAULT_PRONOUNS)
+        name = _words(vocabulary.persons) if vocabulary else _ANY_NAME
+        thing = _words(vocabulary.objects) if vocabulary and vocabulary.objects else _ANY_THING
+        place = _words(vocabulary.places) if vocabulary else _ANY_THING
+        prefix, negation = _words((*_PREFIX, *lexicon.prefixes)), _words(("not", "no longer", *lexicon.negations))
+        pronoun = f"(?:(?:{prefix},? )?(?P<pronoun>he|she|they|He|She|They)(?: then)?)"
+        who = f"(?:{pronoun}|(?P<who>{name}(?:(?:, | and |, and ){name})*))"
+        where, what = f"(?P<place>{place})", f"(?P<thing>{thing})"
+        be, at = "(?:is|are)", "(?:in|at)"
+        move, give = _words((*_MOVE, *lexicon.move)), _words((*_GIVE, *lexicon.give))
+        grab, drop = _words((*_GRAB, *lexicon.grab)), _words((*_DROP, *lexicon.drop))
+        self.sentences = self._forms(
+            ("not", rf"{who} {be} {negation} {at} the {where}\."),
+            ("either", rf"{who} {be} either {at} the {where} or (?:{at} )?the (?P<second>{place})\."),
+            ("in", rf"{who} {be} {at} the {where}\."),
+            ("move", rf"{who} {move} to the {where}\."),
+            ("give", rf"{who} {give} the {what} to (?P<to>{name})\."),
+            ("give", rf"{who} {give} (?P<to>{name}) the {what}\."),
+            ("grab", rf"{who} {grab} the {what}(?: there)?\."),
+            ("drop", rf"{who} {drop} the {what}(?: there)?\."),
+        )
+        person, other = f"(?P<person>{name})", f"(?P<other>{name})"
+        self.questions = self._forms(
+            ("where-O", rf"Where is the {what}\?"),
+            ("where-P", rf"Where is {person}\?"),
+            ("where-was-O", rf"Where was the {what} before the {where}\?"),
+            ("yes-no", rf"Is {person} {at} the {where}\?"),
+            ("list", rf"What is {person} (?:carrying|holding)\?"),
+            ("counting", rf"How many objects is {person} (?:carrying|holding)\?"),
+            ("gave-to", rf"Who gave the {what} to {other}\?"),
+            ("gave", rf"Who gave the {what}\?"),
+            ("received", rf"Who received the {what}(?: last)?\?"),
+            ("given-to", rf"Who did {person} give the {what} to(?: last)?\?"),
+            ("given", rf"What did {person} give to {other}(?: last)?\?"),
+        )
+        # Whole files repeat few sentences, so each is matched once.
+        self.event: Callable[[str], tuple[Event, str]] = cache(self._event)
+        self.question: Callable[[str], Question] = cache(self._question)
+
+    @staticmethod
+    def _forms(*forms: tuple[str, str]) -> tuple[_Form, ...]:
+        return tuple(_Form(kind, re.compile(pattern)) for kind, pattern in forms)
+
+    def _event(self, text: str) -> tuple[Event, str]:
+        """The event of a sentence, and its pronoun (whose subject is still open) or nothing."""
+        for form in self.sentences:
+            match = form.pattern.fullmatch(text)
+            if match is None:
+                continue
+            got = match.groupdict()
+            pronoun = (got["pronoun"] or "").lower()
+            who = () if pronoun else tuple(re.split(r", and |, | and ", got["who"]))
+            if len(set(who)) < len(who):
+                raise _Unreadable(f"{who[0]} is named twice as subject")
+            if len(who) > 1 and form.kind in ("grab", "drop", "give"):
+                raise _Unreadable("two persons cannot hold one thing; say it of one of them")
+            places = tuple(got[k] for k in ("place", "second") if got.get(k))
+            # Published task 10 has "either in the kitchen or the kitchen" (88 times): odd, but it says where.
+            to = got.get("to") or ""
+            if to and to in who:
+                raise _Unreadable(f"{to} gives something to {to}")
+            return Event(cast(Kind, form.kind), who, places, got.get("thing") or "", to, bool(pronoun), text), pronoun
+        raise _Unreadable("this is none of the sentence forms (see docs: the story language)")
+
+    def _question(self, text: str) -> Question:
+        for form in self.questions:
+            match = form.pattern.fullmatch(text)
+            if match is None:
+                continue
+            got = match.groupdict()
+            parts = {k: got.get(k) or "" for k in ("person", "thing", "place", "other")}
+            if form.kind in ("where-P", "where-O", "where-was-O", "yes-no", "list", "counting"):
+                return Question(form.kind, **parts, text=text)  # type: ignore[arg-type]
+            return Question("give-qs", **parts, form=cast(GiveForm, form.kind), text=text)
+        raise _Unreadable("this is none of the question forms (see docs: the story language)")
+
+    def resolve(self, event: Event, pronoun: str, before: Event | None) -> Event:
+        """The event with its pronoun replaced by the subjects of the sentence before."""
+        if not pronoun:
+            return event
+        if before is None:
+            raise _Unreadable(f"'{pronoun}' has no sentence before it to refer to")
+        if pronoun != "they" and len(before.who) > 1:
+            raise _Unreadable(f"'{pronoun}' cannot refer to {' and '.join(before.who)}")
+        if len(before.who) == 1 and self.pronouns.get(before.who[0], pronoun) != pronoun:
+            raise _Unreadable(f"'{pronoun}' cannot refer to {before.who[0]}, the subject of the sentence before")
+        if event.kind in ("grab", "drop", "give") and len(before.who) > 1:
+            raise _Unreadable(f"'{pronoun}' is {' and '.join(before.who)}, and two persons cannot hold one thing")
+        if event.to in before.who:
+            raise _Unreadable(f"{event.to} gives something to {event.to}")
+        return replace(event, who=before.who)
+
+
+@lru_cache(maxsize=16)
+def grammar_of(vocabulary: Vocabulary | None = None, lexicon: Lexicon = DYNA) -> Grammar:
+    """The grammar of a vocabulary and lexicon, made once; over any names by default."""
+    return Grammar(vocabulary, lexicon)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file: UTF-8 with or without a byte order mark, any line ends.
+
+    Raises:
+        InputError: The file is missing, not a file, empty, or not UTF-8.
+    """
+    if not path.is_file():
+        raise InputError(f"there is no file {path}; a story file is text in bAbI format")
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    return tidy_text(text, str(path))
+
+
+def tidy_text(text: str, name: str) -> str:
+    """The text without a byte order mark and with plain line ends.
+
+    Raises:
+        InputError: There is nothing in it.
+    """
+    if not text.strip():
+        raise InputError(f"{name} is empty; a story file has numbered sentences and questions")
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a file in bAbI format, before its words are understood.
+
+    Attributes:
+        at: Line number in the file.
+        number: Line number within the story.
+        text: The sentence or question.
+        asks: Whether it is a question.
+        answer: The answer given.
+        support: The supporting line numbers given.
+    """
+
+    at: int
+    number: int
+    text: str
+    asks: bool = False
+    answer: str = ""
+    support: tuple[int, ...] = ()
+
+
+def split_stories(text: str, name: str) -> Iterator[list[Line]]:
+    """The stories of a file as numbered lines; what they say is not looked at.
+
+    Raises:
+        InputError: A line has no number, numbers do not rise, or a question cites what is not a sentence before it.
+    """
+    rows = text.split("\n")
+    story: list[Line] = []
+    for at, row in enumerate(rows, 1):
+        if not row.strip():
+            continue
+        cut_off = at == len(rows)  # no line end after it
+        line = _line(row, at, name, cut_off)
+        if line.number == 1 and story:
+            yield story
+            story = []
+        previous = story[-1].number if story else 0
+        if line.number <= previous or (not story and line.number != 1):
+            raise InputError(f"{name}:{at}: line numbers must start at 1 and rise; {line.number} follows {previous}")
+        sentences = {x.number for x in story if not x.asks}
+        for cited in line.support:
+            if cited not in sentences:
+                raise InputError(f"{name}:{at}: the question cites line {cited}, which is no sentence before it")
+        story.append(line)
+    if story:
+        yield story
+
+
+def _line(row: str, at: int, name: str, cut_off: bool) -> Line:
+    hint = "; the file seems to be cut off here" if cut_off else ""
+    match = re.fullmatch(r"\s*(\d+) +(.*?)\s*", row)
+    if match is None:
+        raise InputError(f"{name}:{at}: expected a line number, a blank and a sentence, not {row.strip()[:40]!r}{hint}")
+    number, rest = int(match[1]), match[2]
+    if "\t" not in rest:
+        return Line(at, number, rest, rest.endswith("?"))
+    question, answer, *support = (part.strip() for part in rest.split("\t"))
+    cited = support[0].split() if support else []
+    if len(support) > 1 or not all(c.isdigit() for c in cited):
+        raise InputError(f"{name}:{at}: after the answer come line numbers, not {' '.join(support)[:40]!r}{hint}")
+    return Line(at, number, question, True, answer, tuple(int(c) for c in cited))
+
+
+def understand(lines: list[Line], name: str, grammar: Grammar | None = None, last: int = 0) -> Story:
+    """The story that some lines tell.
+
+    Args:
+        lines: The lines of one story.
+        name: The file, for messages.
+        grammar: The forms to read by; any names by default.
+        last: The number of the file's last line when it lacks a line end, to say that the file may be cut off.
+    """
+    grammar = grammar or grammar_of()
+    events: list[Event] = []
+    numbers: list[int] = []
+    asked: list[Asked] = []
+    for line in lines:
+        try:
+            if line.asks:
+                question = grammar.question(line.text)
+                asked.append(Asked(question, len(events), line.number, line.answer, line.support, line.at))
+            else:
+                event, pronoun = grammar.event(line.text)
+                events.append(grammar.resolve(event, pronoun, events[-1] if events else None))
+                numbers.append(line.number)
+        except _Unreadable as error:
+            hint = "; the file seems to be cut off here" if line.at == last else ""
+            raise InputError(f"{name}:{line.at}: cannot read {line.text[:80]!r}: {error}{hint}") from None
+    return Story(tuple(events), tuple(numbers), tuple(asked), lines[0].at)
+
+
+def parse(text: str, name: str = "story", vocabulary: Vocabulary | None = None) -> list[Story]:
+    """All stories of a text in bAbI format.
+
+    >>> [s.asked[0].question.kind for s in parse("1 Mary went to the park.\\n2 Where is Mary?\\tpark\\t1\\n")]
+    ['where-P']
+    """
+    grammar = grammar_of(vocabulary)
+    last = 0 if text.endswith("\n") else text.count("\n") + 1
+    return [understand(lines, name, grammar, last) for lines in split_stories(text, name)]
+
+
+def parse_passage(passage: str, question: str, vocabulary: Vocabulary | None = None, lexicon: Lexicon = DYNA) -> Story:
+    """One story told in running text, as models see it: sentences that end in a full stop, then a question."""
+    sentences = [s if s.endswith(".") else s + "." for s in re.split(r"(?<=\.)\s+", passage.strip()) if s]
+    lines = [Line(i, i, s) for i, s in enumerate(sentences, 1)]
+    lines.append(Line(len(lines) + 1, len(lines) + 1, question.strip(), True))
+    return understand(lines, "the input", grammar_of(vocabulary, lexicon))

@@ -1,0 +1,61 @@
+"""Stories for people: the support highlighted, the proof in words; and the answer to a story typed in."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from taskloom.errors import InputError
+from taskloom.example import Answer, Example
+from taskloom.suites.babi.answering import answer, supports
+from taskloom.suites.babi.knowledge import Contradiction, Knowledge, Reading
+from taskloom.suites.babi.proofs import derivation, in_words
+from taskloom.suites.babi.reading import parse_passage
+from taskloom.suites.babi.vocabulary import Lexicon, Vocabulary
+
+
+def split_text(text: str) -> tuple[list[str], str]:
+    """The sentences and the question of a running text.
+
+    Raises:
+        InputError: It does not end with a question.
+    """
+    pieces = re.findall(r"[^.?]+[.?]", text.strip())
+    if not pieces or not pieces[-1].endswith("?"):
+        raise InputError(
+            "the input must be sentences and then a question, e.g. 'Mary went to the park. Where is Mary?'"
+        )
+    return [p.strip() for p in pieces[:-1]], pieces[-1].strip()
+
+
+def answer_passage(text: str, vocabulary: Vocabulary, lexicon: Lexicon, reading: Reading) -> Answer:
+    """The answer to a story and its question in running text, with the derivation."""
+    sentences, question = split_text(text)
+    story = parse_passage(" ".join(sentences), question, vocabulary, lexicon)
+    try:
+        knowledge = Knowledge(vocabulary.places, reading).tell_all(story.events)
+    except Contradiction as error:
+        raise InputError(f"the story contradicts itself in sentence {error.sentence + 1}: {error.reason}") from None
+    asked = story.asked[0].question
+    verdict = answer(knowledge, asked)
+    official = (supports(knowledge, asked, verdict) or [()])[0]
+    return Answer((verdict.answer,), tuple(derivation(knowledge.events, official, asked, verdict.answer)))
+
+
+def show(example: Example, vocabulary: Vocabulary, lexicon: Lexicon, reading: Reading) -> Any:
+    """An example as a person reads it: numbered sentences, the support in bold, the proof in words."""
+    from rich.text import Text
+
+    sentences, question = split_text(example.input)
+    cited = [int(n) - 1 for n in str(example.traits.get("support_lines", "")).split()]
+    out = Text()
+    for i, said in enumerate(sentences):
+        out.append(f"{i + 1:3} {said}\n", style="bold green" if i in cited else "")
+    out.append(f"    {question} ", style="bold")
+    out.append(example.target + "\n", style="bold magenta")
+    story = parse_passage(" ".join(sentences), question, vocabulary, lexicon)
+    knowledge = Knowledge(vocabulary.places, reading).tell_all(story.events)
+    asked = story.asked[0].question
+    proof = in_words(knowledge, asked, answer(knowledge, asked), cited, range(1, len(sentences) + 1))
+    out.append(f"    {proof}", style="dim")
+    return out

@@ -1,0 +1,184 @@
+"""Formats out, the importer of reference configurations, and the concat and inject splits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskloom import recipe
+from taskloom.errors import RecipeError, TaskloomError
+from taskloom.example import Example
+from taskloom.making import make
+from taskloom.suites.babi import formats, importing
+from taskloom.suites.babi.solving import Report, solve_file
+
+
+def rows(name: str, n: int, *overrides: str) -> list[Example]:
+    return list(recipe.read(f"babi/{name}", overrides).plan(0).splits[0].rows(0, n))
+
+
+@pytest.mark.parametrize("name", ["1", "2", "3", "5", "7", "8", "10", "11", "13", "mix-T12"])
+def test_babi_text_is_solved_again_with_the_same_answers_and_supports(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "out.txt"
+    examples = rows(name, 60)
+    file.write_text("".join(formats.babi_text(examples)))
+    report = solve_file(file)
+    assert isinstance(report, Report)
+    assert report.answers == {"agrees": 60}
+    assert report.supports["official"] == 60 - sum(e.traits["support"] == 0 for e in examples)
+    assert report.stories == (12 if name != "mix-T12" else 60)
+
+
+def test_babi_text_has_the_layout_of_the_original() -> None:
+    lines = list(formats.babi_text(rows("1", 5)))
+    assert [line.split()[0] for line in lines] == [str(i) for i in range(1, 16)]
+    question = lines[2]
+    assert question.count("\t") == 2
+    assert "? \t" in question
+    assert question.endswith(("1\n", "2\n"))
+
+
+def test_squad_answers_stand_where_they_are_said() -> None:
+    examples = rows("mix-T12", 200)
+    made, skipped = formats.squad(examples)
+    paragraphs = made["data"][0]["paragraphs"]
+    assert len(paragraphs) + skipped == 200
+    assert skipped == sum(e.traits["question"] in ("yes-no", "list", "counting") for e in examples)
+    for paragraph in paragraphs:
+        answer = paragraph["qas"][0]["answers"][0]
+        start = answer["answer_start"]
+        assert paragraph["context"][start : start + len(answer["text"])] == answer["text"]
+
+
+def test_text_to_text_and_events() -> None:
+    examples = rows("mix-T12", 20)
+    for example, line in zip(examples, formats.text_to_text(examples), strict=True):
+        assert line["input"].endswith(f"$question$ {example.question}")
+        assert line["output"] == example.target
+    for example, told in zip(examples, formats.structured(examples), strict=True):
+        assert len(told["events"]) == 20
+        assert len(told["support"]) == example.traits["support"]
+
+
+def test_a_split_of_a_dataset_is_written(tmp_path: Path) -> None:
+    made = recipe.read("babi/1", ["splits={train: {n: 20}, test: {n: 10}}"])
+    data = make(made, tmp_path / "data")
+    report = solve_file(formats.write(data["train"], tmp_path / "train.txt", "babi"))
+    assert isinstance(report, Report)
+    assert report.answers == {"agrees": 20}
+    for kind in ("text-to-text", "squad", "events"):
+        text = formats.write(data["test"], tmp_path / kind, kind).read_text()
+        assert [json.loads(line) for line in text.splitlines()]
+    with pytest.raises(TaskloomError, match="did you mean 'squad'"):
+        formats.write(data["train"], tmp_path / "x", "squat")
+    assert not (tmp_path / "x").exists()
+
+
+CONFIG: dict[str, Any] = {
+    "name": "mix",
+    "only_dev": True,
+    "write_tt": True,
+    "tasks": [
+        {
+            "story_params": {
+                "name": "wp",
+                "samples": 40,
+                "n_questions": 1,
+                "question_probability": 1,
+                "actions_before_question": 20,
+                "questions": ["where_person"],
+                "questions_distribution": [1, 1, 1],
+                "actions": ["move", "grab", "drop", "give", "coref", "negate"],
+                "actions_distribution": [0.5, 1, 1, 1, 1, 1],
+                "coref": ["move", "grab", "drop"],
+                "coref_distribution": [0.1, 1, 1],
+            },
+            "filter_config": [
+                {"num_supp_fact_range": [1, 1], "max_pass": 20, "max_len": 20},
+                {"num_supp_fact_range": [4, 15], "max_pass": 20, "required_supp_fact_types": ["grab"]},
+            ],
+        }
+    ],
+}
+
+
+def test_a_reference_configuration_becomes_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mix.json"
+    file.write_text(json.dumps(CONFIG))
+    assert importing.main([str(file)]) == 0
+    made = tmp_path / "mix.yaml"
+    made.write_text(capsys.readouterr().out)
+    examples = list(recipe.read(str(made)).plan(0).split("mix").rows(0, 40))
+    sizes = sorted(int(e.traits["support"]) for e in examples)
+    assert sizes[:20] == [1] * 20
+    assert all(s >= 4 for s in sizes[20:])
+    assert all("GRAB" in str(e.traits["composition"]) for e in examples if e.traits["group"] == "wp-4-15")
+    assert {e.traits["question"] for e in examples} == {"where-P"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tasks": []}, "has no tasks"),
+        ({"taskz": []}, "unknown key 'taskz'; did you mean 'tasks'"),
+        ({"tasks": [{"story_params": {"actions": ["fly"]}}]}, "unknown 'fly'"),
+        ({"tasks": [{"story_params": {"sampels": 3}}]}, "did you mean 'samples'"),
+        ({"tasks": [{"filter_config": {"max_length": 3}}]}, "unknown key 'max_length'"),
+        ({"tasks": [{"story_params": {}}, {"game_variables": {"persons": ["Bob"]}}]}, "one vocabulary"),
+    ],
+)
+def test_configurations_that_cannot_be_imported(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        importing.convert({**CONFIG, **change})
+
+
+def test_importer_says_what_is_wrong_with_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert importing.main([str(tmp_path / "none.json")]) == 2
+    assert "there is no file" in capsys.readouterr().err
+
+
+def test_concat_is_the_tasks_one_after_the_other() -> None:
+    plan = recipe.read("babi/concat-T7").plan(0)
+    assert [s.n for s in plan.splits] == [63_000, 7_000]
+    train = plan.split("train")
+    groups = [next(iter(train.rows(i * 9_000, i * 9_000 + 1))).traits["group"] for i in range(7)]
+    assert groups == ["qa1", "qa2", "qa3", "qa5", "qa11", "qa12", "qa13"]
+    assert list(train.rows(8_998, 9_003)) == [e for i in range(8_998, 9_003) for e in train.rows(i, i + 1)]
+    assert plan.check is not None
+    assert all(plan.check(e) == e.targets for e in train.rows(17_990, 18_010))
+
+
+def test_inject_asks_everything_that_can_be_answered() -> None:
+    plan = recipe.read("babi/inject-T7", ["splits={train: {n: 210}}"]).plan(0)
+    split = plan.splits[0]
+    examples = list(split.rows(0, split.n))
+    assert len(examples) == split.n > 400
+    assert list(split.rows(50, 90)) == examples[50:90]
+    assert plan.check is not None
+    assert all(plan.check(e) == e.targets for e in examples)
+    assert {e.traits["question"] for e in examples if e.traits["group"] == "qa5"} == {"give-qs", "where-P", "where-O"}
+    assert {e.traits["question"] for e in examples if e.traits["group"] == "qa2"} == {"where-O", "where-P"}
+    assert len({(e.input, e.target) for e in examples}) == len(examples)
+
+
+def test_concat_reads_published_files(tmp_path: Path) -> None:
+    for task in (2, 11):
+        (tmp_path / f"qa{task}_some_train.txt").write_text("".join(formats.babi_text(rows(str(task), 100))))
+    plan = recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)
+    assert [s.n for s in plan.splits] == [180, 20]
+    assert [s.name for s in plan.sources] == ["qa2_some_train.txt", "qa11_some_train.txt"]
+    kept = [e.input for e in plan.split("train").rows(0, 90)]
+    assert kept == [e.input for e in rows("2", 90)]
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="no file qa2_"):
+        recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)
+    with pytest.raises(RecipeError, match="there is no folder"):
+        recipe.read("babi/concat-T2", [f"source={tmp_path / 'none'}"]).plan(0)
+    (tmp_path / "qa2_x_train.txt").write_text("1 Mary went to the")
+    with pytest.raises(TaskloomError, match=r"qa2_x_train\.txt:1: .*cut off"):
+        recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)

@@ -1,0 +1,352 @@
+"""The generator: right answers, the wanted structure, purity, disjoint splits, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import pytest
+
+from taskloom import recipe
+from taskloom.errors import RecipeError
+from taskloom.example import Example
+from taskloom.plan import Plan
+from taskloom.suites.babi.answering import answer, supports
+from taskloom.suites.babi.events import Question
+from taskloom.suites.babi.examples import signature
+from taskloom.suites.babi.fields import BabiFields
+from taskloom.suites.babi.growing import share_out
+from taskloom.suites.babi.holdout import compositional
+from taskloom.suites.babi.knowledge import Knowledge
+from taskloom.suites.babi.planning import groups_of, role_of
+from taskloom.suites.babi.reading import parse_passage
+from taskloom.suites.babi.vocabulary import Vocabulary
+
+AIMED = ["mix-T2", "mix-T7", "mix-T12", "diverse-T7", "diverse-T12"]
+GROWN = [str(n) for n in range(1, 14) if n != 4]
+
+
+@cache
+def plan_of(name: str, seed: int = 0) -> Plan:
+    return recipe.read(f"babi/{name}").plan(seed)
+
+
+def custom(**fields: Any) -> Plan:
+    return recipe.check({"suite": "babi", **fields}, "mine", "mine").plan(0)
+
+
+def some(plan: Plan, n: int = 60) -> list[Example]:
+    split = plan.splits[0]
+    return list(split.rows(0, min(n, split.n)))
+
+
+def events_of(example: Example, vocabulary: Vocabulary | None = None) -> Any:
+    return parse_passage(example.input[: -len(example.question)], example.question, vocabulary)
+
+
+@pytest.mark.parametrize("name", [*AIMED, *GROWN, "4"])
+def test_the_second_solver_agrees(name: str) -> None:
+    plan = plan_of(name)
+    assert plan.check is not None
+    for split in plan.splits:
+        for example in split.rows(0, min(120, split.n)):
+            assert plan.check(example) == example.targets, example.input
+
+
+@pytest.mark.parametrize("name", [*AIMED, *GROWN])
+def test_traits_are_what_the_reasoner_finds(name: str) -> None:
+    for example in some(plan_of(name), 40):
+        story = events_of(example)
+        knowledge = Knowledge(Vocabulary().places).tell_all(story.events)
+        asked = story.asked[0].question
+        sets = supports(knowledge, asked)
+        assert answer(knowledge, asked).answer == example.target
+        assert example.traits["support"] == len(sets[0])
+        assert example.traits["supports"] == len(sets)
+        assert example.traits["support_lines"] == " ".join(str(i + 1) for i in sets[0])
+        assert example.traits["sentences"] == len(story.events)
+        assert len(example.derivation) == len(sets[0]) + 1
+
+
+@pytest.mark.parametrize("name", AIMED)
+def test_groups_have_their_numbers_and_their_supports(name: str) -> None:
+    fields = recipe.read(f"babi/{name}").fields
+    assert isinstance(fields, BabiFields)
+    split = plan_of(name).splits[0]
+    groups = {g.name: g for g in groups_of(fields, split.name)}
+    assert sum(g.n for g in groups.values()) == split.n
+    for example in split.rows(0, 300):
+        group = groups[str(example.traits["group"])]
+        assert example.traits["question"] in group.questions
+        assert group.support is None or example.traits["support"] in group.support
+        assert example.traits["sentences"] in group.length
+        concepts = {*str(example.traits["concepts"]).split("+")}
+        assert concepts <= group.concepts() | {"COREF", "CONJ"}
+
+
+def test_paper_sizes() -> None:
+    sizes = {name: [s.n for s in plan_of(name).splits] for name in AIMED}
+    assert sizes == {
+        "mix-T2": [1000],
+        "mix-T7": [3000],
+        "mix-T12": [6000],
+        "diverse-T7": [17000, 1700, 1700],
+        "diverse-T12": [24772, 2477, 2477],
+    }
+
+
+# Paper, Table 2: mean number of sentences and mean size of the support.
+TABLE_2 = {
+    "mix-T2": (13.25, 2.05),
+    "mix-T7": (20, 2.50),
+    "mix-T12": (20, 3.70),
+    "diverse-T7": (20, 2.17),
+    "diverse-T12": (20, 2.45),
+}
+
+
+@pytest.mark.parametrize("name", AIMED)
+def test_means_are_those_of_table_2(name: str) -> None:
+    split = plan_of(name).splits[0]
+    rows = list(split.rows(0, min(2_500, split.n)))
+    length, support = TABLE_2[name]
+    assert sum(int(e.traits["sentences"]) for e in rows) / len(rows) == pytest.approx(length, rel=0.03)
+    assert sum(int(e.traits["support"]) for e in rows) / len(rows) == pytest.approx(support, rel=0.03)
+
+
+@pytest.mark.parametrize("name", ["mix-T12", "diverse-T7", "1", "3", "13", "4"])
+def test_rows_are_a_pure_function_of_their_index(name: str) -> None:
+    split = plan_of(name).splits[0]
+    whole = list(split.rows(0, 30))
+    assert list(split.rows(7, 19)) == whole[7:19]
+    assert list(recipe.read(f"babi/{name}").plan(0).splits[0].rows(0, 30)) == whole
+    other = list(recipe.read(f"babi/{name}").plan(1).splits[0].rows(0, 30))
+    assert not {e.input for e in other} & {e.input for e in whole}
+
+
+def test_the_hash_seed_does_not_matter() -> None:
+    code = (
+        "from taskloom import recipe; from hashlib import blake2b\n"
+        "rows = [e for n in ('mix-T12', 'diverse-T12', '7', '3') for e in recipe.read('babi/' + n).plan(0).splits[0].rows(0, 40)]\n"
+        "print(blake2b(repr(rows).encode()).hexdigest())"
+    )
+    seen = set()
+    for seed in ("0", "1"):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+        seen.add(done.stdout)
+    assert len(seen) == 1
+
+
+def test_no_structure_is_in_training_and_in_a_test() -> None:
+    train = [e for n in ("diverse-T7", "diverse-T12") for e in plan_of(n).split("train").rows(0, 600)]
+    test = [e for n in ("mix-T2", "mix-T7", "mix-T12") for e in plan_of(n).split("mix").rows(0, 400)]
+    test += [e for s in ("dev", "test") for e in plan_of("diverse-T12").split(s).rows(0, 200)]
+    assert not {signature(events_of(e).events) for e in train} & {signature(events_of(e).events) for e in test}
+    assert all(e.key == signature(events_of(e).events) for e in test[:50])
+
+
+def test_grown_splits_share_no_text() -> None:
+    seen: dict[str, str] = {}
+    for split in plan_of("1").splits:
+        for example in split.rows(0, 1000):
+            assert seen.setdefault(example.input, split.name) == split.name
+            opening = ".".join(example.input.split(".")[:2])
+            assert seen.setdefault(opening, split.name) == split.name
+
+
+@pytest.mark.parametrize("name", AIMED)
+def test_stories_are_true_in_the_strict_reading_too(name: str) -> None:
+    for example in some(plan_of(name), 80):
+        Knowledge(Vocabulary().places, "strict").tell_all(events_of(example).events)
+
+
+def group(**fields: Any) -> dict[str, Any]:
+    return {"events": ["MOVE", "GRAB", "DROP", "GIVE"], "wording": ["COREF", "NEGATE", "INDEF"], "n": 40, **fields}
+
+
+def test_composition_of_the_support_can_be_required() -> None:
+    for example in some(
+        custom(splits={"mix": [group(questions=["where-P"], support="3..5", composition=["COREF", "GIVE"])]})
+    ):
+        assert {"COREF", "GIVE"} <= set(str(example.traits["composition"]).split("+"))
+
+
+def test_number_of_proofs_can_be_required() -> None:
+    made = custom(splits={"mix": [group(questions=["where-O"], support="2..4", alternatives="2..3", n=20)]})
+    assert all(example.traits["supports"] in (2, 3) for example in some(made))
+
+
+def test_distractors_can_be_left_out() -> None:
+    few = some(custom(splits={"mix": [group(questions=["where-P"], support=3, distractors=0)]}))
+    assert max(int(e.traits["sentences"]) for e in few) <= 8
+    half = some(custom(splits={"mix": [group(questions=["where-P"], support=3, distractors=0.5)]}))
+    assert max(int(e.traits["sentences"]) for e in half) < 20
+
+
+@pytest.mark.parametrize(("position", "low", "high"), [("early", 1, 12), ("late", 9, 20)])
+def test_position_of_the_support(position: str, low: int, high: int) -> None:
+    for example in some(custom(splits={"mix": [group(questions=["where-O"], support=2, position=position)]})):
+        lines = [int(n) for n in str(example.traits["support_lines"]).split()]
+        assert low <= min(lines)
+        assert max(lines) <= high
+
+
+def test_examples_per_signature_can_be_capped() -> None:
+    from taskloom.suites.babi.examples import Posed, support_signature
+
+    made = some(custom(splits={"mix": [group(questions=["where-O"], support="3..5", per_signature=3, n=30)]}))
+    seen: Counter[str] = Counter()
+    for example in made:
+        story = events_of(example)
+        knowledge = Knowledge(Vocabulary().places).tell_all(story.events)
+        asked = story.asked[0].question
+        posed = Posed(asked, answer(knowledge, asked), supports(knowledge, asked))
+        seen[support_signature(story.events, posed)] += 1
+    assert len(made) == 30
+    assert max(seen.values()) <= 3
+
+
+@pytest.mark.parametrize("story", [None, {"questions": 4, "gap": 5}])
+def test_unknown_can_be_asked_for(story: dict[str, int] | None) -> None:
+    plan = custom(splits={"mix": [group(questions=["where-P", "where-O"], unknown=0.5, n=80, story=story)]})
+    made = some(plan, 80)
+    assert plan.check is not None
+    assert all(plan.check(e) == e.targets for e in made)
+    assert 20 < sum(e.target == "unknown" for e in made) < 60
+    assert all(e.traits["support"] == 0 for e in made if e.target == "unknown")
+
+
+def test_exhaustive_questions() -> None:
+    kinds = ["where-P", "where-O", "yes-no", "list", "give-qs"]
+    plan = custom(splits={"mix": [group(questions=kinds, exhaustive=True, n=150)]})
+    made = some(plan, 150)
+    assert plan.check is not None
+    assert all(plan.check(e) == e.targets for e in made)
+    assert list(plan.splits[0].rows(100, 110)) == made[100:110]
+    assert len({e.input for e in made}) == 150
+    first = [e for e in made if e.key == made[0].key]
+    story = events_of(first[0])
+    knowledge = Knowledge(Vocabulary().places).tell_all(story.events)
+    known = [p for p in knowledge.stay if answer(knowledge, Question("where-P", p)).known]
+    assert sum(e.traits["question"] == "where-P" for e in first) == len(known)
+
+
+def test_constructs_on_any_event() -> None:
+    every = {"MOVE": 1, "AFFIRM": 1, "NEGATE": 1}
+    shape = group(
+        questions=["where-P"], wording=["COREF", "CONJ", "COMPOUND", "NEGATE", "INDEF", "AFFIRM"], conj=every, n=150
+    )
+    plan = custom(splits={"mix": [{**shape, "coref": {**every, "INDEF": 1, "GRAB": 2, "GIVE": 4}}]})
+    text = " ".join(e.input for e in some(plan, 150))
+    for words in (
+        r"s?he (gave|handed|passed) the",
+        r"s?he is no longer in",
+        r"s?he is either in",
+        r"they are (not|no longer) in",
+    ):
+        assert re.search(words, text), words
+    for words in (r"\w+ and \w+ are in the", r"\w+ and \w+ are (not|no longer) in the", r"they are in the"):
+        assert re.search(words, text), words
+    assert plan.check is not None
+    for example in some(plan, 150):
+        assert plan.check(example) == example.targets
+        Knowledge(Vocabulary().places, "strict").tell_all(events_of(example).events)
+
+
+def test_answers_can_be_weighted() -> None:
+    made = some(custom(splits={"mix": [group(questions=["yes-no"], support="1..3", answers=["maybe"])]}))
+    assert {e.target for e in made} == {"maybe"}
+
+
+def test_words_of_ones_own() -> None:
+    words = {"persons": ["Aiko", "Björn", "Chidi"], "objects": ["key", "lamp"], "places": ["attic", "cellar", "porch"]}
+    plan = custom(
+        vocabulary={**words, "pronouns": {"Aiko": "she"}},
+        style={"move": ["wandered"], "preposition": "at", "double_object": True},
+        splits={"train": [group(questions=["where-P", "yes-no", "list", "where-was-O"], length="6..9")]},
+    )
+    assert plan.check is not None
+    text = ""
+    for example in some(plan):
+        assert plan.check(example) == example.targets
+        text += example.input
+    assert "wandered" in text
+    assert "they" in text
+    assert " at the " in text
+
+
+def test_the_strict_reading_knows_more() -> None:
+    plan = custom(
+        reading="strict", splits={"mix": [group(questions=["where-O"], wording=["NEGATE", "COREF"], support="2..4")]}
+    )
+    assert plan.check is not None
+    assert all(plan.check(e) == e.targets for e in some(plan))
+
+
+def test_free_questions_of_every_type() -> None:
+    kinds = ["where-P", "where-O", "where-was-O", "yes-no", "list", "counting", "give-qs"]
+    made = some(custom(splits={"mix": [group(questions=kinds, n=120)]}), 120)
+    assert {e.traits["question"] for e in made} == set(kinds)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"splits": {"t": [group(questions=["where-P"], support=2, events=["MOVE"], wording=[])]}},
+            "no where-P question has a sup",
+        ),
+        ({"splits": {"t": [group(questions=["where-Q"])]}}, "did you mean 'where-"),
+        ({"splits": {"t": [group(questions=["where-P"], support=5, length=3, n=1)]}}, "length: 3"),
+        ({"splits": {"t": [group(questions=["where-P"], composition=["CONJ"])]}}, "neither events nor wording"),
+        ({"splits": {"t": 5}}, "needs groups"),
+        ({"splits": {}}, "name at least one"),
+        ({"splits": {"train": [group()]}, "holdout": [["COREF", "GIVE"]]}, "has COREF and GIVE together"),
+        ({"splits": {"train": [group()]}, "holdout": [["COREFF", "GIVE"]]}, "did you mean 'COREF'"),
+        ({"splits": {"train": [group()]}, "vocabulary": {"persons": ["Ann", "Anna"]}}, "collide"),
+        ({"splits": {"train": [group()]}, "tested_by": "babi/mix-T12"}, "no training group has"),
+        ({"splits": {"train": 99999}, "number": 4, "vocabulary": {"places": ["hall", "loft", "yard"]}}, "6 triples of"),
+        ({"splits": {"train": 10}, "number": 5}, "see the recipe babi/5"),
+        ({"splits": {"t": [group(events={"MOVE": -1})]}}, "from 0 up"),
+    ],
+)
+def test_impossible_recipes_say_why(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        some(custom(**fields))
+
+
+def test_the_compositional_rule() -> None:
+    test = frozenset({"MOVE", "GRAB", "COREF", "where-O"})
+    compositional([("a", test - {"COREF"}), ("b", frozenset({"MOVE", "COREF"}))], test, "mix")
+    with pytest.raises(RecipeError, match="nothing is held out"):
+        compositional([("a", test | {"DROP"})], test, "mix")
+    with pytest.raises(RecipeError, match="no training group has COREF"):
+        compositional([("a", test - {"COREF"})], test, "mix")
+
+
+def test_every_training_recipe_of_the_paper_keeps_the_rule() -> None:
+    for name in ("diverse-T7", "diverse-T12"):
+        fields = recipe.read(f"babi/{name}").fields
+        assert isinstance(fields, BabiFields)
+        assert fields.tested_by
+        for example in plan_of(name).split("train").rows(0, 300):
+            concepts = {*str(example.traits["concepts"]).split("+"), example.traits["question"]}
+            assert not any(concepts.issuperset(pair) for pair in fields.holdout)
+
+
+def test_sharing_out() -> None:
+    assert share_out(7, [1, 2]) == [2, 5]
+    assert sum(share_out(1700, [1000, 5000, 333])) == 1700
+    assert role_of("train-easy") == "train"
+    assert role_of("ood") == "test"
+
+
+def test_every_room_story_is_different() -> None:
+    rows = [e.input for s in plan_of("4").splits for e in s.rows(0, s.n)]
+    assert len(set(rows)) == len(rows) == 11_000
