@@ -1,0 +1,137 @@
+"""Passes through a language model: losses per example, with tuned prompts where a task has one.
+
+In a causal model the states of a prompt do not depend on what follows it. So the prompt of each task is run once a step, and its
+keys and values are shared by all examples of the task; examples of many tasks go through the frozen model in one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from taskloom.learners.language.bases import Base
+
+IGNORED = -100
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Padded rows: the input tokens (decoder: followed by the target), their mask, the labels, and where the first label is."""
+
+    ids: Tensor
+    mask: Tensor
+    labels: Tensor
+    first: int = 0
+
+    def to(self, device: torch.device) -> Batch:
+        """On another device."""
+        return Batch(self.ids.to(device), self.mask.to(device), self.labels.to(device), self.first)
+
+
+def collate(base: Base, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], multiple: int = 1) -> Batch:
+    """Rows padded to one width, rounded up to a multiple so that few shapes occur."""
+    if base.kind == "decoder":
+        rows = [[*s, *t] for s, t in zip(sources, targets, strict=True)]
+        labels = [[IGNORED] * len(s) + list(t) for s, t in zip(sources, targets, strict=True)]
+        width = -(-max(map(len, rows)) // multiple) * multiple
+        label_width = width
+    else:
+        rows, labels = [list(s) for s in sources], [list(t) for t in targets]
+        width = -(-max(map(len, rows)) // multiple) * multiple
+        label_width = -(-max(map(len, labels)) // multiple) * multiple
+    pad = int(base.tokeniser.pad_token_id)
+    ids = torch.tensor([row + [pad] * (width - len(row)) for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+    wanted = torch.tensor([row + [IGNORED] * (label_width - len(row)) for row in labels])
+    first = min(map(len, sources)) if base.kind == "decoder" else 0
+    return Batch(ids, mask, wanted, first)
+
+
+def losses(
+    base: Base, batch: Batch, prompts: Tensor | None = None, tasks: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Summed cross entropy of each example, its number of target tokens, and whether each of them is the likeliest.
+
+    Args:
+        base: The model.
+        batch: The examples.
+        prompts: [tasks, n, d] vectors that stand before the inputs.
+        tasks: [batch] which prompt belongs to which example; none needed for one task.
+    """
+    if base.kind == "decoder":
+        logits, labels = _decoder(base, batch, prompts, tasks)
+    else:
+        logits, labels = _encoder_decoder(base, batch, prompts, tasks), batch.labels
+    each = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none")
+    right = ((logits.detach().argmax(-1) == labels) | (labels == IGNORED)).all(1)
+    return each.view(labels.shape).sum(1), (labels != IGNORED).sum(1), right
+
+
+def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Logits and labels at the positions that predict a target."""
+    model = base.model
+    # Padding is on the right, where a causal model never looks back from: no mask is needed without a prompt's states.
+    if prompts is None:
+        if _plain(model):
+            states = model.model(input_ids=batch.ids, use_cache=False).last_hidden_state
+        else:
+            logits = model(input_ids=batch.ids, attention_mask=batch.mask, use_cache=False).logits
+            return logits[:, :-1], batch.labels[:, 1:]
+    else:
+        past = prompt_states(base, prompts, tasks, len(batch.ids))
+        mask = torch.cat([batch.mask.new_ones(len(batch.mask), prompts.shape[1]), batch.mask], 1)
+        if not _plain(model):
+            logits = model(input_ids=batch.ids, attention_mask=mask, past_key_values=past, use_cache=True).logits
+            return logits[:, :-1], batch.labels[:, 1:]
+        states = model.model(
+            input_ids=batch.ids, attention_mask=mask, past_key_values=past, use_cache=True
+        ).last_hidden_state
+    # The output map is the widest one; it is applied only from the first target of the batch on.
+    first = max(0, batch.first - 1)
+    return model.get_output_embeddings()(states[:, first:-1]), batch.labels[:, first + 1 :]
+
+
+def _plain(model: Any) -> bool:
+    """Whether logits are just the output map of the last states (no scaling or capping in between)."""
+    return getattr(model.config, "model_type", "") == "llama"
+
+
+def prompt_states(base: Base, prompts: Tensor, tasks: Tensor | None, batch: int) -> Any:
+    """Keys and values of the prompts, run once per task and handed to each example of the task."""
+    from transformers import DynamicCache
+
+    run = base.model.model if _plain(base.model) else base.model
+    made = run(inputs_embeds=prompts.to(_dtype(base)), use_cache=True).past_key_values
+    which = tasks if tasks is not None else torch.zeros(batch, dtype=torch.long, device=prompts.device)
+    shared = DynamicCache()
+    for i, layer in enumerate(made.layers):
+        shared.update(layer.keys.index_select(0, which), layer.values.index_select(0, which), i)
+    return shared
+
+
+def _dtype(base: Base) -> torch.dtype:
+    kind: torch.dtype = base.model.get_input_embeddings().weight.dtype
+    return kind
+
+
+def with_prompts(base: Base, ids: Tensor, mask: Tensor, prompts: Tensor, tasks: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Input vectors and mask with each example's prompt before its tokens (after padding on the left)."""
+    vectors = base.model.get_input_embeddings()(ids)
+    own = prompts[tasks if tasks is not None else torch.zeros(len(ids), dtype=torch.long, device=ids.device)]
+    return torch.cat([own.to(vectors.dtype), vectors], 1), torch.cat(
+        [mask.new_ones(len(mask), prompts.shape[1]), mask], 1
+    )
+
+
+def _encoder_decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
+    if prompts is None:
+        logits: Tensor = base.model(input_ids=batch.ids, attention_mask=batch.mask, labels=batch.labels).logits
+        return logits
+    vectors, mask = with_prompts(base, batch.ids, batch.mask, prompts, tasks)
+    found: Tensor = base.model(inputs_embeds=vectors, attention_mask=mask, labels=batch.labels).logits
+    return found

