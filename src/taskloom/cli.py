@@ -20,6 +20,8 @@ app = typer.Typer(
     help="Weave controlled language tasks, teach them to models, and see what was learned.",
 )
 
+INTERRUPTED = "interrupted; what was finished is kept: run the same command again to go on"
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe field; part of the digest.")
@@ -219,7 +221,7 @@ def run(arguments: list[str]) -> int:
     except TaskloomError as error:
         return _say(str(error), 2)
     except KeyboardInterrupt:
-        return _say("interrupted; what was finished is kept: run the same command again to go on", 130)
+        return _say(INTERRUPTED, 130)
     except BrokenPipeError:
         # The reader (head, less) has gone; that is not an error of ours.
         sys.stderr.close()
@@ -229,10 +231,12 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         # Typer brings its own copy of click in some versions, so its errors are known by what they can do.
         if type(error).__name__ == "Abort":
-            return _say("interrupted", 130)
+            return _say(INTERRUPTED, 130)
         if not hasattr(error, "format_message"):
             raise
         return _say(error.format_message() + _hint(error), 2)
+    if result == 130:  # Typer turns Ctrl-C into this status, in silence
+        return _say(INTERRUPTED, 130)
     return result if isinstance(result, int) else 0
 
 

@@ -189,11 +189,19 @@ def _adapt(table: pa.Table, where: Path) -> pa.Table:
     }
     for name in ("question", "key"):
         columns[name] = table.column(name).cast(pa.string()) if name in names else pa.nulls(n, pa.string())
-    given = "derivation" in names and table.column("derivation").type == pa.list_(shards.STEP)
-    columns["derivation"] = table.column("derivation") if given else pa.nulls(n, pa.list_(shards.STEP))
+    columns["derivation"] = _derivations(table, where)
     if "traits" in names and pa.types.is_struct(table.column("traits").type):
         columns["traits"] = table.column("traits")
     return pa.table(columns)
+
+
+def _derivations(table: pa.Table, where: Path) -> Any:
+    if "derivation" not in table.column_names:
+        return pa.nulls(table.num_rows, pa.list_(shards.STEP))
+    try:
+        return table.column("derivation").cast(pa.list_(shards.STEP))
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError(f"{where}: 'derivation' must be a list of steps with rule, value and of: {error}") from error
 
 
 def split_digest(blocks: list[str]) -> str:

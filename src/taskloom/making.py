@@ -7,14 +7,16 @@ second `make` after any interruption keeps every whole shard, remakes the damage
 from __future__ import annotations
 
 import json
+import os
 import platform
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -190,9 +192,18 @@ def _start_worker(recipe: dict[str, Any], name: str, seed: int, folder: str) -> 
     """Rebuild the plan in a fresh process. Ctrl-C is the parent's to handle."""
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     find_task(name)
     rebuilt = Recipe.from_dict(recipe)
     _worker = (rebuilt, seed, rebuilt.plan(seed), Path(folder))
+
+
+def _end_with_parent() -> None:
+    """A worker holds both ends of its queue, so nothing else tells it that its parent was killed."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(piece: Piece) -> shards.Stamp:

@@ -8,22 +8,20 @@ have one digest, and the suite's version, so that changed code never passes for 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
     ValidationError,
-    create_model,
 )
 from pydantic_core import core_schema
 
@@ -131,7 +129,7 @@ class Recipe:
         return blake2b(json.dumps(self._core(), sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def _core(self) -> dict[str, Any]:
-        kind = "task" if self.suite.name in TASKS._things else "suite"
+        kind = "task" if self.suite.name in TASKS else "suite"
         return {
             kind: self.suite.name,
             "version": self.suite.version,
@@ -310,34 +308,6 @@ def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
 def task_suite(task: Task) -> Suite:
     """A task that is one function, seen as a suite of its own."""
     return Suite(task.name, task.describe, task.fields(), task.weave, 1, task.make.__module__)
-
-
-def knob_fields(task: Task) -> type[BaseModel]:
-    """The recipe fields of a task that is one function: its knobs and the sizes of its splits."""
-    from taskloom.tasks import DEFAULT_SPLITS
-
-    definitions: dict[str, Any] = {}
-    for name, (kind, knob) in task.knobs.items():
-        if kind is int:
-            definitions[name] = (
-                Annotated[Span, AfterValidator(_within(knob.low, knob.high))],
-                Span.read(knob.default),
-            )
-        else:
-            definitions[name] = (kind, Field(default=knob.default, ge=knob.low, le=knob.high))
-    splits = {name: Size(n=n) for name, n in DEFAULT_SPLITS.items()}
-    definitions["splits"] = (dict[str, Size], Field(default=splits))
-    model: type[BaseModel] = create_model(f"Fields of {task.name}", __base__=Fields, **definitions)
-    return model
-
-
-def _within(low: float | None, high: float | None) -> Callable[[Span], Span]:
-    def check_ends(span: Span) -> Span:
-        if (low is not None and span.low < low) or (high is not None and span.high > high):
-            raise ValueError(f"{span} lies outside {'' if low is None else low}..{'' if high is None else high}")
-        return span
-
-    return check_ends
 
 
 def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:

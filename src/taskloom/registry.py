@@ -23,6 +23,7 @@ from taskloom.errors import TaskloomError, nearest
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from taskloom.example import Answer
     from taskloom.plan import Plan
     from taskloom.seeding import Key
     from taskloom.tasks import Task
@@ -51,6 +52,15 @@ class Registry(Generic[T]):
         self._things[name] = thing
         self._origin[name] = origin
 
+    def forget(self, origin: str) -> None:
+        """Drop what a module registered, before it is read again."""
+        for name in [n for n, o in self._origin.items() if o == origin]:
+            del self._things[name], self._origin[name]
+
+    def of(self, origin: str) -> list[str]:
+        """What a module registered."""
+        return [n for n, o in self._origin.items() if o == origin]
+
     def get(self, name: str) -> T:
         """The thing of that name."""
         found = self.find(name)
@@ -74,6 +84,9 @@ class Registry(Generic[T]):
         """All names, sorted."""
         self._import_all()
         return sorted(self._things)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._things
 
     def __iter__(self) -> Iterator[T]:
         return iter([self._things[n] for n in self.names()])
@@ -102,6 +115,7 @@ class Suite:
         version: Raised whenever the same fields would give other data; part of every recipe digest.
         module: Where it is defined; its recipes lie in `recipes/` beside it.
         resolve: For suites whose names are a language: fields for a name that has no file, or None.
+        function: For suites whose tasks are functions: from checked fields to the function, where it can be had without a plan.
     """
 
     name: str
@@ -111,6 +125,7 @@ class Suite:
     version: int
     module: str
     resolve: Callable[[str], dict[str, Any] | None] | None = None
+    function: Callable[[Any], Callable[[str], Answer]] | None = None
 
     def recipe_files(self) -> dict[str, Path]:
         """Recipe names of this suite with their files."""
@@ -130,11 +145,13 @@ def suite(
     describe: str,
     version: int = 1,
     resolve: Callable[[str], dict[str, Any] | None] | None = None,
+    function: Callable[[F], Callable[[str], Answer]] | None = None,
 ) -> Callable[[Callable[[F, Key], Plan]], Callable[[F, Key], Plan]]:
     """Register a function from checked recipe fields and a key to a plan as a suite."""
 
     def record(weave: Callable[[F, Key], Plan]) -> Callable[[F, Key], Plan]:
-        SUITES.add(name, Suite(name, describe, fields, weave, version, weave.__module__, resolve), weave.__module__)
+        made = Suite(name, describe, fields, weave, version, weave.__module__, resolve, function)
+        SUITES.add(name, made, weave.__module__)
         return weave
 
     return record
@@ -164,7 +181,8 @@ def load_file(path: Path) -> list[str]:
     """Import a Python file that defines tasks, and name the tasks it added."""
     if not path.is_file():
         raise TaskloomError(f"there is no file {path}; a task file is a Python module that uses @tl.task")
-    module_name = f"taskloom_file_{path.stem}"
+    module_name = f"{path.stem} ({path.resolve()})"  # two files of one name are two modules
+    TASKS.forget(module_name)
     spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -176,4 +194,4 @@ def load_file(path: Path) -> list[str]:
         raise
     except Exception as error:
         raise TaskloomError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
-    return [name for name, origin in TASKS._origin.items() if origin == module_name]
+    return TASKS.of(module_name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
 from taskloom.errors import InputError, RecipeError, TaskloomError
@@ -21,6 +22,8 @@ from taskloom.seeding import Key, Random
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+    from taskloom.recipe import Span
 
 K = TypeVar("K", int, float, str, bool)
 
@@ -82,10 +85,24 @@ class Task:
         return replace_task(example, self.name)
 
     def fields(self) -> type[BaseModel]:
-        """The pydantic model of this task's recipe fields: its knobs and the split sizes."""
-        from taskloom.recipe import knob_fields
+        """The pydantic model of this task's recipe fields: its knobs and the sizes of its splits."""
+        from typing import Annotated
 
-        return knob_fields(self)
+        from pydantic import AfterValidator, Field, create_model
+
+        from taskloom.recipe import Fields, Size, Span
+
+        definitions: dict[str, Any] = {}
+        for name, (kind, knob) in self.knobs.items():
+            if kind is int:
+                within = AfterValidator(partial(_within, knob.low, knob.high))
+                definitions[name] = (Annotated[Span, within], Span.read(knob.default))
+            else:
+                definitions[name] = (kind, Field(default=knob.default, ge=knob.low, le=knob.high))
+        splits = {name: Size(n=n) for name, n in DEFAULT_SPLITS.items()}
+        definitions["splits"] = (dict[str, Size], Field(default=splits))
+        model: type[BaseModel] = create_model(f"Fields of {self.name}", __base__=Fields, **definitions)
+        return model
 
     def weave(self, fields: Any, key: Key) -> Plan:
         """The plan of this task under checked recipe fields."""
@@ -136,6 +153,13 @@ class Task:
         except (KeyError, ValueError, IndexError) as error:
             raise InputError(f"{self.name} cannot answer {text!r}: {type(error).__name__}: {error}") from error
         return Answer((found,) if isinstance(found, str) else tuple(found))
+
+
+def _within(low: float | None, high: float | None, span: Span) -> Span:
+    """A range whose ends lie within a knob's own range."""
+    if (low is not None and span.low < low) or (high is not None and span.high > high):
+        raise ValueError(f"{span} lies outside {'' if low is None else low}..{'' if high is None else high}")
+    return span
 
 
 def draw(value: Any, rng: Random) -> Any:

@@ -8,14 +8,28 @@ the recipe `ctl/length`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from taskloom.example import Answer
 from taskloom.plan import Plan
 from taskloom.registry import suite
 from taskloom.seeding import Key
 from taskloom.suites.ctl.fields import CtlFields
 
 
+def _function(fields: CtlFields) -> Callable[[str], Answer]:
+    from taskloom.suites.ctl.solving import solver
+    from taskloom.suites.ctl.tables import build
+
+    return solver(build(fields), fields.order)
+
+
 @suite(
-    "ctl", fields=CtlFields, describe="Compositions of known functions in never-seen patterns (CTL, CTL++)", version=1
+    "ctl",
+    fields=CtlFields,
+    describe="Compositions of known functions in never-seen patterns (CTL, CTL++)",
+    version=1,
+    function=_function,
 )
 def weave(fields: CtlFields, key: Key) -> Plan:
     """The plan of a CTL recipe."""

@@ -255,6 +255,9 @@ class Weaver:
         """The ranks of a test split, per length: in a keyed order, without what was drawn or is in an earlier test split."""
         asked = left = self._asked(name)
         pools = {k: pool for k in self._lengths(name) if (pool := self._test_pool(name, k)).size}
+        possible = {length: pool.size for length, pool in pools.items()}
+        if asked > sum(possible.values()):
+            raise refuse(name, asked, possible, 1.0, sum(possible.values()))
         chosen: list[tuple[Pool, Ints]] = []
         found: dict[int, int] = {}
         for i, (length, pool) in enumerate(pools.items()):
@@ -271,7 +274,7 @@ class Weaver:
         kept: list[Ints] = []
         count = low = 0
         while count < quota and low < pool.size:
-            high = min(pool.size, low + max(1_024, 2 * (quota - count)))
+            high = min(pool.size, low + min(max(1_024, 2 * (quota - count)), 1 << 20))
             ranks = order(np.array(range(low, high), dtype=object if pool.size > 1 << 62 else np.int64))
             e = pool.unrank(ranks)
             fresh = ~self.membership(length, e)[1]

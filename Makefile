@@ -1,0 +1,55 @@
+# Every target does its own set-up: a virtual environment in .venv, made with uv where it is installed and with venv and pip elsewhere.
+
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
+EXTRAS := dev,audit,train,report,lexical,facts
+
+# Shared resources are used where they lie beside the checkout; without them the tests that need them are skipped.
+ifneq ($(wildcard ../shared/data),)
+export TASKLOOM_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: help demo test test-all lint types bench docs clean
+help:
+	@echo "make demo    datasets of every suite, a small model trained on CTL++, one HTML report"
+	@echo "make test    the test suite"
+	@echo "make lint    ruff; make types: mypy; make bench: benchmarks; make docs: check the documentation's examples"
+
+# One environment serves all targets; it is made again when its description changes.
+$(VENV)/.ready: pyproject.toml constraints.txt
+ifeq ($(UV),)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+else
+	test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
+	$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[$(EXTRAS)]'
+endif
+	touch $@
+
+demo: $(VENV)/.ready
+	$(BIN)/python -m taskloom.report.demo --out demo
+
+test: $(VENV)/.ready
+	$(BIN)/python -m pytest -n 2
+
+test-all: $(VENV)/.ready
+	$(BIN)/python -m pytest -n 2 --nightly
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.ready
+	$(BIN)/mypy
+
+bench: $(VENV)/.ready
+	$(BIN)/python benchmarks/run.py
+
+docs: $(VENV)/.ready
+	$(BIN)/python -m pytest -q tests/test_docs.py
+
+clean:
+	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,55 @@
+"""Fixtures for all tests: shared resources, a cache of their own, and the long versions of property tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("ci", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile("nightly", parent=settings.get_profile("ci"), max_examples=5_000, derandomize=False)
+settings.load_profile("ci")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--nightly", action="store_true", help="also run the long versions of property tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--nightly"):
+        settings.load_profile("nightly")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--nightly"):
+        return
+    skip = pytest.mark.skip(reason="a long test: run with --nightly")
+    for item in items:
+        if "nightly" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tests never read or write the user's cache."""
+    os.environ["TASKLOOM_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of shared resources; tests that need it are skipped where it is not there."""
+    folder = os.environ.get("TASKLOOM_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("TASKLOOM_DATA is not set to the shared resources")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def oracles(shared: Path) -> Path:
+    """Inputs with the outputs of the official tools."""
+    folder = shared.parent / "oracles"
+    if not folder.is_dir():
+        pytest.skip("the oracles do not lie beside the shared resources")
+    return folder

@@ -1,0 +1,125 @@
+"""Ranks and counts against enumeration, and our samples against the independent checker."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskloom.seeding import Key
+from taskloom.suites.ctl import graphs
+from taskloom.suites.ctl.fields import CtlFields
+from taskloom.suites.ctl.graphs import ChainPool, Pool
+from taskloom.suites.ctl.tables import World, build
+from tests.suites.ctl.checker import evaluate, follows
+
+
+@st.composite
+def worlds(draw: st.DrawFn, variant: str) -> World:
+    symbols = draw(st.integers(3, 5))
+    fields: dict[str, Any] = {"variant": variant, "symbols": symbols, "splits": {"train": {"n": 1}}}
+    fields["table_seed"] = draw(st.integers(0, 99))
+    if variant == "S":
+        # Six functions, so that all chains of three can be tried: four groups of one, and two shared ones.
+        fields |= {"overlap": 2, "shared_symbols": draw(st.integers(-(-symbols // 2), symbols)), "functions": 6}
+    else:
+        groups = draw(st.integers(1, 3))
+        fields |= {"groups": groups, "functions": draw(st.integers(groups, 5))}
+    return build(CtlFields.model_validate(fields))
+
+
+def brute(world: World, kind: str, length: int) -> list[tuple[int, ...]]:
+    """All expressions of a length that a rule allows, by trying every one."""
+    functions = {n: [int(x) for x in world.images[f]] for f, n in enumerate(world.names)}
+    groups = {g: [world.names[f] for f in members] for g, members in world.groups.items()}
+    allowed: dict[tuple[str, str], set[int]] = {}
+    if world.allowed is not None:
+        for i, name in enumerate(groups["o"]):
+            for path, group in enumerate(("a1", "b1")):
+                allowed[group, name] = set(np.flatnonzero(world.allowed[path, i]).tolist())
+    found = []
+    for symbol, *chain in product(range(world.symbols), *[range(world.functions)] * length):
+        words = [str(symbol), *(world.names[f] for f in chain)]
+        if follows(kind, groups, allowed, words, evaluate(functions, words)):
+            found.append((symbol, *chain))
+    return found
+
+
+def compare(pool: Pool, expected: list[tuple[int, ...]]) -> None:
+    assert pool.size == len(expected)
+    if not pool.size:
+        return
+    e = pool.unrank(np.arange(pool.size))
+    rows = [(int(s), *map(int, f)) for s, f in zip(e.symbols, e.functions, strict=True)]
+    assert sorted(rows) == sorted(expected)
+    assert pool.rank(e.symbols, e.functions).tolist() == list(range(pool.size))
+    value = e.symbols
+    for i in range(pool.length):
+        value = pool.world.images[e.functions[:, i], value]
+        assert (value == e.values[:, i]).all()
+    wide = pool._unrank_wide(np.arange(pool.size, dtype=object))
+    assert (wide.functions == e.functions).all()
+    assert (wide.values == e.values).all()
+
+
+@given(worlds("A"), st.integers(1, 3))
+def test_a_and_r(world: World, length: int) -> None:
+    compare(Pool(graphs.alternating(world), world, length), brute(world, "alternate", length))
+    compare(Pool(graphs.repeating(world), world, length), brute(world, "same", length))
+    compare(Pool(graphs.anything(world), world, length), brute(world, "any", length))
+
+
+@pytest.mark.parametrize(
+    ("ours", "rule"),
+    [
+        ("seen", "seen"),
+        ("cross", "cross"),
+        ("overlap", "overlap"),
+        ("unseen", "unseen"),
+        ("unseen-symbols", "unseen-symbols"),
+        ("any", "stages"),
+    ],
+)
+@given(world=worlds("S"), length=st.integers(1, 3))
+def test_s(ours: str, rule: str, world: World, length: int) -> None:
+    compare(Pool(graphs.staged(world, ours), world, length), brute(world, rule, length))
+
+
+@given(worlds("A"), st.integers(1, 3), st.integers(0, 20))
+def test_outsiders_have_no_rank(world: World, length: int, seed: int) -> None:
+    pool = Pool(graphs.alternating(world), world, length)
+    every = Pool(graphs.anything(world), world, length)
+    e = every.unrank(np.arange(every.size))
+    inside = set(brute(world, "alternate", length))
+    ranks = pool.rank(e.symbols, e.functions)
+    for row, rank in zip(zip(e.symbols, *e.functions.T, strict=True), ranks, strict=True):
+        assert (rank >= 0) == (tuple(map(int, row)) in inside)
+
+
+def test_reserved_chains_and_the_rest_are_the_whole() -> None:
+    world = build(CtlFields(variant="length", functions=4, new_functions=1, symbols=3, splits={"train": {"n": 1}}))
+    order = Key("x").permutation(4**3)
+    known = world.groups["known"]
+    kept, rest = ChainPool(world, known, 3, order, 0, 10), ChainPool(world, known, 3, order, 10, 64)
+    rows = []
+    for pool in (kept, rest):
+        e = pool.unrank(np.arange(pool.size))
+        assert pool.rank(e.symbols, e.functions).tolist() == list(range(pool.size))
+        rows += [(int(s), *map(int, f)) for s, f in zip(e.symbols, e.functions, strict=True)]
+        other = rest if pool is kept else kept
+        assert (other.rank(e.symbols, e.functions) == -1).all()
+    assert len(set(rows)) == 3 * 4**3
+    assert len({r[1:] for r in rows[: kept.size]}) == 10
+
+
+def test_spaces_beyond_machine_integers() -> None:
+    world = build(CtlFields(variant="A", splits={"train": {"n": 1}}))
+    pool = Pool(graphs.alternating(world), world, 40)
+    assert pool.size == 8 * 32 * 16**39
+    ranks = np.array([0, 1, pool.size // 3, pool.size - 1], dtype=object)
+    e = pool.unrank(ranks)
+    assert pool.rank(e.symbols, e.functions).tolist() == ranks.tolist()

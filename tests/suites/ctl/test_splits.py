@@ -1,0 +1,218 @@
+"""Splits of the recipes: sizes, rules, disjointness, settings that cannot be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+import taskloom as tl
+from taskloom.errors import RecipeError
+from taskloom.recipe import read
+from tests.suites.ctl.checker import evaluate, follows
+
+SMALL = ("splits.train.n=20000",)
+RECIPES = ["ctl/A", "ctl/A-reference", "ctl/R", "ctl/S", "ctl/length"]
+RULES = {
+    "A": {"train": "alternate", "iid": "alternate", "ood": "same", "pairs": "alternate"},
+    "R": {"train": "same", "iid": "same", "ood": "alternate", "self-loop": "same", "pairs": "same"},
+    "S": {
+        "train": "seen",
+        "iid": "seen",
+        "ood": "cross",
+        "self-loop": "same",
+        "overlap": "overlap",
+        "cross-unseen-symbols": "unseen-symbols",
+        "unseen-pairs": "unseen",
+        "pairs": "seen",
+        "all-pairs": "stages",
+    },
+    "length": {},
+}
+
+
+@cache
+def data(name: str, seed: int = 0) -> tl.Dataset:
+    return tl.make(name, seed=seed, set=SMALL)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_sample_obeys_the_rules(name: str) -> None:
+    from taskloom.suites.ctl.tables import build
+
+    d = data(name)
+    fields = read(name, SMALL).fields
+    world = build(fields)  # type: ignore[arg-type]
+    functions = {n: [int(x) for x in world.images[f]] for f, n in enumerate(world.names)}
+    groups = {g: [world.names[f] for f in members] for g, members in world.groups.items()}
+    allowed = {}
+    if world.allowed is not None:
+        for i, f in enumerate(groups["o"]):
+            for path, group in enumerate(("a1", "b1")):
+                allowed[group, f] = {s for s in range(world.symbols) if world.allowed[path, i, s]}
+    variant = d.manifest["recipe"]["variant"]
+    for split in d.splits:
+        rule = RULES[variant].get(split, "any")
+        for example in d[split]:
+            words = example.input.split()[::-1]
+            trace = evaluate(functions, words)
+            assert example.targets == (str(trace[-1]),)
+            assert example.traits["length"] == len(words) - 1
+            assert example.traits["functions"] == " ".join(words[1:])
+            assert example.traits["values"] == " ".join(map(str, trace[1:]))
+            assert [(s.rule, s.value) for s in example.derivation] == list(
+                zip(words[1:], map(str, trace[1:]), strict=True)
+            )
+            if not (split == "train" and len(words) == 2):
+                assert follows(rule, groups, allowed, words, trace), (split, example)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_splits_are_disjoint_and_without_repeats(name: str) -> None:
+    d = data(name)
+    inputs = {split: d.table(split).column("input").to_pylist() for split in d.splits}
+    for split in d.splits:
+        assert len(set(inputs[split])) == len(inputs[split]), split
+    drawn = [s for s in d.splits if d.role(s) != "probe"]
+    for i, a in enumerate(drawn):
+        for b in drawn[i + 1 :]:
+            assert not set(inputs[a]) & set(inputs[b]), (a, b)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_probes_know_what_training_has(name: str) -> None:
+    d = data(name)
+    train = set(d.table("train").column("input").to_pylist())
+    for split in d.splits:
+        for example in d[split]:
+            assert example.traits["seen"] == (example.input in train), (split, example.input)
+
+
+def test_singles_pairs_and_sizes() -> None:
+    a = Counter(e.traits["length"] for e in data("ctl/A")["train"])
+    assert a[1] == 256
+    assert sum(a.values()) == 20_000
+    reference = Counter(e.traits["length"] for e in data("ctl/A-reference")["train"])
+    assert 1 not in reference
+    assert reference[2] == 4_096
+    assert not any(e.traits["length"] == 2 for e in data("ctl/A-reference")["iid"])
+    s = Counter(e.traits["length"] for e in data("ctl/S")["train"])
+    assert set(s) == {2, 4, 6}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_full_sizes(name: str) -> None:
+    sizes = {s.name: s.n for s in read(name).plan(0).splits}
+    assert sizes["train"] == (100_000 if name == "ctl/length" else 300_000)
+    assert sizes["iid"] == sizes["ood"] == 1_000
+    if name in ("ctl/A", "ctl/R"):
+        assert (sizes["pairs"], sizes["all-pairs"]) == (4_096, 8_192)
+    if name == "ctl/S":
+        assert (sizes["pairs"], sizes["all-pairs"], sizes["unseen-pairs"]) == (1_152, 1_536, 384)
+
+
+def test_lengths_are_equalised_as_in_the_spec() -> None:
+    changes = ["include_singles=false", "splits={train: {n: 300000}, iid: {n: 1000}}"]
+    plan = read("ctl/R", changes).plan(0)
+    counts: Counter[int] = Counter()
+    for split in plan.splits:
+        table = split.rows(0, split.n)
+        counts.update(len(x.split()) - 1 for x in table.column("input").to_pylist())  # type: ignore[union-attr]
+    assert dict(counts) == {2: 2_048, 3: 32_768, 4: 88_728, 5: 88_728, 6: 88_728}
+
+
+def test_test_lengths_are_even() -> None:
+    assert Counter(e.traits["length"] for e in data("ctl/A")["ood"]) == dict.fromkeys(range(2, 7), 200)
+    assert Counter(e.traits["length"] for e in data("ctl/S")["ood"]) == {2: 256, 4: 372, 6: 372}
+
+
+def test_the_length_recipe() -> None:
+    d = data("ctl/length")
+    lengths = {s: {e.traits["length"] for e in d[s]} for s in d.splits}
+    assert lengths["train"] == {1, 2, 3, 4, 5}
+    assert lengths["valid"] == {6}
+    assert lengths["ood"] == {7, 8}
+    chains = {e.traits["functions"] for e in d["train"]} | {e.traits["functions"] for e in d["iid"]}
+    assert not chains & {e.traits["functions"] for e in d["new-compositions"]}
+    new = {"i", "j"}
+    assert all(new & set(str(e.traits["functions"]).split()) for e in d["new-primitives"])
+    assert {e.traits["functions"] for e in d["train"] if new & set(str(e.traits["functions"]).split())} == new
+
+
+def test_rows_do_not_depend_on_where_a_slice_begins() -> None:
+    plan = read("ctl/S", SMALL).plan(3)
+    for split in plan.splits:
+        whole = split.rows(0, split.n).to_pylist()  # type: ignore[union-attr]
+        middle = split.n // 3
+        assert split.rows(middle, middle + 5).to_pylist() == whole[middle : middle + 5]  # type: ignore[union-attr]
+
+
+def test_seeds_share_no_more_than_chance() -> None:
+    a, b = (set(data("ctl/A", seed).table("ood").column("input").to_pylist()) for seed in (42, 43))
+    # Only the 200 of length 2 come from a small space (4,096); about 200 * 200 / 4,096 = 10 coincide, and 0.6 of length 3.
+    assert len(a & b) < 40
+
+
+def test_left_to_right_is_the_mirror() -> None:
+    mirrored = tl.make("ctl/A", set=[*SMALL, "order=left-to-right", "splits={train: {n: 500}}"])
+    example = mirrored["train"][0]
+    assert example.input.split()[0].isdigit()
+    assert tl.apply("ctl/A", example.input, set=["order=left-to-right"]).targets == example.targets
+
+
+def test_many_symbols_and_functions() -> None:
+    d = tl.make(
+        "ctl/A", set=["symbols=120", "functions=300", "splits={train: {n: 50000}, iid: {n: 100}, ood: {n: 100}}"]
+    )
+    assert max(int(e.target) for e in d["ood"]) > 99
+    names = {name for e in d["ood"] for name in str(e.traits["functions"]).split()}
+    assert any(len(name) == 2 for name in names)
+
+
+def test_very_long_chains() -> None:
+    changes = ["min_length=30", "max_length=31", "splits={train: {n: 400}, iid: {n: 50}, ood: {n: 50}}"]
+    d = tl.make("ctl/A", set=changes)
+    assert {e.traits["length"] for e in d["ood"]} == {30, 31}
+    assert len({e.input for s in d.splits for e in d[s]}) == 500
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("ctl/A", ["symbols=3", "functions=7"], ["3! = 6", "7 different functions"]),
+        ("ctl/A", ["splits.train.n=999999999"], ["0.5 x 4,096 = 2,048", "only 143,165,696"]),
+        ("ctl/A", ["splits.train.n=100"], ["256 of length 1", "raise splits.train.n"]),
+        ("ctl/A", ["splits.ood.n=99999999999"], ["splits.ood", "length 2: 4,096"]),
+        ("ctl/A", ["splits.pairs.n=5000"], ["splits.pairs", "4,096"]),
+        ("ctl/A", ["splits.train.n=every"], ["splits.train", "'every' is for"]),
+        ("ctl/A", ["splits.self-loop.n=10"], ["no split 'self-loop'"]),
+        ("ctl/A", ["groups=40"], ["32 functions cannot fill the 40 groups"]),
+        ("ctl/S", ["overlap=1"], ["1 x 6 = 6 of 8"]),
+        ("ctl/S", ["overlap=40"], ["40 shared functions"]),
+        ("ctl/S", ["overlap=30"], ["2 functions cannot fill the 4 groups"]),
+        ("ctl/S", ["shared_symbols=9"], ["9 of 8"]),
+        ("ctl/S", ["imbalance=2"], ["imbalance: 2", "1 unshared"]),
+        ("ctl/S", ["groups=3"], ["2 paths"]),
+        ("ctl/R", ["min_length=7"], ["min_length 7", "max_length 6"]),
+        ("ctl/R", ["variant=Q"], ["variant"]),
+        ("ctl/A", ["tables={a: [0, 1], b: [0]}"], ["one image per symbol"]),
+        ("ctl/A", ["tables={a: [0, 2]}"], ["maps to 2"]),
+        ("ctl/A", ["tables={'1': [0, 1]}"], ["cannot name a function"]),
+        ("ctl/S", ["allowed={a: {a1: [0]}}"], ["allowed", "shared functions"]),
+        ("ctl/length", ["new_functions=8", "functions=0"], ["functions"]),
+    ],
+)
+def test_impossible_settings_are_refused_with_the_arithmetic(name: str, changes: list[str], words: list[str]) -> None:
+    with pytest.raises(RecipeError) as caught:
+        read(name, changes).plan(0)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_overlap_of_unusual_numbers() -> None:
+    """Five functions over four groups: the reference's slicing leaves one group empty; ours is even."""
+    from taskloom.suites.ctl.tables import slices
+
+    assert slices([1, 2, 3, 4, 5], ["w", "x", "y", "z"]) == {"w": (1, 2), "x": (3,), "y": (4,), "z": (5,)}
+    assert slices(list(range(10)), ["w", "x", "y", "z"]) == {"w": (0, 1, 2), "x": (3, 4, 5), "y": (6, 7, 8), "z": (9,)}

@@ -1,0 +1,144 @@
+"""The command line as people use it: help examples, the README's lines, JSON, bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from taskloom.cli import app, run
+
+ROOT = Path(__file__).parent.parent
+COMMANDS = [c.name or c.callback.__name__.rstrip("_") for c in app.registered_commands if c.callback]
+
+
+def help_text(command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", "from taskloom.cli import main; main()", command, "--help"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    return done.stdout
+
+
+def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a line of the documentation in a real shell, with `taskloom` being this very package."""
+    me = f"taskloom() {{ {shlex.quote(sys.executable)} -c 'from taskloom.cli import main; main()' \"$@\"; }}; "
+    return subprocess.run(["bash", "-c", me + line], capture_output=True, text=True, cwd=folder)
+
+
+def test_every_command_has_examples_and_they_run(tmp_path: Path) -> None:
+    """In the order of the commands, so that `verify` and `audit` find what `make` made."""
+    for command in COMMANDS:
+        text = help_text(command)
+        lines = re.findall(r"^\s+\$ (.+)$", text, re.M)
+        assert len(lines) >= 2, command
+        assert "--json" in text, command
+        for line in lines:
+            done = shell(line, tmp_path)
+            assert done.returncode == 0, (line, done.stderr)
+            assert done.stdout.strip(), line
+
+
+def json_lines(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_json_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "d")
+    for words in (
+        ["list"],
+        ["show", "ctl/A", "-n", "2"],
+        ["apply", "ctl/A", "a 3", "b a 1"],
+        ["make", "ctl/A", "-o", out, "--set", "splits={train: {n: 1000}, iid: {n: 100}}"],
+        ["verify", out],
+        ["audit", out],
+        ["data"],
+    ):
+        assert run([*words, "--json"]) == 0, words
+        assert json_lines(capsys.readouterr().out)
+
+
+def test_show_prints_the_derivation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["show", "ctl/A", "-n", "1", "--split", "ood", "--start", "5"]) == 0
+    text = capsys.readouterr().out
+    assert "ood 5" in text
+    assert "because" in text
+    assert run(["make", "ctl/A", "-o", str(tmp_path / "d"), "--set", "splits={train: {n: 1000}}"]) == 0
+    capsys.readouterr()
+    assert run(["show", str(tmp_path / "d"), "-n", "2"]) == 0
+    assert "train 1" in capsys.readouterr().out
+
+
+def test_apply_reads_standard_input() -> None:
+    script = [sys.executable, "-c", "from taskloom.cli import main; main()", "apply", "ctl/A", "--json"]
+    text = "\n".join(f"{f} {s}" for f in "abcdef" for s in range(8)) + "\r\n\n"
+    done = subprocess.run(script, input=text, capture_output=True, text=True)
+    rows = json_lines(done.stdout)
+    assert len(rows) == 48
+    assert set(rows[0]) == {"input", "targets", "derivation"}
+
+
+def test_apply_from_python_and_command_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    import taskloom as tl
+
+    assert run(["apply", "ctl/A", "c b a 3"]) == 0
+    assert capsys.readouterr().out.split()[0] == tl.apply("ctl/A", "c b a 3").targets[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("frobnicate", "No such command"),
+        ("list everything", "no list of 'everything'"),
+        ("show ctl/Q", "no recipe is called 'ctl/Q'"),
+        ("show ctl/A --split odd", "did you mean 'ood'"),
+        ("show ctl/A --start 99999999", "beyond the last"),
+        ("apply ctl/A 'a 9'", "symbols are 0 to 7"),
+        ("apply ctl/A 'zz 1'", "no function 'zz'"),
+        ("apply ctl/A ''", "empty"),
+        ("apply ctl/A 'a 1' --tables nowhere.json", "no file nowhere.json"),
+        ("make ctl/A --set nonsense=1", "unknown key 'nonsense'"),
+        ("make ctl/A --workers 0", "--workers"),
+        ("make ctl/A --seed x", "--seed"),
+        ("make", "Missing argument"),
+        ("verify nowhere", "has no manifest"),
+        ("audit nowhere", "no dataset folder"),
+        ("data get nothing", "no resource is called 'nothing'"),
+        ("data get", "taskloom data get NAME"),
+        ("data frob", "taskloom data get NAME"),
+        ("data get wikidata", "TASKLOOM_DATA"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    line: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TASKLOOM_DATA", raising=False)
+    assert run(shlex.split(line)) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("taskloom: ")
+    assert said.err.count("\n") == 1
+    assert word in said.err
+    assert not said.out
+    assert list(tmp_path.iterdir()) == [], "nothing is written"
+
+
+def test_a_bad_line_on_standard_input_is_named() -> None:
+    script = [sys.executable, "-c", "from taskloom.cli import main; main()", "apply", "ctl/A"]
+    done = subprocess.run(script, input="a 3\nb x\n", capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "standard input, line 2" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    done = shell("taskloom show ctl/A -n 5000 --json | head -n 1; echo ${PIPESTATUS[0]} >&2", ROOT)
+    assert json.loads(done.stdout)
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,124 @@
+"""Reading datasets: ours with the tools of the field, other people's with ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+import taskloom as tl
+from taskloom.errors import DataError
+
+SMALL = ["splits.train.n=2500"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("data") / "A"
+    tl.make("ctl/A", out, set=SMALL, shard_rows=1000, jsonl=True)
+    return out
+
+
+def test_plain_readers_agree(folder: Path) -> None:
+    wanted = [(e.input, e.target) for e in tl.load(folder)["train"]]
+    arrow = pq.read_table(folder / "train").to_pylist()
+    assert [(r["input"], r["targets"][0]) for r in arrow] == wanted
+    frame = pd.read_parquet(folder / "train")
+    assert list(frame["input"]) == [i for i, _ in wanted]
+    assert frame["traits"][0]["length"] == len(frame["input"][0].split()) - 1
+    polar = pl.read_parquet(folder / "train" / "*.parquet")
+    assert polar["input"].to_list() == [i for i, _ in wanted]
+    assert polar.unnest("traits").group_by("length").len().height == 6
+    lines = [json.loads(line) for line in (folder / "train.jsonl").read_text().splitlines()]
+    assert [(r["input"], r["targets"][0]) for r in lines] == wanted
+
+
+def test_hugging_face_datasets(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    from datasets import load_dataset
+
+    files = {"train": str(folder / "train" / "*.parquet"), "ood": str(folder / "ood" / "*.parquet")}
+    loaded = load_dataset("parquet", data_files=files, cache_dir=str(tmp_path))
+    assert loaded["train"].num_rows == 2500
+    assert loaded["ood"][0]["targets"] == list(tl.load(folder)["ood"][0].targets)
+    whole = load_dataset(str(folder), cache_dir=str(tmp_path))
+    assert set(whole) == {"train", "iid", "ood", "any", "pairs", "all_pairs"}
+    assert whole["all_pairs"].num_rows == 8192
+
+
+def test_examples_come_back_as_they_were(folder: Path) -> None:
+    data = tl.load(folder)
+    memory = tl.make("ctl/A", set=SMALL)
+    assert data.digest == memory.digest
+    assert list(data["ood"]) == list(memory["ood"])
+    assert data["ood"][-1] == list(memory["ood"])[-1]
+    assert len(data["ood"]) == 1000
+    assert "ood" in data
+    with pytest.raises(IndexError, match="1000 examples"):
+        data["ood"][1000]
+    with pytest.raises(DataError, match="no split 'odd'; did you mean 'ood'"):
+        data["odd"]
+
+
+def test_the_manifest_is_whole(folder: Path) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["recipe"]["variant"] == "A"
+    assert manifest["recipe"]["splits"]["train"] == {"n": 2500}
+    assert manifest["seed"] == 0
+    assert manifest["scorer"] == "exact"
+    assert set(manifest["versions"]) == {"taskloom", "python", "numpy", "pyarrow"}
+    counts = manifest["splits"]["train"]["counts"]
+    assert counts["task"] == {"ctl/A": 2500}
+    assert sum(counts["length"].values()) == 2500
+    assert counts["functions"] == "many"
+    assert counts["seen"] == {"true": 2500}
+
+
+def foreign(folder: Path, **splits: list[dict[str, object]]) -> Path:
+    folder.mkdir()
+    for name, rows in splits.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    return folder
+
+
+def test_other_peoples_data(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"input": "a", "target": "b"}, {"input": "c", "target": 3}]
+    data = tl.load(foreign(tmp_path / "x", train=[{"input": "a", "targets": ["b", "d"]}], test=[rows[0]]))
+    assert data["train"][0].targets == ("b", "d")
+    assert data["test"][0].target == "b"
+    frame = pd.DataFrame([{"input": "a", "targets": "b"}])
+    (tmp_path / "y").mkdir()
+    frame.to_parquet(tmp_path / "y" / "test.parquet")
+    assert tl.load(tmp_path / "y")["test"][0].target == "b"
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ('{"input": "a", "target": "b"}\n{"inp', "x.jsonl:2"),
+        ("[1]\n", "not a JSON object"),
+        ('{"question": "a"}\n', "needs the columns"),
+        ('{"input": "a", "target": "b"}\n{"input": ["a"], "target": 3}\n', "different shapes"),
+    ],
+)
+def test_bad_foreign_files(tmp_path: Path, text: str, word: str) -> None:
+    (tmp_path / "x.jsonl").write_text(text)
+    with pytest.raises(DataError) as caught:
+        tl.load(tmp_path)
+    assert word in str(caught.value)
+
+
+def test_no_dataset_at_all(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds neither"):
+        tl.load(tmp_path)
+    with pytest.raises(DataError, match="no dataset folder"):
+        tl.load(tmp_path / "none")
+    (tmp_path / "manifest.json").write_text(
+        '{"format": 99, "recipe": {}, "recipe_digest": "", "seed": 0, "digest": "", "splits": {}}'
+    )
+    with pytest.raises(DataError, match="format 99"):
+        tl.load(tmp_path)

@@ -1,0 +1,58 @@
+"""Everything that the documentation tells people to type is typed here."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import taskloom
+from tests.test_cli import shell
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w+)( [^\n]*)?\n(.*?)^```$", re.M | re.S)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of a language; those marked `no-test` say why they cannot run here."""
+    return [body for lang, mark, body in FENCE.findall(page.read_text()) if lang == language and "no-test" not in mark]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_the_pages_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shell lines first (they make the data), then the Python, each page in one folder and one namespace."""
+    for body in blocks(page, "sh"):
+        done = shell("set -e\n" + body, tmp_path)
+        assert done.returncode == 0, (body, done.stderr)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for body in blocks(page, "python"):
+        exec(compile(body, page.name, "exec"), names)
+
+
+def test_the_readme_has_five_lines_of_python() -> None:
+    first = blocks(ROOT / "README.md", "python")[0]
+    assert len(first.strip().splitlines()) == 5
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), (page.name, target)
+
+
+def test_docstring_examples() -> None:
+    failed = tried = 0
+    for module in pkgutil.walk_packages(taskloom.__path__, "taskloom."):
+        if ".learners" in module.name or module.name.endswith("__main__"):
+            continue
+        result = doctest.testmod(importlib.import_module(module.name))
+        failed += result.failed
+        tried += result.attempted
+    assert failed == 0
+    assert tried > 10

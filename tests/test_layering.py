@@ -1,0 +1,110 @@
+"""The order of the design: imports point only backwards along the flow of data, and the light stays light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "taskloom"
+
+LAYERS = [
+    {"errors"},
+    {"example"},
+    {"seeding", "scoring", "resources"},
+    {"plan"},
+    {"registry"},
+    {"recipe"},
+    {"tasks"},
+    {"shards"},
+    {"suites"},
+    {"dataset", "answering"},
+    {"making", "verifying", "auditing"},
+    {"learners"},
+    {"experiments"},
+    {"studies"},
+    {"report", "web", "interop"},
+    {"printing"},
+    {"cli"},
+]
+"""recipe -> suite -> dataset -> learner -> predictions -> scores -> run store -> study -> report, and what they stand on."""
+
+RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
+
+
+def part(module: str) -> str:
+    """The first name below the package: taskloom.suites.ctl.graphs -> suites."""
+    return module.split(".")[1]
+
+
+def imports(path: Path) -> list[tuple[str, int]]:
+    """All modules of ours that a file imports, also inside functions; not those for type checkers alone."""
+    tree = ast.parse(path.read_text())
+    skipped = {
+        id(n) for node in ast.walk(tree) if isinstance(node, ast.If) and _for_types(node) for n in ast.walk(node)
+    }
+    found = []
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            found += [(a.name, node.lineno) for a in node.names if a.name.startswith("taskloom.")]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "taskloom":
+                found += [(f"taskloom.{a.name}", node.lineno) for a in node.names]
+            elif node.module.startswith("taskloom."):
+                found.append((node.module, node.lineno))
+    return found
+
+
+def _for_types(node: ast.If) -> bool:
+    return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def test_every_module_has_a_layer() -> None:
+    parts = {p.relative_to(SOURCE).parts[0].removesuffix(".py") for p in SOURCE.rglob("*.py")} - {"__init__"}
+    assert parts <= set(RANK)
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_point_backwards(path: Path) -> None:
+    mine = path.relative_to(SOURCE).parts
+    if mine == ("__init__.py",):
+        return
+    here = mine[0].removesuffix(".py")
+    for module, line in imports(path):
+        there = part(module)
+        if there == here:
+            if here == "suites":
+                assert module.split(".")[2] == mine[1].removesuffix(".py"), (
+                    f"{path}:{line}: a suite knows nothing of another"
+                )
+            continue
+        assert RANK.get(there, -1) < RANK[here], f"{path}:{line}: {here} must not import {module}"
+
+
+HEAVY = ("torch", "transformers", "nltk", "matplotlib", "ray", "sklearn", "datasets", "pyoxigraph", "scipy")
+LIGHT = ("numpy", "pyarrow", "pydantic", "typer", "rich", "yaml", "pandas")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import taskloom",
+        "import taskloom as tl; tl.make('ctl/A', set=['splits={train: {n: 500}}'])",
+        "from taskloom.cli import run; run(['list'])",
+    ],
+)
+def test_light_things_import_nothing_heavy(code: str) -> None:
+    check = f"import sys\n{code}\nprint([m for m in {HEAVY} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_importing_the_package_pulls_in_not_even_arrow() -> None:
+    check = f"import sys, taskloom; print([m for m in {LIGHT} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,167 @@
+"""Tasks that are one function: the example of the design, its knobs, its splits, and one that another package brings."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import taskloom as tl
+from taskloom.errors import RecipeError, TaskloomError
+from taskloom.registry import TASKS
+from taskloom.seeding import Key
+
+REVERSE = '''"""Reverse a list of words: the smallest sequence task, a sanity check for any learner."""
+import taskloom as tl
+
+WORDS = "amber basin cedar delta ember fable".split()
+
+@tl.task("words/reverse", describe="Reverse the order of the words.", scorer=tl.exact)
+def reverse(rng: tl.Random, length: int = tl.knob(4, low=2, high=6)) -> tl.Example:
+    words = rng.sample(WORDS, length)
+    return tl.Example(" ".join(words), " ".join(reversed(words)), traits={"length": length})
+'''
+
+
+@pytest.fixture(autouse=True)
+def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    monkeypatch.setattr(TASKS, "_things", dict(TASKS._things))
+    monkeypatch.setattr(TASKS, "_origin", dict(TASKS._origin))
+
+
+@pytest.fixture
+def task_file(tmp_path: Path) -> str:
+    path = tmp_path / "reverse.py"
+    path.write_text(REVERSE)
+    return str(path)
+
+
+def test_the_designs_example_is_at_most_15_lines() -> None:
+    assert REVERSE.count("\n") <= 15
+
+
+def test_a_task_file_works_everywhere(task_file: str, tmp_path: Path) -> None:
+    changes = ["length=2..5", "splits={train: {n: 300}, test: {n: 50}}"]
+    data = tl.make(task_file, tmp_path / "d", set=changes, workers=2)
+    for split in data.splits:
+        for example in data[split]:
+            assert example.target.split() == example.input.split()[::-1]
+            assert example.task == "words/reverse"
+            assert len(example.input.split()) == example.traits["length"]
+    assert {e.traits["length"] for e in data["train"]} == {2, 3, 4, 5}
+    assert not {e.input for e in data["train"]} & {e.input for e in data["test"]}
+    assert tl.verify(tmp_path / "d").method == "regeneration"
+    assert tl.audit(tmp_path / "d").leaks == []
+
+
+def test_a_slice_can_be_made_alone(task_file: str) -> None:
+    from taskloom.recipe import read
+
+    split = read(task_file).plan(0).split("train")
+    assert list(split.rows(0, 20))[7:9] == list(split.rows(7, 9))
+
+
+def test_too_small_a_space_is_said(task_file: str) -> None:
+    from taskloom.recipe import read
+
+    # 30 pairs of words; the last split owns a ten-millionth of the hash range.
+    plan = read(task_file, ["length=2", "splits={train: {n: 10000000}, test: {n: 1}}"]).plan(0)
+    with pytest.raises(RecipeError, match="too few different examples"):
+        list(plan.split("test").rows(0, 1))
+
+
+def test_tasks_that_are_functions_can_be_applied_and_verified(tmp_path: Path) -> None:
+    path = tmp_path / "upper.py"
+    path.write_text(
+        "import taskloom as tl\n"
+        "@tl.task('letters/upper', describe='Upper-case the letter.', solve=lambda text: {'a': 'A', 'b': 'B'}[text])\n"
+        "def upper(rng):\n"
+        "    letter = rng.choice('ab')\n"
+        "    return tl.Example(letter, letter.upper())\n"
+    )
+    assert tl.apply(str(path), "a").targets == ("A",)
+    with pytest.raises(TaskloomError, match="cannot answer 'z'"):
+        tl.apply(str(path), "z")
+
+
+def test_mistakes_in_task_files(tmp_path: Path) -> None:
+    def said(text: str, name: str = "t.py") -> str:
+        (tmp_path / name).write_text("import taskloom as tl\n" + text)
+        with pytest.raises(TaskloomError) as caught:
+            tl.make(str(tmp_path / name))
+        return str(caught.value)
+
+    assert "it defines: none" in said("x = 1\n")
+    assert "ZeroDivisionError" in said("1 / 0\n")
+    assert "a path such as" in said("@tl.task('plain', describe='d')\ndef f(rng): ...\n")
+    assert "needs a default" in said("@tl.task('a/no-default', describe='d')\ndef f(rng, k): ...\n")
+    assert "not an Example" in said("@tl.task('a/none', describe='d')\ndef f(rng): return 3\n")
+    assert "without a target" in said("@tl.task('a/empty', describe='d')\ndef f(rng): return tl.Example('x', ())\n")
+    two = "@tl.task('a/one', describe='d')\ndef f(rng): ...\n@tl.task('a/two', describe='d')\ndef g(rng): ...\n"
+    assert "a/one, a/two" in said(two)
+    varying = "@tl.task('a/vary', describe='d')\ndef f(rng):\n  n = str(rng.random())\n"
+    varying += "  return tl.Example(n, 'x', traits={n[:3]: 1})\n"
+    assert "give every example the same traits" in said(varying)
+
+
+def test_two_modules_cannot_share_a_name(task_file: str, tmp_path: Path) -> None:
+    tl.make(task_file, set=["splits={train: {n: 10}}"])
+    other = tmp_path / "other.py"
+    other.write_text(REVERSE)
+    with pytest.raises(TaskloomError, match="defined twice"):
+        tl.make(str(other))
+
+
+def test_a_task_can_be_called(task_file: str) -> None:
+    tl.make(task_file, set=["splits={train: {n: 10}}"])
+    task = TASKS.get("words/reverse")
+    assert len(task(Key("x").random(), length=3).input.split()) == 3
+    with pytest.raises(TaskloomError, match="no knob 'size'"):
+        task(Key("x").random(), size=3)
+
+
+PYPROJECT = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "word-tasks"
+version = "1.0"
+[project.entry-points.taskloom]
+words = "word_tasks"
+[tool.hatch.build.targets.wheel]
+packages = ["word_tasks"]
+"""
+
+
+def test_an_installed_package_adds_a_task(tmp_path: Path) -> None:
+    """A real package, really built and installed, found through its entry point by the real command."""
+    source, site = tmp_path / "source", tmp_path / "site"
+    (source / "word_tasks").mkdir(parents=True)
+    (source / "pyproject.toml").write_text(PYPROJECT)
+    (source / "word_tasks" / "__init__.py").write_text(REVERSE)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*pip, "--disable-pip-version-check", "--target", str(site), str(source)], check=True)
+
+    def command(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", "from taskloom.cli import main; main()", *words],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONPATH": str(site), "HOME": str(tmp_path)},
+        )
+        return done.stdout
+
+    listed = json.loads(command("list", "tasks", "--json"))
+    assert listed["tasks"] == [{"name": "words/reverse", "describe": "Reverse the order of the words."}]
+    shown = json.loads(command("show", "words/reverse", "-n", "1", "--json"))
+    assert shown["targets"][0].split() == shown["input"].split()[::-1]
+    out = tmp_path / "made"
+    command("make", "words/reverse", "-o", str(out), "--set", "splits={train: {n: 50}, test: {n: 9}}", "--workers", "2")
+    command("verify", str(out), "--all")
+    command("audit", str(out))
