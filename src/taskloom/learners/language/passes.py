@@ -21,35 +21,47 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Padded rows: the input tokens (decoder: followed by the target), their mask, the labels, and where the first label is."""
+    """Padded rows, on the right.
+
+    Attributes:
+        ids: What the model reads: the input (decoder: followed by the target).
+        mask: 1 at real tokens.
+        labels: [batch, K] the target tokens of each row, then `IGNORED`.
+        where: Decoder: [batch, K] the positions that predict them.
+    """
 
     ids: Tensor
     mask: Tensor
     labels: Tensor
-    first: int = 0
+    where: Tensor | None = None
 
     def to(self, device: torch.device) -> Batch:
         """On another device."""
-        return Batch(self.ids.to(device), self.mask.to(device), self.labels.to(device), self.first)
+        return Batch(*(None if t is None else t.to(device) for t in self.tensors()))  # type: ignore[arg-type]
+
+    def rows(self, chosen: Tensor) -> Batch:
+        """Some of the rows."""
+        return Batch(*(None if t is None else t[chosen] for t in self.tensors()))  # type: ignore[arg-type]
+
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """In the order of the attributes."""
+        return self.ids, self.mask, self.labels, self.where
 
 
 def collate(base: Base, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], multiple: int = 1) -> Batch:
     """Rows padded to one width, rounded up to a multiple so that few shapes occur."""
-    if base.kind == "decoder":
-        rows = [[*s, *t] for s, t in zip(sources, targets, strict=True)]
-        labels = [[IGNORED] * len(s) + list(t) for s, t in zip(sources, targets, strict=True)]
-        width = -(-max(map(len, rows)) // multiple) * multiple
-        label_width = width
-    else:
-        rows, labels = [list(s) for s in sources], [list(t) for t in targets]
-        width = -(-max(map(len, rows)) // multiple) * multiple
-        label_width = -(-max(map(len, labels)) // multiple) * multiple
+    decoder = base.kind == "decoder"
+    rows = [[*s, *t] for s, t in zip(sources, targets, strict=True)] if decoder else [list(s) for s in sources]
+    width = -(-max(map(len, rows)) // multiple) * multiple
+    most = -(-max(map(len, targets)) // multiple) * multiple
     pad = int(base.tokeniser.pad_token_id)
     ids = torch.tensor([row + [pad] * (width - len(row)) for row in rows])
     mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
-    wanted = torch.tensor([row + [IGNORED] * (label_width - len(row)) for row in labels])
-    first = min(map(len, sources)) if base.kind == "decoder" else 0
-    return Batch(ids, mask, wanted, first)
+    labels = torch.tensor([[*t, *[IGNORED] * (most - len(t))] for t in targets], dtype=torch.long)
+    if not decoder:
+        return Batch(ids, mask, labels)
+    at = torch.arange(most)[None, :] + torch.tensor([[len(s) - 1] for s in sources])
+    return Batch(ids, mask, labels, at.clamp(0, width - 1))
 
 
 def losses(
@@ -63,37 +75,30 @@ def losses(
         prompts: [tasks, n, d] vectors that stand before the inputs.
         tasks: [batch] which prompt belongs to which example; none needed for one task.
     """
-    if base.kind == "decoder":
-        logits, labels = _decoder(base, batch, prompts, tasks)
-    else:
-        logits, labels = _encoder_decoder(base, batch, prompts, tasks), batch.labels
+    logits = (_decoder if base.kind == "decoder" else _encoder_decoder)(base, batch, prompts, tasks)
+    labels = batch.labels
     each = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none")
     right = ((logits.detach().argmax(-1) == labels) | (labels == IGNORED)).all(1)
     return each.view(labels.shape).sum(1), (labels != IGNORED).sum(1), right
 
 
-def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Logits and labels at the positions that predict a target."""
+def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
+    """Logits at the positions that predict a target, and only there: the output map is the widest of all.
+
+    Padding is on the right, where a causal model never looks from, so no mask is given (making one would wait for the device).
+    """
     model = base.model
-    # Padding is on the right, where a causal model never looks back from: no mask is needed without a prompt's states.
-    if prompts is None:
-        if _plain(model):
-            states = model.model(input_ids=batch.ids, use_cache=False).last_hidden_state
-        else:
-            logits = model(input_ids=batch.ids, attention_mask=batch.mask, use_cache=False).logits
-            return logits[:, :-1], batch.labels[:, 1:]
-    else:
-        past = prompt_states(base, prompts, tasks, len(batch.ids))
-        mask = torch.cat([batch.mask.new_ones(len(batch.mask), prompts.shape[1]), batch.mask], 1)
-        if not _plain(model):
-            logits = model(input_ids=batch.ids, attention_mask=mask, past_key_values=past, use_cache=True).logits
-            return logits[:, :-1], batch.labels[:, 1:]
-        states = model.model(
-            input_ids=batch.ids, attention_mask=mask, past_key_values=past, use_cache=True
-        ).last_hidden_state
-    # The output map is the widest one; it is applied only from the first target of the batch on.
-    first = max(0, batch.first - 1)
-    return model.get_output_embeddings()(states[:, first:-1]), batch.labels[:, first + 1 :]
+    given: dict[str, Any] = {"input_ids": batch.ids, "use_cache": prompts is not None}
+    if prompts is not None:
+        given["past_key_values"] = prompt_states(base, prompts, tasks, len(batch.ids))
+    assert batch.where is not None
+    wide = batch.where.unsqueeze(-1)
+    if not _plain(model):
+        logits: Tensor = model(**given).logits
+        return logits.gather(1, wide.expand(-1, -1, logits.shape[-1]))
+    states = model.model(**given).last_hidden_state
+    found: Tensor = model.get_output_embeddings()(states.gather(1, wide.expand(-1, -1, states.shape[-1])))
+    return found
 
 
 def _plain(model: Any) -> bool:
