@@ -1,8 +1,7 @@
 """Asking a model behind an OpenAI-compatible endpoint: many questions at once, politely, within a budget, and never twice.
 
-Concurrency follows what the endpoint bears: it grows by one after as many successes in a row, and is halved when the
-endpoint says that it is too much (429). Answers are kept by the content of the question, so a run that was stopped asks only what is
-still open.
+Concurrency follows what the endpoint bears: it grows by one after as many successes in a row, and is halved when the endpoint says
+that it is too much (429). Answers are kept by the content of the question, so a run that was stopped asks only what is open.
 """
 
 from __future__ import annotations
