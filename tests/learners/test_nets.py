@@ -96,8 +96,8 @@ def test_batched_products_equal_one_by_one(name: str, monkeypatch: pytest.Monkey
     net = build(name, {"vocabulary": 6, "classes": 3, "state": 8, "heads": 2, "ff": 12, "layers_run": 2})
     starts = [net.start(torch.Generator().manual_seed(s)) for s in range(3)]
     weights = {n: torch.stack([s[n] for s in starts]) for n in starts[0]}
-    tokens = torch.randint(0, 6, (5, 7), generator=torch.Generator().manual_seed(0))
-    lengths = torch.tensor([7, 3, 4, 5, 7])
+    tokens = torch.randint(0, 6, (12, 7), generator=torch.Generator().manual_seed(0))
+    lengths = torch.tensor([7, 3, 4, 5, 7, 7, 2, 3, 6, 5, 7, 4])
     dice = Dice(torch.tensor([0, 1, 2]), torch.tensor(5), net.sites)
     for masks in (None, dice):
         one = net.forward(weights, tokens, lengths, masks)
