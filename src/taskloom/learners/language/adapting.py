@@ -84,6 +84,7 @@ class Adapter:
         self.key = Key("adapting", seed)
         self.records = {name: TaskRecord() for name in tasks}
         self.best: dict[str, Tensor] | None = None
+        self._ahead: tuple[Batch, Tensor] | None = None
         self.done = 0
         self.parts = 1
         self.loss = 0.0
@@ -142,16 +143,16 @@ class Adapter:
     def _stopped(self) -> bool:
         return bool(self.how.patience) and all(r.since >= self.how.patience for r in self.records.values())
 
-    def _batch(self) -> tuple[Batch, Tensor]:
-        """The batches of all tasks as one, and the task of each row."""
+    def _batch(self, step: int) -> tuple[Batch, Tensor]:
+        """The batches of all tasks for a step as one, and the task of each row."""
         sources: list[list[int]] = []
         targets: list[list[int]] = []
         which: list[int] = []
         for number, (name, rows) in enumerate(self.tasks.items()):
-            epoch, place = self.orders[name].place(self.done)
+            epoch, place = self.orders[name].place(step)
             chosen = self.orders[name].epoch(epoch)[0][place]
             sources += [rows.sources[row] for row in chosen]
-            targets += draw_targets(rows, chosen, self.key, self.done)
+            targets += draw_targets(rows, chosen, self.key, step)
             which += [number] * len(chosen)
         batch = collate(self.base, sources, targets, WIDTHS if self.device.type == "cuda" else 1)
         return batch.to(self.device), torch.tensor(which, device=self.device)
@@ -159,7 +160,8 @@ class Adapter:
     def _step(self) -> None:
         how = self.how
         self.base.model.train()
-        batch, which = self._batch()
+        batch, which = self._ahead if self._ahead is not None else self._batch(self.done)
+        self._ahead = None
         rate = how.rate * min(1.0, (self.done + 1) / how.warmup) if how.warmup else how.rate
         while True:
             try:
@@ -167,6 +169,9 @@ class Adapter:
                 break
             except torch.OutOfMemoryError:
                 self._halve(len(which))
+        if self.device.type == "cuda" and self.done + 1 < how.steps:
+            self._ahead = self._batch(self.done + 1)  # while the device works
+        sums, hits = sums.cpu(), hits.cpu()
         if not bool(torch.isfinite(sums).all()):
             raise TrainingError(
                 f"the loss is not a number after step {self.done}; use a lower rate, a smaller clip or fp32 "
@@ -187,7 +192,7 @@ class Adapter:
         if self.how.clip:
             self.clip()
         self.optimiser.step()
-        return sums.cpu(), hits.cpu()
+        return sums, hits
 
     def _halve(self, rows: int) -> None:
         if 2 * self.parts > rows:

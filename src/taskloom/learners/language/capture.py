@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from taskloom.learners.language.bases import Base
-from taskloom.learners.language.passes import Batch
+from taskloom.learners.language.passes import Batch, plain
 from taskloom.learners.training.settings import Training
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ WARM_UPS = 3
 
 def can_capture(base: Base, how: Training, device: torch.device) -> bool:
     """Whether a step may be captured: on a GPU, a causal model, and no dropout, whose masks must follow the step."""
-    if device.type != "cuda" or not how.graphs or base.kind != "decoder":
+    if device.type != "cuda" or not how.graphs or base.kind != "decoder" or not plain(base.model):
         return False
     drops = any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in base.model.modules())
     config = base.model.config
@@ -54,7 +54,7 @@ class Captured:
         for group in self.adapter.optimiser.param_groups:
             group["lr"].fill_(rate)
         graph.replay()
-        return sums.cpu(), hits.cpu()
+        return sums, hits
 
     def _one(self, places: list[Tensor]) -> tuple[Tensor, Tensor]:
         adapter = self.adapter

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
@@ -54,14 +55,21 @@ def collate(base: Base, sources: Sequence[Sequence[int]], targets: Sequence[Sequ
     rows = [[*s, *t] for s, t in zip(sources, targets, strict=True)] if decoder else [list(s) for s in sources]
     width = -(-max(map(len, rows)) // multiple) * multiple
     most = -(-max(map(len, targets)) // multiple) * multiple
-    pad = int(base.tokeniser.pad_token_id)
-    ids = torch.tensor([row + [pad] * (width - len(row)) for row in rows])
-    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
-    labels = torch.tensor([[*t, *[IGNORED] * (most - len(t))] for t in targets], dtype=torch.long)
+    ids, mask = _padded(rows, width, int(base.tokeniser.pad_token_id))
+    labels, _ = _padded(targets, most, IGNORED)
     if not decoder:
         return Batch(ids, mask, labels)
     at = torch.arange(most)[None, :] + torch.tensor([[len(s) - 1] for s in sources])
     return Batch(ids, mask, labels, at.clamp(0, width - 1))
+
+
+def _padded(rows: Sequence[Sequence[int]], width: int, filler: int) -> tuple[Tensor, Tensor]:
+    """Rows as one matrix, and 1 where it is not filled up."""
+    lengths = np.array([len(row) for row in rows])
+    real = np.arange(width)[None, :] < lengths[:, None]
+    out = np.full((len(rows), width), filler, dtype=np.int64)
+    out[real] = np.fromiter((i for row in rows for i in row), dtype=np.int64, count=int(lengths.sum()))
+    return torch.from_numpy(out), torch.from_numpy(real.astype(np.int64))
 
 
 def losses(
@@ -85,7 +93,7 @@ def losses(
 def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
     """Logits at the positions that predict a target, and only there: the output map is the widest of all.
 
-    Padding is on the right, where a causal model never looks from, so no mask is given (making one would wait for the device).
+    Padding is on the right, where a causal model never looks from, so all that has to be masked is what comes later.
     """
     model = base.model
     given: dict[str, Any] = {"input_ids": batch.ids, "use_cache": prompts is not None}
@@ -93,15 +101,26 @@ def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
         given["past_key_values"] = prompt_states(base, prompts, tasks, len(batch.ids))
     assert batch.where is not None
     wide = batch.where.unsqueeze(-1)
-    if not _plain(model):
+    if not plain(model):
         logits: Tensor = model(**given).logits
         return logits.gather(1, wide.expand(-1, -1, logits.shape[-1]))
+    # A mask that is made already: transformers would look at values on the device to decide which one it needs, and so wait.
+    given["attention_mask"] = _causal(
+        batch.ids.shape[1], 0 if prompts is None else prompts.shape[1], _dtype(base), batch.ids
+    )
     states = model.model(**given).last_hidden_state
     found: Tensor = model.get_output_embeddings()(states.gather(1, wide.expand(-1, -1, states.shape[-1])))
     return found
 
 
-def _plain(model: Any) -> bool:
+def _causal(length: int, before: int, kind: torch.dtype, like: Tensor) -> Tensor:
+    """[1, 1, length, before + length]: 0 where a position may look, minus infinity at what comes later."""
+    at = torch.arange(before + length, device=like.device)
+    later = at[None, :] > at[before:, None]
+    return torch.zeros(later.shape, dtype=kind, device=like.device).masked_fill(later, -torch.inf)[None, None]
+
+
+def plain(model: Any) -> bool:
     """Whether logits are just the output map of the last states (no scaling or capping in between)."""
     return getattr(model.config, "model_type", "") == "llama"
 
@@ -110,7 +129,7 @@ def prompt_states(base: Base, prompts: Tensor, tasks: Tensor | None, batch: int)
     """Keys and values of the prompts, run once per task and handed to each example of the task."""
     from transformers import DynamicCache
 
-    run = base.model.model if _plain(base.model) else base.model
+    run = base.model.model if plain(base.model) else base.model
     made = run(inputs_embeds=prompts.to(_dtype(base)), use_cache=True).past_key_values
     which = tasks if tasks is not None else torch.zeros(batch, dtype=torch.long, device=prompts.device)
     shared = DynamicCache()
