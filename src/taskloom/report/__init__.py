@@ -1,0 +1,1 @@
+"""Reports: one self-contained HTML page to send to a colleague."""

@@ -1,0 +1,45 @@
+"""From findings to one HTML file without outside parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from taskloom.errors import MissingExtra
+from taskloom.shards import atomic
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a page: words, a table, a figure, or several of them.
+
+    Attributes:
+        title: Its heading.
+        text: A paragraph; empty for none.
+        heads: The table's columns; no table where there are none.
+        rows: The table's rows.
+        figure: SVG text.
+        blocks: Preformatted texts, such as examples.
+    """
+
+    title: str
+    text: str = ""
+    heads: tuple[str, ...] = ()
+    rows: tuple[tuple[Any, ...], ...] = ()
+    figure: str = ""
+    blocks: tuple[str, ...] = field(default_factory=tuple)
+
+
+def write(path: Path, title: str, lead: str, sections: list[Section]) -> Path:
+    """Write the page, whole or not at all."""
+    try:
+        from jinja2 import Environment
+    except ImportError as error:
+        raise MissingExtra("a report", "jinja2", "report") from error
+    source = files("taskloom.report").joinpath("page.html.j2").read_text(encoding="utf-8")
+    page = Environment(autoescape=True).from_string(source).render(title=title, lead=lead, sections=sections)
+    with atomic(path) as beside:
+        beside.write_text(page, encoding="utf-8")
+    return path
