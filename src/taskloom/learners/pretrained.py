@@ -60,7 +60,7 @@ class Language:
     """
 
     training: Training = field(
-        default_factory=lambda: Training(steps=1000, batch=64, rate=1e-4, warmup=0, evaluate_every=100)
+        default_factory=lambda: Training(steps=1000, batch=64, rate=1e-4, warmup=0, evaluate_every=100, threads=0)
     )
     join: str = " |"
     shots: int = 0
@@ -211,7 +211,7 @@ class Lora(Pretrained):
     """LoRA by peft: updates of rank `rank` on all linear maps but the output map."""
 
     training: Training = field(
-        default_factory=lambda: Training(steps=1000, batch=64, rate=1e-3, warmup=0, evaluate_every=100)
+        default_factory=lambda: Training(steps=1000, batch=64, rate=1e-3, warmup=0, evaluate_every=100, threads=0)
     )
     rank: int = 8
     alpha: float = 16.0
@@ -278,7 +278,9 @@ class PromptTune(Pretrained):
     """
 
     training: Training = field(
-        default_factory=lambda: Training(steps=1000, batch=64, rate=0.01, warmup=0, clip=0.0, evaluate_every=100)
+        default_factory=lambda: Training(
+            steps=1000, batch=64, rate=0.01, warmup=0, clip=0.0, evaluate_every=100, threads=0
+        )
     )
     n: int = 100
     first_rows: int = 5000

@@ -27,7 +27,7 @@ from taskloom.learners.language.rows import Rows, draw_targets
 from taskloom.learners.training import checkpoint
 from taskloom.learners.training.batches import Order
 from taskloom.learners.training.settings import Training
-from taskloom.learners.training.stepper import computing, pick_precision
+from taskloom.learners.training.stepper import computing, pick_precision, using_threads
 from taskloom.seeding import Key
 
 Scores = Callable[[int, Rows], tuple[float, float]]
@@ -116,6 +116,17 @@ class Adapter:
             raise LearnerError(
                 "patience stops a run by its score on the split 'dev', and there is none; set patience to 0"
             )
+        with using_threads(self.how.threads):
+            self._run(splits, score, folder, progress, seconds)
+
+    def _run(
+        self,
+        splits: Mapping[str, Sequence[Rows]],
+        score: Scores,
+        folder: Path | None,
+        progress: Report | None,
+        seconds: float | None,
+    ) -> None:
         self._resume(folder)
         began, points = time.monotonic(), self.how.points()
         while self.done < self.how.steps and not self._stopped():

@@ -60,6 +60,21 @@ def computing(precision: str, device: torch.device) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
+@contextlib.contextmanager
+def using_threads(number: int) -> Iterator[None]:
+    """So many CPU threads inside the block; 0 leaves torch's own choice.
+
+    Threads wait for each other at every product, and small products are many: as soon as another process wants a core, they crawl.
+    """
+    before = torch.get_num_threads()
+    if number:
+        torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 @functools.cache
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function compiled for each shape; layers are compiled once and used at every depth."""
