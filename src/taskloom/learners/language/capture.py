@@ -14,6 +14,7 @@ from torch import Tensor
 from taskloom.learners.language.bases import Base
 from taskloom.learners.language.passes import Batch, plain
 from taskloom.learners.training.settings import Training
+from taskloom.learners.training.stepper import compiled
 
 if TYPE_CHECKING:
     from taskloom.learners.language.adapting import Adapter
@@ -38,9 +39,8 @@ class Captured:
         self.graphs: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, list[Tensor], tuple[Tensor, Tensor]]] = {}
         self.pool: Any = None
         # A prompt's keys and values reach the layers through a cache object, which a compiled layer would have to guard.
-        if adapter.how.compile and adapter.prompts is None and hasattr(adapter.base.model, "model"):
-            for layer in adapter.base.model.model.layers:
-                layer.compile(dynamic=False)
+        use = adapter.how.compile and adapter.prompts is None
+        self.layers = {layer: compiled(layer._call_impl) for layer in adapter.base.model.model.layers} if use else {}
 
     def step(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:
         """One step on a batch, by the graph of its shape."""
@@ -73,6 +73,9 @@ class Captured:
         places = [t.clone() for t in given]
         weights = {n: t.detach().clone() for n, t in adapter.trained.items()}
         moments = {n: {k: v.clone() for k, v in adapter.optimiser.state[t].items()} for n, t in adapter.trained.items()}
+        # Only while a step is recorded: answering has other shapes each time, and would compile for each of them.
+        for layer, quick in self.layers.items():
+            layer._compiled_call_impl = quick
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
@@ -83,6 +86,8 @@ class Captured:
         self.pool = self.pool or torch.cuda.graph_pool_handle()
         with torch.cuda.graph(graph, pool=self.pool):
             out = self._one(places)
+        for layer in self.layers:
+            layer._compiled_call_impl = None
         with torch.no_grad():
             for name, tensor in adapter.trained.items():
                 tensor.copy_(weights[name])

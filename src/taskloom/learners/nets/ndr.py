@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from taskloom.learners.interface import LearnerError
 from taskloom.learners.nets.dropout import Dice, drop, keep
 from taskloom.learners.nets.stacked import (
     Weights,
@@ -40,6 +41,9 @@ from taskloom.learners.nets.stacked import (
 _SITES = 3
 """Dropout places in a layer: keys, attention output, gate."""
 
+
+LONGEST = 400
+"""The order of asking is a table of the cube of the length: 256 MB at this one."""
 
 _JOINTS = {"attention.all": ("attention.q", "attention.kv", "attention.direction"), "inner": ("data1", "gate1")}
 
@@ -133,6 +137,10 @@ class NDR:
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
         """Logits [seeds, batch, classes]."""
+        if tokens.shape[1] > LONGEST:
+            raise LearnerError(
+                f"NDR asks every column about every other: {tokens.shape[1]} tokens are more than its {LONGEST}"
+            )
         run = wrap(_layer) if wrap else _layer
         h = embed(weights["embedding.weight"], tokens)
         real = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
