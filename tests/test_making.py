@@ -61,11 +61,11 @@ def test_digests_do_not_depend_on_how(name: str, tmp_path: Path) -> None:
 
 
 GOLDEN = {
-    "ctl/A": "e108e396e08748cf79438c62cb8b8a75",
-    "ctl/A-reference": "424f191c0fe592b1690b26bdfc0dd602",
-    "ctl/R": "825c34ba7532fca89839a7e462d4dec4",
-    "ctl/S": "9ec26c88cadbdf94c0192096367446e2",
-    "ctl/length": "d292ffe970d75d257fe15f9459e5d423",
+    "ctl/A": "f1ecd581c7f7a7e06dd97379dd0d1215",
+    "ctl/A-reference": "4d0eb7e8d6d7c122efdef5850a7b76ba",
+    "ctl/R": "0ab7d42869a33221286444ad3d013d78",
+    "ctl/S": "c66e50719f9a4b9c10bd2182f2ee229f",
+    "ctl/length": "d52e0e09dc503e9e2bfb65a242e017ac",
 }
 
 

@@ -33,9 +33,9 @@ class Dataset:
     """Splits of examples and their manifest.
 
     >>> import taskloom as tl
-    >>> data = tl.make("ctl/A", set=["splits.train.n=100"])
+    >>> data = tl.make("ctl/A", set=["splits.train.n=1000"])
     >>> len(data["train"])
-    100
+    1000
     """
 
     manifest: Mapping[str, Any]

@@ -37,7 +37,7 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
     """A closing remark that names the nearest known names, or all of them when none is near.
 
     >>> nearest("ctl/AA", ["ctl/A", "ctl/R", "babi/1"])
-    "did you mean 'ctl/A'?"
+    "did you mean 'ctl/A' or 'ctl/R'?"
     >>> nearest("zzz", ["b", "a"])
     'known: a, b'
     """

@@ -80,7 +80,7 @@ def chernoff(p: Mapping[Any, float], q: Mapping[Any, float], alpha: float) -> fl
     if not total_p or not total_q:
         return 0.0
     common = [(float(p[k]) / total_p, float(v) / total_q) for k, v in q.items() if k in p]
-    overlap: float = sum(a**alpha * b ** (1 - alpha) for a, b in common)
+    overlap: float = sum(a**alpha * b ** (1 - alpha) for a, b in common) if common else 0.0
     return min(1.0, overlap)
 
 

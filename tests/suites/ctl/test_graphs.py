@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from taskloom.seeding import Key
 from taskloom.suites.ctl import graphs
 from taskloom.suites.ctl.fields import CtlFields
-from taskloom.suites.ctl.graphs import ChainPool, Pool
+from taskloom.suites.ctl.graphs import ChainPool, GroupedOrder, Pool
 from taskloom.suites.ctl.tables import World, build
 from tests.suites.ctl.checker import evaluate, follows
 
@@ -98,6 +98,19 @@ def test_outsiders_have_no_rank(world: World, length: int, seed: int) -> None:
     ranks = pool.rank(e.symbols, e.functions)
     for row, rank in zip(zip(e.symbols, *e.functions.T, strict=True), ranks, strict=True):
         assert (rank >= 0) == (tuple(map(int, row)) in inside)
+
+
+@given(st.sampled_from([(4, 1), (4, 2), (4, 4), (6, 3), (3, 3)]), st.integers(1, 30), st.integers(0, 9))
+def test_grouped_orders_are_bijections_that_keep_chains_together(
+    shape: tuple[int, int], chains: int, seed: int
+) -> None:
+    symbols, group = shape
+    order = GroupedOrder(Key("g", seed), symbols * chains, symbols, group)
+    ranks = order(np.arange(symbols * chains))
+    assert sorted(ranks.tolist()) == list(range(symbols * chains))
+    assert (order.inverse(ranks) == np.arange(symbols * chains)).all()
+    for low in range(0, symbols * chains, group):
+        assert len({int(r) % chains for r in ranks[low : low + group]}) == 1
 
 
 def test_reserved_chains_and_the_rest_are_the_whole() -> None:

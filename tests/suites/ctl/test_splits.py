@@ -161,6 +161,17 @@ def test_left_to_right_is_the_mirror() -> None:
     assert tl.apply("ctl/A", example.input, set=["order=left-to-right"]).targets == example.targets
 
 
+def test_chains_with_all_their_symbols() -> None:
+    """As the reference draws on a machine with many cores; a chain that iid took a member of is the only incomplete kind."""
+    d = tl.make("ctl/A", set=[*SMALL, "symbols_per_chain=8"])
+    chains = Counter(e.traits["functions"] for e in d["train"] if e.traits["length"] == 6)
+    assert Counter(chains.values()).most_common(1)[0][0] == 8
+    assert len(chains) < sum(chains.values()) / 6
+    train = set(d.table("train").column("input").to_pylist())
+    assert not train & {e.input for s in ("iid", "ood", "all") for e in d[s]}
+    assert all(e.traits["seen"] == (e.input in train) for e in d["pairs"])
+
+
 def test_many_symbols_and_functions() -> None:
     d = tl.make(
         "ctl/A", set=["symbols=120", "functions=300", "splits={train: {n: 50000}, iid: {n: 100}, ood: {n: 100}}"]
@@ -194,6 +205,8 @@ def test_very_long_chains() -> None:
         ("ctl/S", ["shared_symbols=9"], ["9 of 8"]),
         ("ctl/S", ["imbalance=2"], ["imbalance: 2", "1 unshared"]),
         ("ctl/S", ["groups=3"], ["2 paths"]),
+        ("ctl/A", ["symbols_per_chain=3"], ["3 does not divide the 8 symbols"]),
+        ("ctl/S", ["symbols_per_chain=2"], ["only for variants A and R"]),
         ("ctl/R", ["min_length=7"], ["min_length 7", "max_length 6"]),
         ("ctl/R", ["variant=Q"], ["variant"]),
         ("ctl/A", ["tables={a: [0, 1], b: [0]}"], ["one image per symbol"]),

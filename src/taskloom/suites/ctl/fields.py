@@ -58,6 +58,12 @@ class CtlFields(Fields):
     fill: float = Field(
         0.5, gt=0, le=1, description="Largest share of the expressions of a length that training may take"
     )
+    symbols_per_chain: int = Field(
+        1,
+        ge=1,
+        description="A and R: how many start symbols every drawn chain of functions comes with; 1 draws freely, the reference "
+        "comes to nearly all symbols on a machine with many cores",
+    )
     overlap: int = Field(16, ge=0, description="S: functions shared by both paths")
     shared_symbols: int = Field(6, ge=0, description="S: symbols on which a shared function is seen after both paths")
     imbalance: int = Field(0, ge=0, description="S: unshared symbols moved from path b to path a")
@@ -83,6 +89,8 @@ class CtlFields(Fields):
             raise ValueError(f"min_length {self.min_length} is larger than max_length {self.max_length}")
         if self.variant == "S" and self.groups != 2:
             raise ValueError(f"groups: variant S has 2 paths, not {self.groups}")
+        if self.symbols_per_chain > 1 and self.variant not in ("A", "R"):
+            raise ValueError(f"symbols_per_chain: only for variants A and R, not {self.variant}")
         known = SPLITS[self.variant]
         for name in self.splits:
             if name not in known:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskloom.seeding import WORD_LIMIT, Permutation
+from taskloom.errors import RecipeError
+from taskloom.seeding import WORD_LIMIT, Key, Permutation
 from taskloom.suites.ctl.tables import World
 
 Ints = NDArray[Any]
@@ -201,6 +202,36 @@ class Pool:
             inside &= (self._next[state, f] >= 0) & (width > 0).astype(bool)
             state = np.where(inside, self._next[state, f], 0)
         return np.where(inside, ranks, -1)
+
+
+class GroupedOrder:
+    """An order of a pool in which every chain of functions comes with several start symbols, one after the other.
+
+    For graphs that do not look at the symbol, whose ranks are therefore symbol * chains + chain. The reference's forked workers
+    draw in such an order without meaning to (spec 1.7), and how fast a network learns depends on it.
+    """
+
+    def __init__(self, key: Key, size: int, symbols: int, group: int) -> None:
+        if symbols % group:
+            raise RecipeError(f"symbols_per_chain: {group} does not divide the {symbols} symbols; take a divisor")
+        self._symbols, self._group, self._chains = symbols, group, size // symbols
+        self._order = key.permutation(self._chains, "chain")
+        self._first = key.permutation(self._chains, "first symbol")
+
+    def __call__(self, positions: Ints) -> Ints:
+        """The ranks at these positions."""
+        turn, within = positions // (self._chains * self._group), positions % (self._chains * self._group)
+        chain = self._order(within // self._group)
+        symbol = (self._first(chain) + turn * self._group + within % self._group) % self._symbols
+        ranks: Ints = symbol * self._chains + chain
+        return ranks
+
+    def inverse(self, ranks: Ints) -> Ints:
+        """The positions of these ranks."""
+        symbol, chain = ranks // self._chains, ranks % self._chains
+        turn, step = np.divmod((symbol - self._first(chain)) % self._symbols, self._group)
+        positions: Ints = turn * (self._chains * self._group) + self._order.inverse(chain) * self._group + step
+        return positions
 
 
 class ChainPool(Pool):

@@ -22,7 +22,7 @@ from taskloom.scoring import exact
 from taskloom.seeding import Key, Permutation
 from taskloom.suites.ctl import graphs
 from taskloom.suites.ctl.fields import PROBES, SPLITS, CtlFields
-from taskloom.suites.ctl.graphs import ChainPool, Expressions, Graph, Ints, Pool
+from taskloom.suites.ctl.graphs import ChainPool, Expressions, Graph, GroupedOrder, Ints, Pool
 from taskloom.suites.ctl.quotas import equalise, refuse
 from taskloom.suites.ctl.rendering import TRAITS, Renderer, Rows
 from taskloom.suites.ctl.solving import solver
@@ -95,10 +95,17 @@ class Weaver:
         self.pools = {k: pool for k in lengths if (pool := self._train_pool(k)).size}
         self.quotas = self._quotas()
         self.drawn_n = sum(self.quotas.values())
-        self.orders = {k: key.permutation(pool.size, "draw", k) for k, pool in self.pools.items()}
+        self.orders = {k: self._order(k, pool) for k, pool in self.pools.items()}
         self.mixed = key.permutation(self.drawn_n, "mixed")
         self.shuffled = key.permutation(self.train_n, "train")
         self.starts = np.concatenate([[0], np.cumsum([self.quotas[k] for k in self.pools])]).astype(np.int64)
+
+    def _order(self, length: int, pool: Pool) -> Permutation | GroupedOrder:
+        """The keyed order in which the expressions of a length are drawn."""
+        if self.fields.symbols_per_chain > 1:
+            key = self.key.child("draw", length)
+            return GroupedOrder(key, pool.size, self.world.symbols, self.fields.symbols_per_chain)
+        return self.key.permutation(pool.size, "draw", length)
 
     def _asked(self, split: str) -> int:
         n = self.fields.splits[split].n

@@ -1,0 +1,64 @@
+"""The classic bAbI 1.0 tasks 14 to 20: time, deduction, induction, positions, sizes, paths and motives.
+
+`TASKS[n]` makes stories in published wording (`make`, `one`, `story`), reads published text (`parse`), answers it by exact
+inference with every minimal support (`solve`), and answers it again by enumerating possible worlds (`check`). `solve_file` does a
+whole file and reports where it disagrees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from taskloom.suites.babi.classic import deduction, induction, motives, paths, positions, sizes, time_reasoning
+from taskloom.suites.babi.classic.report import Report, Solved, solve_stories, written_in
+from taskloom.suites.babi.classic.story import Asked, Sentence, Story, read_lines, read_path
+from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Parsed, Told
+
+__all__ = [
+    "TASKS",
+    "UNKNOWN",
+    "Asked",
+    "ClassicTask",
+    "Found",
+    "Parsed",
+    "Report",
+    "Sentence",
+    "Solved",
+    "Story",
+    "Told",
+    "solve_file",
+    "solve_text",
+    "task_of",
+]
+
+TASKS: dict[int, ClassicTask[Any, Any]] = {
+    module.TASK.number: module.TASK
+    for module in (time_reasoning, deduction, induction, positions, sizes, paths, motives)
+}
+"""The tasks by their published number."""
+
+
+def task_of(lines: Iterable[str], where: str = "the story") -> int | None:
+    """Which of these tasks a text in bAbI format belongs to, by the words of its first story; None when to none of them."""
+    task = written_in(read_lines(lines, where)[0], TASKS)
+    return task.number if task else None
+
+
+def solve_file(path: str | Path, number: int | None = None) -> Report:
+    """Answer every question of a file in bAbI format and compare with what the file claims.
+
+    Args:
+        path: A file of one of the tasks 14 to 20.
+        number: Which one; None finds it from the words of the first story.
+
+    Raises:
+        InputError: With file, line and reason: unreadable, of another task, contradictory, or about somebody unknown.
+    """
+    return solve_stories(read_path(Path(path)), str(path), TASKS, number)
+
+
+def solve_text(text: str, name: str = "the story", number: int | None = None) -> Report:
+    """The same for text that is at hand; `name` stands for it in messages."""
+    return solve_stories(read_lines(text.splitlines(keepends=True), name), name, TASKS, number)

@@ -1,0 +1,104 @@
+"""Exact inference about orders: what follows from "lower than" and "level with" alone.
+
+Statements are edges. `a < b` follows exactly when a chain of edges leads from a up to b with a strict one among them, `a = b`
+exactly when a chain of levels does: the statements without such a chain have a model in which it is false. A chain that visits
+nothing twice is a minimal support, since a part of it connects a and b no longer; and every minimal support is such a chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+MANY = 256
+"""Supports listed for one answer: beyond, a story repeats itself so much that more of them tell nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`low` is lower than `high`, or level with it where not `strict`, by sentence `number`."""
+
+    low: str
+    high: str
+    strict: bool
+    number: int
+
+
+def chains(edges: Sequence[Edge], low: str, high: str, strict: bool) -> list[tuple[int, ...]]:
+    """All chains that prove low < high (or low = high, if not `strict`): shortest first, then earliest; numbers from `low` up."""
+    up = _steps(edges if strict else [e for e in edges if not e.strict])
+    near = _distances(up, high)
+    found: list[tuple[int, ...]] = []
+    for length in range(near.get(low, len(near) + 1), len(near) + 1):
+        level = [c for c, proves in _walks(up, near, low, high, length) if proves or not strict]
+        found += sorted(level, key=sorted)
+        if len(found) >= MANY:
+            break
+    return found[:MANY]
+
+
+def lengths(edges: Sequence[Edge], low: str) -> dict[tuple[str, bool], int]:
+    """The lengths of the shortest chains up from `low`, by widening rings: to each other name, strictly (True) or level (False)."""
+    up = _steps(edges)
+    far = {(low, False): 0}
+    ring = [(low, False)]
+    while ring:
+        reached = [(node, strict or sure) for at, strict in ring for node, sure, _ in up.get(at, ())]
+        step = far[ring[0]] + 1
+        ring = [place for place in dict.fromkeys(reached) if place not in far]
+        far.update(dict.fromkeys(ring, step))
+    return far
+
+
+def conflict(edges: Sequence[Edge], new: Edge) -> tuple[int, ...] | None:
+    """The sentences that a new statement contradicts, or None. The statements before must be free of contradiction."""
+    if new.low == new.high:
+        return () if new.strict else None
+    against = [(new.high, new.low, True), (new.high, new.low, False) if new.strict else (new.low, new.high, True)]
+    for low, high, strict in against:
+        if (high, strict) in lengths(edges, low):
+            return tuple(sorted(chains(edges, low, high, strict)[0]))
+    return None
+
+
+_Steps = dict[str, list[tuple[str, bool, int]]]
+
+
+def _steps(edges: Sequence[Edge]) -> _Steps:
+    up: _Steps = {}
+    for edge in edges:
+        up.setdefault(edge.low, []).append((edge.high, edge.strict, edge.number))
+        up.setdefault(edge.high, [])
+        if not edge.strict:
+            up[edge.high].append((edge.low, False, edge.number))
+    return up
+
+
+def _distances(up: _Steps, goal: str) -> dict[str, int]:
+    down: dict[str, list[str]] = {}
+    for node, steps in up.items():
+        for other, _, _ in steps:
+            down.setdefault(other, []).append(node)
+    near, ring, far = {goal: 0}, [goal], 0
+    while ring:
+        far += 1
+        ring = [n for n in dict.fromkeys(m for node in ring for m in down.get(node, [])) if n not in near]
+        near.update(dict.fromkeys(ring, far))
+    return near
+
+
+def _walks(
+    up: _Steps, near: dict[str, int], low: str, high: str, length: int
+) -> Iterator[tuple[tuple[int, ...], bool]]:
+    def extend(node: str, left: int, seen: frozenset[str], proves: bool) -> Iterator[tuple[tuple[int, ...], bool]]:
+        if node == high:
+            if left == 0:
+                yield (), proves
+            return
+        for other, strict, number in up[node]:
+            if other not in seen and near.get(other, left) < left:
+                for rest, sure in extend(other, left - 1, seen | {other}, proves or strict):
+                    yield (number, *rest), sure
+
+    yield from islice(extend(low, length, frozenset({low}), False), MANY)

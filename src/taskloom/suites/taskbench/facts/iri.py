@@ -1,0 +1,81 @@
+"""Ids and IRIs, and the only ways by which a name gets into a query.
+
+An id is what stands after Wikidata's entity prefix (`Q84`), or else the whole IRI. Nothing is pasted into a query that has not
+passed `iri_term`, `property_term` or `text_term`, so no name, however hostile, can end a term and begin something else.
+"""
+
+from __future__ import annotations
+
+import re
+
+from taskloom.errors import InputError
+
+ENTITY = "http://www.wikidata.org/entity/"
+PROPERTY = "http://www.wikidata.org/prop/direct/"
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+
+ALL_LANGUAGES = "mul"
+"""Wikidata's tag for a label that holds in every language; it stands in where an entity has none in the wanted one."""
+
+_NAMELESS = "/.well-known/genid/"
+"""In the IRIs that RDF 1.1 gives to blank nodes: in Wikidata a value that exists but is unknown."""
+
+_SHORT = re.compile(r"[A-Z][1-9][0-9]*")
+_PROPERTY_ID = re.compile(r"P[1-9][0-9]*")
+_SAFE_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\\x7f-\x9f\ud800-\udfff]+")
+"""What SPARQL's grammar allows between angle brackets, without control characters; it must begin with a scheme."""
+_LANGUAGE = re.compile(r"[a-z]{2,8}(-[a-z0-9]{1,8})*")
+_ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def to_id(iri: str) -> str:
+    """The id of an IRI."""
+    short = iri.removeprefix(ENTITY)
+    return short if short != iri and _SHORT.fullmatch(short) else iri
+
+
+def is_entity(iri: str) -> bool:
+    """Whether an IRI names an entity, and not a value that is only known to exist."""
+    return _NAMELESS not in iri
+
+
+def to_iri(id: str) -> str:
+    """The IRI of an id."""
+    iri = ENTITY + id if _SHORT.fullmatch(id) else id
+    if not _SAFE_IRI.fullmatch(iri):
+        raise InputError(f"{id[:80]!r} is not an entity: an id looks like 'Q84', an IRI like '{ENTITY}Q84'")
+    return iri
+
+
+def iri_term(id: str) -> str:
+    """An entity as a term of a query."""
+    return f"<{to_iri(id)}>"
+
+
+def property_term(property: str) -> str:
+    """A property as a term of a query."""
+    if not _PROPERTY_ID.fullmatch(property):
+        raise InputError(f"{property[:80]!r} is not a property: an id looks like 'P22'")
+    return f"<{PROPERTY}{property}>"
+
+
+def text_term(text: str) -> str:
+    """A text as a quoted term of a query; everything that could end it, and every control character, is escaped."""
+    out = []
+    for c in text:
+        if c in _ESCAPED:
+            out.append(_ESCAPED[c])
+        elif 0xD800 <= ord(c) <= 0xDFFF or c == "\0":
+            raise InputError(f"{text[:80]!r} has a character that no text can hold (half of a pair, or zero)")
+        elif ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 or c in "\u2028\u2029\ufffe\uffff":
+            out.append(f"\\u{ord(c):04X}")
+        else:
+            out.append(c)
+    return '"' + "".join(out) + '"'
+
+
+def check_language(language: str) -> str:
+    """A language tag that is fit to stand in a query."""
+    if not _LANGUAGE.fullmatch(language):
+        raise InputError(f"{language[:40]!r} is not a language tag: write 'en', 'es', 'pt-br'")
+    return language

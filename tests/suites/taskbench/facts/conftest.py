@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskloom.suites.taskbench.facts.rdf import RdfWorld
+from taskloom.suites.taskbench.facts.tasks import FactTask
+
+DATA = os.environ.get("TASKLOOM_DATA")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "servers: needs a SPARQL server, see tests/servers/virtuoso.sh")
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    atoms: dict[str, dict[str, Any]]
+    tasks: list[FactTask]
+
+    def functions(self) -> list[tuple[str, tuple[str, ...]]]:
+        return sorted({(task.composition, task.operands) for task in self.tasks})
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    if not DATA:
+        pytest.skip("TASKLOOM_DATA is not set: the Wikidata subset and the catalogue are not here")
+    return Path(DATA)
+
+
+@pytest.fixture(scope="session")
+def catalogue(data: Path) -> Catalogue:
+    content = json.loads((data / "taskbench-tasks.json").read_text())
+    atoms = {atom["name"]: atom for atom in content["atoms"] if atom["family"] == "factual"}
+    tasks = [
+        FactTask(t["expr"], t.get("inner_composition") or t["composition"], tuple(t["operands"]))
+        for t in content["tasks"]
+        if t["family"] == "factual" and t["expr"]
+    ]
+    return Catalogue(atoms, tasks)
+
+
+@pytest.fixture(scope="session")
+def real(data: Path) -> RdfWorld:
+    return RdfWorld(data / "wikidata", keep="memory")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "facts"
