@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import permutations
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -19,8 +18,6 @@ from taskloom.suites.babi.fields import BabiFields
 from taskloom.suites.babi.relations import Fact, Query, read_fact, read_query
 from taskloom.suites.babi.telling import split_text
 
-TRIES = 10_000
-
 
 def plan_number(fields: BabiFields, key: Key) -> Plan:
     """The plan of a recipe that names a task by its number."""
@@ -29,66 +26,23 @@ def plan_number(fields: BabiFields, key: Key) -> Plan:
         raise RecipeError(f"number: {fields.number} has no groups; give each split a plain size")
     if fields.number == 4:
         return _rooms_plan(fields, key, sizes)
-    from taskloom.suites.babi.solving import classic
+    from taskloom.suites.babi.classic import TASKS
+    from taskloom.suites.babi.classic.plan import plan as classic_plan
 
-    module = classic()
-    if module is None or fields.number not in module.TASKS:
-        raise RecipeError(f"number: task {fields.number} is not part of this installation")
-    task = module.TASKS[fields.number]
+    task = TASKS[fields.number or 0]
     try:
         knobs = task.knobs.model_validate(fields.knobs)
     except ValidationError as error:
         raise RecipeError(explain(error, task.knobs, f"task {fields.number}, knobs")) from error
-    parts = by_size(sizes)
-    rows = {name: partial(_classic_rows, task, knobs, key, name, parts[name]) for name in sizes}
-    probe = task.one(key.random("probe"), knobs)
-    return Plan(
-        splits=_splits(sizes, rows),
-        traits={name: type(value) for name, value in probe.traits.items()},
-        describe=task.describe,
-        scorer=any_of,
-        answer=task.answer,
-        check=task.check,
-    )
-
-
-def by_size(sizes: Mapping[str, int]) -> dict[str, tuple[float, float]]:
-    """The hash space in proportion to the sizes of the splits."""
-    total = sum(sizes.values())
-    found, reached = {}, 0
-    for name, n in sizes.items():
-        found[name] = (reached / total if total else 0.0, (reached + n) / total if total else 0.0)
-        reached += n
-    return found
-
-
-def _splits(sizes: dict[str, int], rows: Mapping[str, Callable[[int, int], Iterator[Example]]]) -> tuple[Split, ...]:
-    from taskloom.suites.babi.planning import role_of
-
-    return tuple(Split(name, n, rows[name], role_of(name)) for name, n in sizes.items())
-
-
-def _classic_rows(
-    task: Any, knobs: Any, key: Key, split: str, part: tuple[float, float], start: int, stop: int
-) -> Iterator[Example]:
-    belongs = key.child("split")
-    for index in range(start, stop):
-        rng = key.random(split, index)
-        for _ in range(TRIES):
-            example: Example = task.one(rng, knobs)
-            if part[0] <= belongs.unit(example.content) < part[1]:
-                yield example
-                break
-        else:
-            raise RecipeError(
-                f"task {task.number}: {TRIES} draws gave no story for '{split}' that is not in another split"
-            )
+    return classic_plan(task.number, sizes, key, knobs)
 
 
 # Task 4
 
 
 def _rooms_plan(fields: BabiFields, key: Key, sizes: dict[str, int]) -> Plan:
+    from taskloom.suites.babi.planning import role_of
+
     rooms = fields.vocabulary.places
     triples = len(rooms) * (len(rooms) - 1) * (len(rooms) - 2)
     space = triples * 2 * 64
@@ -103,7 +57,7 @@ def _rooms_plan(fields: BabiFields, key: Key, sizes: dict[str, int]) -> Plan:
         reached += n
     rows = {name: partial(_room_rows, rooms, key, space, starts[name]) for name in sizes}
     return Plan(
-        splits=_splits(sizes, rows),
+        splits=tuple(Split(name, n, rows[name], role_of(name)) for name, n in sizes.items()),
         traits={"number": int, "question": str, "support": int, "support_lines": str, "sentences": int},
         describe="Read which room lies where and answer the question.",
         scorer=any_of,
