@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
-EXTRAS := dev,audit,train,report,lexical,facts
+EXTRAS := dev,audit,train,smollm2,endpoints,report,lexical,facts
+DEMO_EXTRAS := audit,scratch,report
 
 # Shared resources are used where they lie beside the checkout; without them the tests that need them are skipped.
 ifneq ($(wildcard ../shared/data),)
@@ -18,18 +19,21 @@ help:
 	@echo "make test    the test suite"
 	@echo "make lint    ruff; make types: mypy; make bench: benchmarks; make docs: check the documentation's examples"
 
-# One environment serves all targets; it is made again when its description changes.
-$(VENV)/.ready: pyproject.toml constraints.txt
-ifeq ($(UV),)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
-else
-	test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
-	$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[$(EXTRAS)]'
-endif
+# One environment serves all targets; the demo needs less of it. It is brought up to date when its description changes.
+define install
+	test -x $(BIN)/python || $(if $(UV),$(UV) venv --quiet --python $(PYTHON) $(VENV),$(PYTHON) -m venv $(VENV))
+	$(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check) \
+		-c constraints.txt -e '.[$(1)]'
 	touch $@
+endef
 
-demo: $(VENV)/.ready
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(call install,$(EXTRAS))
+
+$(VENV)/.demo-ready: pyproject.toml constraints.txt
+	$(call install,$(DEMO_EXTRAS))
+
+demo: $(VENV)/.demo-ready
 	$(BIN)/python -m taskloom.report.demo --out demo
 
 test: $(VENV)/.ready

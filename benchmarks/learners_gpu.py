@@ -39,7 +39,7 @@ MODELS = ("bilstm", "ndr", "transformer")
 VARIANTS: dict[str, dict[str, Any]] = {
     "compiled tf32": {"precision": "tf32", "compile": True},
     "compiled bf16": {"precision": "bf16", "compile": True},
-    "compiled bf16, matmul attention": {"precision": "bf16", "compile": True, "fuse": False},
+    "compiled bf16, not packed": {"precision": "bf16", "compile": True, "pack": 1},
     "graphs tf32": {"precision": "tf32", "compile": False},
     "eager tf32": {"precision": "tf32", "compile": False, "graphs": False},
 }
@@ -89,7 +89,7 @@ def cell(name: str, seeds: int, variant: str, data: Data, device: str) -> dict[s
     learner: Any = LEARNERS.get(name)()
     net = data.net(learner)
     choice = dict(VARIANTS[variant])
-    stacked.FUSE_SMALL = choice.pop("fuse", True)
+    stacked.PACK = choice.pop("pack", 8)
     torch._dynamo.reset()  # what was compiled under other choices must not be found again
     how = settings(name, net, device=device, **choice)
     framed = data.framed(net, data.raw["train"])

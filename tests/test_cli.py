@@ -33,8 +33,24 @@ def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", me + line], capture_output=True, text=True, cwd=folder)
 
 
+def files_to_score(folder: Path) -> None:
+    """What the examples of `score` read: tasks in ZEST's form, the same as a dataset, and predictions."""
+    from taskloom import making
+    from taskloom.recipe import read
+
+    sizes = ["tasks.train=0", "tasks.test=0", "tasks.dev=60", "passages=2"]
+    data = making.make(read("zest/synthetic", sizes), folder / "my-zest", seed=0)
+    answers = [targets[0] for targets in data.table("dev").column("targets").to_pylist()]
+    (folder / "predictions.txt").write_text("\n".join(answers))
+    base = {"generalization_type": "normal", "derives_from": [], "domain": "parks"}
+    examples = [{"context": "It is open.", "answer": "yes"}, {"context": "It is large.", "answer": "n/a"}]
+    task = {"id": "b", "question": "Is it open?", "type": base, "examples": examples}
+    (folder / "dev.jsonl").write_text(json.dumps(task))
+
+
 def test_every_command_has_examples_and_they_run(tmp_path: Path) -> None:
     """In the order of the commands, so that `verify` and `audit` find what `make` made."""
+    files_to_score(tmp_path)
     for command in COMMANDS:
         text = help_text(command)
         lines = re.findall(r"^\s+\$ (.+)$", text, re.M)

@@ -206,6 +206,17 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert tl.load(folder).digest == tl.make("ctl/A", set=SMALL).digest
 
 
+def test_two_processes_may_make_the_same_dataset_at_once(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    words = ["make", "ctl/A", "--set", "splits.train.n=60000", "--shard-rows", "2000", "-o", str(folder)]
+    both = [start(*words) for _ in range(2)]
+    for process in both:
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+    assert tl.verify(folder).wrong == ()
+    assert tl.load(folder).digest == tl.make("ctl/A", set=["splits.train.n=60000"]).digest
+
+
 def test_unusable_folders_and_numbers(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(DataError, match="is a file"):

@@ -36,11 +36,12 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A dataset's folder.
 @app.command("list")
 def list_(
     what: Annotated[
-        str, typer.Argument(metavar="[suites|recipes|tasks|scorers]", help="What to list; everything by default.")
+        str,
+        typer.Argument(metavar="[suites|recipes|tasks|learners|scorers]", help="What to list; everything by default."),
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """List what there is: suites, recipes, tasks, scorers.
+    """List what there is: suites, recipes, tasks, learners, scorers.
 
     \b
     Examples:
@@ -232,6 +233,43 @@ def data(
         typer.echo(f"{name} is in {resources.get(name)}")
     else:
         raise TaskloomError("write 'taskloom data', 'taskloom data status' or 'taskloom data get NAME'")
+
+
+@app.command()
+def score(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="Whose evaluation: zest.")],
+    gold: Annotated[Path, typer.Option("--gold", help="A file of tasks with answers, or a dataset's folder.")],
+    pred: Annotated[Path, typer.Option("--pred", help="One prediction a line, in the order of the gold examples.")],
+    mode: Annotated[str, typer.Option("--mode", help="official (as the public script) or corrected.")] = "official",
+    at: Annotated[
+        list[float] | None, typer.Option("--at", help="A T of C@T, in percent; 75 and 90 by default.")
+    ] = None,
+    split: Annotated[str, typer.Option("--split", help="Which split, when --gold is a dataset.")] = "test",
+    details: Annotated[bool, typer.Option("--details", help="With --json: every task and instance.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Score predictions that were made elsewhere, and say where the official and the corrected evaluation differ.
+
+    \b
+    Examples:
+      $ taskloom score zest --gold dev.jsonl --pred predictions.txt
+      $ taskloom score zest --gold dev.jsonl --pred predictions.txt --mode corrected --at 50 --at 90 --json
+      $ taskloom score zest --gold my-zest --split dev --pred predictions.txt --mode corrected
+    """
+    from taskloom import dataset, printing, shards
+    from taskloom.suites.zest import evaluation
+
+    if suite != "zest":
+        raise TaskloomError(f"'{suite}' has no evaluation of its own for files; known: zest")
+    if gold.is_dir():
+        examples = shards.to_examples(dataset.load(gold).table(split))
+        found = evaluation.score_examples(examples, pred, mode, at or (75, 90))
+    else:
+        found = evaluation.score(gold, pred, mode, at or (75, 90))
+    if as_json:
+        printing.emit(found.to_dict(details))
+    else:
+        typer.echo(found.text())
 
 
 def main() -> None:

@@ -244,7 +244,7 @@ def _make_apart(
                 process.terminate()
             for process in processes:
                 process.join()
-            _sweep_beside(folder)
+            shards.sweep(folder)
         else:
             pool.shutdown(wait=True)
     return made
@@ -363,10 +363,4 @@ def _sweep(folder: Path, wanted: set[str]) -> None:
     for path in folder.glob("*/[0-9][0-9][0-9][0-9][0-9].parquet"):
         if f"{path.parent.name}/{path.name}" not in wanted and shards.read_stamp(path) is not None:
             path.unlink()
-    _sweep_beside(folder)
-
-
-def _sweep_beside(folder: Path) -> None:
-    for pattern in (".*.tmp", "*/.*.tmp"):
-        for path in folder.glob(pattern):
-            path.unlink(missing_ok=True)
+    shards.sweep(folder)

@@ -59,7 +59,7 @@ def percent(value: float) -> str:
 
 def listing(what: str, as_json: bool) -> None:
     """`taskloom list`."""
-    from taskloom import recipe, registry, scoring
+    from taskloom import learners, recipe, registry, scoring
 
     def recipes() -> list[tuple[str, str]]:
         files = [(n, recipe.read(n).describe) for s in registry.SUITES for n in s.recipe_files()]
@@ -69,6 +69,7 @@ def listing(what: str, as_json: bool) -> None:
         "suites": lambda: [(s.name, s.describe) for s in registry.SUITES],
         "recipes": recipes,
         "tasks": lambda: [(t.name, t.describe) for t in registry.TASKS],
+        "learners": lambda: [(entry.name, entry.describe) for entry in learners.LEARNERS],
         "scorers": lambda: [(n, (type(s).__doc__ or "").split("\n")[0]) for n, s in scoring.SCORERS.items()],
     }
     if what and what not in kinds:

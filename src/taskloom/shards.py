@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -200,7 +201,7 @@ class atomic:  # noqa: N801 - used as a verb: with atomic(path) as beside
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        self.beside = path.with_name(f".{path.name}.{platform.node()}-{os.getpid()}.tmp")
 
     def __enter__(self) -> Path:
         try:
@@ -226,6 +227,28 @@ class atomic:  # noqa: N801 - used as a verb: with atomic(path) as beside
                 f"cannot write {self.path}: {why}; what was finished before is kept: free space or choose another "
                 "folder, then run the same command again"
             ) from error
+
+
+def sweep(folder: Path) -> None:
+    """Remove what interrupted writes of this machine left beside its place; another process may still be at work on its own."""
+    for pattern in (".*.tmp", "*/.*.tmp"):
+        for path in folder.glob(pattern):
+            writer = path.name.removesuffix(".tmp").rsplit(".", 1)[-1]
+            host, _, pid = writer.rpartition("-")
+            if host == platform.node() and pid.isdigit() and not _alive(int(pid)):
+                path.unlink(missing_ok=True)
+
+
+def _alive(pid: int) -> bool:
+    if pid == os.getpid():
+        return False  # our own writes are over when we sweep
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def read_stamp(path: Path) -> Stamp | None:

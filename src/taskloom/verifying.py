@@ -109,7 +109,7 @@ def _chosen(data: Dataset, split: str, every: bool, sample: int) -> list[int]:
 
 def _check_answers(data: Dataset, plan: Plan, split: str, chosen: list[int]) -> list[Wrong]:
     table = data.table(split)
-    stored = list(shards.to_examples(table.take(chosen)))
+    stored = list(shards.to_examples(table.take(np.array(chosen, dtype=np.int64))))
     wrong = []
     for index, example in zip(chosen, stored, strict=True):
         try:

@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from taskloom.learners.interface import LearnerError  # noqa: E402
 from taskloom.learners.nets import stacked  # noqa: E402
 from taskloom.learners.nets.bilstm import BiLSTM  # noqa: E402
 from taskloom.learners.nets.dropout import Dice  # noqa: E402
@@ -96,8 +97,8 @@ def test_batched_products_equal_one_by_one(name: str, monkeypatch: pytest.Monkey
     net = build(name, {"vocabulary": 6, "classes": 3, "state": 8, "heads": 2, "ff": 12, "layers_run": 2})
     starts = [net.start(torch.Generator().manual_seed(s)) for s in range(3)]
     weights = {n: torch.stack([s[n] for s in starts]) for n in starts[0]}
-    tokens = torch.randint(0, 6, (5, 7), generator=torch.Generator().manual_seed(0))
-    lengths = torch.tensor([7, 3, 4, 5, 7])
+    tokens = torch.randint(0, 6, (12, 7), generator=torch.Generator().manual_seed(0))
+    lengths = torch.tensor([7, 3, 4, 5, 7, 7, 2, 3, 6, 5, 7, 4])
     dice = Dice(torch.tensor([0, 1, 2]), torch.tensor(5), net.sites)
     for masks in (None, dice):
         one = net.forward(weights, tokens, lengths, masks)
@@ -174,3 +175,10 @@ def test_gradients_of_a_whole_ndr() -> None:
         return net.forward({**weights, **dict(zip(names, chosen, strict=True))}, tokens, lengths)
 
     assert torch.autograd.gradcheck(logits, tuple(weights[n].requires_grad_() for n in names))
+
+
+def test_ndr_refuses_what_would_fill_the_memory() -> None:
+    net = NDR(5, 3, state=4, heads=2, feed_forward=6)
+    weights = {n: w.unsqueeze(0) for n, w in net.start(torch.Generator().manual_seed(0)).items()}
+    with pytest.raises(LearnerError, match="401 tokens are more than its 400"):
+        net.forward(weights, torch.zeros(1, 401, dtype=torch.long), torch.tensor([401]))

@@ -201,7 +201,7 @@ class Classifier:
         """Some result per input, computed in batches of like length and put back into order."""
         import torch
 
-        from taskloom.learners.training.stepper import even_batches, pick_device
+        from taskloom.learners.training.stepper import even_batches, pick_device, using_threads
 
         if not inputs:
             return torch.zeros(0, 1)
@@ -209,7 +209,7 @@ class Classifier:
         stack = {n: w.to(device).unsqueeze(0) for n, w in self.weights.items()}
         data = frame(encode(inputs, self.words), self.net, self.words)
         out: Tensor | None = None
-        with torch.no_grad():
+        with torch.no_grad(), using_threads(self.learner.training.threads):
             for rows, width in even_batches(data.lengths, self.batch):
                 trace: dict[str, Tensor] = {}
                 tokens = torch.from_numpy(data.tokens[rows, :width]).to(device)

@@ -70,35 +70,41 @@ class BiLSTM:
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
         """Logits [seeds, batch, classes]."""
-        x = embed(weights["embedding.weight"], tokens)
-        x = drop(x, self.dropout, dice.keys[0] if dice else None, dice.first_row if dice else 0)
-        run = wrap(_both_ways) if wrap else _both_ways
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        stacks = [torch.cat([weights[f"lstm.{n}_l0{way}"] for way in _DIRECTIONS]) for n in names]
-        summary = run(x, lengths, *stacks)
+        run = wrap(_read) if wrap else _read
+        key, first = (dice.keys[0], dice.first_row) if dice else (None, 0)
+        summary = run(weights, tokens, lengths, key, first, self.dropout)
         if trace is not None:
             trace["readout"] = summary
         return linear(summary, weights["classifier.weight"], weights["classifier.bias"])
 
 
-def _both_ways(x: Tensor, lengths: Tensor, into: Tensor, back: Tensor, bias: Tensor, bias_back: Tensor) -> Tensor:
-    """Final states [S, B, d] of x [S, B, T, d]; both directions are one stack of 2 S seeds.
+def _read(w: Weights, tokens: Tensor, lengths: Tensor, key: Tensor | None, first: int, dropout: float) -> Tensor:
+    """Final states [S, B, d]; both directions run side by side as one stack of 2 S seeds.
 
     The backward direction reads the positions from the end; at positions beyond an example's length the state stays as it is (zero
     at first), which is what packing does.
     """
+    x = drop(embed(w["embedding.weight"], tokens), dropout, key, first)
     seeds, batch, length, _ = x.shape
-    both = torch.cat([x, x.flip(2)]).transpose(1, 2)
-    gates = linear(both, into, bias + bias_back)
-    at = torch.arange(length, device=x.device)
-    real = torch.stack([at[:, None] < lengths, at.flip(0)[:, None] < lengths])
-    real = real.view(2, 1, length, batch, 1).expand(2, seeds, length, batch, 1).reshape(2 * seeds, length, batch, 1)
-    h = c = gates.new_zeros(2 * seeds, batch, back.shape[-1])
+    into = torch.cat([w[f"lstm.weight_ih_l0{way}"] for way in _DIRECTIONS], 1)
+    bias = torch.cat([w[f"lstm.bias_ih_l0{way}"] + w[f"lstm.bias_hh_l0{way}"] for way in _DIRECTIONS], 1)
+    back = torch.cat([w[f"lstm.weight_hh_l0{way}"] for way in _DIRECTIONS])
     # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
-    for gate, here in zip(gates.unbind(1), real.unbind(1), strict=True):
-        z = gate + linear(h, back)
+    gates = [g.chunk(2, -1) for g in linear(x, into, bias).unbind(2)]
+    at = torch.arange(length, device=x.device)
+    real = at[:, None] < lengths
+    h = c = x.new_zeros(2 * seeds, batch, back.shape[-1])
+    for t in range(length):
+        last = length - 1 - t
+        z = torch.cat([gates[t][0], gates[last][1]]) + linear(h, back)
         i, f, g, o = z.chunk(4, -1)
         new_c = f.sigmoid() * c + i.sigmoid() * g.tanh()
         new_h = o.sigmoid() * new_c.tanh()
+        here = (
+            torch.stack([real[t], real[last]])
+            .view(2, 1, batch, 1)
+            .expand(2, seeds, batch, 1)
+            .reshape(2 * seeds, batch, 1)
+        )
         c, h = torch.where(here, new_c, c), torch.where(here, new_h, h)
     return torch.cat([h[:seeds], h[seeds:]], -1)

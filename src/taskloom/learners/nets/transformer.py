@@ -148,11 +148,11 @@ def _layer(
     first: int,
     heads: int,
     rates: tuple[float, float],
-    fused: bool,
+    packed: bool,
 ) -> Tensor:
     dropout, attention_dropout = rates
     at = (lambda site: keys[site]) if keys is not None else (lambda site: None)
-    mixed = _attention(w, x, real, waves, keys, first, heads, attention_dropout, fused)
+    mixed = _attention(w, x, real, waves, keys, first, heads, attention_dropout, packed)
     x = layer_norm(x + drop(mixed, dropout, at(2), first), w["norm1.weight"], w["norm1.bias"])
     hidden = drop(linear(x, w["linear1.weight"], w["linear1.bias"]).relu(), dropout, at(3), first)
     out = drop(linear(hidden, w["linear2.weight"], w["linear2.bias"]), dropout, at(4), first)
@@ -168,7 +168,7 @@ def _attention(
     first: int,
     heads: int,
     dropout: float,
-    fused: bool,
+    packed: bool,
 ) -> Tensor:
     seeds, _, length, size = x.shape
     q = split_heads(linear(x, w["attention.q.weight"]), heads)
@@ -179,11 +179,11 @@ def _attention(
     # Positional keys belong to the batch, not to an example: their mask does not depend on `first`.
     far = drop(far, dropout, keys[1] if keys is not None else None).view(seeds, 2 * length - 1, heads, -1)
     bias_shape = (seeds, 1, heads, 1, size // heads)
-    content = row_products(q + w["attention.content_bias"].view(bias_shape), k, fused)
+    content = row_products(q + w["attention.content_bias"].view(bias_shape), k, packed)
     position = torch.einsum("sbhtd,smhd->sbhtm", q + w["attention.position_bias"].view(bias_shape), far)
     # position[..., i, m] is for the distance m - (length - 1); column j of row i wants the distance j - i.
     at = torch.arange(length, device=x.device)
     index = (at[None, :] - at[:, None] + length - 1).expand_as(content)
     logits = (content + position.gather(-1, index)) * w["attention.scale"].view(seeds, 1, 1, 1, 1)
     logits = logits.masked_fill(~real[None, :, None, None, :], -math.inf)
-    return linear(join_heads(mixtures(logits.softmax(-1), v, fused)), w["attention.out.weight"])
+    return linear(join_heads(mixtures(logits.softmax(-1), v, packed)), w["attention.out.weight"])

@@ -25,12 +25,12 @@ from taskloom.learners.tokens import Encoded
 from taskloom.learners.training import checkpoint
 from taskloom.learners.training.batches import Order
 from taskloom.learners.training.settings import Training
-from taskloom.learners.training.stepper import Resident, Stepper
+from taskloom.learners.training.stepper import Resident, Stepper, using_threads
 
 LOOK_EVERY = 100
 """Steps between looks at the device for progress, faults and time; a look waits for the device."""
 
-_WITHOUT_EFFECT = {"device", "compile", "graphs", "checkpoint_every"}
+_WITHOUT_EFFECT = {"threads", "device", "compile", "graphs", "checkpoint_every"}
 """Settings that a resumed run may change, since they change no result beyond rounding."""
 
 
@@ -87,8 +87,8 @@ def train(
     """
     evaluate = evaluate or {}
     _check(data, seeds, how, evaluate, folder, seconds)
-    run = _Run(net, data, seeds, how, evaluate, folder)
-    return run.go(progress, seconds)
+    with using_threads(how.threads):
+        return _Run(net, data, seeds, how, evaluate, folder).go(progress, seconds)
 
 
 def _check(

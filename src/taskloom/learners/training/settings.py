@@ -29,6 +29,7 @@ class Training:
         checkpoint_every: Steps between checkpoints, when a folder is given.
         device: `auto` takes a GPU where there is one.
         precision: `auto` is fp32 on the CPU and tf32 on a GPU. bf16 and fp16 keep weights in fp32; fp16 scales the loss.
+        threads: CPU threads. One by default: results are then the same bits on any number of cores, and neighbours do no harm.
         shortest: Batches are padded to at least so many tokens, so that rare short lengths need no program of their own.
         compile: Whether layers are compiled on a GPU.
         graphs: Whether steps are captured as CUDA graphs, one per length.
@@ -48,6 +49,7 @@ class Training:
     checkpoint_every: int = 5_000
     device: str = "auto"
     precision: Precision = "auto"
+    threads: int = 1
     shortest: int = 0
     compile: bool = True
     graphs: bool = True
@@ -56,7 +58,7 @@ class Training:
         for name in ("steps", "batch", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        for name in ("warmup", "weight_decay", "clip", "evaluate_every", "patience", "shortest"):
+        for name in ("warmup", "weight_decay", "clip", "evaluate_every", "patience", "shortest", "threads"):
             if getattr(self, name) < 0:
                 raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 0")
         if not self.rate > 0:

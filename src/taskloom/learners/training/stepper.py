@@ -48,7 +48,9 @@ def pick_precision(name: str, device: torch.device) -> str:
 def computing(precision: str, device: torch.device) -> Iterator[None]:
     """Matrix products in that precision, inside the block only."""
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
+    # On a CPU the setting would mean emulation, which is slower; there tf32 is fp32.
+    loose = precision != "fp32" and device.type == "cuda"
+    torch.set_float32_matmul_precision("high" if loose else "highest")
     kind = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
     try:
         # Without its cache autocast converts weights anew at every use, which is what a captured graph has to do as well.
@@ -56,6 +58,21 @@ def computing(precision: str, device: torch.device) -> Iterator[None]:
             yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+@contextlib.contextmanager
+def using_threads(number: int) -> Iterator[None]:
+    """So many CPU threads inside the block; 0 leaves torch's own choice.
+
+    Threads wait for each other at every product, and small products are many: as soon as another process wants a core, they crawl.
+    """
+    before = torch.get_num_threads()
+    if number:
+        torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @functools.cache

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import permutations
-
-from pydantic import ValidationError
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example, Step
 from taskloom.plan import Plan, Split
-from taskloom.recipe import explain
 from taskloom.scoring import any_of
 from taskloom.seeding import Key
 from taskloom.suites.babi.fields import BabiFields
@@ -27,22 +24,27 @@ def plan_number(fields: BabiFields, key: Key) -> Plan:
     if fields.number == 4:
         return _rooms_plan(fields, key, sizes)
     from taskloom.suites.babi.classic import TASKS
-    from taskloom.suites.babi.classic.plan import plan as classic_plan
+    from taskloom.suites.babi.classic.plan import plan
 
-    task = TASKS[fields.number or 0]
-    try:
-        knobs = task.knobs.model_validate(fields.knobs)
-    except ValidationError as error:
-        raise RecipeError(explain(error, task.knobs, f"task {fields.number}, knobs")) from error
-    return classic_plan(task.number, sizes, key, knobs)
+    if fields.number not in TASKS:
+        raise RecipeError(
+            f"number: there is no task {fields.number} with a world of its own; known: 4, {', '.join(map(str, TASKS))}"
+        )
+    return plan(
+        fields.number, sizes, key, TASKS[fields.number].read_knobs(fields.knobs, f"task {fields.number}, knobs")
+    )
+
+
+def _splits(sizes: dict[str, int], rows: Mapping[str, Callable[[int, int], Iterator[Example]]]) -> tuple[Split, ...]:
+    from taskloom.suites.babi.planning import role_of
+
+    return tuple(Split(name, n, rows[name], role_of(name)) for name, n in sizes.items())
 
 
 # Task 4
 
 
 def _rooms_plan(fields: BabiFields, key: Key, sizes: dict[str, int]) -> Plan:
-    from taskloom.suites.babi.planning import role_of
-
     rooms = fields.vocabulary.places
     triples = len(rooms) * (len(rooms) - 1) * (len(rooms) - 2)
     space = triples * 2 * 64
@@ -57,7 +59,7 @@ def _rooms_plan(fields: BabiFields, key: Key, sizes: dict[str, int]) -> Plan:
         reached += n
     rows = {name: partial(_room_rows, rooms, key, space, starts[name]) for name in sizes}
     return Plan(
-        splits=tuple(Split(name, n, rows[name], role_of(name)) for name, n in sizes.items()),
+        splits=_splits(sizes, rows),
         traits={"number": int, "question": str, "support": int, "support_lines": str, "sentences": int},
         describe="Read which room lies where and answer the question.",
         scorer=any_of,

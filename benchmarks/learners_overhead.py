@@ -1,0 +1,66 @@
+"""What our evaluation loop costs beside the model: milliseconds per example with a model that does nothing (limit: 0.2).
+
+python benchmarks/learners_overhead.py
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import taskloom
+from taskloom.learners.asking import Cache
+from taskloom.learners.config import read
+from taskloom.learners.scratch import Classifier
+from taskloom.learners.showing import Showing
+from taskloom.learners.tokens import Words
+from taskloom.scoring import Exact
+
+EXAMPLES = 20_000
+
+
+class Mock:
+    """A network that answers 0 at once."""
+
+    frame = (False, True)
+    sites = 0
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {}
+
+    def start(self, random: torch.Generator) -> dict[str, Tensor]:
+        return {}
+
+    def forward(self, weights: Any, tokens: Tensor, lengths: Tensor, *rest: Any, **more: Any) -> Tensor:
+        return torch.zeros(1, len(tokens), 8)
+
+
+def main() -> None:
+    data = taskloom.make("ctl/A", seed=0, set=[f"splits.train.n={EXAMPLES}"])
+    examples = list(data["train"])
+    inputs = [e.input for e in examples]
+    learner: Any = read("bilstm")
+    fitted = Classifier(learner, Mock(), {}, Words.of(inputs), tuple("01234567"))
+    began = time.process_time()
+    said = fitted.answer(inputs)
+    judge = Exact()
+    score = sum(judge.score(a, e) for a, e in zip(said, examples, strict=True)) / len(examples)
+    each = 1000 * (time.process_time() - began) / EXAMPLES
+    print(f"classifier, {EXAMPLES:,} examples answered and scored ({score:.3f}): {each:.4f} ms an example, limit 0.2")
+    with TemporaryDirectory() as folder:
+        cache, showing = Cache(Path(folder) / "answers.sqlite"), Showing()
+        for text in inputs[:2000]:
+            cache.put(text, "3.")
+        began = time.process_time()
+        found = [showing.extract(cache.get(text) or "") for text in inputs[:2000]]
+        each = 1000 * (time.process_time() - began) / len(found)
+        print(f"endpoint, answers from the cache: {each:.4f} ms an example, limit 0.2")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,281 @@
+"""Asking a model behind an OpenAI-compatible endpoint: many questions at once, politely, within a budget, and never twice.
+
+Concurrency follows what the endpoint bears: it grows by one after as many successes in a row, and is halved when the endpoint says
+that it is too much (429). Answers are kept by the content of the question, so a run that was stopped asks only what is open.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from taskloom.errors import MissingExtra
+from taskloom.learners.interface import LearnerError
+
+
+class EndpointError(LearnerError):
+    """An endpoint that cannot be asked, or gave no usable answer."""
+
+
+class BudgetSpent(EndpointError):  # noqa: N818 - not a fault: what was granted is used up
+    """The requests or tokens granted are used up; what was answered is in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may be spent, and how patiently.
+
+    Attributes:
+        requests: The most requests, repeated ones included; 0: no limit.
+        tokens: The most tokens, of questions and answers together; 0: no limit. A request is sent only when its worst case fits.
+        at_once: The most requests at one time.
+        attempts: How often a question is tried.
+        timeout: Seconds for one request.
+        pause: Seconds before the second attempt; doubled each time.
+    """
+
+    requests: int = 0
+    tokens: int = 0
+    at_once: int = 16
+    attempts: int = 6
+    timeout: float = 60.0
+    pause: float = 0.5
+
+
+@dataclass(slots=True)
+class Spent:
+    """What was spent: counted before a request is sent, put right after it."""
+
+    requests: int = 0
+    tokens: int = 0
+    cached: int = 0
+
+
+class Cache:
+    """Answers by the digest of their question, in one SQLite file; without a path in memory."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._base = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=30)
+            with self._base:
+                self._base.execute(
+                    "create table if not exists answers (question text primary key, answer text not null)"
+                )
+        except sqlite3.DatabaseError as error:
+            raise EndpointError(
+                f"the cache of answers {path} cannot be used ({error}); delete it, or name another"
+            ) from error
+
+    def get(self, question: str) -> str | None:
+        """The answer, or None."""
+        with (
+            self._lock,
+            closing(self._base.execute("select answer from answers where question = ?", [question])) as rows,
+        ):
+            found = rows.fetchone()
+        return None if found is None else str(found[0])
+
+    def put(self, question: str, answer: str) -> None:
+        """Keep an answer, at once."""
+        with self._lock, self._base:
+            self._base.execute("insert or replace into answers values (?, ?)", [question, answer])
+
+
+class Gate:
+    """How many requests run at once, adapted to what the endpoint bears."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.limit = min(4, most)
+        self._active = 0
+        self._row = 0
+        self._free = threading.Condition()
+
+    def __enter__(self) -> None:
+        with self._free:
+            self._free.wait_for(lambda: self._active < self.limit)
+            self._active += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._free:
+            self._active -= 1
+            self._free.notify_all()
+
+    def went_well(self) -> None:
+        """After `limit` successes in a row, with all places taken, one more may run: idle places prove nothing."""
+        with self._free:
+            if self._active + 1 < self.limit:
+                return
+            self._row += 1
+            if self._row >= self.limit and self.limit < self.most:
+                self.limit, self._row = self.limit + 1, 0
+                self._free.notify_all()
+
+    def too_much(self) -> None:
+        """Half as many from now on."""
+        with self._free:
+            self.limit, self._row = max(1, self.limit // 2), 0
+
+
+class Asker:
+    """Asks one model questions."""
+
+    def __init__(self, url: str, model: str, key: str, limits: Limits, cache: Path | None = None) -> None:
+        try:
+            from openai import OpenAI
+        except ImportError:
+            raise MissingExtra("an endpoint", "openai", "endpoints") from None
+        self.model, self.limits = model, limits
+        self.spent = Spent()
+        self.gate = Gate(limits.at_once)
+        self.cache = Cache(cache)
+        # Repeating is our business: the library's own retries would not be counted.
+        self._client = OpenAI(base_url=url, api_key=key or "none", max_retries=0, timeout=limits.timeout)
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+
+    def ask(
+        self, questions: Sequence[str], most_tokens: int, progress: Callable[[int, int], None] | None = None
+    ) -> list[str]:
+        """The answers to some questions, each asked at most once.
+
+        Args:
+            questions: Whole prompts.
+            most_tokens: The longest answer.
+            progress: Told how many are answered, and of how many.
+        """
+        self._stop.clear()
+        digests = [self._digest(q, most_tokens) for q in questions]
+        found: dict[str, str] = {}
+        open_: dict[str, str] = {}
+        for digest, question in zip(digests, questions, strict=True):
+            known = self.cache.get(digest)
+            if known is None:
+                open_[digest] = question
+            else:
+                found[digest] = known
+        self.spent.cached += len(found)
+        with ThreadPoolExecutor(max_workers=max(1, min(self.limits.at_once, len(open_)))) as pool:
+            running = {d: pool.submit(self._one, d, q, most_tokens) for d, q in open_.items()}
+            failed: list[BaseException] = []
+            for digest, job in running.items():
+                try:
+                    found[digest] = job.result()
+                except EndpointError as error:
+                    failed.append(error)
+                except BaseException:
+                    self._stop.set()
+                    raise
+                if progress:
+                    progress(len(found), len(set(digests)))
+        if failed:
+            worst = next((e for e in failed if not isinstance(e, _Stopped)), failed[0])
+            answered = len(open_) - len(failed)
+            raise type(worst)(f"{worst} ({answered} of {len(open_)} open questions were answered and are in the cache)")
+        return [found[d] for d in digests]
+
+    def _digest(self, question: str, most_tokens: int) -> str:
+        text = json.dumps([self.model, question, most_tokens], ensure_ascii=False)
+        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
+
+    def _one(self, digest: str, question: str, most_tokens: int) -> str:
+        last = ""
+        for attempt in range(self.limits.attempts):
+            if self._stop.is_set():
+                raise _Stopped("stopped")
+            with self.gate:
+                answer, last, wait = self._try(question, most_tokens)
+            if answer is not None:
+                self.gate.went_well()
+                self.cache.put(digest, answer)
+                return answer
+            if attempt + 1 < self.limits.attempts:
+                # Up to half as long again, so that questions that failed together do not come back together.
+                self._stop.wait(max(wait, self.limits.pause * 2**attempt) * (1 + random.random() / 2))
+        raise EndpointError(
+            f"the endpoint gave no usable answer in {self.limits.attempts} attempts; the last time: {last}"
+        )
+
+    def _try(self, question: str, most_tokens: int) -> tuple[str | None, str, float]:
+        """An answer, or what went wrong and how long to wait."""
+        import openai
+
+        # Three bytes a token is more tokens than any current tokeniser makes of ordinary text.
+        worst = len(question.encode()) // 3 + 16 + most_tokens
+        self._reserve(worst)
+        used = worst
+        try:
+            reply: Any = self._client.chat.completions.create(
+                model=self.model,
+                messages=[{"role": "user", "content": question}],
+                max_tokens=most_tokens,
+                temperature=0,
+            )
+            answer = reply.choices[0].message.content
+            used = int(reply.usage.total_tokens) if reply.usage else worst
+            if not isinstance(answer, str):
+                return None, "a reply without text", 0.0
+            return answer, "", 0.0
+        except openai.RateLimitError as error:
+            self.gate.too_much()
+            used = 0
+            return None, "too many requests (429)", _retry_after(error.response.headers)
+        except (
+            openai.AuthenticationError,
+            openai.PermissionDeniedError,
+            openai.NotFoundError,
+            openai.BadRequestError,
+        ) as error:
+            self._stop.set()
+            raise EndpointError(f"the endpoint refuses: {_first_line(error)}; check url, model and key") from error
+        except openai.APITimeoutError:
+            return None, f"no answer within {self.limits.timeout:g} s", 0.0
+        except openai.APIError as error:
+            return None, _first_line(error), 0.0
+        except (ValueError, AttributeError, TypeError, IndexError, KeyError) as error:
+            # Truncated JSON, another charset, another shape: what the library cannot read comes out as one of these.
+            return None, f"an unreadable reply ({type(error).__name__})", 0.0
+        finally:
+            with self._lock:
+                self.spent.tokens += used - worst
+
+    def _reserve(self, tokens: int) -> None:
+        limits = self.limits
+        with self._lock:
+            if limits.requests and self.spent.requests >= limits.requests:
+                self._stop.set()
+                raise BudgetSpent(f"the budget of {limits.requests:,} requests is used up")
+            if limits.tokens and self.spent.tokens + tokens > limits.tokens:
+                self._stop.set()
+                raise BudgetSpent(f"the budget of {limits.tokens:,} tokens is used up ({self.spent.tokens:,} spent)")
+            self.spent.requests += 1
+            self.spent.tokens += tokens
+
+
+class _Stopped(EndpointError):  # noqa: N818 - a question that was not asked because another one ended the run
+    pass
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    try:
+        return min(60.0, max(0.0, float(headers.get("retry-after", 0))))
+    except ValueError:  # a date: rare, and our own pause does as well
+        return 0.0
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__

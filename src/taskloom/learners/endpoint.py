@@ -1,0 +1,122 @@
+"""Models behind an OpenAI-compatible endpoint, told what to do and shown k examples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from taskloom.learners.asking import Asker, Limits
+from taskloom.learners.in_context import shown
+from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, Report, learner, read_card, write_card
+from taskloom.learners.showing import Showing
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class FittedEndpoint:
+    """An endpoint with a fixed showing before every input."""
+
+    curve: tuple[Point, ...] = ()
+
+    def __init__(self, learner: Endpoint, showing: Showing) -> None:
+        self.learner, self.showing = learner, showing
+
+    @cached_property
+    def asker(self) -> Asker:
+        """The connection, with what has been spent through it."""
+        how = self.learner
+        key = os.environ.get(how.key_variable, "")
+        limits = Limits(how.requests, how.tokens, how.at_once, how.attempts, how.timeout, how.pause)
+        return Asker(how.url, how.model, key, limits, Path(how.cache).expanduser() if how.cache else None)
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        """One answer per input, cut out of what the model writes."""
+        said = self.asker.ask([self.showing.prompt(text) for text in inputs], self.learner.longest_answer)
+        return [self.showing.extract(text) for text in said]
+
+    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Endpoints do not weigh given answers."""
+        raise LearnerError("an endpoint answers but does not give the probability of given answers; use a local model")
+
+    def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
+        """Endpoints do not show states."""
+        raise LearnerError("an endpoint does not show its states; use a local model")
+
+    def save(self, folder: Path) -> None:
+        """The card and the examples shown; never the key."""
+        write_card(folder, self.learner.name, self.learner, examples=self.showing.examples)
+
+
+def load_endpoint(folder: Path) -> Fitted:
+    """From its folder."""
+    card = read_card(folder)
+    made = Endpoint(**card["settings"])
+    return FittedEndpoint(made, Showing(made.describe, tuple((x, y) for x, y in card["examples"]), made.join))
+
+
+@learner("endpoint", describe="a model behind an OpenAI-compatible endpoint, zero-shot or k-shot", load=load_endpoint)
+@dataclass(frozen=True)
+class Endpoint:
+    """Zero-shot, k-shot and described prompts for an endpoint.
+
+    Attributes:
+        url: Up to and including `/v1`.
+        model: As the endpoint calls it.
+        key_variable: The environment variable that holds the key; the key itself is never written anywhere.
+        shots: How many training examples are shown, chosen by the seed.
+        describe: What the model is told to do.
+        join: What stands between an input and its answer.
+        longest_answer: The most tokens of an answer.
+        requests: Budget in requests, repeated ones included; 0: no limit.
+        tokens: Budget in tokens; 0: no limit.
+        at_once: The most requests at one time; fewer run when the endpoint says that it is too much.
+        attempts: How often a question is tried.
+        timeout: Seconds for one request.
+        pause: Seconds before a second attempt, doubled each time.
+        cache: A file for answers, by content; empty: only in memory.
+    """
+
+    url: str = "http://127.0.0.1:8000/v1"
+    model: str = ""
+    key_variable: str = "OPENAI_API_KEY"
+    shots: int = 0
+    describe: str = ""
+    join: str = " |"
+    longest_answer: int = 32
+    requests: int = 0
+    tokens: int = 0
+    at_once: int = 16
+    attempts: int = 6
+    timeout: float = 60.0
+    pause: float = 0.5
+    cache: str = ""
+
+    name: ClassVar[str] = "endpoint"
+
+    def __post_init__(self) -> None:
+        for name in ("requests", "tokens", "shots"):
+            if getattr(self, name) < 0:
+                raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 0")
+        for name in ("at_once", "attempts", "longest_answer"):
+            if getattr(self, name) < 1:
+                raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 1")
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+    ) -> FittedEndpoint:
+        """Choose the examples; nothing is asked yet."""
+        if not self.model:
+            raise LearnerError("endpoint: say which model, e.g. {learner: endpoint, url: …, model: my-model}")
+        return FittedEndpoint(self, Showing(self.describe, shown(train, self.shots, seed), self.join))

@@ -1,0 +1,126 @@
+"""Learning without training: a language model that is shown a description and k examples, or nothing but the input."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from taskloom.example import Example
+from taskloom.learners.interface import (
+    Fitted,
+    LearnerError,
+    Pairs,
+    Point,
+    Report,
+    examples,
+    learner,
+    read_card,
+    write_card,
+)
+from taskloom.learners.showing import Showing
+from taskloom.seeding import Key
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def shown(train: Pairs, shots: int, seed: int) -> tuple[tuple[str, str], ...]:
+    """The k examples that every prompt shows, chosen by the seed."""
+    if not shots:
+        return ()
+    items: list[Example] = examples(train)
+    if shots > len(items):
+        raise LearnerError(f"{shots} examples were to be shown and the training split has {len(items)}")
+    order = Key("shown", seed).permutation(len(items))
+    return tuple((items[int(order(i))].input, items[int(order(i))].target) for i in range(shots))
+
+
+class FittedInContext:
+    """A language model with a fixed showing before every input."""
+
+    curve: tuple[Point, ...] = ()
+
+    def __init__(self, learner: InContext, showing: Showing, writer: Any) -> None:
+        self.learner, self.showing, self.writer = learner, showing, writer
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        """Greedy answers, cut out by the showing."""
+        from taskloom.learners.language.rows import read_source
+
+        asked = [read_source(self.writer.base, self.showing.before(text), self.learner.join) for text in inputs]
+        return [self.showing.extract(said) for said in self.writer.say(asked)]
+
+    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+        """The log-probability of each candidate as the continuation."""
+        found: list[list[float]] = self.writer.logprob([self.showing.before(text) for text in inputs], candidates)
+        return found
+
+    def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
+        """The states of the last token of the whole prompt."""
+        states: NDArray[np.float32] = self.writer.represent([self.showing.before(text) for text in inputs], where)
+        return states
+
+    def save(self, folder: Path) -> None:
+        """The card and the examples shown; the model is named, not copied."""
+        write_card(folder, self.learner.name, self.learner, examples=self.showing.examples)
+
+
+def load_in_context(folder: Path) -> Fitted:
+    """From its folder."""
+    card = read_card(folder)
+    made = InContext(**card["settings"])
+    return made.with_examples(tuple((x, y) for x, y in card["examples"]))
+
+
+@learner("zero-shot", describe="a language model as it is, told what to do", load=load_in_context, shots=0)
+@learner("in-context", describe="a language model that is shown k examples in the prompt", load=load_in_context)
+@dataclass(frozen=True)
+class InContext:
+    """Zero-shot (`shots: 0`), k-shot and described prompts for any language model.
+
+    Attributes:
+        model: `smollm2`, a local folder, or a hub id.
+        shots: How many training examples are shown, chosen by the seed.
+        describe: What the model is told to do; empty: nothing.
+        join: What stands between an input and its answer.
+        longest_answer: The most tokens that are written.
+        batch: Inputs that are answered at once.
+        device: `auto` takes a GPU where there is one.
+    """
+
+    model: str = "smollm2"
+    shots: int = 8
+    describe: str = ""
+    join: str = " |"
+    longest_answer: int = 32
+    batch: int = 64
+    device: str = "auto"
+
+    name: ClassVar[str] = "in-context"
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+    ) -> FittedInContext:
+        """Choose the examples; nothing is trained."""
+        return self.with_examples(shown(train, self.shots, seed))
+
+    def with_examples(self, chosen: tuple[tuple[str, str], ...]) -> FittedInContext:
+        """With given examples."""
+        from taskloom.learners.language.bases import open_base
+        from taskloom.learners.language.fitted import Writer
+        from taskloom.learners.training.stepper import pick_device
+
+        base = open_base(self.model)
+        base.model.to(pick_device(self.device))
+        showing = Showing(self.describe, chosen, self.join)
+        return FittedInContext(self, showing, Writer(dataclasses.replace(self), base, batch=self.batch))

@@ -1,0 +1,320 @@
+"""Adapting a language model: the loop that fine-tuning, LoRA and prompt tuning share, for one task or many at once.
+
+What is trained is a dictionary of named tensors. Prompts of many tasks are one tensor [tasks, n, d], and since the model is frozen
+their gradients do not touch: a step over the batches of all tasks is for each task the step it would take alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from taskloom.learners.interface import LearnerError, Paused, Point, Progress, Report, TrainingError
+from taskloom.learners.language.bases import Base
+from taskloom.learners.language.capture import Captured, can_capture
+from taskloom.learners.language.passes import IGNORED, Batch, collate, losses
+from taskloom.learners.language.rows import Rows, draw_targets
+from taskloom.learners.training import checkpoint
+from taskloom.learners.training.batches import Order
+from taskloom.learners.training.settings import Training
+from taskloom.learners.training.stepper import computing, pick_precision, using_threads
+from taskloom.seeding import Key
+
+Scores = Callable[[int, Rows], tuple[float, float]]
+"""From the number of a task and a split to its score and loss."""
+
+WIDTHS = 8
+"""Batches are padded to a multiple of this, so that few different shapes occur."""
+
+
+@dataclass(slots=True)
+class TaskRecord:
+    """What the loop remembers about one task."""
+
+    curve: list[Point] = field(default_factory=list)
+    best: tuple[float, float] = (-1.0, 0.0)
+    best_step: int = 0
+    since: int = 0
+
+
+class Adapter:
+    """Trains named tensors of a base on the rows of one or more tasks."""
+
+    def __init__(
+        self,
+        base: Base,
+        trained: Mapping[str, Tensor],
+        tasks: Mapping[str, Rows],
+        how: Training,
+        seed: int,
+        *,
+        prompts: Tensor | None = None,
+        identity: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.base, self.how, self.seed, self.prompts = base, how, seed, prompts
+        self.trained = dict(trained)
+        self.tasks = dict(tasks)
+        if len(self.tasks) > 1 and prompts is None:
+            raise LearnerError("only prompts can be tuned for several tasks at once: the model itself must be frozen")
+        self.device = next(iter(self.trained.values())).device
+        self.precision = pick_precision(how.precision, self.device)
+        kind = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam
+        self.optimiser = kind(
+            list(self.trained.values()),
+            lr=torch.tensor(how.rate, device=self.device) if self.device.type == "cuda" else how.rate,
+            weight_decay=how.weight_decay,
+            fused=self.device.type == "cuda",
+            capturable=self.device.type == "cuda",
+        )
+        self.orders = {
+            name: Order(np.array(rows.lengths(), dtype=np.int64), how.batch, how.order_seed)
+            for name, rows in tasks.items()
+        }
+        self.fast = Captured(self) if can_capture(base, how, self.device) else None
+        self.key = Key("adapting", seed)
+        self.records = {name: TaskRecord() for name in tasks}
+        self.best: dict[str, Tensor] | None = None
+        self._ahead: tuple[Batch, Tensor] | None = None
+        self.done = 0
+        self.parts = 1
+        self.loss = 0.0
+        # Losses and hits of the training batches since the last point; a hit has all target tokens likeliest, given those before.
+        self.sums = torch.zeros(len(self.tasks))
+        self.hits = torch.zeros(len(self.tasks))
+        self.measured = 0
+        described = {"settings": dataclasses.asdict(how), "seed": seed, "tasks": {n: len(r) for n, r in tasks.items()}}
+        self.identity: dict[str, Any] = json.loads(json.dumps({**described, **(identity or {})}))
+
+    def go(
+        self,
+        splits: Mapping[str, Sequence[Rows]],
+        score: Scores,
+        folder: Path | None = None,
+        progress: Report | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """Train to the end (or to the end of the time granted); afterwards the trained tensors hold the chosen weights.
+
+        Args:
+            splits: For each name the rows of every task, in the tasks' order.
+            score: How a task is scored on some rows.
+            folder: For checkpoints.
+            progress: Called after every step.
+            seconds: Time granted.
+        """
+        if self.how.patience and "dev" not in splits:
+            raise LearnerError(
+                "patience stops a run by its score on the split 'dev', and there is none; set patience to 0"
+            )
+        with using_threads(self.how.threads):
+            self._run(splits, score, folder, progress, seconds)
+
+    def _run(
+        self,
+        splits: Mapping[str, Sequence[Rows]],
+        score: Scores,
+        folder: Path | None,
+        progress: Report | None,
+        seconds: float | None,
+    ) -> None:
+        self._resume(folder)
+        began, points = time.monotonic(), self.how.points()
+        while self.done < self.how.steps and not self._stopped():
+            self._step()
+            self.done += 1
+            if self.done in points:
+                self._measure(splits, score)
+            if progress:
+                progress(Progress(self.done, self.how.steps, self.loss, time.monotonic() - began))
+            if folder and self.done % self.how.checkpoint_every == 0 and self.done < self.how.steps:
+                self._save(folder)
+            if seconds is not None and folder and time.monotonic() - began > seconds and self.done < self.how.steps:
+                self._save(folder)
+                raise Paused(
+                    f"the run is saved after step {self.done} of {self.how.steps}; the same call goes on with it"
+                )
+        if folder:
+            self._save(folder)
+        self.base.model.eval()
+        if self.best is not None:
+            with torch.no_grad():
+                for name, tensor in self.trained.items():
+                    tensor.copy_(self.best[name])
+
+    def _stopped(self) -> bool:
+        return bool(self.how.patience) and all(r.since >= self.how.patience for r in self.records.values())
+
+    def _batch(self, step: int) -> tuple[Batch, Tensor]:
+        """The batches of all tasks for a step as one, and the task of each row."""
+        sources: list[list[int]] = []
+        targets: list[list[int]] = []
+        which: list[int] = []
+        for number, (name, rows) in enumerate(self.tasks.items()):
+            epoch, place = self.orders[name].place(step)
+            chosen = self.orders[name].epoch(epoch)[0][place]
+            sources += [rows.sources[row] for row in chosen]
+            targets += draw_targets(rows, chosen, self.key, step)
+            which += [number] * len(chosen)
+        batch = collate(self.base, sources, targets, WIDTHS if self.device.type == "cuda" else 1)
+        return batch.to(self.device), torch.tensor(which, device=self.device)
+
+    def _step(self) -> None:
+        how = self.how
+        self.base.model.train()
+        batch, which = self._ahead if self._ahead is not None else self._batch(self.done)
+        self._ahead = None
+        rate = how.rate * min(1.0, (self.done + 1) / how.warmup) if how.warmup else how.rate
+        while True:
+            try:
+                sums, hits = self._update(batch, which, rate)
+                break
+            except torch.OutOfMemoryError:
+                self._halve(len(which))
+        if self.device.type == "cuda" and self.done + 1 < how.steps:
+            self._ahead = self._batch(self.done + 1)  # while the device works
+        sums, hits = sums.cpu(), hits.cpu()
+        if not bool(torch.isfinite(sums).all()):
+            raise TrainingError(
+                f"the loss is not a number after step {self.done}; use a lower rate, a smaller clip or fp32 "
+                "(the last checkpoint is from before, and the run can be resumed from it with other settings)"
+            )
+        self.loss = float(sums.mean())
+        self.sums += sums
+        self.hits += hits
+
+    def _update(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:
+        """One step of the optimiser; gives each task's loss and share of hits."""
+        if self.fast is not None and self.parts == 1:
+            return self.fast.step(batch, which, rate)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.optimiser.zero_grad(set_to_none=True)
+        sums, hits = self._backward(batch, which)
+        if self.how.clip:
+            self.clip()
+        self.optimiser.step()
+        return sums, hits
+
+    def _halve(self, rows: int) -> None:
+        if 2 * self.parts > rows:
+            raise LearnerError(
+                f"one example of '{self.base.name}' does not fit into the memory of {self.device}; "
+                "take bf16, LoRA or a prompt instead of full fine-tuning, or a smaller model"
+            )
+        self.parts *= 2
+        torch.cuda.empty_cache()
+        warnings.warn(f"out of memory on {self.device}: going on with batches in {self.parts} parts", stacklevel=2)
+
+    def _backward(self, batch: Batch, which: Tensor) -> tuple[Tensor, Tensor]:
+        """Gradients, in as many parts as memory asks for."""
+        counts = self.counts(batch, which)
+        sums, hits = torch.zeros_like(counts), torch.zeros_like(counts)
+        for rows in torch.arange(len(which), device=self.device).chunk(self.parts):
+            # Dropout follows the seed and the step, not the history, so that a resumed run draws the same masks.
+            with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+                torch.manual_seed(self.key.hash64("dropout", self.done, int(rows[0])) >> 1)
+                more = self.gradients(batch.rows(rows), which[rows], counts)
+            sums, hits = sums + more[0], hits + more[1]
+        return sums, hits / torch.bincount(which, minlength=len(self.tasks))
+
+    def counts(self, batch: Batch, which: Tensor) -> Tensor:
+        """Target tokens of each task."""
+        zero = torch.zeros(len(self.tasks), device=self.device)
+        return zero.index_add(0, which, (batch.labels != IGNORED).sum(1).float())
+
+    def gradients(self, batch: Batch, which: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Add the gradients of the sum over tasks of the mean loss per target token; gives losses and hits by task."""
+        with computing(self.precision, self.device):
+            each, _, right = losses(self.base, batch, self.prompts, which if self.prompts is not None else None)
+        shares = each / counts[which]
+        torch.autograd.backward(shares.sum())
+        zero = torch.zeros_like(counts)
+        return zero.index_add(0, which, shares.detach()), zero.index_add(0, which, right.float())
+
+    def clip(self) -> None:
+        """Limit the norm of the gradient; each prompt of a stack has a norm of its own."""
+        if self.prompts is None:
+            torch.nn.utils.clip_grad_norm_(list(self.trained.values()), self.how.clip)
+            return
+        assert self.prompts.grad is not None
+        norm = self.prompts.grad.flatten(1).norm(dim=1)
+        self.prompts.grad.mul_((self.how.clip / (norm + 1e-6)).clamp(max=1.0).view(-1, 1, 1))
+
+    def _measure(self, splits: Mapping[str, Sequence[Rows]], score: Scores) -> None:
+        self.base.model.eval()
+        n = self.done - self.measured
+        for number, record in enumerate(self.records.values()):
+            if self.how.patience and record.since >= self.how.patience:
+                continue
+            record.curve.append(Point(self.done, "train", float(self.hits[number]) / n, float(self.sums[number]) / n))
+            for split, rows in splits.items():
+                right, loss = score(number, rows[number])
+                record.curve.append(Point(self.done, split, right, loss))
+                if split == "dev" and self.how.patience:
+                    record.since += 1
+                    if (right, -loss) > record.best:
+                        record.best, record.best_step, record.since = (right, -loss), self.done, 0
+                        self._keep(number)
+        self.sums.zero_()
+        self.hits.zero_()
+        self.measured = self.done
+
+    def _keep(self, number: int) -> None:
+        """Remember the weights of now as the best; of a stack of prompts, those of one task."""
+        if self.best is None:
+            self.best = {name: tensor.detach().clone() for name, tensor in self.trained.items()}
+        for name, tensor in self.trained.items():
+            if self.prompts is None:
+                self.best[name].copy_(tensor.detach())
+            else:
+                self.best[name][number].copy_(tensor.detach()[number])
+
+    def _save(self, folder: Path) -> None:
+        tensors = {f"trained.{n}": t for n, t in self.trained.items()}
+        for name, tensor in self.trained.items():
+            for part, value in self.optimiser.state[tensor].items():
+                tensors[f"optimiser.{part}.{name}"] = value
+        if self.best is not None:
+            tensors |= {f"best.{n}": t for n, t in self.best.items()}
+        records = {name: dataclasses.asdict(r) for name, r in self.records.items()}
+        tensors |= {"sums": self.sums, "hits": self.hits}
+        about = {"identity": self.identity, "done": self.done, "measured": self.measured, "records": records}
+        checkpoint.save(folder, tensors, about)
+
+    def _resume(self, folder: Path | None) -> None:
+        found = checkpoint.read(folder) if folder else None
+        if found is None:
+            return
+        tensors, about = found
+        if about["identity"] != self.identity:
+            changed = [k for k in self.identity if about["identity"].get(k) != self.identity[k]]
+            raise LearnerError(
+                f"{folder} holds the checkpoint of another run (different: {', '.join(changed)}); "
+                "use another folder, or delete it to start again"
+            )
+        with torch.no_grad():
+            for name, tensor in self.trained.items():
+                tensor.copy_(tensors[f"trained.{name}"])
+                parts = {k.split(".")[1] for k in tensors if k.startswith("optimiser.") and k.endswith(f".{name}")}
+                self.optimiser.state[tensor] = {
+                    part: tensors[f"optimiser.{part}.{name}"].to("cpu" if part == "step" else self.device)
+                    for part in parts
+                }
+            if any(k.startswith("best.") for k in tensors):
+                self.best = {n: tensors[f"best.{n}"].to(self.device) for n in self.trained}
+        self.sums, self.hits = tensors["sums"], tensors["hits"]
+        self.done, self.measured = about["done"], about["measured"]
+        for name, saved in about["records"].items():
+            self.records[name] = TaskRecord(
+                [Point(**p) for p in saved["curve"]], tuple(saved["best"]), saved["best_step"], saved["since"]
+            )

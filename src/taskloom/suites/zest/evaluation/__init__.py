@@ -1,0 +1,256 @@
+"""The evaluation of ZEST: `score(gold, pred, mode)`.
+
+`official` reproduces the public script, peculiarities included, for comparison with published numbers; `corrected` follows the
+paper. Either report says on how many instances the two differ, and why.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import fsum
+from pathlib import Path
+from random import Random
+
+from taskloom.errors import InputError, nearest
+from taskloom.example import Example
+from taskloom.suites.zest.evaluation import corrected, official, totals
+from taskloom.suites.zest.evaluation.errors import MISTAKES, mistake
+from taskloom.suites.zest.evaluation.flags import FLAGS, differ, flags
+from taskloom.suites.zest.evaluation.official import Answer, Judged, Undefined
+from taskloom.suites.zest.evaluation.report import InstanceScore, Mode, Report
+from taskloom.suites.zest.files import (
+    Prediction,
+    ZestTask,
+    alternatives,
+    is_structure,
+    problems,
+    read_predictions,
+    read_tasks,
+    task_of,
+)
+
+__all__ = ["FLAGS", "MISTAKES", "Report", "Undefined", "score", "score_examples"]
+
+SKIPPED = "Are there any buildings named after this president?"
+"""The one question that the public script leaves out; its predictions are consumed all the same."""
+
+SUSPICIOUS = 3
+"""Structures in wrong places from which the order of the predictions is doubted."""
+
+MODES: tuple[Mode, ...] = ("official", "corrected")
+
+
+def score(
+    gold: str | Path | Sequence[ZestTask],
+    pred: str | Path | Sequence[str],
+    mode: str = "official",
+    thresholds: Sequence[float] = (75, 90),
+) -> Report:
+    """Score predictions for ZEST tasks.
+
+    Args:
+        gold: A file of tasks with answers, or the tasks.
+        pred: A file with one prediction a line in the order tasks x examples, or the predictions.
+        mode: `official` or `corrected`.
+        thresholds: The T of each C@T, in percent.
+
+    Raises:
+        InputError: For input that cannot be scored; in `official` mode also where the public script would die.
+    """
+    tasks = read_tasks(Path(gold)) if isinstance(gold, str | Path) else list(gold)
+    return _score(tasks, _predictions(pred), mode, thresholds, gold, pred)
+
+
+def _score(
+    tasks: Sequence[ZestTask],
+    predictions: Sequence[Prediction],
+    mode: str,
+    thresholds: Sequence[float],
+    gold: object,
+    pred: object,
+) -> Report:
+    if mode not in MODES:
+        raise InputError(f"there is no mode '{mode}'; {nearest(mode, MODES)}")
+    if not thresholds or not all(0 <= t <= 100 for t in thresholds):
+        raise InputError(f"thresholds are percentages from 0 to 100, not {list(thresholds)}")
+    _check_gold(tasks, gold)
+    wanted = sum(len(t.instances) for t in tasks)
+    notes = _check_number(wanted, predictions, _name(gold, "the gold tasks"), pred)
+    if mode == "official":
+        _refuse_faults(predictions, pred)
+    judged = _judge_all(tasks, predictions, mode == "official", pred)
+    return _report(mode, judged, thresholds, notes + _order_notes(tasks, predictions) + _task_notes(tasks))
+
+
+def score_examples(
+    examples: Iterable[Example],
+    pred: str | Path | Sequence[str],
+    mode: str = "corrected",
+    thresholds: Sequence[float] = (75, 90),
+) -> Report:
+    """Score predictions for the examples of any dataset, in its order: every example knows its task, so C@T and consistency
+    are there for every suite. Examples without the traits of ZEST count as base tasks.
+    """
+    found = list(examples)
+    predictions = _predictions(pred)
+    _check_number(len(found), predictions, "the dataset", pred)
+    places: dict[str, list[int]] = {}
+    for i, e in enumerate(found):
+        places.setdefault(e.task, []).append(i)
+    tasks = [task_of([found[i] for i in at], line) for line, at in enumerate(places.values(), start=1)]
+    return _score(tasks, [predictions[i] for at in places.values() for i in at], mode, thresholds, "the dataset", pred)
+
+
+def _predictions(pred: str | Path | Sequence[str]) -> list[Prediction]:
+    if isinstance(pred, str | Path):
+        return read_predictions(Path(pred))
+    return [Prediction(text, number) for number, text in enumerate(pred, start=1)]
+
+
+def _name(source: object, otherwise: str) -> str:
+    return str(source) if isinstance(source, str | Path) else otherwise
+
+
+def _check_gold(tasks: Sequence[ZestTask], gold: object) -> None:
+    for task in tasks:
+        if task.kind is None or any(i.answer is None for i in task.instances):
+            where = _name(gold, "the gold tasks")
+            raise InputError(f"{where}: task {task.id} has no answers; score against a file with 'type' and 'answer'")
+
+
+def _check_number(wanted: int, found: Sequence[Prediction], gold: str, pred: object) -> list[str]:
+    if len(found) < wanted:
+        raise InputError(
+            f"{_name(pred, 'the predictions')} has {len(found)} predictions and {gold} has {wanted} examples; "
+            "give one line for each, in the order tasks x examples"
+        )
+    extra = len(found) - wanted
+    return [f"{extra} predictions after the last example were ignored"] if extra else []
+
+
+def _refuse_faults(predictions: Iterable[Prediction], pred: object) -> None:
+    for p in predictions:
+        if p.fault:
+            where = f"{_name(pred, 'the predictions')}:{p.line}"
+            raise Undefined(f"{where}: {p.fault} (the public script stops here; --mode corrected goes on)")
+
+
+def _order_notes(tasks: Sequence[ZestTask], predictions: Sequence[Prediction]) -> list[str]:
+    """A wrong order cannot be seen in plain lines, but structures on the wrong side of the fence tell of it."""
+    golds = [is_structure(a) for t in tasks for i in t.instances for a in alternatives(i.answer)[:1]]
+    said = ["}" in p.text for p in predictions]
+    strays = sum(s and not g for s, g in zip(said, golds, strict=False))
+    lacking = sum(g and not s for s, g in zip(said, golds, strict=False))
+    if strays < SUSPICIOUS or lacking < SUSPICIOUS or 2 * strays < sum(said):
+        return []
+    return [
+        f"{strays} structured predictions stand where plain answers are wanted and {lacking} structures got none: "
+        "are the predictions in the order of the gold examples?"
+    ]
+
+
+def _task_notes(tasks: Sequence[ZestTask]) -> list[str]:
+    found = problems(tasks)
+    notes = [f"task {p.task} (line {p.line}): {p.what}" for p in found[:3]]
+    return notes + ([f"{len(found) - 3} more oddities in the gold file"] if len(found) > 3 else [])
+
+
+_Rows = list[tuple[Judged | None, Judged, InstanceScore]]
+"""By the script (None where it dies), by the paper, and what the report keeps."""
+
+
+def _judge_all(
+    tasks: Sequence[ZestTask], predictions: Sequence[Prediction], by_script: bool, pred: object
+) -> list[tuple[ZestTask, _Rows]]:
+    """Both judgements of every instance, task by task, in file order: the script's random stream runs through the file."""
+    draws = Random(0)
+    upcoming = iter(predictions)
+    found = []
+    for task in tasks:
+        rows: _Rows = []
+        for index, (instance, prediction) in enumerate(zip(task.instances, upcoming, strict=False)):
+            if by_script and task.question == SKIPPED:
+                continue
+            assert instance.answer is not None
+            script, fault = _by_script(instance.answer, prediction, draws)
+            if by_script and fault:
+                where = f"{_name(pred, 'the predictions')}:{prediction.line}"
+                raise Undefined(f"{where}: {fault} (the public script stops here; --mode corrected goes on)")
+            paper = corrected.judge(instance.answer, prediction.text)
+            counted = script if by_script and script is not None else paper
+            kind = mistake(instance.answer, prediction.text, counted)
+            why = flags(instance.answer, prediction.text, script, paper)
+            rows.append((script, paper, InstanceScore(task.id, index, counted.score, counted.entries, kind, why)))
+        if not (by_script and task.question == SKIPPED):
+            found.append((task, rows))
+    return found
+
+
+def _by_script(answer: Answer, prediction: Prediction, draws: Random) -> tuple[Judged | None, str]:
+    """The script's judgement, or None and why there is none."""
+    if prediction.fault:
+        return None, prediction.fault
+    try:
+        return official.judge(answer, prediction.text, draws), ""
+    except Undefined as error:
+        return None, str(error)
+
+
+def _report(
+    mode: Mode,
+    judged: Sequence[tuple[ZestTask, _Rows]],
+    thresholds: Sequence[float],
+    notes: Sequence[str],
+) -> Report:
+    by_script = mode == "official"
+    scores = [
+        totals.task_score(task, [i for s, p, _ in rows if (i := s if by_script else p) is not None], not by_script)
+        for task, rows in judged
+    ]
+    paired = totals.pair_official(scores) if by_script else totals.pair_corrected(scores)
+    scores = [replace(s, paired=value) for s, value in zip(scores, paired, strict=True)]
+    dropped = sum(value is None for value in paired)
+    if dropped:
+        notes = [*notes, f"{dropped} paraphrases or flips whose base task is not in the gold file are left out of C@T"]
+    by_type = totals.table(scores, paired, lambda s: str(s.task.kind), thresholds)
+    if "normal" in by_type:  # the script's order: types as they appear, base tasks last
+        by_type["normal"] = by_type.pop("normal")
+    own: list[float | None] = [s.f1 for s in scores]
+    instances = [i for _, rows in judged for *_, i in rows]
+    kinds = Counter(i.mistake for i in instances if i.mistake)
+    return Report(
+        mode=mode,
+        by_type=by_type,
+        overall=totals.average(by_type),
+        own={
+            "type": totals.table(scores, own, lambda s: str(s.task.kind), thresholds),
+            "domain": totals.table(scores, own, lambda s: s.task.domain, thresholds),
+            "format": totals.table(
+                scores, own, lambda s: totals.official_format(s.task) if by_script else s.task.format, thresholds
+            ),
+        },
+        instance_mean=fsum(i.score for i in instances) / len(instances) if instances else 0.0,
+        mistakes={name: kinds[name] for name in MISTAKES},
+        differences=_differences(judged),
+        tasks=tuple(scores),
+        instances=tuple(instances),
+        notes=tuple(notes),
+    )
+
+
+def _differences(
+    judged: Sequence[tuple[ZestTask, _Rows]],
+) -> dict[str, object]:
+    counts = Counter(flag for _, rows in judged for *_, i in rows for flag in i.flags)
+    tasks = 0
+    for task, rows in judged:
+        one = totals.task_score(task, [s for s, _, _ in rows if s is not None], False)
+        other = totals.task_score(task, [p for _, p, _ in rows], True)
+        tasks += any(s is None for s, _, _ in rows) or abs(one.f1 - other.f1) > 1e-9
+    return {
+        "instances": sum(differ(s, p) for _, rows in judged for s, p, _ in rows),
+        "tasks": tasks,
+        "flags": {flag: counts[flag] for flag in FLAGS if counts[flag]},
+    }

@@ -1,0 +1,115 @@
+"""Why the official and the corrected judgement of an instance may differ: one name for each peculiarity of the script."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from taskloom.suites.zest.evaluation import corrected, official
+from taskloom.suites.zest.evaluation.official import Answer, Judged
+from taskloom.suites.zest.files import parse_structure
+
+FLAGS: dict[str, str] = {
+    "undefined": "the public script dies on this pair",
+    "na_spelling": "an n/a with other punctuation or spacing, or an empty prediction, counts as an answer",
+    "mixed_alternatives": "annotators disagree about n/a, and only the first alternative decides",
+    "random_draw": "one element of a predicted list is drawn at random",
+    "json_for_plain_gold": "JSON where a plain answer is wanted",
+    "unparsed_structure": "a structure is wanted and the prediction is not a JSON list of objects",
+    "na_structure": "n/a for a structure counts as a wrong answer for each key",
+    "dict_order": "objects are matched greedily, and three or more may be put in the inverse order",
+    "missing_dicts": "the values of missing objects count as wrong answers, not as missing ones",
+    "extra_dicts": "superfluous objects cost nothing",
+    "key_order": "keys are compared by position",
+    "keys": "missing keys count as wrong answers, superfluous keys cost nothing",
+    "unicode": "look-alike characters (dashes, quotation marks, full-width letters) make a different word",
+    "rounding": "a score on the border of two hundredths is rounded by its binary error",
+}
+"""Flag and what it means, for reports."""
+
+ROUNDING = 0.0101
+"""Two judgements that differ by no more than a hundredth for each entry may differ by rounding alone."""
+
+
+def effect(judged: Judged) -> tuple[float, int, int]:
+    """What an instance adds to its task: the sum of true-positive scores, predicted positives, gold positives."""
+    gained = sum(score for bucket, score in judged.entries if bucket == "tp")
+    predicted = sum(bucket in ("tp", "fp") for bucket, _ in judged.entries)
+    positive = sum(bucket in ("tp", "fn") for bucket, _ in judged.entries)
+    return gained, predicted, positive
+
+
+def differ(one: Judged | None, other: Judged) -> bool:
+    """Whether two judgements change the task's F1 differently."""
+    if one is None:
+        return True
+    (gained, *counts), (other_gained, *other_counts) = effect(one), effect(other)
+    return counts != other_counts or abs(gained - other_gained) > 1e-9
+
+
+def flags(gold: Answer, prediction: str, by_script: Judged | None, by_paper: Judged) -> tuple[str, ...]:
+    """The peculiarities that act on an instance whose two judgements differ; empty when they agree."""
+    if not differ(by_script, by_paper):
+        return ()
+    found = [] if by_script is not None else ["undefined"]
+    structure = parse_structure(gold) if isinstance(gold, str) and "}" in gold else None
+    if structure is None:
+        found += _plain_flags(gold, prediction)
+    else:
+        found += _structure_flags(structure, prediction)
+    texts = [prediction, *([gold] if isinstance(gold, str) else gold)]
+    if any(corrected.fold(t) != t for t in texts):
+        found.append("unicode")
+    if by_script is not None and _close(by_script, by_paper):
+        found.append("rounding")
+    return tuple(found)
+
+
+def _close(one: Judged, other: Judged) -> bool:
+    (gained, *counts), (other_gained, *other_counts) = effect(one), effect(other)
+    return counts == other_counts and abs(gained - other_gained) <= ROUNDING * len(one.entries)
+
+
+def _plain_flags(gold: Answer, prediction: str) -> list[str]:
+    said = corrected.parsed(prediction)
+    found = []
+    wanted = [gold] if isinstance(gold, str) else gold
+    if any(corrected.says_na(t) != official.says_na(t) for t in [prediction, *wanted]):
+        found.append("na_spelling")
+    if not isinstance(said, str):
+        found.append("json_for_plain_gold")
+        if isinstance(said, list) and len(said) > 1:
+            found.append("random_draw")
+    return found + (["mixed_alternatives"] if _mixed(wanted) else [])
+
+
+def _mixed(alternatives: Any) -> bool:
+    return len({corrected.says_na(str(a)) for a in alternatives}) == 2
+
+
+def _structure_flags(gold: list[dict[str, Any]], prediction: str) -> list[str]:
+    parsed = corrected.parsed(prediction)
+    found = ["mixed_alternatives"] if any(isinstance(v, list) and _mixed(v) for d in gold for v in d.values()) else []
+    if isinstance(parsed, str):
+        return [*found, "na_structure" if corrected.says_na(parsed) else "unparsed_structure"]
+    if not isinstance(parsed, list) or not all(isinstance(d, dict) for d in parsed):
+        return [*found, "unparsed_structure"]
+    said: list[dict[str, Any]] = parsed
+    if len(gold) != len(said):
+        found.append("missing_dicts" if len(gold) > len(said) else "extra_dicts")
+    if max(len(gold), len(said)) > 1:
+        found.append("dict_order")
+    names = {frozenset(d) for d in gold} | {frozenset(d) for d in said}
+    orders = {tuple(d) for d in gold} | {tuple(d) for d in said}
+    if len(orders) > len(names):
+        found.append("key_order")
+    if len(names) > 1:
+        found.append("keys")
+    values = [v for d in said for v in d.values()]
+    if any(isinstance(v, list) for v in values):
+        found.append("random_draw")
+    texts = [t for d in [*gold, *said] for v in d.values() for t in (v if isinstance(v, list) else [v])]
+    if any(isinstance(t, str) and corrected.says_na(t) != official.says_na(t) for t in texts):
+        found.append("na_spelling")
+    if any(isinstance(v, str) and not isinstance(corrected.parsed(v), str) for v in values):
+        found.append("json_for_plain_gold")
+    return found

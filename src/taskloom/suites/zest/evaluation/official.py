@@ -1,0 +1,254 @@
+"""One (gold, prediction) pair as the public ZEST script judges it, peculiarities included.
+
+Written from the script's observed behaviour, for people who must reproduce published numbers. Each peculiarity that changes
+scores has a flag in `flags.py` and is put right in `corrected.py`. Where the script dies of an exception there is no official
+score: that is `Undefined` here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from taskloom.errors import InputError
+from taskloom.suites.zest.evaluation.spans import list_f1, numpy_round
+
+Answer = str | Sequence[str]
+"""A gold answer: one text, or the alternatives that annotators gave. Parts of one answer are joined by a vertical bar."""
+
+Dict = dict[str, Any]
+"""One object of a structured answer."""
+
+Entry = tuple[str, float]
+"""What a task counts: a bucket (tp, fp, fn, tn) and the overlap score."""
+
+
+class Undefined(InputError):  # noqa: N818 - says what it is: there is no official score
+    """The public script dies on this pair, so it has no official score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A judged instance: its own score, and the entries that it adds to its task."""
+
+    score: float
+    entries: tuple[Entry, ...]
+
+
+def says_na(text: str) -> bool:
+    """Exactly 'n/a' or 'na' in any case: 'n/a.', ' N/A' and '' are answers to the public script."""
+    return text.lower() in ("n/a", "na")
+
+
+def judge(gold: Answer, prediction: str, draws: Random) -> Judged:
+    """Judge one instance.
+
+    Args:
+        gold: The `answer` field of the instance.
+        prediction: The prediction as the script has it after reading its line.
+        draws: The script's random stream, seeded with 0 at the start of a file: it draws one element of a list prediction.
+    """
+    if isinstance(gold, str) and "}" in gold:
+        return _judge_structure(gold, prediction, draws)
+    alternatives = [gold] if isinstance(gold, str) else list(gold)
+    if not alternatives:
+        raise Undefined("a gold answer is an empty list; the public script needs at least one alternative")
+    score = _text_score(alternatives, prediction, draws)
+    return Judged(score, ((_bucket(alternatives[0], prediction), score),))
+
+
+def _bucket(gold: str, prediction: str) -> str:
+    if _predicts_na(prediction):
+        return "tn" if says_na(gold) else "fn"
+    return "fp" if says_na(gold) else "tp"
+
+
+def _predicts_na(prediction: str) -> bool:
+    if "{" not in prediction:
+        return says_na(prediction)
+    try:
+        # The replacement is meant for bare NaN values, but it also breaks words such as "banana".
+        parsed = json.loads(prediction.replace("nan", '"n/a"'))
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(parsed, list):
+        raise Undefined(f"the prediction {_short(prediction)} is JSON but not a list of objects")
+    values: list[Any] = []
+    for item in parsed:
+        if not isinstance(item, dict):
+            raise Undefined(f"the prediction {_short(prediction)} is a JSON list whose items are not all objects")
+        values += item.values()
+    verdicts = [_value_na(value, prediction) for value in values]  # all of them: one bad value stops the script
+    return all(verdicts)
+
+
+def _value_na(value: Any, prediction: str) -> bool:
+    if value is None or value != value:  # null and NaN
+        return True
+    if not isinstance(value, str):
+        raise Undefined(f"the prediction {_short(prediction)} has a value that is neither text nor null")
+    return value.lower() in ("n/a", "na", "nan")
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def _text_score(alternatives: Sequence[str], prediction: str, draws: Random) -> float:
+    if "[" in prediction:
+        try:
+            parsed = json.loads(prediction)
+        except (ValueError, RecursionError):
+            parsed = None
+        if isinstance(parsed, list):
+            return _span_score(alternatives, _draw(parsed, draws))
+    return _span_score(alternatives, prediction)
+
+
+def _draw(said: list[Any], draws: Random) -> Any:
+    if not said:
+        raise Undefined("the prediction has an empty JSON list, of which the public script cannot draw an element")
+    return draws.choice(said)
+
+
+def _span_score(alternatives: Sequence[str], said: Any) -> float:
+    if not isinstance(said, str):
+        return 0.0
+    parts = said.split("|")
+    return max(numpy_round(list_f1(alternative.split("|"), parts)) for alternative in alternatives)
+
+
+def _judge_structure(gold: str, prediction: str, draws: Random) -> Judged:
+    wanted = _gold_dicts(gold)
+    try:
+        said = json.loads(prediction)
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, list):
+        return Judged(0.0, tuple((_bucket(_first(v), ""), 0.0) for d in wanted for v in d.values()))
+    if not all(isinstance(item, dict) for item in said):
+        raise Undefined(f"the prediction {_short(prediction)} is a JSON list whose items are not all objects")
+    for item in said:
+        _check_values(item)
+    size = max(len(wanted), len(said))
+    wanted = wanted + [{}] * (size - len(wanted))
+    said = said + [{}] * (size - len(said))
+    same = wanted == said
+    order = _greedy_order(wanted, said)
+    score = 0.0
+    entries: list[Entry] = []
+    for gold_dict, said_dict in zip(wanted, [said[i] for i in order], strict=True):
+        score += _dict_score(gold_dict, said_dict)
+        entries += _dict_entries(gold_dict, said_dict, draws)
+    return Judged(1.0 if same else score / size, tuple(entries))
+
+
+def _gold_dicts(gold: str) -> list[Dict]:
+    try:
+        parsed = json.loads(gold)
+    except ValueError as error:
+        raise Undefined(f"the gold answer {_short(gold)} has a brace but is not JSON") from error
+    if not isinstance(parsed, list) or not parsed or not all(isinstance(d, dict) for d in parsed):
+        raise Undefined(f"the gold answer {_short(gold)} is not a list of JSON objects")
+    for item in parsed:
+        for key, value in item.items():
+            texts = [value] if isinstance(value, str) else value
+            if not isinstance(texts, list) or not texts or not all(isinstance(t, str) for t in texts):
+                raise Undefined(
+                    f"the gold answer {_short(gold)} has a value under '{key}' that is neither text nor texts"
+                )
+            if any("{" in t or "}" in t for t in [key, *texts]):
+                raise Undefined(f"the gold answer {_short(gold)} has a brace inside a key or a value")
+    return parsed
+
+
+def _check_values(said: Any) -> None:
+    for key, value in said.items():
+        if not (isinstance(value, str | list) or value is None or value != value):
+            raise Undefined(
+                f"the prediction has {_short(json.dumps(value))} under '{key}', which is neither text nor null"
+            )
+
+
+def _greedy_order(wanted: Sequence[Dict], said: Sequence[Dict]) -> list[int]:
+    """For each predicted object in turn the best gold object still free; used by the caller the wrong way round."""
+    free = [i for i, d in enumerate(wanted) if d]
+    # Empty gold objects are all alike, so the first free one stands for all: a line of 10 MB may bring 500,000 of them.
+    empty = iter([i for i, d in enumerate(wanted) if not d])
+    next_empty = next(empty, None)
+    order = []
+    for item in said:
+        candidates = sorted([*free, next_empty]) if next_empty is not None else free
+        best, best_score = candidates[0], -1.0
+        for i in candidates:
+            score = _dict_score(wanted[i], item)
+            if score > best_score:
+                best, best_score = i, score
+            if score == 1.0:
+                break
+        if best == next_empty:
+            next_empty = next(empty, None)
+        else:
+            free.remove(best)
+        order.append(best)
+    return order
+
+
+def _dict_score(gold: Dict, said: Dict) -> float:
+    if not gold and not said:
+        return -1.0  # the mean over no spans is not a number, and never better than the script's starting value
+    return max(
+        (
+            numpy_round(list_f1(wanted, spans)) if wanted and spans else 0.0
+            for wanted in _combinations(gold)
+            for spans in _combinations(said)
+        ),
+        default=-1.0,
+    )
+
+
+def _combinations(pairs: Dict) -> list[list[str]]:
+    """The combinations of alternatives that the script tries: its stack of keys is shared by all branches."""
+    fixed = [(k, v) for k, v in pairs.items() if not isinstance(v, list)]
+    stack = [(k, v) for k, v in pairs.items() if isinstance(v, list)]
+    tried: list[list[str]] = []
+
+    def branch(chosen: list[tuple[str, Any]]) -> None:
+        if not stack:
+            tried.append([f"{k} {part}".replace("_", " ") for k, v in chosen for part in str(v).split("|")])
+            return
+        key, alternatives = stack.pop()
+        for alternative in alternatives:
+            branch([*chosen, (key, alternative)])
+
+    branch(fixed)
+    return tried
+
+
+def _dict_entries(gold: Dict, said: Dict, draws: Random) -> list[Entry]:
+    pairs = list(said.items())
+    entries: list[Entry] = []
+    for position, (key, value) in enumerate(gold.items()):
+        alternatives = [value] if isinstance(value, str) else value
+        if position >= len(pairs):
+            entries.append((_bucket(alternatives[0], ""), 0.0))
+            continue
+        said_key, said_value = pairs[position]
+        if not isinstance(said_value, str | list):
+            said_value = "n/a"  # null and NaN
+        key_score = numpy_round(list_f1([key.replace("_", " ")], [said_key.replace("_", " ")]))
+        if isinstance(said_value, str):
+            value_score = _text_score(alternatives, said_value, draws)
+            bucket = _bucket(alternatives[0], said_value)
+        else:
+            value_score = _span_score(alternatives, _draw(said_value, draws))
+            bucket = _bucket(alternatives[0], "")  # a list is never NA, whatever it holds
+        entries.append((bucket, key_score * value_score))
+    return entries
+
+
+def _first(value: Any) -> str:
+    return value if isinstance(value, str) else str(value[0])

@@ -1,0 +1,125 @@
+"""Spans of text as the evaluation compares them: normalised, as bags of words, and aligned when there are several.
+
+The conventions are those of the DROP evaluator, which the public ZEST script took over (paper, appendix D).
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Sequence
+from functools import lru_cache
+
+from taskloom.suites.zest.evaluation.assignment import best_pairs
+
+Bag = frozenset[str]
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PIECES = re.compile(r"[ -]")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+CACHED_LENGTH = 500
+"""Longer texts are not kept in the caches: a prediction may be a line of 10 MB."""
+
+
+def is_number(text: str) -> bool:
+    """Whether Python reads the text as a float: '1e3', '1_000', 'inf' and 'nan' are numbers here."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _piece(piece: str) -> str:
+    piece = piece.lower()
+    if not is_number(piece):
+        piece = piece.translate(_NO_PUNCTUATION)
+    if is_number(piece):
+        piece = str(float(piece))
+    return " ".join(_ARTICLES.sub(" ", piece).split())
+
+
+_piece_cached = lru_cache(maxsize=1 << 15)(_piece)
+
+
+def _normalise(text: str) -> str:
+    pieces = (_piece_cached(p) if len(p) < CACHED_LENGTH else _piece(p) for p in _PIECES.split(text))
+    return " ".join(p for p in pieces if p)
+
+
+_normalise_cached = lru_cache(maxsize=1 << 15)(_normalise)
+
+
+def normalise(text: str) -> str:
+    """Lower case, no ASCII punctuation, no articles, numbers as floats, split at blanks and hyphens.
+
+    >>> normalise("The $1,000 prize-money")
+    '1000.0 prize money'
+    """
+    return _normalise_cached(text) if len(text) < CACHED_LENGTH else _normalise(text)
+
+
+@lru_cache(maxsize=1 << 15)
+def _bag(normalised: str) -> tuple[Bag, Bag]:
+    words = frozenset(normalised.split())
+    return words, frozenset(word for word in words if is_number(word))
+
+
+def bag(text: str) -> tuple[Bag, Bag]:
+    """The set of words of a span, and those of them that are numbers."""
+    return _bag(normalise(text))
+
+
+def word_f1(gold: tuple[Bag, Bag], predicted: tuple[Bag, Bag]) -> float:
+    """The overlap of two bags; 0 when the gold span has numbers and the prediction shares none of them."""
+    gold_words, gold_numbers = gold
+    words, numbers = predicted
+    if gold_numbers and not gold_numbers & numbers:
+        return 0.0
+    shared = len(gold_words & words)
+    precision = shared / len(words) if words else 1.0
+    recall = shared / len(gold_words) if gold_words else 1.0
+    if precision == 0.0 and recall == 0.0:
+        return 0.0
+    return (2 * precision * recall) / (precision + recall)
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean with NumPy's order of summation, which differs in the last bit from eight values on."""
+    if len(values) < 8:
+        total = 0.0
+        for value in values:
+            total += value
+        return total / len(values)
+    import numpy as np
+
+    return float(np.mean(np.array(values)))
+
+
+def aligned(gold: Sequence[str], predicted: Sequence[str]) -> list[float]:
+    """The word F1 of every gold span under the best one-to-one alignment, and a 0 for each superfluous prediction."""
+    gold_bags = [bag(g) for g in gold]
+    bags = [bag(p) for p in predicted]
+    scores = [[word_f1(g, p) for p in bags] for g in gold_bags]
+    found = [0.0] * max(len(gold), len(predicted))
+    for row, column in best_pairs(scores):
+        found[row] = scores[row][column]
+    return found
+
+
+def list_f1(gold: Sequence[str], predicted: Sequence[str]) -> float:
+    """The mean word F1 under the best alignment, over the longer list; not yet rounded."""
+    if len(gold) == 1 and len(predicted) == 1:
+        return word_f1(bag(gold[0]), bag(predicted[0]))
+    return mean(aligned(gold, predicted))
+
+
+def exact(gold: Sequence[str], predicted: Sequence[str]) -> bool:
+    """Whether the normalised spans are the same, in any order."""
+    return len(gold) == len(predicted) and {normalise(g) for g in gold} == {normalise(p) for p in predicted}
+
+
+def numpy_round(value: float) -> float:
+    """Two decimals as NumPy rounds them: 0.615 gives 0.62, where Python's `round` gives 0.61."""
+    return round(value * 100) / 100

@@ -1,0 +1,154 @@
+"""From judged instances to task F1, and from tasks to the tables: mean, C@T, consistency, by type, domain and format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+
+from taskloom.suites.zest.evaluation.official import Judged, Undefined
+from taskloom.suites.zest.evaluation.spans import numpy_round
+from taskloom.suites.zest.files import CLASSIFICATION_WORDS, EXTRACTION_WORDS, ZestTask, first_word
+
+PAIRED = ("paraphrase", "target_semantics")
+"""The types for which a model must be competent in the base task as well (consistency, section 5.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScore:
+    """One task with what it gained.
+
+    Attributes:
+        f1: The task's own F1 (section 5.1, NA is the negative class).
+        paired: The F1 that C@T counts: for paraphrases and flips the smaller of own and base; None when no base is there.
+    """
+
+    task: ZestTask
+    gained: float
+    tp: int
+    fp: int
+    fn: int
+    tn: int
+    f1: float
+    paired: float | None = None
+
+
+Row = dict[str, float]
+"""`mean` and a share for each threshold."""
+
+
+def task_f1(gained: float, predicted: int, positive: int) -> float:
+    """F1 with the conventions of the script: an empty denominator gives 1, so all-n/a answered by all-n/a is competent."""
+    precision = gained / predicted if predicted else 1.0
+    recall = gained / positive if positive else 1.0
+    if precision == 0.0 and recall == 0.0:
+        return 0.0
+    return 2 * precision * recall / (precision + recall)
+
+
+def task_score(task: ZestTask, judged: Iterable[Judged], exactly: bool) -> TaskScore:
+    """Sum up a task. `exactly` sums without rounding errors, so that the order of instances cannot matter."""
+    entries = [entry for j in judged for entry in j.entries]
+    counts = {bucket: sum(b == bucket for b, _ in entries) for bucket in ("tp", "fp", "fn", "tn")}
+    scores = [score for bucket, score in entries if bucket == "tp"]
+    gained = fsum(scores) if exactly else sum(scores, 0.0)
+    f1 = task_f1(gained, counts["tp"] + counts["fp"], counts["tp"] + counts["fn"])
+    return TaskScore(task, gained, counts["tp"], counts["fp"], counts["fn"], counts["tn"], f1)
+
+
+def pair_official(scores: Sequence[TaskScore]) -> list[float | None]:
+    """The value that counts for each task, as the script pairs: the last base found, None (dropped) when none is found."""
+    bases: dict[str, list[float]] = {}
+    for s in scores:
+        if s.task.kind == "normal":
+            bases.setdefault(s.task.id, []).append(s.f1)
+    return [_official_value(s, bases) for s in scores]
+
+
+def _official_value(score: TaskScore, bases: Mapping[str, list[float]]) -> float | None:
+    task = score.task
+    if task.kind not in PAIRED:
+        return score.f1
+    if not bases:
+        raise Undefined(
+            "the gold file has no base tasks; the public script needs one for paraphrases and semantic flips"
+        )
+    base: float | None = None
+    for name in task.derives_from:
+        if name not in bases:
+            if base is not None:
+                raise Undefined(
+                    f"task {task.id} derives from a base task that is there and then from {name}, which is not"
+                )
+            continue
+        if len(bases[name]) > 1:
+            raise Undefined(f"the gold file has two base tasks with the id {name}, from which task {task.id} derives")
+        base = bases[name][0]
+    return None if base is None else min(score.f1, base)
+
+
+def pair_corrected(scores: Sequence[TaskScore]) -> list[float | None]:
+    """The value that counts for each task: the smallest F1 of itself and all of its bases that are there."""
+    bases: dict[str, float] = {}
+    for s in scores:
+        if s.task.kind == "normal":
+            bases[s.task.id] = min(s.f1, bases.get(s.task.id, 1.0))
+    found: list[float | None] = []
+    for s in scores:
+        if s.task.kind not in PAIRED:
+            found.append(s.f1)
+            continue
+        present = [bases[name] for name in s.task.derives_from if name in bases]
+        found.append(min([s.f1, *present]) if present else None)
+    return found
+
+
+def competence(values: Sequence[float], threshold: float) -> float:
+    """C@T: the share of tasks with at least T percent."""
+    return sum(v >= threshold / 100 for v in values) / len(values)
+
+
+def row(values: Sequence[float], thresholds: Sequence[float]) -> Row:
+    """Mean and C@T of some tasks."""
+    found = {"mean": fsum(values) / len(values)}
+    return found | {threshold_name(t): competence(values, t) for t in thresholds}
+
+
+def threshold_name(threshold: float) -> str:
+    """How a threshold is called in reports: 75, 90, 99.5."""
+    return f"{threshold:g}"
+
+
+def table(
+    scores: Sequence[TaskScore],
+    values: Sequence[float | None],
+    group: Callable[[TaskScore], str],
+    thresholds: Sequence[float],
+) -> dict[str, Row]:
+    """Rows by some property of the tasks; tasks without a value are left out."""
+    groups: dict[str, list[float]] = {}
+    for score, value in zip(scores, values, strict=True):
+        if value is not None:
+            groups.setdefault(group(score), []).append(value)
+    return {name: row(found, thresholds) for name, found in groups.items()}
+
+
+def average(rows: Mapping[str, Row]) -> Row:
+    """The unweighted mean over the categories: the overall score of the leaderboard."""
+    columns = list(next(iter(rows.values()), {}))
+    return {c: fsum(r[c] for r in rows.values()) / len(rows) for c in columns}
+
+
+def printed(value: float) -> int:
+    """A share as the script prints it: rounded to two decimals, then cut to a whole percent (0.29 gives 28)."""
+    return int(numpy_round(value) * 100)
+
+
+def official_format(task: ZestTask) -> str:
+    """Classification or extraction by the first word of the question, as the script has it."""
+    word = first_word(task.question)
+    if word in EXTRACTION_WORDS:
+        return "extraction"
+    if word in CLASSIFICATION_WORDS:
+        return "classification"
+    raise Undefined(f"the question {task.question[:60]!r} begins with a word that the public script does not know")

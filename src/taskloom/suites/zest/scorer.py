@@ -1,0 +1,34 @@
+"""The ZEST score of one prediction, for learners and studies that score example by example."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from taskloom.example import Example
+
+
+@dataclass(frozen=True, slots=True)
+class ZestScore:
+    """Word overlap with the best alignment, n/a as a class, structures by key: the corrected evaluation of one instance."""
+
+    name: str = "zest"
+
+    def score(self, prediction: str, example: Example) -> float:
+        """The F1 of the instance; 1 for a right n/a."""
+        from taskloom.suites.zest.evaluation import corrected
+
+        targets = example.targets
+        return corrected.judge(targets[0] if len(targets) == 1 else targets, prediction).score
+
+    def explain(self, prediction: str, example: Example) -> str:
+        """Says what was wanted and how much of it was given."""
+        from taskloom.suites.zest.evaluation import corrected
+        from taskloom.suites.zest.evaluation.errors import MISTAKES, mistake
+
+        targets = example.targets
+        gold = targets[0] if len(targets) == 1 else targets
+        judged = corrected.judge(gold, prediction)
+        kind = mistake(gold, prediction, judged)
+        verdict = MISTAKES[kind] if kind else "right"
+        return f"{verdict}: said {json.dumps(prediction, ensure_ascii=False)}, wanted {example.target} ({judged.score:.2f})"

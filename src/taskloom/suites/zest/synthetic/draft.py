@@ -1,0 +1,301 @@
+"""Drafts: what a passage will state, drawn so that a program gets the kind of answer that is wanted.
+
+The wanted kind (yes, no, an answer, or n/a) is handed down to the leaves of the program; each leaf then states, or keeps out,
+what decides it. A draft that still answers otherwise is drawn again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from taskloom.errors import RecipeError
+from taskloom.seeding import Random
+from taskloom.suites.zest.synthetic.domain import (
+    Domain,
+    Feature,
+    Field,
+    Flag,
+    Measure,
+    Members,
+    Number,
+    Records,
+    Text,
+    full_name,
+)
+from taskloom.suites.zest.synthetic.facts import NA, Facts, Record, Stated, answer
+from taskloom.suites.zest.synthetic.programs import Program, picked
+
+Wanted = Literal["yes", "no", "answer", "na"]
+
+IMPLIED = 0.5
+"""How often a fact that has a rule is left to be inferred from it."""
+TEMPTING = 0.65
+"""How often another entity of the passage has the very fact that the task asks for."""
+TRIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """How much a passage says: facts about its entity, and facts about others."""
+
+    facts: tuple[int, int]
+    distractors: tuple[int, int]
+
+
+@dataclass(slots=True)
+class Draft:
+    """The entity first, then others; rules; and what must stay unsaid about the entity."""
+
+    people: list[Facts]
+    rules: list[Stated] = field(default_factory=list)
+    locked: set[str] = field(default_factory=set)
+    barred: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def main(self) -> Facts:
+        """The entity that the passage is about."""
+        return self.people[0]
+
+
+def draw(domain: Domain, program: Program, wanted: Wanted, amounts: Amounts, rng: Random) -> tuple[Draft, str]:
+    """A draft on which the program gives the wanted kind of answer, and that answer."""
+    for _ in range(TRIES):
+        draft = _Drawing(domain, rng).draft(program, wanted, amounts)
+        found = answer(domain, program, draft.main, draft.rules)
+        if kind_of(program, found) == wanted:
+            return draft, found
+    raise RecipeError(f"{domain.name}: {TRIES} drafts gave no '{wanted}' for the program {program.to_json()}")
+
+
+def kind_of(program: Program, found: str) -> Wanted:
+    """The kind of an answer."""
+    if found == NA:
+        return "na"
+    if program.yes_no:
+        return "yes" if found == "yes" else "no"
+    return "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    domain: Domain
+    rng: Random
+    used: set[tuple[str, str]] = field(default_factory=set)
+
+    def draft(self, program: Program, wanted: Wanted, amounts: Amounts) -> Draft:
+        rng = self.rng
+        draft = Draft([Facts(name) for name in self._names(1 + rng.randint(1, 2))])
+        for leaf, kind in self._aims(program, wanted):
+            self._steer(draft, draft.main, leaf, kind)
+            draft.locked.add(leaf.args[0])
+        self._fill(draft, draft.main, rng.randint(*amounts.facts))
+        budget = rng.randint(*amounts.distractors)
+        for other in draft.people[1:]:
+            if budget > 0:
+                self._distract(draft, other, program)
+            self._fill(draft, other, budget // (len(draft.people) - 1))
+        draft.people = [p for p in draft.people if p is draft.main or _size(p)]
+        self._add_rule(draft)
+        return draft
+
+    def _names(self, count: int) -> list[str]:
+        heads = self.rng.sample(self.domain.heads, count)
+        return [full_name(head, self.rng.choice(self.domain.tails)) for head in heads]
+
+    def _aims(self, program: Program, wanted: Wanted) -> list[tuple[Program, Wanted]]:
+        """What each leaf has to answer for the whole to answer as wanted."""
+        rng, parts = self.rng, program.args
+        if program.op in ("and", "or"):
+            decisive: Wanted = "no" if program.op == "and" else "yes"
+            other: Wanted = "yes" if program.op == "and" else "no"
+            chosen = rng.randrange(len(parts))
+            kinds: list[Wanted] = [other] * len(parts)
+            if wanted == decisive:
+                kinds = [rng.choice(("yes", "no", "na")) for _ in parts]
+                kinds[chosen] = decisive
+            elif wanted == "na":
+                kinds = [rng.choice((other, "na")) for _ in parts]
+                kinds[chosen] = "na"
+        elif program.op == "both":
+            kinds = ["na"] * len(parts)
+            if wanted == "answer":
+                kinds = ["answer" if rng.random() < 0.8 else "na" for _ in parts]
+                kinds[rng.randrange(len(parts))] = "answer"
+        elif program.op == "when":
+            if wanted == "answer":
+                kinds = ["yes", "answer"]
+            else:
+                kinds = ["yes", "na"] if rng.random() < 0.3 else [rng.choice(("no", "na")), "answer"]
+        else:
+            return [(program, wanted)]
+        return [aim for part, kind in zip(parts, kinds, strict=True) for aim in self._aims(part, kind)]
+
+    def _steer(self, draft: Draft, facts: Facts, leaf: Program, wanted: Wanted) -> None:
+        name = leaf.args[0]
+        if name in self.domain.records_by_name:
+            self._steer_records(facts, self.domain.records_by_name[name], leaf, wanted)
+        elif leaf.op == "members":
+            attribute = self.domain.by_name[name]
+            assert isinstance(attribute, Members)
+            if wanted == "answer":
+                facts.has[name] = self.rng.sample(attribute.values, self.rng.randint(1, 4))
+            elif self.rng.random() < 0.3:
+                facts.lacks[name] = self.rng.sample(attribute.values, self.rng.randint(1, 2))
+        elif leaf.op == "has":
+            self._steer_member(draft, facts, leaf, wanted)
+        elif wanted != "na":
+            self._state(draft, facts, name, wanted == "yes" if leaf.op == "flag" else self._value(name, leaf, wanted))
+
+    def _steer_member(self, draft: Draft, facts: Facts, leaf: Program, wanted: Wanted) -> None:
+        name, value = leaf.args
+        attribute = self.domain.by_name[name]
+        assert isinstance(attribute, Members)
+        others = [v for v in attribute.values if v != value]
+        some = self.rng.sample(others, self.rng.randint(0, 3))
+        if wanted == "yes":
+            some.insert(self.rng.randint(0, len(some)), value)
+        elif wanted == "no":
+            absent = [value, *self.rng.sample([v for v in others if v not in some], self.rng.randint(0, 1))]
+            facts.lacks[name] = self.rng.sample(absent, len(absent))
+        elif facts is draft.main:
+            draft.barred.add((name, value))
+        if some:
+            facts.has[name] = some
+
+    def _state(self, draft: Draft, facts: Facts, name: str, value: Any) -> None:
+        """State a value, or about the entity sometimes only a rule and its condition, which imply it."""
+        rules = [r for r in self.domain.rules if r.then == name and r.when not in draft.locked]
+        if facts is not draft.main or not rules or self.rng.random() > IMPLIED:
+            facts.values[name] = value
+            return
+        rule = self.rng.choice(rules)
+        ground = self.domain.by_name[rule.when]
+        assert isinstance(ground, Text)
+        condition = facts.values.setdefault(rule.when, self.rng.choice(ground.values))
+        draft.rules.append(Stated(rule, condition, value))
+        draft.locked |= {rule.when, name}
+
+    def _value(self, name: str, leaf: Program | None = None, wanted: Wanted = "answer") -> Any:
+        attribute = self.domain.by_name[name]
+        rng = self.rng
+        if isinstance(attribute, Number):
+            low, high = attribute.low, attribute.high
+            if leaf is not None and leaf.op in ("more", "less"):
+                above = (leaf.op == "more") == (wanted == "yes")
+                bound = leaf.args[1]
+                low, high = (bound + attribute.step, high) if above else (low, bound - attribute.step)
+            return rng.randrange(low, high + 1, attribute.step)
+        if isinstance(attribute, Flag):
+            return rng.random() < 0.5
+        assert isinstance(attribute, Text)
+        if leaf is not None and leaf.op == "is":
+            return leaf.args[1] if wanted == "yes" else rng.choice([v for v in attribute.values if v != leaf.args[1]])
+        return rng.choice(attribute.values)
+
+    def _steer_records(self, facts: Facts, records: Records, leaf: Program, wanted: Wanted) -> None:
+        rng = self.rng
+        if wanted == "na" and rng.random() < 0.4:
+            return
+        if leaf.op in ("names", "table"):
+            if wanted != "na":
+                fields = leaf.args[1:] if leaf.op == "table" else ()
+                facts.records[records.name] = self._records(records, rng.randint(1, 3), often=fields)
+            return
+        often: tuple[str, ...] = ()
+        if leaf.op == "pick":
+            leaf, often = picked(leaf), leaf.args[4:]
+        name = leaf.args[1]
+        kind = records.field(name)
+        count = rng.randint(1, 3)
+        if leaf.op in ("most", "least", "top", "bottom"):
+            made = self._records(records, max(2, count) if wanted != "na" else count, without=name)
+            if wanted != "na":
+                assert isinstance(kind, Measure)
+                values = rng.sample(range(kind.low, kind.high + 1, kind.step), len(made))
+                for record, value in zip(made, values, strict=True):
+                    record.fields[name] = value
+        else:
+            made = self._records(records, count, without=name, often=often)
+            fitting = wanted in ("yes", "answer")
+            sure = rng.randrange(len(made)) if wanted != "na" or not leaf.yes_no else -1
+            for i, record in enumerate(made):
+                # One record decides; the others fit or not as they please, unless one that fits would spoil a "no" or "n/a".
+                if i == sure or (rng.random() < 0.5 and not (wanted == "na" and leaf.yes_no)):
+                    record.fields[name] = self._field(kind, leaf, fitting and (i == sure or rng.random() < 0.5))
+        facts.records[records.name] = made
+
+    def _records(self, records: Records, count: int, without: str = "", often: tuple[str, ...] = ()) -> list[Record]:
+        # No two records of a passage share a first name, so that every name stands for one of them.
+        heads = self.rng.sample([h for h in records.heads if (records.name, h) not in self.used], count)
+        self.used.update((records.name, h) for h in heads)
+        made = []
+        for head in heads:
+            record = Record(full_name(head, self.rng.choice(records.tails)))
+            for kind in records.fields:
+                if kind.name != without and self.rng.random() < (0.75 if kind.name in often else 0.35):
+                    record.fields[kind.name] = self._field(kind)
+            made.append(record)
+        return made
+
+    def _field(self, kind: Field, leaf: Program | None = None, fitting: bool = True) -> Any:
+        """A value of a record's field; with a program one that meets it, or one that does not (never on the border)."""
+        rng = self.rng
+        if isinstance(kind, Measure):
+            low, high = kind.low, kind.high
+            if leaf is not None:
+                bound = leaf.args[2]
+                above = (leaf.op in ("over", "any_over")) == fitting
+                low, high = (bound + kind.step, high) if above else (low, bound - kind.step)
+            return rng.randrange(low, high + 1, kind.step)
+        if isinstance(kind, Feature):
+            return rng.random() < 0.5 if leaf is None else (leaf.args[2] == "yes") == fitting
+        if leaf is None:
+            return rng.choice(kind.values)
+        return leaf.args[2] if fitting else rng.choice([v for v in kind.values if v != leaf.args[2]])
+
+    def _distract(self, draft: Draft, other: Facts, program: Program) -> None:
+        """Give another entity what the task asks for."""
+        if self.rng.random() < TEMPTING:
+            leaf = self.rng.choice(program.leaves)
+            self._steer(draft, other, leaf, self.rng.choice(("yes", "no")) if leaf.yes_no else "answer")
+
+    def _fill(self, draft: Draft, facts: Facts, many: int) -> None:
+        """State further facts until there are as many as wanted; about the entity none that are locked."""
+        closed = draft.locked if facts is draft.main else frozenset()
+        names = [a.name for a in self.domain.attributes] + [r.name for r in self.domain.records]
+        for name in self.rng.sample(names, len(names)):
+            if _size(facts) >= many:
+                return
+            if name in closed or _states(facts, name):
+                continue
+            if name in self.domain.records_by_name:
+                facts.records[name] = self._records(self.domain.records_by_name[name], self.rng.randint(1, 2))
+                continue
+            attribute = self.domain.by_name[name]
+            if isinstance(attribute, Members):
+                free = [v for v in attribute.values if (name, v) not in draft.barred or facts is not draft.main]
+                facts.has[name] = self.rng.sample(free, self.rng.randint(1, 4))
+            else:
+                facts.values[name] = self._value(name)
+
+    def _add_rule(self, draft: Draft) -> None:
+        """Sometimes a rule that does not apply to the entity."""
+        if not self.domain.rules or self.rng.random() > 0.35:
+            return
+        rule = self.rng.choice(self.domain.rules)
+        ground = self.domain.by_name[rule.when]
+        assert isinstance(ground, Text)
+        taken = {s.value for s in draft.rules if s.rule is rule} | {draft.main.values.get(rule.when)}
+        value = self.rng.choice([v for v in ground.values if v not in taken])
+        draft.rules.append(Stated(rule, value, self._value(rule.then)))
+
+
+def _states(facts: Facts, name: str) -> bool:
+    return name in facts.values or name in facts.has or name in facts.lacks or name in facts.records
+
+
+def _size(facts: Facts) -> int:
+    """Statements about an entity: a record counts with its fields."""
+    listed = sum(1 + len(r.fields) for rs in facts.records.values() for r in rs)
+    return len(facts.values) + len(facts.has) + len(facts.lacks) + listed

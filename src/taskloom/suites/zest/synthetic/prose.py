@@ -1,0 +1,242 @@
+"""From a draft to a passage: clauses in some order, pronouns where they are clear, sentences of several plans, fillers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from taskloom.seeding import Random
+from taskloom.suites.zest.synthetic.domain import Domain, Feature, Flag, Measure, Members, Number, Records, Text
+from taskloom.suites.zest.synthetic.draft import Draft
+from taskloom.suites.zest.synthetic.facts import Facts, Record, Stated
+
+OPENERS = (
+    "By all accounts, ",
+    "According to the handbook, ",
+    "As the records show, ",
+    "It is well known that ",
+    "In addition, ",
+    "Moreover, ",
+)
+"""What may stand before a sentence without changing it."""
+
+JOINS = ("{a}, and {b}", "{a}; {b}")
+RELATIVE = "{E}, which {a}, {b}"
+CONTRASTS = ("While {a}, {b}", "{a}, whereas {b}")
+"""Sentence plans for two clauses, about the same entity (RELATIVE where both begin with it) or about different ones."""
+
+SHORTEST, LONGEST = 60, 180
+"""Words of a passage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A template with its value and what it is about: an entity of the passage, and perhaps one of its records."""
+
+    template: str
+    value: str = ""
+    entity: int = -1
+    record: Record | None = None
+    records: Records | None = None
+
+
+Unit = list[Clause]
+"""Clauses that stay together."""
+
+
+def passage(domain: Domain, draft: Draft, rng: Random) -> str:
+    """The text of a draft, at least 60 words; longer than 180 when the draft says too much."""
+    return _Writer(domain, draft, rng).write()
+
+
+def relative(domain: Domain) -> str:
+    """The relative pronoun of a domain's entities."""
+    return "which" if domain.pronoun == "it" else "who"
+
+
+def listing(items: list[str], joiner: str) -> str:
+    """elk; elk and wolves; elk, wolves and moose."""
+    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + f" {joiner} {items[-1]}"
+
+
+class _Writer:
+    """Keeps track of what a pronoun would refer to."""
+
+    def __init__(self, domain: Domain, draft: Draft, rng: Random) -> None:
+        self.domain = domain
+        self.draft = draft
+        self.rng = rng
+        self.focus: int | Record | None = None
+        self.last_entity = -1
+        self.last_record: dict[str, Record] = {}
+        self.met: set[int] = set()
+
+    def write(self) -> str:
+        rng = self.rng
+        first = [Clause(rng.choice(self.domain.opens), entity=0)]
+        units = self._units()
+        rng.shuffle(units)
+        sentences = self._sentences([first, *units])
+        fillers = list(rng.sample(self.domain.fillers, len(self.domain.fillers)))
+        words = sum(s.count(" ") + 1 for s in sentences)
+        many = rng.randint(0, 2)
+        # A filler goes only before a sentence that starts with a name, so that no pronoun has to reach across it.
+        places = [i for i in range(1, len(sentences)) if not self._reaches_back(sentences[i])] + [len(sentences)]
+        while fillers and (many > 0 or words < SHORTEST):
+            filler = fillers.pop()
+            longer = words + filler.count(" ") + 1
+            if longer > LONGEST:
+                break
+            sentences.insert(place := rng.choice(places), filler)
+            places = [p + (p >= place) for p in places]
+            words = longer
+            many -= 1
+        return " ".join(sentences)
+
+    def _reaches_back(self, sentence: str) -> bool:
+        shorts = [self.domain.short, *(r.one for r in self.domain.records)]
+        words = sentence.lower().replace(";", " ").replace(",", " ").split()
+        return self.domain.pronoun in words or "it" in words or any(s in words for s in shorts)
+
+    def _units(self) -> list[Unit]:
+        units: list[Unit] = []
+        for number, facts in enumerate(self.draft.people):
+            own = self._attribute_units(number, facts)
+            if number:
+                self.rng.shuffle(own)
+                own = [[clause for unit in own for clause in unit]] if own else []
+            units += own
+        return units + [[Clause(self._rule_text(s), s.value)] for s in self.draft.rules]
+
+    def _rule_text(self, stated: Stated) -> str:
+        attribute = self.domain.by_name[stated.rule.then]
+        if isinstance(attribute, Flag):
+            return self._pick(stated.rule.yes if stated.outcome else stated.rule.no)
+        outcome = attribute.text(stated.outcome) if isinstance(attribute, Number) else str(stated.outcome)
+        return self._pick(stated.rule.says).replace("{W}", outcome)
+
+    def _attribute_units(self, number: int, facts: Facts) -> list[Unit]:
+        units: list[Unit] = [[self._value_clause(number, name, value)] for name, value in facts.values.items()]
+        for name, members in facts.has.items():
+            units.append([Clause(self._pick(self._members(name).says), listing(members, "and"), number)])
+        for name, members in facts.lacks.items():
+            units.append([Clause(self._pick(self._members(name).denies), listing(members, "or"), number)])
+        for name, found in facts.records.items():
+            records = self.domain.records_by_name[name]
+            # The records of one kind follow each other, so that the passage tells them in the order of the answer.
+            units.append([clause for record in found for clause in self._record_clauses(number, records, record)])
+        return units
+
+    def _pick(self, templates: tuple[str, ...]) -> str:
+        return self.rng.choice(templates)
+
+    def _members(self, name: str) -> Members:
+        attribute = self.domain.by_name[name]
+        assert isinstance(attribute, Members)
+        return attribute
+
+    def _value_clause(self, number: int, name: str, value: Any) -> Clause:
+        attribute = self.domain.by_name[name]
+        if isinstance(attribute, Flag):
+            return Clause(self._pick(attribute.yes if value else attribute.no), "", number)
+        assert isinstance(attribute, Number | Text)
+        text = attribute.text(value) if isinstance(attribute, Number) else str(value)
+        return Clause(self._pick(attribute.says), text, number)
+
+    def _record_clauses(self, number: int, records: Records, record: Record) -> Unit:
+        clauses = [Clause(self._pick(records.says), "", number, record, records)]
+        for name, value in record.fields.items():
+            kind = records.field(name)
+            if isinstance(kind, Feature):
+                template, text = self._pick(kind.yes if value else kind.no), ""
+            elif isinstance(kind, Measure):
+                template, text = self._pick(kind.says), kind.text(value)
+            else:
+                template, text = self._pick(kind.says), str(value)
+            clauses.append(Clause(template, text, -1, record, records))
+        return clauses
+
+    def _sentences(self, units: list[Unit]) -> list[str]:
+        clauses = [clause for unit in units for clause in unit]
+        sentences = []
+        at = 0
+        while at < len(clauses):
+            plan = self._plan(clauses, at)
+            if plan == RELATIVE:
+                text = self._relative(clauses[at], clauses[at + 1])
+                at += 2
+            elif plan:
+                # In "While it ..., Echo Basin ..." the pronoun would point forward: there the first clause says the name.
+                start = self._say(clauses[at], by_name=plan.startswith("While"))
+                text = plan.replace("{a}", start).replace("{b}", self._say(clauses[at + 1]))
+                at += 2
+            else:
+                opener = self.rng.choice(OPENERS) if self.rng.random() < 0.15 and at > 0 else ""
+                text = opener + self._say(clauses[at])
+                at += 1
+            sentences.append(text[0].upper() + text[1:] + ".")
+        return sentences
+
+    def _plan(self, clauses: list[Clause], at: int) -> str:
+        """How this clause and the next one become one sentence; empty when they do not."""
+        if at == 0 or at + 1 == len(clauses) or self.rng.random() > 0.4:
+            return ""
+        one, other = clauses[at], clauses[at + 1]
+        if not all(c.entity >= 0 or c.record is not None for c in (one, other)):
+            return ""
+        subject = all(
+            c.entity == one.entity and c.record is None and c.template.startswith("{E} ") for c in (one, other)
+        )
+        if subject and self.rng.random() < 0.7:
+            return RELATIVE
+        contrast = one.entity >= 0 and other.entity >= 0 and one.entity != other.entity
+        return self.rng.choice(CONTRASTS if contrast else JOINS)
+
+    def _relative(self, one: Clause, other: Clause) -> str:
+        """Echo Basin, which covers 9,000 acres, was opened in 1911."""
+        first, second = (c.template.replace("{V}", c.value).removeprefix("{E} ") for c in (one, other))
+        name = self._name_entity("{E}", one.entity, by_name=True)
+        self.focus = self.last_entity = one.entity
+        return f"{name}, {relative(self.domain)} {first}, {second}"
+
+    def _say(self, clause: Clause, by_name: bool = False) -> str:
+        """The clause in words. What it is about may be a pronoun in the next clause only where this one begins with it
+        (or, for a record that is introduced, ends with it): after "the top of Larch Woods" an "it" could be the top.
+        """
+        template = clause.template
+        text = template.replace("{V}", clause.value)
+        focus: int | Record | None = None
+        if "{E}" in text:
+            text = self._name_entity(text, clause.entity, by_name)
+            self.last_entity = clause.entity
+            focus = clause.entity if template.startswith("{E}") else None
+        if clause.record is not None and clause.records is not None:
+            text = self._name_record(text, clause.record, clause.records, by_name)
+            self.last_record[clause.records.name] = clause.record
+            first = template.startswith(("{N}", "the {N}"))
+            focus = clause.record if first or (template.endswith("{N}") and focus is None) else None
+        self.focus = focus
+        return text
+
+    def _name_entity(self, text: str, entity: int, by_name: bool) -> str:
+        """The entity by pronoun, noun or name. "The park" is only ever the park that the passage is about, and only while no
+        other one has come between, so that nearness and topic agree."""
+        name = self.draft.people[entity].name
+        chance = 1.0 if by_name else self.rng.random()
+        if text.startswith("{E}") and self.focus == entity and chance < 0.5:
+            return self.domain.pronoun + text[3:]
+        if self.last_entity == entity == 0 and chance < 0.75:
+            return text.replace("{E}", f"the {self.domain.short}")
+        if entity > 0 and entity not in self.met and text.startswith("{E} "):
+            name = f"{name}, {self.domain.aside},"
+        self.met.add(entity)
+        return text.replace("{E}", name)
+
+    def _name_record(self, text: str, record: Record, records: Records, by_name: bool) -> str:
+        chance = 1.0 if by_name else self.rng.random()
+        for start in ("{N}", "the {N}"):
+            if text.startswith(start) and self.focus is record and chance < 0.45:
+                return "it" + text[len(start) :]
+            if text.startswith(start) and self.last_record.get(records.name) is record and chance < 0.65:
+                return f"the {records.one}" + text[len(start) :]
+        return text.replace("{N}", record.name)

@@ -1,0 +1,51 @@
+"""A base task with its four derivatives side by side, as `taskloom show zest/synthetic` prints them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from taskloom.errors import InputError
+from taskloom.suites.zest.files import PAPER_NAMES
+from taskloom.suites.zest.synthetic.tasks import Task
+from taskloom.suites.zest.synthetic.weaving import World
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from taskloom.example import Example
+
+
+def family(world: World, task: Task) -> list[Task]:
+    """The base task that a task derives from (or is), and one task of each kind that derives from it."""
+    split = next(s for s in world.splits.values() if any(t.id == task.id for t in s))
+    wanted = task.derives_from[0] if task.derives_from else task.id
+    base = next(t for t in split if t.id == wanted)
+    found = [base]
+    for kind in list(PAPER_NAMES)[1:]:
+        derived = [t for t in split if t.kind == kind and base.id in t.derives_from]
+        found += [t for t in derived if t.id == task.id][:1] or derived[:1]
+    return found
+
+
+def show(world: World, example: Example) -> RenderableType:
+    """An example's whole family: descriptions, programs, the passage of the same number, and the answers."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    task = next((t for s in world.splits.values() for t in s if t.id == example.task), None)
+    if task is None:
+        raise InputError(f"there is no task {example.task} in this recipe and seed")
+    number = int(example.traits["instance"])
+    members = family(world, task)
+    table = Table(show_lines=True, expand=True)
+    table.add_column("", no_wrap=True)
+    for t in members:
+        table.add_column(PAPER_NAMES[t.kind] + (" (this)" if t.id == task.id else ""), ratio=1)
+    made = [world.example(t, number) for t in members]
+    table.add_row("task", *(f"[bold]{escape(t.question)}[/bold]" for t in members))
+    table.add_row("program", *(escape(t.program.to_json()) for t in members))
+    passages = [world.passage(t, number)[0] for t in members]
+    same = [p == passages[0] and i > 0 for i, p in enumerate(passages)]
+    table.add_row("passage", *("(as the base task)" if s else escape(p) for s, p in zip(same, passages, strict=True)))
+    table.add_row("answer", *(f"[green]{escape(e.target)}[/green]" for e in made))
+    return table

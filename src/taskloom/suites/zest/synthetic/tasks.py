@@ -1,0 +1,390 @@
+"""The tasks of a recipe: base tasks, and the four generalizations as operations on their programs.
+
+Base programs come in groups that are closed under semantic flips (above 5,000 acres, below 5,000 acres). A group belongs to one
+split, and everything that is derived from its programs follows it, so no split knows a program of another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+from taskloom.errors import RecipeError
+from taskloom.seeding import Key, Random
+from taskloom.suites.zest.files import Kind
+from taskloom.suites.zest.synthetic.domain import Domain, Feature, Flag, Measure, Members, Number, Records, Text
+from taskloom.suites.zest.synthetic.programs import Program, conditional, wordings
+
+Flip = Literal["direction", "value", "attribute"]
+"""direction: more or less, first or last, with or without. value: another value. attribute: a kindred attribute."""
+
+THRESHOLDS = 4
+"""Numbers that yes/no questions about one attribute compare with."""
+RECORD_THRESHOLDS = 6
+PER_DOMAIN = 5
+"""Base tasks that a split has of each of its domains at least, where it has so many."""
+CELLS = 4
+"""Groups made of the values of one attribute at most: a list of 96 founders must not crowd out the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Programs that are flips of one another; the first is the base task."""
+
+    domain: Domain
+    programs: tuple[Program, ...]
+
+    def flips(self, allowed: tuple[Flip, ...]) -> list[Program]:
+        """The programs that differ from the base task in one allowed respect."""
+        return [p for p in self.programs[1:] if flip_of(self.programs[0], p) in allowed]
+
+
+def flip_of(one: Program, other: Program) -> Flip | None:
+    """In which respect two programs differ; None when in none, or in more than one."""
+    if one.op != other.op:
+        opposed = one.args == other.args and frozenset((one.op, other.op)) in OPPOSITES
+        return "direction" if opposed else None
+    if one.args[0] != other.args[0]:
+        return "attribute" if one.args[1:] == other.args[1:] else None
+    if one.args == other.args:
+        return None
+    return "direction" if {one.args[-1], other.args[-1]} == {"yes", "no"} else "value"
+
+
+OPPOSITES = frozenset(
+    frozenset(pair)
+    for pair in (("more", "less"), ("over", "under"), ("any_over", "any_under"), ("most", "least"), ("top", "bottom"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task: its program, its wording, and where it comes from.
+
+    Attributes:
+        source: The task whose passages it has: a paraphrase has those of its base, every other task its own.
+    """
+
+    id: str
+    domain: Domain
+    kind: Kind
+    program: Program
+    question: str
+    derives_from: tuple[str, ...]
+    source: str
+
+    @property
+    def format(self) -> str:
+        """The output type: classification, extraction or structure."""
+        if self.kind == "structure":
+            return "structure"
+        return "classification" if self.program.yes_no else "extraction"
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a recipe asks of its tasks."""
+
+    domains: tuple[Domain, ...]
+    sizes: Mapping[str, int]
+    shares: Mapping[Kind, float]
+    paraphrase: Literal["near", "far", "any"]
+    flips: tuple[Flip, ...]
+    depth: tuple[int, int]
+    width: tuple[int, int]
+
+
+def groups(domain: Domain, rng: Random) -> list[Group]:
+    """All flip-closed groups of a domain; the base program of each is drawn."""
+    found: list[list[Program]] = []
+    seen: set[str] = set()
+    for a in domain.attributes:
+        ask = "members" if isinstance(a, Members) else "flag" if isinstance(a, Flag) else "value"
+        if a.name not in seen:
+            seen |= {a.name, a.kin}
+            found.append([Program(ask, (name,)) for name in (a.name, a.kin) if name])
+        if isinstance(a, Number) and a.more:
+            found += _compared(("more", "less"), (a.name,), a.thresholds(2 * THRESHOLDS))
+        elif isinstance(a, Text | Members) and (a.has if isinstance(a, Members) else a.confirm):
+            op = "has" if isinstance(a, Members) else "is"
+            found += _cells([Program(op, (a.name, v)) for v in a.values], rng)
+    names = [Program("names", (r.name,)) for r in domain.records]
+    found += [names[i : i + 2] for i in range(0, len(names), 2)]
+    for r in domain.records:
+        found += _of_records(r, rng)
+    return [Group(domain, tuple(rng.sample(programs, len(programs)))) for programs in found]
+
+
+def _compared(ops: tuple[str, str], at: tuple[str, ...], thresholds: list[int]) -> list[list[Program]]:
+    """Two neighbouring thresholds and both directions make a group: a base task, its opposite, and another number."""
+    pairs = [thresholds[i : i + 2] for i in range(0, len(thresholds) - 1, 2)]
+    return [[Program(op, (*at, t)) for t in pair for op in ops] for pair in pairs]
+
+
+def _cells(programs: list[Program], rng: Random) -> list[list[Program]]:
+    """Yes/no programs in threes, since they are plenty, so that a base task may have two flips; the others in twos."""
+    mixed = rng.sample(programs, len(programs))
+    size = 3 if programs[0].yes_no else 2
+    return [mixed[i : i + size] for i in range(0, len(mixed), size)][:CELLS]
+
+
+def _of_records(records: Records, rng: Random) -> list[list[Program]]:
+    found: list[list[Program]] = []
+    for f in records.fields:
+        at = (records.name, f.name)
+        if isinstance(f, Measure):
+            found += [[Program("most", at), Program("least", at)], [Program("top", at), Program("bottom", at)]]
+            for ops in (("over", "under"), ("any_over", "any_under")):
+                found += _compared(ops, at, f.thresholds(2 * RECORD_THRESHOLDS))
+        elif isinstance(f, Feature):
+            found += [[Program(op, (*at, v)) for v in ("yes", "no")] for op in ("where", "any")]
+        else:
+            for op in ("where", "any"):
+                found += _cells([Program(op, (*at, v)) for v in f.values], rng)
+    return found
+
+
+def tasks(wishes: Wishes, key: Key) -> dict[str, list[Task]]:
+    """The tasks of every split, in a keyed order."""
+    pools = _pools(wishes, key)
+    shown: set[tuple[str, Program]] = set()
+    found: dict[str, list[Task]] = {}
+    for split, size in wishes.sizes.items():
+        made = _Split(wishes, key.child("tasks", split), split, size, pools, shown).make()
+        order = key.random("order", split)
+        found[split] = _whole_family_first(order.sample(made, len(made)))
+    return found
+
+
+def _whole_family_first(made: list[Task]) -> list[Task]:
+    """A base task with derivatives of all four kinds comes first, so that whoever looks at a split sees one."""
+    kinds: dict[str, set[Kind]] = {}
+    for task in made:
+        for base in task.derives_from:
+            kinds.setdefault(base, set()).add(task.kind)
+    at = next((i for i, t in enumerate(made) if len(kinds.get(t.id, ())) == 4), 0)
+    return made[at : at + 1] + made[:at] + made[at + 1 :]
+
+
+_Pools = dict[bool, list[Iterator[Group]]]
+
+
+def _pools(wishes: Wishes, key: Key) -> _Pools:
+    """Groups by output type, from each domain in turn, in a keyed order."""
+    by_type: _Pools = {True: [], False: []}
+    for domain in wishes.domains:
+        rng = key.random("groups", domain.name)
+        mixed = groups(domain, rng)
+        rng.shuffle(mixed)
+        for yes_no, pool in by_type.items():
+            pool.append(iter([g for g in mixed if g.programs[0].yes_no == yes_no]))
+    return by_type
+
+
+def shared_out(size: int, shares: Mapping[Kind, float]) -> dict[Kind, int]:
+    """Whole numbers in proportion to shares, by largest remainder."""
+    total = sum(shares.values())
+    exact = {kind: size * share / total for kind, share in shares.items()}
+    counts = {kind: int(x) for kind, x in exact.items()}
+    for kind in sorted(exact, key=lambda k: counts[k] - exact[k])[: size - sum(counts.values())]:
+        counts[kind] += 1
+    return counts
+
+
+@dataclass(slots=True)
+class _Split:
+    """Makes the tasks of one split."""
+
+    wishes: Wishes
+    key: Key
+    split: str
+    size: int
+    pools: _Pools
+    shown: set[tuple[str, Program]]
+
+    def make(self) -> list[Task]:
+        counts = shared_out(self.size, self.wishes.shares)
+        drawn = self._draw_groups(counts["normal"])
+        bases = [self._task(g.domain, "normal", g.programs[0], (), i) for i, g in enumerate(drawn)]
+        made = list(bases)
+        made += self._paraphrases(bases, counts["paraphrase"])
+        made += self._flips(drawn, bases, counts["target_semantics"])
+        made += self._compositions(bases, counts["combination"])
+        made += self._structures(bases, counts["structure"])
+        return made
+
+    def _draw_groups(self, count: int) -> list[Group]:
+        found: list[Group] = []
+        # A small split stays with few domains: compositions join base tasks of one domain, and need some of them.
+        many = len(self.wishes.domains)
+        few = max(1, min(many, count // PER_DOMAIN))
+        first = self.key.hash64("domains") % many
+        chosen = [(first + i) % many for i in range(few)]
+        for yes_no in (True, False):
+            wanted = count // 2 if yes_no else count - count // 2
+            live = [self.pools[yes_no][i] for i in chosen]
+            taken = 0
+            while taken < wanted and live:
+                for pool in list(live):
+                    group = next(pool, None)
+                    if group is None:
+                        live.remove(pool)
+                        if not live:  # the chosen domains have run out
+                            live = [p for i, p in enumerate(self.pools[yes_no]) if i not in chosen]
+                            chosen = list(range(many))
+                    elif taken < wanted:
+                        found.append(group)
+                        taken += 1
+                        if taken == wanted:
+                            break
+            if taken < wanted:
+                kind = "yes/no" if yes_no else "extraction"
+                raise RecipeError(
+                    f"the split '{self.split}' asks for {wanted} {kind} base tasks and the "
+                    f"{len(self.wishes.domains)} domains have only {taken} left; ask for fewer tasks or add a domain"
+                )
+        return found
+
+    def _task(
+        self, domain: Domain, kind: Kind, program: Program, bases: tuple[Task, ...], number: int, question: str = ""
+    ) -> Task:
+        if not question:
+            forms = wordings(domain, program)
+            question = forms[self._wording(domain, program, bases) % len(forms)]
+        place = (domain.name, kind, program.to_json(), question, number if kind == "paraphrase" else 0)
+        name = f"{self.key.hash64('id', *place):016x}{self.key.hash64('id again', *place):016x}"
+        source = bases[0].source if kind == "paraphrase" else name
+        return Task(name, domain, kind, program, question, tuple(b.id for b in bases), source)
+
+    def _wording(self, domain: Domain, program: Program, bases: tuple[Task, ...]) -> int:
+        """A flip keeps the wording of its base, so that only the words that carry the change change."""
+        if len(bases) == 1:
+            forms = wordings(domain, bases[0].program)
+            return forms.index(bases[0].question) if bases[0].question in forms else 0
+        return self.key.hash64("wording", domain.name, program.to_json()) % 1_000
+
+    def _paraphrases(self, bases: list[Task], count: int) -> list[Task]:
+        rng = self.key.random("paraphrases")
+        found: list[Task] = []
+        said = {b.question for b in bases}
+        for turn in range(3):
+            for base in rng.sample(bases, len(bases)):
+                if len(found) == count:
+                    return found
+                others = [w for w in wordings(base.domain, base.program) if w not in said]
+                if others:
+                    question = self._reworded(base.question, others, rng)
+                    said.add(question)
+                    found.append(self._task(base.domain, "paraphrase", base.program, (base,), turn, question))
+        return self._short("paraphrases", count, found)
+
+    def _reworded(self, question: str, others: list[str], rng: Random) -> str:
+        """Another wording: one that shares many words with the first (near), few (far), or any."""
+        if self.wishes.paraphrase == "any":
+            return rng.choice(others)
+        pick = max if self.wishes.paraphrase == "near" else min
+        return pick(others, key=lambda w: (_overlap(w, question), w))
+
+    def _flips(self, drawn: list[Group], bases: list[Task], count: int) -> list[Task]:
+        rng = self.key.random("flips")
+        flips = [(b, g.flips(self.wishes.flips)) for g, b in zip(drawn, bases, strict=True)]
+        found: list[Task] = []
+        for turn in range(max((len(f) for _, f in flips), default=0)):
+            more = [(b, f[turn]) for b, f in flips if len(f) > turn]
+            for base, program in rng.sample(more, min(len(more), count - len(found))):
+                found.append(self._task(base.domain, "target_semantics", program, (base,), turn))
+        return self._short("semantic flips", count, found)
+
+    def _compositions(self, bases: list[Task], count: int) -> list[Task]:
+        rng = self.key.random("compositions")
+        found: list[Task] = []
+        said: set[str] = set()
+        for turn in range(200 * count):
+            if len(found) == count:
+                return found
+            # Output types take turns; when one of them has run out, the other one fills up.
+            yes_no = (len(found) if turn < 100 * count else turn) % 2 == 0
+            parts = self._parts(bases, rng, yes_no)
+            if len(parts) < 2 or len({p.program.args[0] for p in parts}) < len(parts):
+                continue
+            parts.sort(key=lambda p: (not p.program.yes_no, p.question))
+            domain, program = parts[0].domain, _composed(parts, rng)
+            # The same parts may be joined by another word, or, when new ones are rare, be asked in other words.
+            question = rng.choice(wordings(domain, program)) if turn > 50 * count else ""
+            task = self._task(domain, "combination", program, tuple(parts), turn, question)
+            if task.question not in said:
+                said.add(task.question)
+                found.append(task)
+        return self._short("compositions", count, found)
+
+    def _parts(self, bases: list[Task], rng: Random, yes_no: bool) -> list[Task]:
+        """Base tasks of one domain that can be joined: yes/no with yes/no, spans with spans, or a condition with spans."""
+        first = rng.choice([b for b in bases if b.program.yes_no == yes_no] or bases)
+        alike = [
+            b for b in bases if b.domain is first.domain and b.program.yes_no == first.program.yes_no and b is not first
+        ]
+        if not first.program.yes_no and rng.random() < 0.5:
+            conditions = [b for b in bases if b.domain is first.domain and conditional(b.program)]
+            return [rng.choice(conditions), first] if conditions else []
+        many = min(rng.randint(*self.wishes.depth) - 1, len(alike))
+        return [first, *rng.sample(alike, many)]
+
+    def _structures(self, bases: list[Task], count: int) -> list[Task]:
+        rng = self.key.random("structures")
+        about = [b for b in bases if b.program.args[0] in b.domain.records_by_name]
+        found: list[Task] = []
+        for turn in range(20):
+            for base in rng.sample(about, len(about)):
+                if len(found) == count:
+                    return found
+                program = _structured(base, self.wishes.width, rng)
+                if program is not None and (base.domain.name, program) not in self.shown:
+                    self.shown.add((base.domain.name, program))
+                    found.append(self._task(base.domain, "structure", program, (base,), turn))
+        return self._short("output structures", count, found)
+
+    def _short(self, what: str, count: int, found: Sequence[Task]) -> list[Task]:
+        if len(found) == count:
+            return list(found)
+        raise RecipeError(
+            f"the split '{self.split}' asks for {count} {what} and its base tasks give only {len(found)}; "
+            "change the shares, allow more kinds, or ask for more tasks"
+        )
+
+
+def _overlap(one: str, other: str) -> float:
+    a, b = set(one.lower().split()), set(other.lower().split())
+    return len(a & b) / len(a | b)
+
+
+def _composed(parts: list[Task], rng: Random) -> Program:
+    programs = tuple(p.program for p in parts)
+    if all(p.yes_no for p in programs):
+        return Program(rng.choice(("and", "or")), programs)
+    return Program("when" if programs[0].yes_no else "both", programs)
+
+
+def _structured(base: Task, width: tuple[int, int], rng: Random) -> Program | None:
+    """A table that contains the base task: of all records, or of those that the base task asks for."""
+    program = base.program
+    records = base.domain.records_by_name[program.args[0]]
+    rule = {
+        "where": "where",
+        "any": "where",
+        "over": "over",
+        "any_over": "over",
+        "under": "under",
+        "any_under": "under",
+    }
+    asked = [program.args[1]] if len(program.args) > 1 else []
+    names = [f.name for f in records.fields if f.name not in asked or program.op not in rule]
+    low, high = min(width[0], len(names)), min(width[1], len(names))
+    choices = [c for n in range(low, high + 1) for c in combinations(names, n)]
+    if not choices:
+        return None
+    columns = rng.choice(choices)
+    if program.op in rule:
+        return Program("pick", (records.name, rule[program.op], *program.args[1:], *columns))
+    return Program("table", (records.name, *columns))

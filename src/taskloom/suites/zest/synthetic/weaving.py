@@ -1,0 +1,207 @@
+"""From a recipe to the plan of procedural ZEST: which task and passage stand at which index, and how each is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from taskloom.errors import InputError, RecipeError
+from taskloom.example import Example, Step
+from taskloom.plan import Plan, Source, Split
+from taskloom.seeding import Key
+from taskloom.suites.zest.files import KINDS, Instance, ZestTask
+from taskloom.suites.zest.formats import Layout, context, layout
+from taskloom.suites.zest.scorer import ZestScore
+from taskloom.suites.zest.synthetic import domain as domains
+from taskloom.suites.zest.synthetic import draft, prose
+from taskloom.suites.zest.synthetic.facts import NA, answer, known
+from taskloom.suites.zest.synthetic.programs import JOINING, Program
+from taskloom.suites.zest.synthetic.tasks import Task, Wishes, tasks
+
+if TYPE_CHECKING:
+    from taskloom.suites.zest import ZestFields
+
+TRAITS: dict[str, type] = {
+    "generalization_type": str,
+    "domain": str,
+    "format": str,
+    "answer_type": str,
+    "evidence": str,
+    "derives_from": str,
+    "program": str,
+    "operation": str,
+    "instance": int,
+    "passage_words": int,
+    "question_words": int,
+}
+
+RETRIES = 50
+"""Passages are drawn again when they exceed the length; about one in twenty does."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The tasks of a recipe under a key, and the making of any instance of any of them."""
+
+    key: Key
+    splits: dict[str, list[Task]]
+    passages: int
+    na_rate: float
+    amounts: draft.Amounts
+    layout: Layout
+
+    def example(self, task: Task, number: int) -> Example:
+        """Instance `number` of a task."""
+        text, drafted = self.passage(task, number)
+        found = answer(task.domain, task.program, drafted.main, drafted.rules)
+        implied = _implied(task.program, drafted)
+        evidence = "absent" if found == NA else "implied" if implied else "stated"
+        return Example(
+            layout(task.question, text, self.layout),
+            found,
+            {
+                "generalization_type": task.kind,
+                "domain": task.domain.name,
+                "format": task.format,
+                "answer_type": answer_type(found),
+                "evidence": evidence,
+                "derives_from": " ".join(task.derives_from),
+                "program": task.program.to_json(),
+                "operation": task.program.op,
+                "instance": number,
+                "passage_words": text.count(" ") + 1,
+                "question_words": task.question.count(" ") + 1,
+            },
+            question=task.question,
+            derivation=_derivation(task, drafted),
+            task=task.id,
+        )
+
+    def passage(self, task: Task, number: int) -> tuple[str, draft.Draft]:
+        """The text of an instance and what it states. A paraphrase draws from its base's stream, and so the same passage."""
+        rng = self.key.random("passage", task.source, number)
+        wanted = kinds(self.key, task.source, task.program.yes_no, self.passages, self.na_rate)[number]
+        for _ in range(RETRIES):
+            drafted, _found = draft.draw(task.domain, task.program, wanted, self.amounts, rng)
+            text = prose.passage(task.domain, drafted, rng)
+            if text.count(" ") < prose.LONGEST:
+                return text, drafted
+        raise RecipeError(
+            f"{RETRIES} passages for {task.question!r} were all longer than {prose.LONGEST} words; lower facts or distractors"
+        )
+
+
+@lru_cache(maxsize=4096)
+def kinds(key: Key, source: str, yes_no: bool, passages: int, na_rate: float) -> tuple[draft.Wanted, ...]:
+    """Which instances of a task have which kind of answer: n/a at the rate, give or take one; yes and no in halves."""
+    rng = key.random("kinds", source)
+    exact = passages * (1 - na_rate)
+    answered = int(exact) + (rng.random() < exact % 1)
+    if 0 < na_rate < 1:
+        answered = min(passages, max(1, answered + rng.choice((-1, 0, 0, 1))))
+    first: tuple[draft.Wanted, draft.Wanted] = ("yes", "no") if rng.random() < 0.5 else ("no", "yes")
+    found: list[draft.Wanted] = ["na"] * (passages - answered)
+    found += [first[i % 2] if yes_no else "answer" for i in range(answered)]
+    rng.shuffle(found)
+    return tuple(found)
+
+
+def answer_type(found: str) -> str:
+    """n/a, yes, no, span, list or structure."""
+    if found in (NA, "yes", "no"):
+        return found
+    return "structure" if "}" in found else "list" if "|" in found else "span"
+
+
+def _implied(program: Program, drafted: draft.Draft) -> bool:
+    """Whether something that the program looks at is known by a rule only."""
+    names = [leaf.args[0] for leaf in program.leaves]
+    return any(n not in drafted.main.values and known(n, drafted.main, drafted.rules) is not None for n in names)
+
+
+def _derivation(task: Task, drafted: draft.Draft) -> list[Step]:
+    """One step for each fact-reading program, and one for each that joins them."""
+    steps: list[Step] = []
+
+    def add(program: Program) -> int:
+        parts = tuple(add(p) for p in program.args) if program.op in JOINING else ()
+        rule = program.op if parts else f"{program.op} {task.domain.name}.{program.args[0]}"
+        steps.append(Step(rule, answer(task.domain, program, drafted.main, drafted.rules), parts))
+        return len(steps) - 1
+
+    add(task.program)
+    return steps
+
+
+def zest_tasks(made: World, split: str) -> list[ZestTask]:
+    """A split in the form of ZEST files, for the evaluation and for other people's code (`files.write_tasks`)."""
+    found = []
+    for line, task in enumerate(made.splits[split], start=1):
+        rows = [made.example(task, i) for i in range(made.passages)]
+        instances = tuple(Instance(context(e.input), e.target) for e in rows)
+        found.append(ZestTask(task.id, task.question, task.kind, task.derives_from, task.domain.name, instances, line))
+    return found
+
+
+def world(fields: ZestFields, key: Key) -> World:
+    """The tasks of checked recipe fields."""
+    names = fields.domains or domains.names()
+    wishes = Wishes(
+        domains=tuple(domains.find(name) for name in names),
+        sizes=fields.tasks.model_dump(),
+        shares={kind: getattr(fields.shares, kind) for kind in KINDS},
+        paraphrase=fields.paraphrase,
+        flips=tuple(fields.flips),
+        depth=(fields.composition_depth.low, fields.composition_depth.high),
+        width=(fields.structure_width.low, fields.structure_width.high),
+    )
+    amounts = draft.Amounts((fields.facts.low, fields.facts.high), (fields.distractors.low, fields.distractors.high))
+    return World(key, tasks(wishes, key), fields.passages, fields.na_rate, amounts, fields.layout)
+
+
+def weave(fields: ZestFields, key: Key) -> Plan:
+    """The plan of procedural ZEST."""
+    from taskloom.suites.zest.synthetic import showing
+
+    made = world(fields, key)
+
+    def rows(split: str) -> Callable[[int, int], Iterator[Example]]:
+        def make(start: int, stop: int) -> Iterator[Example]:
+            for index in range(start, stop):
+                yield made.example(made.splits[split][index // made.passages], index % made.passages)
+
+        return make
+
+    return Plan(
+        splits=tuple(
+            Split(name, len(found) * made.passages, rows(name), "train" if name == "train" else "test")
+            for name, found in made.splits.items()
+            if found
+        ),
+        traits=TRAITS,
+        describe="Answer the question about the passage: yes, no, words of the passage (several joined by |), JSON where several "
+        "things are asked of each item, or n/a where the passage does not say.",
+        scorer=ZestScore(),
+        sources=tuple(Source(n, domains.load(Path(n))[0]) for n in fields.domains if n.endswith(".py")),
+        check=check,
+        warnings=(
+            "paraphrases have the passages of their base tasks, by design: audit counts them as near duplicates",
+        ),
+        show=lambda example: showing.show(made, example),
+    )
+
+
+def check(example: Example) -> tuple[str, ...]:
+    """The answer again: from the text of the passage, by the independent reader."""
+    from taskloom.suites.zest.synthetic import reader
+
+    try:
+        found = domains.find(str(example.traits["domain"]))
+        return (reader.solve(found, str(example.traits["program"]), context(example.input)),)
+    except KeyError as error:
+        raise InputError(
+            f"the example has no trait {error}; only examples of zest/synthetic can be read again"
+        ) from error

@@ -1,0 +1,251 @@
+"""Endpoints: against a server that limits, fails, hangs, truncates and garbles, the right answers within the budget."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("openai")
+
+from taskloom.learners import LearnerError, load
+from taskloom.learners.asking import BudgetSpent, Cache, EndpointError
+from taskloom.learners.config import read
+from taskloom.learners.showing import Showing
+
+
+class Faulty(ThreadingHTTPServer):
+    """Answers with the last word of the question, upper-cased; faults come from `plan`, then none."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.plan: list[str] = []
+        self.at_most = 1000
+        self.seen = 0
+        self.active = 0
+        self.most_active = 0
+        self.refused = 0
+        self.lock = threading.Lock()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that gave up is what these tests are about."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Faulty
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        server = self.server
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with server.lock:
+            server.seen += 1
+            server.active += 1
+            server.most_active = max(server.most_active, server.active)
+            fault = server.plan.pop(0) if server.plan else ""
+            if server.active > server.at_most:
+                server.refused += 1
+                fault = "429"
+        try:
+            time.sleep(0.01)
+            self.reply(fault, body)
+        finally:
+            with server.lock:
+                server.active -= 1
+
+    def reply(self, fault: str, body: dict[str, Any]) -> None:
+        word = body["messages"][-1]["content"].removesuffix(" |").split()[-1].upper()
+        usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
+        message = {"role": "assistant", "content": f"{word}.\nnext line"}
+        choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+        answer = {
+            "id": "x",
+            "object": "chat.completion",
+            "created": 0,
+            "model": "m",
+            "choices": choices,
+            "usage": usage,
+        }
+        raw = json.dumps(answer, ensure_ascii=False).encode()
+        if fault in ("429", "500", "401"):
+            return self.send(int(fault), b'{"error": {"message": "no"}}')
+        if fault == "hang":
+            time.sleep(0.6)
+        if fault == "truncated":
+            return self.send(200, raw[: len(raw) // 2])
+        if fault == "cut":
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw[:20])
+            self.close_connection = True
+            return None
+        if fault == "charset":
+            return self.send(200, json.dumps({**answer, "model": "é"}, ensure_ascii=False).encode("latin-1"))
+        if fault == "shape":
+            return self.send(200, b'{"choices": []}')
+        if fault == "page":
+            return self.send(200, b"<html>maintenance</html>", "text/html")
+        return self.send(200, raw)
+
+    def send(self, status: int, raw: bytes, kind: str = "application/json") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+
+@pytest.fixture
+def server() -> Iterator[Faulty]:
+    found = Faulty()
+    thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield found
+    found.shutdown()
+    found.server_close()
+    thread.join()
+
+
+def endpoint(server: Faulty, **more: Any) -> Any:
+    url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    quick = {"url": url, "model": "m", "pause": 0.01, "timeout": 0.3, **more}
+    return read({"learner": "endpoint", **quick}).fit([("one", "ONE"), ("two", "TWO")])
+
+
+@pytest.mark.parametrize("fault", ["429", "500", "hang", "truncated", "cut", "charset", "shape", "page"])
+def test_a_fault_is_survived(server: Faulty, fault: str) -> None:
+    server.plan = [fault, "", fault]
+    fitted = endpoint(server, at_once=2)
+    assert fitted.answer(["alpha", "beta", "gamma"]) == ["ALPHA", "BETA", "GAMMA"]
+    assert server.seen == 5
+    assert fitted.asker.spent.requests == 5
+
+
+def test_all_faults_together(server: Faulty) -> None:
+    server.plan = ["429", "500", "hang", "truncated", "cut", "charset", "shape", "page"] * 2
+    words = [f"word{i}" for i in range(20)]
+    assert endpoint(server, at_once=4, attempts=12).answer(words) == [w.upper() for w in words]
+
+
+def test_concurrency_adapts_to_what_the_endpoint_bears(server: Faulty) -> None:
+    server.at_most = 3
+    words = [f"word{i}" for i in range(40)]
+    fitted = endpoint(server, at_once=16, attempts=20)
+    assert fitted.answer(words) == [w.upper() for w in words]
+    assert server.most_active <= 16
+    # Halving and growing by one swings about the limit: most requests get through, where sixteen at once would not.
+    assert server.refused < len(words)
+    assert fitted.asker.gate.limit <= 6
+
+
+def test_concurrency_grows_where_it_may(server: Faulty) -> None:
+    fitted = endpoint(server, at_once=8)
+    fitted.answer([f"word{i}" for i in range(60)])
+    assert fitted.asker.gate.limit == 8
+    assert server.most_active <= 8
+
+
+def test_answers_are_asked_once(server: Faulty, tmp_path: Path) -> None:
+    cache = str(tmp_path / "answers.sqlite")
+    fitted = endpoint(server, cache=cache)
+    assert fitted.answer(["a", "b", "a"]) == ["A", "B", "A"]
+    assert server.seen == 2
+    again = endpoint(server, cache=cache)
+    assert again.answer(["b", "a", "c"]) == ["B", "A", "C"]
+    assert server.seen == 3
+    assert again.asker.spent.cached == 2
+    other = endpoint(server, cache=cache, model="n")
+    other.answer(["a"])
+    assert server.seen == 4  # another model is another question
+    (tmp_path / "broken").write_bytes(b"no database at all, but long enough to be taken for one" * 40)
+    with pytest.raises(EndpointError, match="cannot be used"):
+        Cache(tmp_path / "broken")
+
+
+def test_the_budget_of_requests_is_hard(server: Faulty, tmp_path: Path) -> None:
+    server.plan = ["500"] * 3
+    cache = str(tmp_path / "answers.sqlite")
+    words = [f"word{i}" for i in range(30)]
+    with pytest.raises(BudgetSpent, match=r"10 requests is used up.*in the cache"):
+        endpoint(server, requests=10, cache=cache, at_once=8).answer(words)
+    assert server.seen <= 10
+    assert endpoint(server, cache=cache).answer(words) == [w.upper() for w in words]
+    assert server.seen <= 10 + 30 - 5
+
+
+def test_the_budget_of_tokens_is_hard(server: Faulty) -> None:
+    fitted = endpoint(server, tokens=500, at_once=4)
+    with pytest.raises(BudgetSpent, match="500 tokens"):
+        fitted.answer([f"word{i}" for i in range(100)])
+    assert 12 * server.seen <= 500
+    assert fitted.asker.spent.tokens <= 500
+    assert server.seen > 20  # reservations are given back
+
+
+def test_refusals_are_not_repeated(server: Faulty) -> None:
+    server.plan = ["401"] * 50
+    with pytest.raises(EndpointError, match=r"refuses.*check url, model and key"):
+        endpoint(server, at_once=2).answer([f"w{i}" for i in range(20)])
+    assert server.seen <= 3
+
+
+def test_patience_ends(server: Faulty) -> None:
+    server.plan = ["500"] * 9
+    with pytest.raises(EndpointError, match=r"in 3 attempts.*0 of 1"):
+        endpoint(server, attempts=3).answer(["x"])
+    assert server.seen == 3
+
+
+def test_nobody_there() -> None:
+    block = {"learner": "endpoint", "url": "http://127.0.0.1:9/v1", "model": "m", "attempts": 2, "pause": 0.01}
+    fitted = read(block).fit([("a", "b")])
+    with pytest.raises(EndpointError, match="in 2 attempts; the last time: APIConnectionError"):
+        fitted.answer(["x"])
+
+
+def test_saved_and_loaded_without_its_key(server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "very-secret")
+    fitted = endpoint(server, key_variable="MY_KEY", shots=2, describe="Shout.")
+    fitted.save(tmp_path)
+    assert "very-secret" not in (tmp_path / "learner.json").read_text()
+    assert load(tmp_path).answer(["hey"]) == ["HEY"]
+    with pytest.raises(LearnerError, match="probability"):
+        fitted.logprob(["x"], [["y"]])
+    with pytest.raises(LearnerError, match="say which model"):
+        endpoint(server, model="")
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("cold", "cold"),
+        (" cold.\nhot | warm", "cold"),
+        ("\n\nThe answer is 'cold'.", "cold"),
+        ("Answer: cold", "cold"),
+        ("hot | cold", "hot"),
+        ("| cold", "cold"),
+        ("**cold**", "cold"),
+        ("", ""),
+    ],
+)
+def test_answers_are_cut_out(said: str, answer: str) -> None:
+    assert Showing().extract(said) == answer
+
+
+def test_prompts_show_everything_in_order() -> None:
+    showing = Showing("Say the opposite.", (("hot", "cold"), ("up", "down")), " ->")
+    assert showing.prompt("big") == "Say the opposite.\n\nhot -> cold\nup -> down\nbig ->"

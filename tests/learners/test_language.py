@@ -1,0 +1,228 @@
+"""Learners that write text: they learn, share prompts' states rightly, train many tasks at once, resume, and are saved."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("peft")
+
+from taskloom.example import Example  # noqa: E402
+from taskloom.learners import LearnerError, Paused, load  # noqa: E402
+from taskloom.learners.config import read  # noqa: E402
+from taskloom.learners.language.bases import Sizes, from_scratch, open_base  # noqa: E402
+from taskloom.learners.language.passes import collate, losses, with_prompts  # noqa: E402
+from taskloom.learners.language.rows import draw_targets, read_rows  # noqa: E402
+from taskloom.learners.language.tokenisers import bytes_tokeniser, check_answers, decode, words_tokeniser  # noqa: E402
+from taskloom.seeding import Key  # noqa: E402
+
+COLOURS = [
+    ("grass", "green"),
+    ("sky", "blue"),
+    ("snow", "white"),
+    ("coal", "black"),
+    ("blood", "red"),
+    ("sun", "yellow"),
+]
+TINY = Sizes(state=32, layers=2, heads=2, feed_forward=64, dropout=0.0, longest=64)
+QUICK: dict[str, Any] = {"batch": 6, "warmup": 0, "evaluate_every": 0, "longest_answer": 4}
+
+
+@pytest.fixture(scope="module", params=["decoder", "encoder-decoder"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny 'pretrained' model of each architecture, as a local folder."""
+    texts = [t for pair in COLOURS for t in pair] + [" |", "a b c d e 0 1 2 3"]
+    base = from_scratch(request.param, texts, TINY, "words", seed=1)
+    where: Path = tmp_path_factory.mktemp("base") / request.param
+    base.model.save_pretrained(where)
+    base.tokeniser.save_pretrained(where)
+    return where
+
+
+@pytest.mark.parametrize(("kind", "tokens"), [("decoder", "words"), ("encoder-decoder", "words"), ("decoder", "bytes")])
+def test_from_scratch_fits_a_tiny_task(kind: str, tokens: str) -> None:
+    small = {"state": 32, "layers": 2, "heads": 2, "feed_forward": 64, "dropout": 0.0, "tokens": tokens}
+    learner = read({"learner": kind, **small, **QUICK, "steps": 80, "rate": 1e-2, "longest_answer": 8})
+    fitted = learner.fit(COLOURS, {"again": COLOURS}, seed=0)
+    assert fitted.answer([x for x, _ in COLOURS]) == [y for _, y in COLOURS]
+    assert fitted.curve[-1].split == "again"
+    assert fitted.curve[-1].score == 1.0
+
+
+@pytest.mark.parametrize(("name", "steps", "rate"), [("fine-tune", 60, 1e-2), ("lora", 60, 5e-3)])
+def test_adapting_fits_a_tiny_task(folder: Path, name: str, steps: int, rate: float, tmp_path: Path) -> None:
+    fitted = read({"learner": name, "model": str(folder), **QUICK, "steps": steps, "rate": rate}).fit(COLOURS, seed=0)
+    inputs = [x for x, _ in COLOURS]
+    assert fitted.answer(inputs) == [y for _, y in COLOURS]
+    fitted.save(tmp_path)
+    again = load(tmp_path)
+    assert again.answer(inputs) == fitted.answer(inputs)
+    wanted = [["green", "blue"]] * len(inputs)
+    assert np.allclose(again.logprob(inputs, wanted), fitted.logprob(inputs, wanted), atol=1e-5)
+    assert np.allclose(again.represent(inputs), fitted.represent(inputs), atol=1e-5)
+
+
+def test_prompt_tuning_trains_all_vectors_and_nothing_else(folder: Path, tmp_path: Path) -> None:
+    learner: Any = read({"learner": "prompt-tune", "model": str(folder), "n": 7, **QUICK, "steps": 40, "rate": 0.1})
+    before = open_base(str(folder))
+    start = learner.prepare(before, 1, 0)[0]["prompts"].detach()[0]
+    fitted = learner.fit(COLOURS, {"again": COLOURS}, seed=0)
+    assert fitted.prompt.shape == (7, 32)
+    assert bool(((fitted.prompt - start).abs().max(1).values > 1e-3).all())
+    assert len({tuple(row.tolist()) for row in start}) == 7  # different rows of the vocabulary
+    for name, weight in before.model.state_dict().items():
+        assert bool((fitted.base.model.state_dict()[name] == weight).all())
+    untrained = read({"learner": "prompt-tune", "model": str(folder), "n": 7, **QUICK, "steps": 1, "rate": 1e-9})
+    losses = [f.curve[-1].loss for f in (fitted, untrained.fit(COLOURS, {"again": COLOURS}, seed=0))]
+    # A frozen random model can be steered a little by its prompt, and only a little.
+    assert losses[0] < losses[1] - 0.1
+    fitted.save(tmp_path)
+    again: Any = load(tmp_path)
+    assert bool((again.prompt == fitted.prompt).all())
+    assert again.answer(["sky", "snow"]) == fitted.answer(["sky", "snow"])
+
+
+def test_shared_prompt_states_equal_whole_sequences(folder: Path) -> None:
+    """The prompt run once per task, against every example with its prompt written out before it; values and gradients."""
+    base = open_base(str(folder))
+    sources = [[3, 4, 5], [6, 7], [8, 3, 4, 5], [9]]
+    targets = [[5, 1], [6, 7, 1], [3, 1], [4, 1]]
+    tasks = torch.tensor([0, 1, 1, 0])
+    batch = collate(base, sources, targets)
+    prompts = torch.randn(2, 5, 32, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    shared, counts, _ = losses(base, batch, prompts, tasks)
+    (gradient,) = torch.autograd.grad(shared.sum(), prompts)
+    if base.kind == "decoder":
+        vectors, mask = with_prompts(base, batch.ids, batch.mask, prompts, tasks)
+        said = base.model(inputs_embeds=vectors, attention_mask=mask).logits.log_softmax(-1)
+        rows = enumerate(zip(sources, targets, strict=True))
+        whole = torch.stack([-sum(said[i, 4 + len(s) + k, t] for k, t in enumerate(ts)) for i, (s, ts) in rows])
+    else:
+        each = zip(sources, targets, tasks.tolist(), strict=True)
+        whole = torch.cat([losses(base, collate(base, [s], [t]), prompts[k : k + 1])[0] for s, t, k in each])
+    (expected,) = torch.autograd.grad(whole.sum(), prompts)
+    assert counts.tolist() == [2, 3, 2, 2]
+    assert torch.allclose(shared, whole, atol=1e-5)
+    assert torch.allclose(gradient, expected, atol=1e-5)
+
+
+def test_many_tasks_at_once_equal_each_alone(folder: Path) -> None:
+    more = {"batch": 3, "steps": 5, "rate": 0.02, "clip": 0.5}
+    learner: Any = read({"learner": "prompt-tune", "model": str(folder), "n": 4, **QUICK, **more})
+    tasks = {
+        "colours": COLOURS,
+        "swapped": [(y, x) for x, y in COLOURS[:4]],
+        "letters": [("a b", "c"), ("b", "d"), ("c", "e")],
+    }
+    together = learner.fit_tasks(tasks, {"dev": tasks}, seed=2)
+    for name, data in tasks.items():
+        alone = learner.fit(data, {"dev": data}, seed=2)
+        assert float((together[name].prompt - alone.prompt).abs().max()) < 2e-4
+        for one, other in zip(together[name].curve, alone.curve, strict=True):
+            assert one.loss == pytest.approx(other.loss, abs=1e-3)
+    with pytest.raises(LearnerError, match="lacks the task 'swapped'"):
+        learner.fit_tasks(tasks, {"dev": {"colours": COLOURS, "letters": COLOURS}})
+
+
+@pytest.mark.parametrize("name", ["fine-tune", "lora", "prompt-tune"])
+def test_resumed_equals_uninterrupted(folder: Path, name: str, tmp_path: Path) -> None:
+    more = {"n": 4} if name == "prompt-tune" else {}
+    loop = {"batch": 2, "steps": 6, "rate": 1e-2, "evaluate_every": 3, "patience": 5}
+    learner: Any = read({"learner": name, "model": str(folder), **more, **QUICK, **loop})
+    whole = learner.fit(COLOURS, {"dev": COLOURS}, seed=1)
+    for _ in range(2):
+        with pytest.raises(Paused):
+            learner.fit(COLOURS, {"dev": COLOURS}, seed=1, folder=tmp_path, seconds=0.0)
+    resumed = learner.fit(COLOURS, {"dev": COLOURS}, seed=1, folder=tmp_path)
+    assert resumed.curve == whole.curve
+    assert resumed.logprob(["sky"], [["blue"]]) == whole.logprob(["sky"], [["blue"]])
+    with pytest.raises(LearnerError, match="another run"):
+        learner.fit(COLOURS[:4], {"dev": COLOURS}, seed=1, folder=tmp_path)
+
+
+@pytest.mark.parametrize("prompt", [False, True])
+def test_answers_do_not_depend_on_batch_or_padding(folder: Path, prompt: bool) -> None:
+    name = "prompt-tune" if prompt else "fine-tune"
+    more = {"n": 3} if prompt else {}
+    fitted: Any = read({"learner": name, "model": str(folder), **more, **QUICK, "steps": 2, "rate": 1e-2}).fit(
+        COLOURS, seed=0
+    )
+    inputs = ["a", "b c d e", "grass sky", "a b c d e 0 1 2 3", "snow"]
+    wanted = [["green", "blue red"], ["a"], ["b"], ["black"], ["white", "red"]]
+    results = []
+    for batch in (1, 2, 5):
+        fitted.batch = batch
+        flat = [x for row in fitted.logprob(inputs, wanted) for x in row]
+        results.append((fitted.answer(inputs), flat, fitted.represent(inputs)))
+    for said, weighed, states in results[1:]:
+        assert said == results[0][0]
+        assert weighed == pytest.approx(results[0][1], abs=1e-4)
+        assert np.allclose(states, results[0][2], atol=1e-4)
+
+
+def test_the_twin_has_other_weights(folder: Path) -> None:
+    real, twin, again = open_base(str(folder)), open_base(str(folder), False, 5), open_base(str(folder), False, 5)
+    assert {n: w.shape for n, w in real.model.state_dict().items()} == {
+        n: w.shape for n, w in twin.model.state_dict().items()
+    }
+    one, two, three = (b.model.get_input_embeddings().weight for b in (real, twin, again))
+    assert not bool((one == two).all())
+    assert bool((two == three).all())
+
+
+def test_targets_are_drawn_evenly() -> None:
+    base = from_scratch("decoder", ["x a b c |"], TINY, "words", 0)
+    rows = read_rows(base, [Example("x", ["a", "b", "c"])], " |")
+    seen = Counter(tuple(draw_targets(rows, [0], Key("k"), step)[0]) for step in range(900))
+    assert len(seen) == 3
+    assert all(240 < n < 360 for n in seen.values())
+    assert draw_targets(rows, [0], Key("k"), 7) == draw_targets(rows, [0], Key("k"), 7)
+
+
+def test_tokenisers_write_what_they_read() -> None:
+    words = words_tokeniser(["The cat, the dog.", "north"])
+    assert decode(words, words("The dog")["input_ids"]) == "The dog"
+    raw = bytes_tokeniser()
+    for text in ("niño, ¡sí!", "日本", "a  b"):
+        assert decode(raw, raw(text)["input_ids"]) == " ".join(text.split())
+    check_answers(raw, ["niño"], "bytes")
+    with pytest.raises(LearnerError, match="cannot write 3 character"):
+        check_answers(words, ["north", "süd"], "words")
+    with pytest.raises(LearnerError, match="as 'the dog \\.'"):
+        check_answers(words, ["the dog."], "words")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": "./no/such/folder"}, "there is no model folder"),
+        ({"learner": "fine-tune", "shots": 99}, "99 shots"),
+        ({"learner": "prompt-tune", "n": 10_000}, "lower n"),
+    ],
+)
+def test_bad_settings_are_refused(folder: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(LearnerError, match=message):
+        read({"learner": "fine-tune", "model": str(folder), **QUICK, "steps": 1, **change}).fit(COLOURS)
+
+
+def test_inputs_that_are_too_long_are_refused() -> None:
+    small = {"state": 16, "layers": 1, "heads": 2, "feed_forward": 16, "longest": 8}
+    learner = read({"learner": "decoder", **small, **QUICK, "steps": 1})
+    with pytest.raises(LearnerError, match="needs 23 tokens and 'scratch/decoder' reads at most 8"):
+        learner.fit([("a " * 20, "b")])
+
+
+def test_few_shots_follow_the_seed() -> None:
+    from taskloom.learners.pretrained import few
+
+    items = [Example(str(i), "x") for i in range(20)]
+    assert few(items, 5, 0) == few(items, 5, 0)
+    assert few(items, 5, 0) != few(items, 5, 1)
+    assert len({e.input for e in few(items, 5, 0)}) == 5
+    assert few(items, 0, 3) == items

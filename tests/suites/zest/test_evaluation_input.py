@@ -1,0 +1,209 @@
+"""Bad input: counted as the public script counts it where it does, else one clear sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskloom.errors import InputError
+from taskloom.example import Example
+from taskloom.suites.zest.evaluation import score, score_examples
+from taskloom.suites.zest.files import problems, read_prediction, read_tasks, tasks_from
+
+
+def task(name: str, answers: list[Any], kind: str = "normal", bases: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {
+        "id": name,
+        "question": "What is it?",
+        "type": {"generalization_type": kind, "derives_from": list(bases), "domain": "owls"},
+        "examples": [{"context": "A passage.", "answer": a} for a in answers],
+    }
+
+
+TASKS = tasks_from([task("b", ["owl", "n/a"]), task("p", ["owl", "n/a"], "paraphrase", ("b",))])
+
+
+@pytest.mark.parametrize("mode", ["official", "corrected"])
+def test_missing_and_extra_predictions(mode: str) -> None:
+    with pytest.raises(InputError, match="has 3 predictions and the gold tasks has 4 examples"):
+        score(TASKS, ["owl", "n/a", "owl"], mode)
+    report = score(TASKS, ["owl", "n/a", "owl", "n/a", "more"], mode)
+    assert report.overall["90"] == 1.0
+    assert any("1 predictions after the last example" in n for n in report.notes)
+
+
+def test_wrong_order_is_scored_as_it_stands_and_doubted_where_it_shows() -> None:
+    assert score(TASKS, ["n/a", "owl", "owl", "n/a"]).by_type["normal"]["mean"] == 0.0
+    structures = [f'[{{"a": "x{i}"}}]' for i in range(4)]
+    tasks = tasks_from([task("b", ["yes"] * 4), task("s", structures, "structure", ("b",))])
+    right = ["yes"] * 4 + structures
+    assert not any("order" in n for n in score(tasks, right).notes)
+    assert any("in the order of the gold examples?" in n for n in score(tasks, right[::-1]).notes)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "kind"),
+    [
+        ("n/a", "recall"),
+        ("[{", "malformed"),
+        ('[{"a": "x", "b": "q"}]', "partial"),
+        ('[{"a": "z", "b": "q"}]', "other"),
+    ],
+)
+def test_mistakes_of_a_structure(prediction: str, kind: str) -> None:
+    tasks = tasks_from([task("s", ['[{"a": "x", "b": "y"}]'], "structure", ("b",))])
+    for mode in ("official", "corrected"):
+        report = score(tasks, [prediction], mode)
+        assert {k: n for k, n in report.mistakes.items() if n} == {kind: 1}
+
+
+@pytest.mark.parametrize(
+    ("gold", "prediction", "kind"),
+    [
+        ("yes", "n/a", "recall"),
+        ("n/a", "yes", "precision"),
+        ("brown trout|brook trout", "brown trout", "partial"),
+        ("yes", "no", "other"),
+        ("tawny owl", "owl", "other"),
+        ("owl", "owl", None),
+    ],
+)
+def test_mistakes_of_plain_answers(gold: str, prediction: str, kind: str | None) -> None:
+    report = score(tasks_from([task("b", [gold])]), [prediction])
+    assert {k: n for k, n in report.mistakes.items() if n} == ({kind: 1} if kind else {})
+
+
+@pytest.mark.parametrize(
+    ("gold", "prediction"),
+    [
+        ("n/a", "n/a."),
+        ("n/a", " N / A "),
+        ("n/a", ""),
+        ("n/a", "ｎ／ａ"),
+        ("10-12 owls", "10–12 owls"),
+        ("owl's", "owl’s"),
+    ],
+)
+def test_corrected_reads_look_alikes_and_spellings(gold: str, prediction: str) -> None:
+    tasks = tasks_from([task("b", [gold, "owl"])])
+    report = score(tasks, [prediction, "owl"], "corrected")
+    assert report.tasks[0].f1 == 1.0
+    assert score(tasks, [prediction, "owl"], "official").tasks[0].f1 < 1.0
+    assert report.differences["instances"] == 1
+
+
+def test_corrected_structures() -> None:
+    gold = json.dumps([{"a": "x", "b": "yes"}, {"a": "y", "b": "no"}, {"a": "z", "b": "no"}])
+    tasks = tasks_from([task("s", [gold], "structure", ("b",))])
+    turned = json.dumps([{"b": "no", "a": "y"}, {"b": "no", "a": "z"}, {"b": "yes", "a": "x"}])
+    assert score(tasks, [turned], "official").tasks[0].f1 == 0.0
+    assert score(tasks, [turned], "corrected").tasks[0].f1 == 1.0
+    more = json.dumps([*json.loads(gold), {"a": "w", "b": "no"}])
+    assert score(tasks, [more], "official").tasks[0].f1 == 1.0
+    assert score(tasks, [more], "corrected").tasks[0].f1 == pytest.approx(2 * 6 / (8 + 6))
+    assert score(tasks, ["NaN"], "corrected").mistakes["malformed"] == 1
+
+
+def test_duplicate_and_dangling_ids_are_reported() -> None:
+    tasks = tasks_from([task("b", ["owl"]), task("b", ["owl"]), task("p", ["owl"], "paraphrase", ("zz",))])
+    assert [p.what for p in problems(tasks)] == [
+        "its id is already used on line 1",
+        "it derives from zz, which is not a base task of this file",
+    ]
+    report = score(tasks, ["owl", "owl", "owl"])
+    assert "paraphrase" not in report.by_type
+    assert any("1 paraphrases or flips" in n for n in report.notes)
+
+
+def test_nothing_but_derived_tasks() -> None:
+    tasks = tasks_from([task("p", ["owl"], "paraphrase", ("zz",))])
+    with pytest.raises(InputError, match="no base tasks"):
+        score(tasks, ["owl"], "official")
+    report = score(tasks, ["owl"], "corrected")
+    assert report.overall == {}
+    assert report.own["type"]["paraphrase"]["mean"] == 1.0
+    assert "C@90" in report.text()
+
+
+def test_line_of_10_megabytes(tmp_path: Path) -> None:
+    gold, pred = tmp_path / "gold.jsonl", tmp_path / "pred.txt"
+    gold.write_text(json.dumps(task("b", ["owl", "n/a"])), encoding="utf-8")
+    pred.write_text("owl " * 2_500_000 + "\nn/a\n", encoding="utf-8")
+    assert score(gold, pred).tasks[0].f1 == 1.0
+    pred.write_text("[" * 10_000_000 + "\nn/a\n", encoding="utf-8")
+    assert score(gold, pred, "corrected").tasks[0].f1 == 0.0
+
+
+@pytest.mark.parametrize("mode", ["official", "corrected"])
+def test_a_structure_of_many_objects(mode: str) -> None:
+    said = json.dumps([{"a": "x"}, *({"a": f"y{i}"} for i in range(20_000)), {}])
+    report = score(tasks_from([task("s", ['[{"a": "x"}]'], "structure", ("b",))]), [said], mode)
+    assert report.tasks[0].f1 == (1.0 if mode == "official" else 2 / 20_002)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "has no tasks"),
+        ("{", ":1 is not JSON"),
+        ("[]", "must be a JSON object"),
+        ('{"id": "b"}', "has no 'question'"),
+        ('{"id": 3, "question": "x", "examples": []}', "has a 'id' that is not a text"),
+        (json.dumps(task("b", ["owl"], "parafrase")), "did you mean 'paraphrase'"),
+        (json.dumps(task("b", [[{"a": "x"}]])), "json.dumps"),
+        (json.dumps(task("b", [3])), "must be a text"),
+        (json.dumps({**task("b", []), "examples": [{}]}), "example 1 has no 'context'"),
+    ],
+)
+def test_unreadable_gold(text: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "gold.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=says):
+        read_tasks(path)
+
+
+def test_unanswered_gold_and_bad_arguments(tmp_path: Path) -> None:
+    path = tmp_path / "test.jsonl"
+    path.write_text(json.dumps({"id": "t", "question": "Is it?", "examples": [{"context": "c"}]}), encoding="utf-8")
+    with pytest.raises(InputError, match="has no answers"):
+        score(path, ["yes"])
+    with pytest.raises(InputError, match="did you mean 'corrected'"):
+        score(TASKS, ["owl"] * 4, "correct")
+    with pytest.raises(InputError, match="from 0 to 100"):
+        score(TASKS, ["owl"] * 4, thresholds=(190,))
+    with pytest.raises(InputError, match="there is no file"):
+        score(tmp_path / "none.jsonl", ["yes"])
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="not UTF-8"):
+        score(path, ["yes"])
+
+
+def test_quoted_lines_and_t5_braces() -> None:
+    assert read_prediction('"a \\"b\\""', 1).text == 'a "b"'
+    assert read_prediction('[⁇"a": "x"⁇, ⁇"a": "y"⁇]', 1).text == '[{"a": "x"}, {"a": "y"}]'
+    assert read_prediction("", 3).fault
+    assert read_prediction('"', 3).fault
+
+
+def test_report_is_json_and_text() -> None:
+    report = score(TASKS, ["owl", "n/a", "owl", "cat"], "corrected", thresholds=(50, 75, 90))
+    found = json.loads(json.dumps(report.to_dict(details=True)))
+    assert found["by_type"]["paraphrase"] == {"mean": 2 / 3, "50": 1.0, "75": 0.0, "90": 0.0}
+    assert len(found["instances"]) == 4
+    assert "C@50" in report.text()
+    assert "precision" in report.text()
+
+
+@given(st.permutations(range(8)))
+def test_examples_of_any_suite_are_grouped_by_their_task(order: list[int]) -> None:
+    """Two tasks, interleaved in any order: the same scores."""
+    right = [Example(f"input {i}", "owl", task="one" if i < 4 else "two") for i in range(8)]
+    said = ["owl" if i < 6 else "cat" for i in range(8)]
+    report = score_examples([right[i] for i in order], [said[i] for i in order])
+    assert {t.task.id: t.f1 for t in report.tasks} == {"one": 1.0, "two": 0.5}
+    assert report.overall == {"mean": 0.75, "75": 0.5, "90": 0.5}

@@ -1,0 +1,29 @@
+"""What docs/zest.md shows is what the generator makes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from taskloom.recipe import read
+from taskloom.seeding import Key
+from taskloom.suites.zest import ZestFields
+from taskloom.suites.zest.formats import context
+from taskloom.suites.zest.synthetic.showing import family
+from taskloom.suites.zest.synthetic.weaving import world
+
+PAGE = Path(__file__).parents[3] / "docs" / "zest.md"
+
+
+def test_the_family_on_the_page_is_the_one_that_show_prints() -> None:
+    recipe = read("zest/synthetic")
+    assert isinstance(recipe.fields, ZestFields)
+    made = world(recipe.fields, Key(recipe.digest, 0))
+    members = family(made, made.splits["dev"][0])
+    text = PAGE.read_text(encoding="utf-8")
+    for task in members:
+        assert f"| {task.question} | `{task.program.to_json()}` |" in text
+    told = {context(e.input): e.target for t in members for i in range(made.passages) if (e := made.example(t, i))}
+    quoted = re.findall(r"^> (.+)\n\nAnswer: `(.+)`$", text, re.M)
+    assert len(quoted) == 5
+    assert all(told[passage] == answer for passage, answer in quoted)

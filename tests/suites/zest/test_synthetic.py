@@ -1,0 +1,401 @@
+"""Procedural ZEST: answers, passages, the four generalizations, splits, purity and knobs."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from taskloom.errors import InputError, RecipeError
+from taskloom.example import Example
+from taskloom.recipe import read
+from taskloom.seeding import Key
+from taskloom.suites.zest import ZestFields
+from taskloom.suites.zest.evaluation import score
+from taskloom.suites.zest.files import (
+    CLASSIFICATION_WORDS,
+    EXTRACTION_WORDS,
+    Instance,
+    first_word,
+    problems,
+    read_tasks,
+    task_of,
+    write_tasks,
+)
+from taskloom.suites.zest.formats import context
+from taskloom.suites.zest.statistics import PAPER, statistics
+from taskloom.suites.zest.synthetic import domain as domains
+from taskloom.suites.zest.synthetic import reader
+from taskloom.suites.zest.synthetic.checking import faults
+from taskloom.suites.zest.synthetic.programs import Program, wordings
+from taskloom.suites.zest.synthetic.tasks import Task, flip_of
+from taskloom.suites.zest.synthetic.weaving import World, check, weave, world, zest_tasks
+
+SMALL: dict[str, Any] = {"tasks": {"train": 120, "dev": 60, "test": 120}, "passages": 4}
+
+
+def small(seed: int = 0, **changes: Any) -> World:
+    fields = ZestFields.model_validate(SMALL | changes)
+    return world(fields, Key("small", seed))
+
+
+def every_task(made: World) -> list[tuple[str, Task]]:
+    return [(split, task) for split, found in made.splits.items() for task in found]
+
+
+def examples(made: World) -> list[Example]:
+    return [made.example(t, i) for _, t in every_task(made) for i in range(made.passages)]
+
+
+@pytest.fixture(scope="module")
+def full() -> World:
+    """The default recipe."""
+    recipe = read("zest/synthetic")
+    fields = recipe.fields
+    assert isinstance(fields, ZestFields)
+    return world(fields, Key(recipe.digest, 0))
+
+
+@pytest.fixture(scope="module")
+def made_full(full: World) -> dict[str, list[Example]]:
+    return {s: [full.example(t, i) for t in ts for i in range(full.passages)] for s, ts in full.splits.items()}
+
+
+def test_the_reader_agrees_on_every_answer_of_the_default_recipe(made_full: dict[str, list[Example]]) -> None:
+    for found in made_full.values():
+        for e in found:
+            assert check(e) == e.targets, e.input
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_reader_agrees_under_other_seeds_and_knobs(seed: int) -> None:
+    changes: list[dict[str, Any]] = [
+        {},
+        {"composition_depth": "2..3", "facts": "3..6"},
+        {"distractors": "0..8", "na_rate": 0.3},
+    ]
+    for e in examples(small(seed, **changes[seed])):
+        assert check(e) == e.targets, e.input
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(10, 30))
+def test_the_reader_agrees_under_many_seeds(seed: int) -> None:
+    for e in examples(small(seed, passages=20, composition_depth="2..3")):
+        assert check(e) == e.targets, e.input
+
+
+def test_the_reader_reads_the_text_and_nothing_else() -> None:
+    made = small()
+    changed = 0
+    for _, task in every_task(made):
+        if task.program.op != "value" or task.domain.name != "parks" or task.program.args[0] != "area":
+            continue
+        for i in range(made.passages):
+            e = made.example(task, i)
+            if e.target.endswith("acres"):
+                other = Example(e.input.replace(e.target, "77,700 acres"), e.targets, e.traits)
+                assert check(other) == ("77,700 acres",)
+                changed += 1
+    program = Program("value", ("area",))
+    parks = domains.find("parks")
+    text = "Echo Basin covers 9,000 acres. Larch Mesa covers 5,000 acres. It was opened in 1911."
+    assert reader.solve(parks, program.to_json(), text) == "9,000 acres"
+    assert reader.solve(parks, '["value", "opened"]', text) == "n/a"
+    rule = "Echo Basin lies in the Lake District. All parks of the {} close in winter."
+    assert reader.solve(parks, '["flag", "winter"]', rule.format("Lake District")) == "no"
+    assert reader.solve(parks, '["flag", "winter"]', rule.format("River District")) == "n/a"
+    with pytest.raises(InputError, match="does not understand"):
+        reader.read(parks, "Echo Basin covers 9,000 acres. Echo Basin sings at night.")
+
+
+@pytest.mark.parametrize("name", domains.names())
+def test_every_domain_is_sound(name: str) -> None:
+    """Every clause says one thing to the reader, every question names the entity, kin is mutual."""
+    assert faults(domains.find(name)) == []
+
+
+CASTLES = """
+from dataclasses import replace
+from taskloom.suites.zest.synthetic.domain import find
+PARKS = find("parks")
+DOMAIN = replace(PARKS, name="{name}", noun="castle", short="castle", {change})
+"""
+
+
+def test_a_domain_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "castles.py"
+    path.write_text(CASTLES.format(name="castles", change="rules=()"))
+    made = small(domains=[str(path)], tasks={"train": 60, "dev": 0, "test": 60})
+    found = examples(made)
+    assert {e.traits["domain"] for e in found} == {"castles"}
+    assert all("this castle" in e.question for e in found)
+    assert all(check(e) == e.targets for e in found)
+    fields = ZestFields.model_validate({"domains": [str(path)], "tasks": {"train": 60, "dev": 0, "test": 60}})
+    assert [s.digest for s in weave(fields, Key("x", 0)).sources] == [domains.load(path)[0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        ("parks", "rules=()", "is taken"),
+        ("forts", "heads=('A', 'B')", "fewer than 9 heads"),
+        ("forts", "short='trail'", "would mean the entity and a record"),
+        ("forts", "fillers=('No stop',)", "lacks a full stop"),
+        ("forts", "opens=('It is old',)", "does not name the entity"),
+        ("forts", "attributes=PARKS.attributes[1:2], rules=()", "does not name it back"),
+        ("forts", "attributes=(replace(PARKS.attributes[0], asks=('How large is it?',)),), rules=()", "does not say"),
+        ("forts", "attributes=(PARKS.attributes[0], replace(PARKS.attributes[0], name='plot')), rules=()", "says both"),
+        ("forts", "fillers=('Dogs are allowed in Echo Basin.',)", "states a fact"),
+        ("forts", "noun=1/0", "cannot be imported"),
+    ],
+)
+def test_faulty_domains(name: str, change: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(CASTLES.format(name=name, change=change).replace('noun="castle", short="castle", ', ""))
+    with pytest.raises(RecipeError, match=says):
+        domains.load(path)
+    path.write_text("x = 1")
+    with pytest.raises(RecipeError, match="must define DOMAIN"):
+        domains.load(path)
+    with pytest.raises(RecipeError, match="no domain file"):
+        domains.find(str(tmp_path / "none.py"))
+
+
+def test_table_2(made_full: dict[str, list[Example]]) -> None:
+    """Within 10 % of the paper's proportions (words, n/a, classification), and its numbers of tasks exactly."""
+    for split, paper in PAPER.items():
+        by_task: dict[str, list[Example]] = {}
+        for e in made_full[split]:
+            by_task.setdefault(e.task, []).append(e)
+        tasks = [
+            replace(task_of(es), instances=tuple(Instance(context(e.input), e.target) for e in es))
+            for es in by_task.values()
+        ]
+        found = statistics(tasks).to_dict()
+        assert found["tasks"] == paper["tasks"]
+        for row in ("pairs", "passage_words", "task_words", "na", "classification"):
+            assert found[row] == pytest.approx(paper[row], rel=0.1), (split, row, found[row], paper[row])
+
+
+def test_passages_and_questions(made_full: dict[str, list[Example]]) -> None:
+    for found in made_full.values():
+        for e in found:
+            assert 60 <= len(context(e.input).split()) <= 180
+            assert first_word(e.question) in EXTRACTION_WORDS | CLASSIFICATION_WORDS
+            if e.traits["answer_type"] in ("span", "list") and e.traits["operation"] != "both":
+                assert all(part.lower() in context(e.input).lower() for part in e.target.split("|"))
+        evidence = Counter(e.traits["evidence"] for e in found)
+        assert min(evidence[k] for k in ("stated", "implied", "absent")) > 0
+        yes_no = Counter(e.target for e in found if e.traits["format"] == "classification")
+        assert yes_no["yes"] == pytest.approx(yes_no["no"], rel=0.1)
+
+
+def test_a_question_stands_for_one_program(full: World) -> None:
+    programs: dict[tuple[str, str], set[str]] = {}
+    for _, task in every_task(full):
+        programs.setdefault((task.domain.name, task.question), set()).add(task.program.to_json())
+    assert all(len(p) == 1 for p in programs.values())
+    assert len({t.id for _, t in every_task(full)}) == len(every_task(full))
+
+
+def test_no_split_knows_a_program_of_another(full: World) -> None:
+    seen: dict[tuple[str, Program], str] = {}
+    for split, task in every_task(full):
+        for leaf in (*task.program.leaves, task.program):
+            assert seen.setdefault((task.domain.name, leaf), split) == split
+
+
+def test_no_passage_is_in_two_splits_or_two_seeds(made_full: dict[str, list[Example]]) -> None:
+    texts = {split: {context(e.input) for e in found} for split, found in made_full.items()}
+    other = {context(e.input) for e in examples(small(1))}
+    assert not texts["train"] & texts["test"]
+    assert not texts["train"] & texts["dev"]
+    assert not texts["dev"] & texts["test"]
+    assert not other & (texts["train"] | texts["dev"] | texts["test"])
+
+
+def test_the_four_generalizations(full: World) -> None:
+    for found in full.splits.values():
+        by_id = {t.id: t for t in found}
+        edits = []
+        for task in found:
+            bases = [by_id[b] for b in task.derives_from]
+            assert all(b.kind == "normal" and b.domain is task.domain for b in bases)
+            if task.kind == "paraphrase":
+                assert task.program == bases[0].program
+                assert task.question != bases[0].question
+                assert full.passage(task, 3)[0] == full.passage(bases[0], 3)[0]
+                assert full.example(task, 3).target == full.example(bases[0], 3).target
+            elif task.kind == "target_semantics":
+                assert task.program != bases[0].program
+                assert task.program.yes_no == bases[0].program.yes_no
+                edits.append(changed_words(task.question, bases[0].question))
+            elif task.kind == "combination":
+                assert set(task.program.leaves) == {b.program for b in bases}
+            elif task.kind == "structure":
+                assert task.program.op in ("table", "pick")
+                assert task.program.args[0] == bases[0].program.args[0]
+            else:
+                assert not bases
+        assert sum(edits) / len(edits) < 2
+        # The first one has derivatives of all four kinds, for people who look.
+        assert {t.kind for t in found if found[0].id in t.derives_from} == {
+            "paraphrase", "target_semantics", "combination", "structure",
+        }  # fmt: skip
+
+
+def changed_words(one: str, other: str) -> int:
+    a, b = Counter(one.lower().split()), Counter(other.lower().split())
+    return max((a - b).total(), (b - a).total())
+
+
+def test_rows_are_pure() -> None:
+    fields = ZestFields.model_validate(SMALL)
+    plan, again = weave(fields, Key("x", 1)), weave(fields, Key("x", 1))
+    rows = list(plan.split("dev").rows(0, 40))
+    assert list(again.split("dev").rows(17, 23)) == rows[17:23]
+    assert [e.input for e in weave(fields, Key("x", 2)).split("dev").rows(0, 40)] != [e.input for e in rows]
+
+
+GOLDEN = "06537a33da364616e7e03d7612525604"
+"""The digest of a small recipe. When it changes, the suite's version must be raised: the same recipe gives other data."""
+
+
+def test_the_same_data_under_every_hash_seed_and_release() -> None:
+    code = (
+        "import json; from taskloom.recipe import read; from hashlib import blake2b;"
+        "p = read('zest/synthetic', ['tasks.train=60', 'tasks.dev=60', 'tasks.test=60', 'passages=2']).plan(3);"
+        "rows = [[e.task, e.input, e.targets, dict(e.traits), [[s.rule, s.value, s.of] for s in e.derivation]]"
+        " for s in p.splits for e in s.rows(0, 60)];"
+        "print(blake2b(json.dumps(rows).encode(), digest_size=16).hexdigest())"
+    )
+    found = set()
+    for seed in ("0", "1"):
+        env = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+        found.add(done.stdout)
+    assert found == {GOLDEN + "\n"}
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
+def test_na_rate(rate: float) -> None:
+    found = examples(small(na_rate=rate, passages=10))
+    assert sum(e.target == "n/a" for e in found) / len(found) == pytest.approx(rate, abs=0.03)
+
+
+def test_knobs() -> None:
+    only = small(domains=["parks", "towns"], tasks={"train": 60, "dev": 0, "test": 60})
+    assert {t.domain.name for _, t in every_task(only)} == {"parks", "towns"}
+    assert only.splits["dev"] == []
+    deep = small(composition_depth=3)
+    assert any(len(t.program.args) == 3 for _, t in every_task(deep) if t.kind == "combination")
+    narrow = small(structure_width=1)
+    assert {len(json.loads(e.target)[0]) for e in examples(narrow) if e.traits["answer_type"] == "structure"} == {2}
+    for flip, share in (("direction", 0.08), ("value", 0.06), ("attribute", 0.01)):
+        made = small(flips=[flip], shares={"target_semantics": share})
+        by_id = {t.id: t for _, t in every_task(made)}
+        flips = [t for _, t in every_task(made) if t.kind == "target_semantics"]
+        assert flips
+        assert {flip_of(by_id[t.derives_from[0]].program, t.program) for t in flips} == {flip}
+    words = {d: _mean_overlap(small(paraphrase=d)) for d in ("near", "far")}
+    assert words["near"] > words["far"] + 0.05
+    sparse, dense = small(facts=3, distractors=0), small(facts="8..10", distractors=5)
+    lengths = [sum(e.input.count(" ") for e in examples(m)) for m in (sparse, dense)]
+    assert lengths[0] * 1.2 < lengths[1]
+
+
+def _mean_overlap(made: World) -> float:
+    by_id = {t.id: t for _, t in every_task(made)}
+    pairs = [(t.question, by_id[t.derives_from[0]].question) for _, t in every_task(made) if t.kind == "paraphrase"]
+    shared = [len(set(a.split()) & set(b.split())) / len(set(a.split()) | set(b.split())) for a, b in pairs]
+    return sum(shared) / len(shared)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (["domains=[parcs]"], "did you mean 'parks'"),
+        (["domains=[parks]", "tasks.train=4000"], "have only"),
+        (["flips=[attribute]"], "semantic flips"),
+        (["tasks.dev=5"], "asks for"),
+        (["composition_depth=1"], "within 2..3"),
+        (["structure_width=0"], "at least 1"),
+        (["na_rate=1.5"], "na_rate"),
+        (["pasages=3"], "did you mean 'passages'"),
+        (["facts=8..3"], "empty"),
+        (["domains=[parks,parks]"], "twice"),
+    ],
+)
+def test_impossible_recipes(changes: list[str], says: str) -> None:
+    with pytest.raises(RecipeError, match=says):
+        read("zest/synthetic", changes).plan(0)
+
+
+@pytest.mark.parametrize("mode", ["official", "corrected"])
+def test_the_evaluation_knows_the_generated_files(mode: str, tmp_path: Path) -> None:
+    made = small()
+    write_tasks(tmp_path / "dev.jsonl", zest_tasks(made, "dev"))
+    tasks = read_tasks(tmp_path / "dev.jsonl")
+    assert problems(tasks) == []
+    right = [str(i.answer) for t in tasks for i in t.instances]
+    (tmp_path / "pred.txt").write_text("\n".join(right), encoding="utf-8")
+    report = score(tmp_path / "dev.jsonl", tmp_path / "pred.txt", mode)
+    assert report.overall == {"mean": 1.0, "75": 1.0, "90": 1.0}
+    assert report.differences["instances"] == 0
+    nothing = score(tasks, ["n/a"] * len(right), mode)
+    all_na = sum(all(i.answer == "n/a" for i in t.instances) for t in tasks)
+    assert sum(t.f1 for t in nothing.tasks) == all_na
+
+
+def test_scorer_of_the_plan() -> None:
+    plan = weave(ZestFields.model_validate(SMALL), Key("x", 1))
+    for e in plan.split("train").rows(0, 60):
+        assert plan.scorer.score(e.target, e) == 1.0
+        assert plan.scorer.score("nonsense", e) < 1.0
+        assert plan.scorer.explain(e.target, e).startswith("right")
+
+
+def test_show_puts_a_family_side_by_side() -> None:
+    plan = weave(ZestFields.model_validate(SMALL), Key("x", 1))
+    assert plan.show is not None
+    console = Console(width=240, record=True, file=io.StringIO())
+    console.print(plan.show(next(iter(plan.split("train").rows(0, 1)))))
+    text = console.export_text()
+    for name in (
+        "base (this)",
+        "paraphrase",
+        "semantic flips",
+        "composition",
+        "output structure",
+        "(as the base task)",
+    ):
+        assert name in text
+
+
+@given(st.sampled_from(domains.names()), st.randoms(use_true_random=False))
+def test_wordings_name_the_entity_and_end_as_questions(name: str, rng: Any) -> None:
+    from taskloom.seeding import Random
+    from taskloom.suites.zest.synthetic.tasks import groups
+
+    domain = domains.find(name)
+    group = rng.choice(groups(domain, Random(rng.random())))
+    for program in group.programs:
+        forms = wordings(domain, program)
+        assert len(set(forms)) == len(forms) >= 2
+        for text in forms:
+            assert domain.this in text
+            assert first_word(text) in (CLASSIFICATION_WORDS if program.yes_no else EXTRACTION_WORDS), text
+            assert text.endswith("?")
+            assert "{" not in text
