@@ -350,3 +350,17 @@ def test_sharing_out() -> None:
 def test_every_room_story_is_different() -> None:
     rows = [e.input for s in plan_of("4").splits for e in s.rows(0, s.n)]
     assert len(set(rows)) == len(rows) == 11_000
+
+
+@pytest.mark.parametrize("number", range(14, 21))
+def test_the_other_tasks_are_recipes_too(number: int) -> None:
+    plan = plan_of(str(number))
+    assert [s.n for s in plan.splits] == [9_000, 1_000, 1_000]
+    assert plan.check is not None
+    for example in plan.split("test").rows(0, 10):
+        assert set(example.targets) <= set(plan.check(example))
+
+
+def test_knobs_are_checked() -> None:
+    with pytest.raises(RecipeError, match="task 14, knobs: unknown key 'peeple'; did you mean 'people'"):
+        custom(number=14, knobs={"peeple": 3}, splits={"train": 5})

@@ -150,3 +150,11 @@ def test_rooms(tmp_path: Path) -> None:
         "3 What is the school south of?\tpark\t1\n4 What is west of the bank?\tpark\t2\n5 What is west of the park?\tbank\t2\n",
     )
     assert [s.verdict for s in report.solved] == ["agrees", "agrees", "open"]
+
+
+def test_files_of_the_other_tasks_go_to_their_solvers(tmp_path: Path) -> None:
+    file = tmp_path / "story.txt"
+    file.write_text("1 Wolves are afraid of mice.\n2 Gertrude is a wolf.\n3 What is gertrude afraid of?\tmouse\t2 1\n")
+    report = solve_file(file)
+    assert report.differences == ()
+    assert report.to_dict()["answers"] == {"agrees": 1}

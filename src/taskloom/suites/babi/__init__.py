@@ -7,21 +7,10 @@ support is minimal and sufficient. Papers: Weston et al. 2016; Dyna-bAbI (*SEM 2
 
 from __future__ import annotations
 
-import importlib.util
-from typing import Any
-
 from taskloom.plan import Plan
 from taskloom.registry import suite
 from taskloom.seeding import Key
 from taskloom.suites.babi.fields import BabiFields
-
-
-def resolve(rest: str) -> dict[str, Any] | None:
-    """The recipes babi/14 to babi/20, where the folder of those tasks is part of the installation."""
-    if rest not in {str(n) for n in range(14, 21)} or not importlib.util.find_spec(f"{__name__}.classic"):
-        return None
-    sizes = {"train": {"n": 9_000}, "dev": {"n": 1_000}, "test": {"n": 1_000}}
-    return {"describe": f"bAbI {rest}", "number": int(rest), "splits": sizes}
 
 
 @suite(
@@ -29,7 +18,6 @@ def resolve(rest: str) -> dict[str, Any] | None:
     fields=BabiFields,
     describe="Short stories with controlled events, wording, questions and reasoning depth (bAbI 1.0, Dyna-bAbI)",
     version=1,
-    resolve=resolve,
 )
 def weave(fields: BabiFields, key: Key) -> Plan:
     """The plan of a story recipe."""

@@ -19,7 +19,8 @@ from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.seeding import Key, Random
 from taskloom.suites.babi.answering import answer, supports
-from taskloom.suites.babi.blueprints import Blueprint, Drafter, NoBlueprint
+from taskloom.suites.babi.blueprints import Blueprint, NoBlueprint
+from taskloom.suites.babi.drafting import Drafter
 from taskloom.suites.babi.events import POSITIONAL, Event, Question, QuestionKind, composition
 from taskloom.suites.babi.examples import Posed, make_example, signature, support_signature
 from taskloom.suites.babi.fields import Group

@@ -6,8 +6,6 @@ proof; where the text leaves the question open, what remains possible.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -17,7 +15,7 @@ from typing import Any, Protocol, cast, get_args
 
 from taskloom.errors import InputError, nearest
 from taskloom.scoring import number
-from taskloom.suites.babi import relations
+from taskloom.suites.babi import classic, relations
 from taskloom.suites.babi.answering import UNKNOWN, Verdict, answer, supports
 from taskloom.suites.babi.events import Asked, Question, Story
 from taskloom.suites.babi.knowledge import Contradiction, Knowledge, Reading
@@ -160,8 +158,7 @@ def solve_file(path: str | Path, reading: str = "natural") -> SolveReport:
     """Answer and support every question of a file in bAbI format, and compare with the file's own answers.
 
     Args:
-        path: Text in the words of tasks 1 to 13 or of Dyna-bAbI; of tasks 14 to 20 where their solvers are installed. `-`
-            reads standard input.
+        path: Text in the words of any task of bAbI 1.0 or of Dyna-bAbI; `-` reads standard input.
         reading: `natural` or `strict`, how much a sentence says; see `taskloom.suites.babi.knowledge`.
 
     Raises:
@@ -177,10 +174,8 @@ def solve_file(path: str | Path, reading: str = "natural") -> SolveReport:
 def solve_text(text: str, name: str = "story", reading: Reading = "natural") -> SolveReport:
     """The same for text that is at hand; `name` stands for it in messages."""
     stories = list(split_stories(text, name))
-    solvers = classic()
-    if solvers is not None and Path(name).is_file() and _is_classic(stories[0], solvers):
-        report: SolveReport = solvers.solve_file(name)  # reads the file again, in its own way
-        return report
+    if _is_classic(stories[0]):
+        return classic.solve_text(text, name)
     if relations.read_fact(stories[0][0].text):
         return Report(name, reading, len(stories), tuple(s for x in stories for s in _solve_rooms(x, name)))
     last = 0 if text.endswith("\n") else text.count("\n") + 1
@@ -188,17 +183,11 @@ def solve_text(text: str, name: str = "story", reading: Reading = "natural") -> 
     return Report(name, reading, len(read), tuple(s for story in read for s in solve_story(story, name, reading)))
 
 
-def classic() -> Any:
-    """The module of tasks 14 to 20, or None where it is not installed."""
-    name = "taskloom.suites.babi.classic"
-    return importlib.import_module(name) if importlib.util.find_spec(name) else None
-
-
-def _is_classic(lines: list[Line], solvers: Any) -> bool:
+def _is_classic(lines: list[Line]) -> bool:
     """Whether a story is written in the words of one of the tasks 14 to 20."""
     return any(
         all((task.question if line.asks else task.sentence)(line.text) is not None for line in lines)
-        for task in solvers.TASKS.values()
+        for task in classic.TASKS.values()
     )
 
 

@@ -1,0 +1,112 @@
+"""Which proofs of a wanted size there can be, and a draft of one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from taskloom.seeding import Random
+from taskloom.suites.babi.blueprints import Blueprint, Draft, NoBlueprint, Shape
+from taskloom.suites.babi.events import QuestionKind
+from taskloom.suites.babi.vocabulary import Vocabulary
+
+
+class Drafter:
+    """Draws blueprints for one group."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        events: Mapping[str, float],
+        wording: Mapping[str, float],
+        coref: Mapping[str, float],
+        required: tuple[str, ...] = (),
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.can = {*events, *wording}
+        self.coref = {e for e, w in coref.items() if w > 0} if "COREF" in wording else set()
+        self.required = set(required)
+        self._shapes: dict[tuple[QuestionKind, int, str], list[Shape]] = {}
+
+    def possible(self, kind: QuestionKind, size: int) -> bool:
+        """Whether any blueprint has that size."""
+        if kind == "give-qs":
+            return size == 1 or (size == 2 and "GIVE" in self.coref)
+        if kind in ("list", "counting"):
+            return 1 <= size <= len(self.vocabulary.objects) * (2 if self.coref & {"GRAB", "DROP"} else 1)
+        return any(self.shapes(kind, size, a) for a in ("yes", "no", "maybe"))
+
+    def shapes(self, kind: QuestionKind, size: int, said: str) -> list[Shape]:
+        """Every way to reach a size."""
+        found = self._shapes.get((kind, size, said))
+        if found is None:
+            found = self._shapes[kind, size, said] = [s for s in self._all_shapes(kind, size, said) if self._fits(s)]
+        return found
+
+    def _all_shapes(self, kind: QuestionKind, size: int, said: str) -> list[Shape]:
+        extras = {"where-O": (0, 1), "where-was-O": (1, 2)}.get(kind, (0,))
+        may_double = "INDEF" in self.can and (kind != "yes-no" or said == "yes")
+        certain = said != "maybe" or kind != "yes-no"
+        if not certain and "INDEF" not in self.can:
+            return []
+        found = []
+        for extra in extras:
+            for double in (False, True) if may_double else (False,):
+                for gives in range(size + 1 if "GIVE" in self.can else 1):
+                    for swaps in range(size // 2 + 1 if {"GRAB", "DROP"} <= self.can else 1):
+                        rest = size - gives - 2 * swaps - 1 - double - extra
+                        if rest >= 0:
+                            found.append(Shape(gives, swaps, rest, double, extra))
+        return [s for s in found if self._sensible(kind, s)]
+
+    def _sensible(self, kind: QuestionKind, shape: Shape) -> bool:
+        links = shape.gives + shape.swaps
+        if shape.double and not links:
+            return False
+        if kind in ("where-O", "where-was-O"):
+            # Without an extra sentence the object must have come to its holder by a link.
+            own = shape.extra - (kind == "where-was-O")
+            return bool(own or links) and bool("GRAB" in self.can)
+        return True
+
+    def _fits(self, shape: Shape) -> bool:
+        links = shape.gives + shape.swaps
+        if links + 1 > len(self.vocabulary.persons):
+            return False
+        sentences = [
+            ("GIVE", shape.gives),
+            ("DROP", shape.swaps),
+            ("GRAB", shape.swaps),
+            ("MOVE", 1),
+            ("GRAB", shape.extra),
+        ]
+        slots = sum(n for event, n in sentences if event in self.coref) + (
+            "COMPOUND" in self.can and "MOVE" not in self.coref
+        )
+        if shape.antecedents > slots:
+            return False
+        needs = {
+            "GIVE": shape.gives,
+            "DROP": shape.swaps + shape.extra,
+            "GRAB": shape.swaps + shape.extra,
+            "COREF": shape.antecedents,
+            "COMPOUND": shape.antecedents,
+        }
+        return all(needs.get(r, 1) for r in self.required)
+
+    def draft(self, kind: QuestionKind, size: int, rng: Random, said: str = "yes") -> Blueprint:
+        """A blueprint of a question with a support of that size.
+
+        Raises:
+            NoBlueprint: Not by this draw.
+        """
+        if kind == "give-qs":
+            return self._begin(rng).gift(size)
+        if kind in ("list", "counting"):
+            return self._begin(rng).holding(kind, size)
+        shapes = self.shapes(kind, size, said)
+        if not shapes:
+            raise NoBlueprint
+        return self._begin(rng).place(kind, shapes[int(rng.random() * len(shapes))], said)
+
+    def _begin(self, rng: Random) -> Draft:
+        return Draft(self.vocabulary, self.can, self.coref, rng)
