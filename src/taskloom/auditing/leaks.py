@@ -28,6 +28,8 @@ NEAR = 0.9
 BANDS, ROWS = 8, 4
 """Two texts of similarity 0.9 share a band with probability 1 - (1 - 0.9^4)^8 = 0.9996."""
 SHOWN = 3
+BETWEEN = "\x1f"
+"""Stands between joined texts; the control character made for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +74,14 @@ def find_repeats(tables: Mapping[str, pa.Table]) -> list[Repeats]:
     found = []
     for name, table in tables.items():
         texts = _texts({name: table})[name]
-        exact = len(texts.contents) - len(pc.unique(texts.contents))
-        folded = len(texts.folded) - len(pc.unique(texts.folded))
-        counted = pc.value_counts(texts.contents)
+        # The same word in two tasks, or two questions on one story, are two examples; the same input of one task twice is one.
+        inputs, folds = _within_task(table, texts.inputs), _within_task(table, texts.folded)
+        exact = len(inputs) - len(pc.unique(inputs))
+        folded = len(folds) - len(pc.unique(folds))
+        counted = pc.value_counts(inputs)
         often = counted.filter(pc.greater(counted.field("counts"), 1)) if exact else counted.slice(0, 0)
         near = max(0, folded - exact) + len(_near_within(texts))
-        shown = [row["values"] for row in often.slice(0, SHOWN).to_pylist()]
+        shown = [row["values"].partition(BETWEEN)[2] for row in often.slice(0, SHOWN).to_pylist()]
         found.append(Repeats(name, table.num_rows, exact, near, _contradictions(table), shown))
     return found
 
@@ -105,6 +109,10 @@ def find_overlaps(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> 
         share = (exact + len(near_at)) / max(1, len(a.inputs))
         overlaps.append(Overlap(split, other, exact, len(near_at), share, leak, probe, shown))
     return overlaps
+
+
+def _within_task(table: pa.Table, texts: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(_one(table.column("task")), texts, BETWEEN, null_handling="replace")
 
 
 def _one(column: Any) -> pa.Array:
@@ -229,6 +237,7 @@ def _near_within(texts: _Texts) -> list[int]:
 
 def _contradictions(table: pa.Table) -> int:
     """Inputs that occur with different sets of targets."""
-    targets = pc.binary_join(table.column("targets").cast(pa.list_(pa.string())), "\x1f")
-    pairs = pa.table({"input": table.column("input"), "targets": targets}).group_by(["input", "targets"]).aggregate([])
+    targets = pc.binary_join(table.column("targets").cast(pa.list_(pa.string())), BETWEEN)
+    inputs = _within_task(table, _one(table.column("input")))
+    pairs = pa.table({"input": inputs, "targets": targets}).group_by(["input", "targets"]).aggregate([])
     return int(pairs.num_rows - len(pc.unique(pairs.column("input"))))
