@@ -124,6 +124,10 @@ def make(
     set: Set = None,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes; the bytes do not depend on it.")] = 1,
     shard_rows: Annotated[int | None, typer.Option("--shard-rows", help="Rows per file, a multiple of 1000.")] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--source", help="Published files to take stories from (babi/concat-*, babi/inject-*)."),
+    ] = None,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="Also write one JSONL file per split.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -137,7 +141,7 @@ def make(
     from taskloom import making, printing
     from taskloom.recipe import read
 
-    recipe = read(name, set or ())
+    recipe = read(name, [*(set or ()), *([f"source={source}"] if source else [])])
     chosen = recipe.seed if seed is None else seed
     folder = out or making.default_folder(recipe, chosen)
     with printing.progress() as report:
@@ -145,6 +149,33 @@ def make(
             recipe, folder, seed=chosen, workers=workers, shard_rows=shard_rows, jsonl=jsonl, progress=report
         )
     printing.made(data, folder, as_json)
+
+
+@app.command()
+def export(
+    folder: Folder,
+    split: Annotated[str, typer.Option("--split", help="Which split.")],
+    kind: Annotated[str, typer.Option("--format", help="babi, text-to-text, squad or events.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")],
+    as_json: Json = False,
+) -> None:
+    """Write a split of stories in another layout: bAbI text, text-to-text JSONL, SQuAD, structured events.
+
+    \b
+    Examples:
+      $ taskloom make babi/1 -o stories --set "splits={train: {n: 100}}"
+      $ taskloom export stories --split train --format babi -o qa1.txt
+      $ taskloom export stories --split train --format squad -o qa1.json --json
+    """
+    from taskloom import dataset, printing
+    from taskloom.suites.babi import formats
+
+    examples = list(dataset.load(folder)[split])
+    formats.write(examples, out, kind)
+    if as_json:
+        printing.emit({"file": str(out), "format": kind, "examples": len(examples)})
+    else:
+        typer.echo(f"{out}: {len(examples):,} examples of {folder}, split {split}, as {kind}")
 
 
 @app.command()
@@ -289,6 +320,10 @@ def run(arguments: list[str]) -> int:
         # The reader (head, less) has gone; that is not an error of ours.
         sys.stderr.close()
         return 0
+    except OSError as error:
+        # A full disk, a missing right, a folder in a file's place: the system's own words and the path say it best.
+        where = f"{error.filename}: " if error.filename else ""
+        return _say(f"{where}{error.strerror or error}; nothing that was finished is lost", 2)
     except MemoryError:
         return _say("out of memory; use fewer --workers or smaller --shard-rows", 2)
     except Exception as error:

@@ -13,6 +13,7 @@ from typing import Any
 
 from taskloom.errors import TaskloomError, nearest
 from taskloom.example import Example
+from taskloom.shards import atomic
 from taskloom.suites.babi.events import Event
 from taskloom.suites.babi.reading import parse_passage
 from taskloom.suites.babi.telling import split_text
@@ -137,8 +138,6 @@ def write(examples: Iterable[Example], path: str | Path, kind: str) -> Path:
     if kind not in FORMATS:
         raise TaskloomError(f"there is no format '{kind}'; {nearest(kind, FORMATS)}")
     file = Path(path)
-    beside = file.with_name(file.name + ".part")
-    with beside.open("w", encoding="utf-8", newline="\n") as handle:
+    with atomic(file) as beside, beside.open("w", encoding="utf-8", newline="\n") as handle:
         handle.writelines(FORMATS[kind](list(examples)))
-    beside.replace(file)
     return file
