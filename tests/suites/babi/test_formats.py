@@ -13,7 +13,7 @@ from taskloom.errors import RecipeError, TaskloomError
 from taskloom.example import Example
 from taskloom.making import make
 from taskloom.suites.babi import formats, importing
-from taskloom.suites.babi.solving import Report, solve_file
+from taskloom.suites.babi.solving import solve_file
 
 
 def rows(name: str, n: int, *overrides: str) -> list[Example]:
@@ -26,7 +26,6 @@ def test_babi_text_is_solved_again_with_the_same_answers_and_supports(name: str,
     examples = rows(name, 60)
     file.write_text("".join(formats.babi_text(examples)))
     report = solve_file(file)
-    assert isinstance(report, Report)
     assert report.answers == {"agrees": 60}
     assert report.supports["official"] == 60 - sum(e.traits["support"] == 0 for e in examples)
     assert report.stories == (12 if name != "mix-T12" else 60)
@@ -67,7 +66,6 @@ def test_a_split_of_a_dataset_is_written(tmp_path: Path) -> None:
     made = recipe.read("babi/1", ["splits={train: {n: 20}, test: {n: 10}}"])
     data = make(made, tmp_path / "data")
     report = solve_file(formats.write(data["train"], tmp_path / "train.txt", "babi"))
-    assert isinstance(report, Report)
     assert report.answers == {"agrees": 20}
     for kind in ("text-to-text", "squad", "events"):
         text = formats.write(data["test"], tmp_path / kind, kind).read_text()

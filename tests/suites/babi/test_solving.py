@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 
 from taskloom.errors import InputError
 from taskloom.suites.babi.reading import parse
-from taskloom.suites.babi.solving import Report, solve_file, solve_story
+from taskloom.suites.babi.reports import Report
+from taskloom.suites.babi.solving import solve_file, solve_story, solve_text
 
 DATA = os.environ.get("TASKLOOM_DATA", "")
 
@@ -22,9 +24,7 @@ def published(number: int) -> Report:
     if not DATA:
         pytest.skip("TASKLOOM_DATA is not set: the published files are not there")
     (file,) = Path(DATA, "babi", "en").glob(f"qa{number}_*_train.txt")
-    report = solve_file(file)
-    assert isinstance(report, Report)
-    return report
+    return solve_file(file)
 
 
 @pytest.mark.parametrize("number", range(1, 14))
@@ -87,9 +87,7 @@ def test_the_patterns_of_the_papers_figures(name: str) -> None:
 def solve(tmp_path: Path, text: str) -> Report:
     file = tmp_path / "story.txt"
     file.write_text(text)
-    report = solve_file(file)
-    assert isinstance(report, Report)
-    return report
+    return solve_file(file)
 
 
 def test_a_wrong_answer_is_reported_with_the_proof(tmp_path: Path) -> None:
@@ -152,9 +150,67 @@ def test_rooms(tmp_path: Path) -> None:
     assert [s.verdict for s in report.solved] == ["agrees", "agrees", "open"]
 
 
-def test_files_of_the_other_tasks_go_to_their_solvers(tmp_path: Path) -> None:
+# One story a task, with the answer and the sentences that a person needs for it.
+OTHERS = {
+    14: (
+        "This morning Mary moved to the park.|Yesterday Mary went to the school.|This afternoon Mary went to the cinema.",
+        "Where was Mary before the cinema?",
+        "park",
+        {1, 3},
+    ),
+    15: ("Wolves are afraid of mice.|Gertrude is a wolf.", "What is gertrude afraid of?", "mouse", {1, 2}),
+    16: ("Lily is a swan.|Lily is gray.|Greg is a swan.", "What color is Greg?", "gray", {1, 2, 3}),
+    17: (
+        "The red square is above the triangle.|The triangle is above the pink rectangle.",
+        "Is the red square below the pink rectangle?",
+        "no",
+        {1, 2},
+    ),
+    18: ("The box is bigger than the cup.|The tin fits inside the cup.", "Does the box fit in the tin?", "no", {1, 2}),
+    19: (
+        "The garden is north of the office.|The kitchen is east of the garden.",
+        "How do you go from the office to the kitchen?",
+        "n,e",
+        {1, 2},
+    ),
+    20: ("Yann is tired.", "Where will yann go?", "bedroom", {1}),
+}
+
+
+@pytest.mark.parametrize("number", OTHERS)
+def test_stories_of_the_other_tasks_go_to_their_solvers(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passage, question, said, support = OTHERS[number]
+    lines = [*passage.split("|"), question]
+    text = "".join(f"{i} {line}\n" for i, line in enumerate(lines, 1))
     file = tmp_path / "story.txt"
-    file.write_text("1 Wolves are afraid of mice.\n2 Gertrude is a wolf.\n3 What is gertrude afraid of?\tmouse\t2 1\n")
-    report = solve_file(file)
-    assert report.differences == ()
-    assert report.to_dict()["answers"] == {"agrees": 1}
+    file.write_text("\ufeff" + text.replace("\n", "\r\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    for report in (solve_text(text), solve_file(file), solve_file("-")):
+        (solved,) = report.solved
+        assert (report.number, solved.answer, set(solved.support)) == (number, said, support)
+    wrong = solve_text(f"{text.rstrip()}\tnonsense\t1\n")
+    assert wrong.to_dict()["answers"] == {"wrong": 1}
+    assert f"claimed 'nonsense'; the text entails '{said}'" in wrong.text()
+
+
+def test_standard_input_is_named_in_reports_and_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("1 Mary went to the park.\n2 Where is Mary?\n"))
+    report = solve_file("-")
+    assert report.text().startswith("standard input: 1 stories, 1 questions, natural reading\n")
+    for text in ("1 Mary is in the park.\n2 Where is John?\n", "1 Emily is a cat.\n2 What is winona afraid of?\n"):
+        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+        with pytest.raises(InputError, match=r"^standard input\b.*2: the question is about"):
+            solve_file("-")
+
+
+def test_machines_find_the_same_keys_for_every_task() -> None:
+    events = solve_text("1 Mary went to the park.\n2 Where is Mary?\tpark\t1\n").to_dict()
+    animals = solve_text(
+        "1 Wolves are afraid of mice.\n2 Gertrude is a wolf.\n3 What is gertrude afraid of?\n"
+    ).to_dict()
+    assert list(events) == list(animals)
+    assert list(events["solved"][0]) == list(animals["solved"][0])
+    assert (events["task"], events["reading"]) == (None, "natural")
+    assert (animals["task"], animals["reading"]) == (15, None)

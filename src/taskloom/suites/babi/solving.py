@@ -7,11 +7,9 @@ proof; where the text leaves the question open, what remains possible.
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast, get_args
+from typing import cast, get_args
 
 from taskloom.errors import InputError, nearest
 from taskloom.scoring import number
@@ -21,140 +19,12 @@ from taskloom.suites.babi.events import Asked, Question, Story
 from taskloom.suites.babi.knowledge import Contradiction, Knowledge, Reading
 from taskloom.suites.babi.proofs import in_words
 from taskloom.suites.babi.reading import Line, read_text, split_stories, tidy_text, understand
+from taskloom.suites.babi.reports import Report, Solved
 
 READINGS: tuple[str, ...] = get_args(Reading)
 
-VERDICTS = {
-    "agrees": "the text entails the claimed answer",
-    "wrong": "the text entails another answer",
-    "open": "the text leaves the answer open",
-    "unclaimed": "the file gives no answer",
-}
-SUPPORT_VERDICTS = {
-    "official": "the shortest, then earliest minimal support",
-    "minimal": "another minimal support",
-    "larger": "sufficient, but some sentence of it can be spared",
-    "insufficient": "the cited sentences do not entail the answer",
-    "unclaimed": "nothing to compare",
-}
 
-
-@dataclass(frozen=True, slots=True)
-class Solved:
-    """One question of a file, with our answer and what we think of the file's.
-
-    Attributes:
-        line: Line in the file.
-        question: The question.
-        answer: What the text entails, or `unknown`.
-        supports: All minimal supporting sets as line numbers within the story, the official one first.
-        proof: In words.
-        claimed: The file's answer, or nothing.
-        cited: The file's supporting lines.
-        verdict: One of `VERDICTS`.
-        support_verdict: One of `SUPPORT_VERDICTS`.
-    """
-
-    line: int
-    question: str
-    answer: str
-    supports: tuple[tuple[int, ...], ...]
-    proof: str
-    claimed: str
-    cited: tuple[int, ...]
-    verdict: str
-    support_verdict: str
-
-    @property
-    def support(self) -> tuple[int, ...]:
-        """The official support."""
-        return self.supports[0] if self.supports else ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "line": self.line,
-            "question": self.question,
-            "answer": self.answer,
-            "support": list(self.support),
-            "supports": [list(s) for s in self.supports],
-            "proof": self.proof,
-            "claimed": self.claimed or None,
-            "cited": list(self.cited),
-            "verdict": self.verdict,
-            "support_verdict": self.support_verdict,
-        }
-
-
-class SolveReport(Protocol):
-    """What a report can do, whichever tasks the file holds."""
-
-    @property
-    def differences(self) -> tuple[Any, ...]:
-        """The questions whose claimed answer the text does not entail."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """For machines."""
-
-    def text(self) -> str:
-        """For people."""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What came out for a file."""
-
-    path: str
-    reading: Reading
-    stories: int
-    solved: tuple[Solved, ...]
-
-    @property
-    def answers(self) -> Counter[str]:
-        """How many claimed answers agree, are wrong, are open."""
-        return Counter(s.verdict for s in self.solved)
-
-    @property
-    def supports(self) -> Counter[str]:
-        """How the cited supports compare with the minimal ones."""
-        return Counter(s.support_verdict for s in self.solved)
-
-    @property
-    def differences(self) -> tuple[Solved, ...]:
-        """The questions whose claimed answer the text does not entail."""
-        return tuple(s for s in self.solved if s.verdict in ("wrong", "open"))
-
-    def to_dict(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "path": self.path,
-            "reading": self.reading,
-            "stories": self.stories,
-            "questions": len(self.solved),
-            "answers": dict(sorted(self.answers.items())),
-            "supports": dict(sorted(self.supports.items())),
-            "solved": [s.to_dict() for s in self.solved],
-        }
-
-    def text(self) -> str:
-        """For people: the counts, each difference with its proof, and every answer where the file claims none."""
-        out = [f"{self.path}: {self.stories} stories, {len(self.solved)} questions, {self.reading} reading"]
-        out += [f"  answers: {self.answers[k]:5} {k}: {words}" for k, words in VERDICTS.items() if self.answers[k]]
-        out += [
-            f"  support: {self.supports[k]:5} {k}: {words}"
-            for k, words in SUPPORT_VERDICTS.items()
-            if self.supports[k] and k != "unclaimed"
-        ]
-        for s in self.solved:
-            if s.verdict == "unclaimed":
-                out.append(f"  line {s.line}: {s.question} {s.answer} ({s.proof})")
-            elif s.verdict != "agrees":
-                says = f"the text entails '{s.answer}'" if s.verdict == "wrong" else "the text leaves it open"
-                out.append(f"  line {s.line}: {s.question} claimed '{s.claimed}'; {says}: {s.proof}")
-        return "\n".join(out)
-
-
-def solve_file(path: str | Path, reading: str = "natural") -> SolveReport:
+def solve_file(path: str | Path, reading: str = "natural") -> Report:
     """Answer and support every question of a file in bAbI format, and compare with the file's own answers.
 
     Args:
@@ -171,16 +41,18 @@ def solve_file(path: str | Path, reading: str = "natural") -> SolveReport:
     return solve_text(read_text(Path(path)), str(path), cast(Reading, reading))
 
 
-def solve_text(text: str, name: str = "story", reading: Reading = "natural") -> SolveReport:
+def solve_text(text: str, name: str = "story", reading: Reading = "natural") -> Report:
     """The same for text that is at hand; `name` stands for it in messages."""
     stories = list(split_stories(text, name))
     if _is_classic(stories[0]):
         return classic.solve_text(text, name)
     if relations.read_fact(stories[0][0].text):
-        return Report(name, reading, len(stories), tuple(s for x in stories for s in _solve_rooms(x, name)))
+        rooms = tuple(s for x in stories for s in _solve_rooms(x, name))
+        return Report(name, len(stories), rooms, reading=reading)
     last = 0 if text.endswith("\n") else text.count("\n") + 1
     read = [understand(lines, name, last=last) for lines in stories]
-    return Report(name, reading, len(read), tuple(s for story in read for s in solve_story(story, name, reading)))
+    solved = tuple(s for story in read for s in solve_story(story, name, reading))
+    return Report(name, len(read), solved, reading=reading)
 
 
 def _is_classic(lines: list[Line]) -> bool:
@@ -251,7 +123,7 @@ def _judge(asked: Asked, verdict: Verdict, sets: tuple[tuple[int, ...], ...], pr
         said = "agrees" if same_answer(asked.question, verdict, asked.answer) else "wrong"
     support = judge_support(asked.support, sets) if said == "agrees" and asked.support else "unclaimed"
     text = asked.question.text
-    return Solved(asked.at, text, verdict.answer, sets, proof, asked.answer, asked.support, said, support)
+    return Solved(asked.at, text, verdict.answer, sets, proof, asked.answer or None, asked.support, said, support)
 
 
 def judge_support(cited: Iterable[int], sets: tuple[tuple[int, ...], ...]) -> str:

@@ -50,7 +50,7 @@ def test_every_support_is_minimal(number: int) -> None:
 def test_cited_numbers_come_in_the_order_of_the_proof(number: int) -> None:
     for solved in report(number).solved:
         if solved.verdict == "agrees":
-            assert solved.cited in solved.found.supports
+            assert solved.cited in solved.supports
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -90,7 +90,7 @@ def test_convention_explains_task_16() -> None:
 
 def test_one_line_would_do_in_task_18() -> None:
     """The published file always cites two sentences; for 345 questions a single one answers."""
-    lengths = Counter(len(s.found.support) for s in report(18).solved)
+    lengths = Counter(len(s.support) for s in report(18).solved)
     assert lengths == {1: 345, 2: 655}
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.suites.babi.classic import deduction, induction, motives, paths, positions, sizes, time_reasoning
-from taskloom.suites.babi.classic.report import Report, Solved, solve_stories, written_in
+from taskloom.suites.babi.classic.report import solve_stories, written_in
 from taskloom.suites.babi.classic.story import Asked, Sentence, Story, read_lines, read_path
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Parsed, Told
+from taskloom.suites.babi.reports import Report, Solved
 
 __all__ = [
     "TASKS",
