@@ -98,3 +98,10 @@ def test_streams_are_the_same_in_every_process(hash_seed: str) -> None:
         "6138553743470030454 0.17673794234424633 [73, 65, 87, 38, 98] "
         "c [14458032484887084547, 1603623913952413775, 16477326916172119372] [686220, 84709, 990367] 538982763281643757429151713618"
     )
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 9), min_size=1), st.text(max_size=8))
+def test_every_content_belongs_to_exactly_one_split(sizes: dict[str, int], content: str) -> None:
+    owners = [name for name, belongs in Key("share").share(sizes).items() if belongs(content)]
+    assert len(owners) == (1 if sum(sizes.values()) else 0)
+    assert all(sizes[name] for name in owners)

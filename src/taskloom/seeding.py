@@ -11,7 +11,8 @@ not.
 from __future__ import annotations
 
 import random
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from hashlib import blake2b, shake_256
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +97,18 @@ class Key:
         """A keyed hash as a number in [0, 1): which split a content key belongs to."""
         return (self.hash64(*parts) >> 11) / (1 << 53)
 
+    def share(self, sizes: Mapping[str, int]) -> dict[str, Callable[[str], bool]]:
+        """Divide all contents among splits, in proportion to their sizes: for each split, whether a content belongs to it.
+
+        Every content belongs to exactly one split, so splits are disjoint however their examples are drawn.
+        """
+        total, low = max(1, sum(sizes.values())), 0
+        found: dict[str, Callable[[str], bool]] = {}
+        for name, n in sizes.items():
+            found[name] = partial(_between, self, low / total, (low + n) / total)
+            low += n
+        return found
+
     def words(self, start: int, stop: int) -> U64:
         """Words start..stop of this key's endless Philox stream; any slice can be made alone."""
         import numpy as np
@@ -109,6 +122,10 @@ class Key:
     def permutation(self, size: int, *parts: Part) -> Permutation:
         """A keyed shuffle of range(size)."""
         return Permutation(self.child(*parts) if parts else self, size)
+
+
+def _between(key: Key, low: float, high: float, content: str) -> bool:
+    return low <= key.unit(content) < high
 
 
 def _restore(digest: bytes) -> Key:

@@ -108,23 +108,17 @@ class Task:
         """The plan of this task under checked recipe fields."""
         values = {name: getattr(fields, name) for name in self.knobs}
         sizes: dict[str, int] = {name: size.n for name, size in fields.splits.items()}
-        total = sum(sizes.values())
-        bounds: dict[str, tuple[float, float]] = {}
-        reached = 0
-        for name, n in sizes.items():
-            bounds[name] = (reached / total if total else 0.0, (reached + n) / total if total else 0.0)
-            reached += n
-        belongs = key.child("split")
+        shares = key.child("split").share(sizes)
 
         def rows(split: str) -> Callable[[int, int], Iterator[Example]]:
-            low, high = bounds[split]
+            belongs = shares[split]
 
             def make(start: int, stop: int) -> Iterator[Example]:
                 for index in range(start, stop):
                     rng = key.random(split, index)
                     for _ in range(TRIES):
                         example = self(rng, **{k: draw(v, rng) for k, v in values.items()})
-                        if low <= belongs.unit(example.content) < high:
+                        if belongs(example.content):
                             break
                     else:
                         raise RecipeError(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import cast
 
 from taskloom.errors import RecipeError
@@ -48,18 +47,7 @@ class Setting:
 
 def openings(sizes: Mapping[str, int], key: Key) -> dict[str, Belongs]:
     """For each split, whether an opening belongs to it: shares of the hash space in proportion to the sizes."""
-    total = sum(sizes.values())
-    mine = key.child("openings")
-    found: dict[str, Belongs] = {}
-    reached = 0
-    for name, n in sizes.items():
-        found[name] = partial(_within, mine, reached / max(1, total), (reached + n) / max(1, total))
-        reached += n
-    return found
-
-
-def _within(key: Key, low: float, high: float, content: str) -> bool:
-    return low <= key.unit(content) < high
+    return key.child("openings").share(sizes)
 
 
 def share_out(total: int, weights: Sequence[int]) -> list[int]:

@@ -39,23 +39,17 @@ def plan(number: int, sizes: Mapping[str, int], key: Key, knobs: Knobs | None = 
     """
     task = TASKS[number]
     chosen = knobs or task.knobs()
-    total = sum(sizes.values())
-    belongs = key.child("split")
-    bounds: dict[str, tuple[float, float]] = {}
-    reached = 0
-    for name, n in sizes.items():
-        bounds[name] = (reached / total, (reached + n) / total) if total else (0.0, 0.0)
-        reached += n
+    shares = key.child("split").share(sizes)
 
     def rows(split: str) -> Callable[[int, int], Iterator[Example]]:
-        low, high = bounds[split]
+        belongs = shares[split]
 
         def make(start: int, stop: int) -> Iterator[Example]:
             for index in range(start, stop):
                 rng = key.random(split, index)
                 for _ in range(TRIES):
                     example = task.one(rng, chosen)
-                    if low <= belongs.unit(example.content) < high:
+                    if belongs(example.content):
                         break
                 else:
                     raise RecipeError(
