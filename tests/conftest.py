@@ -37,6 +37,15 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["TASKLOOM_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.fixture(autouse=True)
+def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    from taskloom.registry import TASKS
+
+    monkeypatch.setattr(TASKS, "_things", dict(TASKS._things))
+    monkeypatch.setattr(TASKS, "_origin", dict(TASKS._origin))
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of shared resources; tests that need it are skipped where it is not there."""

@@ -101,6 +101,10 @@ def test_other_peoples_data(tmp_path: Path) -> None:
     [
         ('{"input": "a", "target": "b"}\n{"inp', "x.jsonl:2"),
         ("[1]\n", "not a JSON object"),
+        ('{"input": "a", "target": null}\n', "at least one target"),
+        ('{"input": "a", "targets": []}\n', "at least one target"),
+        ('{"input": null, "target": "b"}\n', "needs an 'input'"),
+        ('{"input": "a", "targets": [["b"]]}\n', "a column is not what it should be"),
         ('{"question": "a"}\n', "needs the columns"),
         ('{"input": "a", "target": "b"}\n{"input": ["a"], "target": 3}\n', "different shapes"),
     ],
@@ -110,6 +114,24 @@ def test_bad_foreign_files(tmp_path: Path, text: str, word: str) -> None:
     with pytest.raises(DataError) as caught:
         tl.load(tmp_path)
     assert word in str(caught.value)
+
+
+def test_other_peoples_slips(tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl").write_bytes(b'{"input": "caf\xe9", "target": "b"}\n')
+    with pytest.raises(DataError, match="jsonl:1 is not UTF-8"):
+        tl.load(tmp_path)
+    (tmp_path / "train.jsonl").write_text('\n{"input": "a", "target": "b"}\n\n')
+    assert len(tl.load(tmp_path)["train"]) == 1
+    pd.DataFrame([{"input": "a", "targets": "b"}]).to_parquet(tmp_path / "train.parquet")
+    with pytest.raises(DataError, match="two sources for the split 'train'"):
+        tl.load(tmp_path)
+
+
+def test_an_unfinished_dataset_is_said_to_be_one(tmp_path: Path) -> None:
+    tl.make("ctl/A", tmp_path / "d", set=SMALL)
+    (tmp_path / "d" / "manifest.json").unlink()
+    with pytest.raises(DataError, match="unfinished"):
+        tl.audit(tmp_path / "d")
 
 
 def test_no_dataset_at_all(tmp_path: Path) -> None:

@@ -173,11 +173,55 @@ def test_another_recipe_in_the_folder_is_refused(tmp_path: Path) -> None:
         assert "already holds another dataset" in done.stderr
     (folder / "manifest.json").unlink()
     assert command("make", "ctl/R", "-o", str(folder), check=False).returncode == 2
-    (folder / "manifest.json").write_text("{}")
-    done = command("make", "ctl/A", "-o", str(folder), check=False)
-    assert done.returncode == 2
-    assert "not a manifest of ours" in done.stderr
     assert all(p.read_bytes() == raw for p, raw in before.items() if p.name != "manifest.json")
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"format": 1, "splits"', '{"format": 1, "recipe": 3}'])
+def test_a_damaged_manifest_is_named_and_made_again(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "d"
+    digest = tl.make("ctl/A", folder, set=SMALL).digest
+    (folder / "manifest.json").write_text(text)
+    with pytest.raises(DataError, match="not a manifest of ours"):
+        tl.load(folder)
+    with pytest.raises(DataError, match="already holds another dataset"):
+        tl.make("ctl/R", folder, set=SMALL)
+    assert tl.make("ctl/A", folder, set=SMALL).digest == digest
+
+
+def test_somebodys_own_folder_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "README.md").write_text("my notes")
+    with pytest.raises(DataError, match="holds no dataset of ours"):
+        tl.make("ctl/A", tmp_path / "mine", set=SMALL)
+    assert (tmp_path / "mine" / "README.md").read_text() == "my notes"
+    assert len(list((tmp_path / "mine").iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", ["..", "../x", "/tmp/x", "", "a/b", "\x1b", "manifest.json", "a b"])
+def test_split_names_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
+    task = tmp_path / "t.py"
+    task.write_text(
+        "import taskloom as tl\n@tl.task('a/b', describe='d')\ndef f(rng): return tl.Example(str(rng.random()), 'x')\n"
+    )
+    with pytest.raises(TaskloomError, match="cannot name a split"):
+        tl.make(str(task), tmp_path / "out", set=["splits={" + json.dumps(name) + ": {n: 5}}"])
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(TaskloomError, match="same name in other tools"):
+        tl.make(str(task), set=["splits={a-b: {n: 5}, a_b: {n: 5}}"])
+    with pytest.raises(TaskloomError, match="one dataset may hold"):
+        tl.make(str(task), set=["splits={train: {n: 100000000000000000000}}"])
+
+
+def test_two_seeds_never_mix(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    words = ["make", "ctl/A", "--set", "splits.train.n=30000", "--shard-rows", "1000", "-o", str(folder)]
+    both = [start(*words, "--seed", str(seed)) for seed in range(2)]
+    statuses = []
+    for process in both:
+        process.communicate(timeout=120)
+        statuses.append(process.returncode)
+    assert sorted(statuses) == [0, 2]
+    assert tl.verify(folder).wrong == ()
 
 
 def test_a_change_of_shard_size_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -247,7 +291,8 @@ def test_content_digests_see_every_value() -> None:
     assert len(digests) == 2
     for column in ("input", "targets", "traits", "derivation", "index"):
         rows = table.to_pylist()
-        rows[1500] = {**rows[1500], column: rows[7][column]}
+        other = next(row[column] for row in rows if row[column] != rows[1500][column])
+        rows[1500] = {**rows[1500], column: other}
         changed = shards.block_digests(type(table).from_pylist(rows, schema=table.schema))
         assert changed[0] == digests[0]
         assert changed[1] != digests[1], column

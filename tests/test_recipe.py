@@ -61,6 +61,10 @@ def test_extends_merges_deeply(tmp_path: Path) -> None:
         ("ctl/A", ["splits.train.n.x=3"], ["'n' is a value"]),
         ("ctl/A", ["tables=@nowhere.json"], ["no file nowhere.json"]),
         ("ctl/A", ["max_length=[1"], ["not YAML"]),
+        ("ctl/A", ["extends=ctl/R"], ["not a field"]),
+        ("ctl/A", ["splits.train.n=true"], ["splits.train.n"]),
+        ("ctl/A", ["tables={a: [true, false]}"], ["tables.a.0"]),
+        ("ctl/A", ["symbols=1000000000"], ["symbols"]),
         ("gone.yaml", [], ["no recipe file gone.yaml"]),
         ("gone.py", [], ["no file gone.py"]),
     ],
@@ -89,6 +93,14 @@ def test_bad_files(tmp_path: Path, text: str, word: str) -> None:
         read(write(tmp_path / "bad.yaml", text))
     assert word in str(caught.value)
     assert "bad.yaml" in str(caught.value)
+
+
+def test_recipes_beside_each_other_and_in_circles(tmp_path: Path) -> None:
+    write(tmp_path / "base.yaml", "extends: ctl/A\nmax_length: 5\n")
+    assert read(write(tmp_path / "child.yaml", "extends: base.yaml\n")).digest == read("ctl/A", ["max_length=5"]).digest
+    write(tmp_path / "one.yaml", "extends: two.yaml\n")
+    with pytest.raises(RecipeError, match="extends itself"):
+        read(write(tmp_path / "two.yaml", "extends: one.yaml\n"))
 
 
 def test_a_file_that_is_not_text(tmp_path: Path) -> None:

@@ -26,13 +26,6 @@ def reverse(rng: tl.Random, length: int = tl.knob(4, low=2, high=6)) -> tl.Examp
 '''
 
 
-@pytest.fixture(autouse=True)
-def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is gone after it."""
-    monkeypatch.setattr(TASKS, "_things", dict(TASKS._things))
-    monkeypatch.setattr(TASKS, "_origin", dict(TASKS._origin))
-
-
 @pytest.fixture
 def task_file(tmp_path: Path) -> str:
     path = tmp_path / "reverse.py"
@@ -106,6 +99,46 @@ def test_mistakes_in_task_files(tmp_path: Path) -> None:
     varying = "@tl.task('a/vary', describe='d')\ndef f(rng):\n  n = str(rng.random())\n"
     varying += "  return tl.Example(n, 'x', traits={n[:3]: 1})\n"
     assert "give every example the same traits" in said(varying)
+
+
+def test_what_tasks_must_not_return(tmp_path: Path) -> None:
+    def said(body: str) -> str:
+        path = tmp_path / "t.py"
+        path.write_text(
+            f"import sys\nimport taskloom as tl\n@tl.task('a/bad', describe='d')\ndef f(rng):\n    {body}\n"
+        )
+        with pytest.raises(TaskloomError) as caught:
+            tl.make(str(path))
+        return str(caught.value)
+
+    assert "raised ZeroDivisionError" in said("return 1 / 0")
+    assert "t.py, line 5" in said("return 1 / 0")
+    assert "raised SystemExit" in said("sys.exit(3)")
+    assert "raised TypeError" in said("return tl.Example('x', 5)")
+    assert "are not text" in said("return tl.Example(5, 'a')")
+    assert "the trait 5" in said("return tl.Example('x', 'a', traits={5: 1})")
+    assert "the trait 'k'" in said("return tl.Example('x', 'a', traits={'k': [1]})")
+    assert "the trait 'k'" in said("return tl.Example('x', 'a', traits={'k': 10**30})")
+    assert "step 0" in said("return tl.Example('x', 'a', derivation=['q'])")
+    assert "step 0" in said("return tl.Example('x', 'a', derivation=[tl.Step('r', 'v', (9,))])")
+
+
+def test_changed_code_is_another_recipe(task_file: str, tmp_path: Path) -> None:
+    changes = ["splits={train: {n: 20}}"]
+    before = tl.make(task_file, tmp_path / "d", set=changes)
+    Path(task_file).write_text(REVERSE.replace("reversed(words)", "sorted(words)"))
+    with pytest.raises(TaskloomError, match="already holds another dataset"):
+        tl.make(task_file, tmp_path / "d", set=changes)
+    assert tl.make(task_file, set=changes).digest != before.digest
+
+
+@pytest.mark.parametrize("gives", ["None", "5", "()", "[3]"])
+def test_solvers_that_give_no_text(tmp_path: Path, gives: str) -> None:
+    path = tmp_path / "t.py"
+    head = f"import taskloom as tl\n@tl.task('a/solved', describe='d', solve=lambda text: {gives})\n"
+    path.write_text(head + "def f(rng): return tl.Example('x', 'y')\n")
+    with pytest.raises(TaskloomError, match="must give a text"):
+        tl.apply(str(path), "x")
 
 
 def test_two_modules_cannot_share_a_name(task_file: str, tmp_path: Path) -> None:

@@ -62,6 +62,21 @@ def test_tampering_without_new_digests(folder: Path) -> None:
         tl.verify(folder)
 
 
+@pytest.mark.parametrize(("key", "value"), [("scorer", "any-of"), ("role", "test")])
+def test_edited_words_of_the_manifest(folder: Path, key: str, value: str) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (manifest["splits"]["train"] if key == "role" else manifest)[key] = value
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match="it was edited"):
+        tl.verify(folder)
+
+
+def test_a_stranger_among_the_shards(folder: Path) -> None:
+    (folder / "train" / "00009.parquet").write_bytes((folder / "train" / "00000.parquet").read_bytes())
+    with pytest.raises(DataError, match="does not know"):
+        tl.verify(folder)
+
+
 def test_an_edited_recipe(folder: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["recipe"]["table_seed"] = 5

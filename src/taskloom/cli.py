@@ -109,6 +109,8 @@ def apply(
 
 
 def _lines() -> Iterator[str]:
+    if sys.stdin is None:
+        raise TaskloomError("standard input is closed; give inputs as arguments")
     for line in sys.stdin:
         if line.strip():
             yield line.rstrip("\r\n")
@@ -312,6 +314,8 @@ def run(arguments: list[str]) -> int:
     """Run one command line and return its exit status."""
     try:
         result: Any = app(arguments, standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # a full disk or a closed pipe shows here, not in silence at the end
     except TaskloomError as error:
         return _say(str(error), 2)
     except KeyboardInterrupt:
@@ -324,6 +328,8 @@ def run(arguments: list[str]) -> int:
         # A full disk, a missing right, a folder in a file's place: the system's own words and the path say it best.
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror or error}; nothing that was finished is lost", 2)
+    except UnicodeError as error:
+        return _say(f"a name or a text holds characters that cannot be written here ({error})", 2)
     except MemoryError:
         return _say("out of memory; use fewer --workers or smaller --shard-rows", 2)
     except Exception as error:
@@ -346,7 +352,9 @@ def _hint(error: Any) -> str:
 def _say(message: str, status: int) -> int:
     # One sentence; what an error echoes below it (an expression with a caret under the fault) keeps its lines.
     sentence, *echo = message.split("\n  ")
-    print("\n  ".join(["taskloom: " + " ".join(sentence.split()), *echo]), file=sys.stderr)
+    text = "\n  ".join(["taskloom: " + " ".join(sentence.split()), *echo])
+    # What a person typed is echoed, but never as an order to the terminal.
+    print("".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text), file=sys.stderr)
     return status
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from taskloom import shards
 from taskloom.errors import DataError, nearest
@@ -72,6 +73,10 @@ class Dataset:
             )
         return table
 
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {entry['n']:,}" for name, entry in self.manifest["splits"].items())
+        return f"<Dataset {self.manifest['recipe'].get('name', '')}: {sizes}>"
+
     def __getitem__(self, split: str) -> Examples:
         return Examples(self.table(split))
 
@@ -120,8 +125,14 @@ def read_manifest(path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         known = manifest["format"]
-        for key in ("recipe", "recipe_digest", "seed", "digest", "splits"):
-            manifest[key]
+        for key, kind in {"recipe": dict, "recipe_digest": str, "seed": int, "digest": str, "splits": dict}.items():
+            if not isinstance(manifest[key], kind):
+                raise TypeError(f"'{key}' is {manifest[key]!r}")
+        for split in manifest["splits"].values():
+            if split["role"] not in ("train", "test", "probe") or not isinstance(split["n"], int):
+                raise ValueError(f"a split with the role {split['role']!r} and {split['n']!r} rows")
+            for shard in split["shards"]:
+                (shard["file"], shard["rows"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{path} is not a manifest of ours ({type(error).__name__}: {error}); make the dataset again"
@@ -137,12 +148,20 @@ def load_foreign(folder: Path) -> Dataset:
         raise DataError(f"there is no dataset folder {folder}; make one with 'taskloom make RECIPE -o {folder}'")
     tables: dict[str, pa.Table] = {}
     for path in sorted(folder.iterdir()):
-        if path.is_dir() and any(path.glob("*.parquet")):
-            tables[path.name] = pa.concat_tables([shards.read(p) for p in sorted(path.glob("*.parquet"))])
-        elif path.suffix == ".parquet":
-            tables[path.stem] = shards.read(path)
-        elif path.suffix == ".jsonl":
-            tables[path.stem] = _read_jsonl(path)
+        files = sorted(path.glob("*.parquet")) if path.is_dir() else [path] if path.is_file() else []
+        if not {p.suffix for p in files} & {".parquet", ".jsonl"}:
+            continue
+        name = path.name if path.is_dir() else path.stem
+        if name in tables:
+            raise DataError(f"{folder} has two sources for the split '{name}' ({path.name} is the second); keep one")
+        if path.suffix == ".jsonl":
+            tables[name] = _read_jsonl(path)
+            continue
+        if any(shards.read_stamp(p) is not None for p in files):
+            raise DataError(
+                f"{folder} is an unfinished dataset (no {MANIFEST}); run the same 'taskloom make' again to finish it"
+            )
+        tables[name] = _joined(files)
     if not tables:
         raise DataError(
             f"{folder} holds neither {MANIFEST} nor Parquet or JSONL splits; make it with 'taskloom make RECIPE -o {folder}'"
@@ -153,24 +172,53 @@ def load_foreign(folder: Path) -> Dataset:
     return Dataset(manifest, tables)
 
 
+def _joined(files: list[Path]) -> pa.Table:
+    try:
+        return pa.concat_tables([shards.read(p) for p in files], promote_options="default")
+    except pa.ArrowException as error:
+        raise DataError(f"{files[0].parent}: files of different columns: {str(error).splitlines()[0]}") from error
+
+
 def _read_jsonl(path: Path) -> pa.Table:
     rows = []
-    with path.open(encoding="utf-8-sig") as file:
+    with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
         for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
             try:
-                row = json.loads(line)
-            except ValueError as error:
+                row = json.loads(line.encode("utf-8", "strict"))
+            except UnicodeError as error:
+                raise DataError(f"{path}:{number} is not UTF-8 text; save the file as UTF-8") from error
+            except (ValueError, RecursionError) as error:
                 raise DataError(f"{path}:{number} is not JSON ({error}); one object a line") from error
             if not isinstance(row, dict):
                 raise DataError(f"{path}:{number} is not a JSON object; one object a line with 'input' and 'targets'")
             rows.append(row)
     try:
         return pa.Table.from_pylist(rows)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeError, OverflowError) as error:
         raise DataError(f"{path}: rows of different shapes: {str(error).splitlines()[0]}") from error
 
 
 def _adapt(table: pa.Table, where: Path) -> pa.Table:
+    """Somebody's columns as ours; what cannot be is one sentence."""
+    try:
+        adapted = _columns(table, where)
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError(f"{where}: a column is not what it should be: {str(error).splitlines()[0]}") from error
+    answered = adapted.column("targets").filter(
+        pc.fill_null(pc.greater(pc.list_value_length(adapted.column("targets")), 0), False)
+    )
+    if (
+        adapted.column("input").null_count
+        or len(answered) < adapted.num_rows
+        or pc.list_element(answered, 0).null_count
+    ):
+        raise DataError(f"{where}: every row needs an 'input' and at least one target; some have none")
+    return adapted
+
+
+def _columns(table: pa.Table, where: Path) -> pa.Table:
     names = table.column_names
     if "input" not in names or not {"targets", "target"} & set(names):
         raise DataError(f"{where} needs the columns 'input' and 'targets'; it has: {', '.join(names)}")

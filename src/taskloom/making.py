@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from pathlib import Path
@@ -29,6 +31,9 @@ from taskloom.dataset import Dataset
 from taskloom.errors import DataError, RecipeError, TaskloomError
 from taskloom.plan import Plan, Split
 from taskloom.recipe import Recipe, find_task, read
+
+MOST_ROWS = 10**11
+"""Beyond this even the list of files no longer fits a computer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,8 @@ def make(
         jsonl: Also write one JSONL file per split.
         progress: Called after each shard.
     """
+    if isinstance(set, str):
+        raise RecipeError(f"set takes a list of changes: set=[{set!r}]")
     if isinstance(recipe, str):
         recipe = read(recipe, set)
     elif tuple(set):
@@ -87,10 +94,25 @@ def make(
     plan = recipe.plan(seed)
     if workers < 1:
         raise TaskloomError(f"--workers must be at least 1, not {workers}")
+    _check_splits(plan)
     pieces = list(_pieces(plan, _shard_rows(plan, shard_rows)))
     if out is None:
         return _in_memory(recipe, seed, plan)
     folder = Path(out)
+    with _alone(folder):
+        return _make_into(folder, recipe, seed, plan, pieces, workers, jsonl, progress)
+
+
+def _make_into(
+    folder: Path,
+    recipe: Recipe,
+    seed: int,
+    plan: Plan,
+    pieces: list[Piece],
+    workers: int,
+    jsonl: bool,
+    progress: Callable[[Progress], None] | None,
+) -> Dataset:
     _refuse_other(folder, recipe, seed)
     report = _Report(sum(s.n for s in plan.splits), progress)
     kept = {p.file: stamp for p in pieces if (stamp := _kept(folder, recipe, seed, p)) is not None}
@@ -110,6 +132,44 @@ def make(
     _write_text(folder / dataset.MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
     _sweep(folder, {p.file for p in pieces})
     return dataset.load(folder)
+
+
+def _check_splits(plan: Plan) -> None:
+    """Split names become folders, and names in other tools."""
+    seen: dict[str, str] = {}
+    for split in plan.splits:
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", split.name):
+            raise RecipeError(f"splits: {split.name!r} cannot name a split; use letters, digits, '-' and '_'")
+        other = seen.setdefault(split.name.replace("-", "_").casefold(), split.name)
+        if other != split.name:
+            raise RecipeError(f"splits: '{other}' and '{split.name}' are the same name in other tools; rename one")
+    rows = sum(split.n for split in plan.splits)
+    if rows > MOST_ROWS:
+        raise RecipeError(
+            f"splits: {rows:,} examples are more than the {MOST_ROWS:,} that one dataset may hold; make several"
+        )
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One `make` at a time in a folder: a second one waits, and then finds everything done, or refuses to mix."""
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file; -o names a folder")
+    try:
+        import fcntl
+    except ImportError:  # Windows: folders cannot be locked there
+        yield
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise DataError(f"cannot make the folder {folder}: {error.strerror}; choose another with -o") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def default_folder(recipe: Recipe, seed: int) -> Path:
@@ -251,25 +311,38 @@ def _make_apart(
 
 
 def _refuse_other(folder: Path, recipe: Recipe, seed: int) -> None:
-    """Never mix two datasets in one folder."""
-    if folder.exists() and not folder.is_dir():
-        raise DataError(f"{folder} is a file; -o names a folder")
-    path = folder / dataset.MANIFEST
-    found: tuple[str, str, int] | None = None
-    if path.is_file():
-        manifest = dataset.read_manifest(path)
-        found = (str(manifest["recipe"].get("name")), manifest["recipe_digest"], manifest["seed"])
-    else:
-        for shard in sorted(folder.glob("*/*.parquet")):
-            stamp = shards.read_stamp(shard)
-            if stamp is not None:
-                found = (f"recipe {stamp.recipe[:8]}…", stamp.recipe, stamp.seed)
-                break
-    if found and found[1:] != (recipe.digest, seed):
+    """Never mix two datasets in one folder, and never write among somebody's own files."""
+    found = _owner(folder)
+    if found is None:
+        strange = [p for p in folder.rglob("*") if p.is_file() and p.suffix != ".tmp"]
+        if strange:
+            raise DataError(
+                f"{folder} is not empty ({strange[0].name}) and holds no dataset of ours; choose another folder with -o"
+            )
+    elif found[1:] != (recipe.digest, seed):
         raise DataError(
             f"{folder} already holds another dataset ({found[0]}, seed {found[2]}, digest {found[1][:8]}…), not {recipe.name} with "
             f"seed {seed} and digest {recipe.digest[:8]}…; choose another folder with -o, or remove that one"
         )
+
+
+def _owner(folder: Path) -> tuple[str, str, int] | None:
+    """Name, recipe digest and seed of the dataset in a folder; a damaged manifest is passed over where shards still tell."""
+    path = folder / dataset.MANIFEST
+    trouble: DataError | None = None
+    if path.is_file():
+        try:
+            manifest = dataset.read_manifest(path)
+            return str(manifest["recipe"].get("name")), manifest["recipe_digest"], manifest["seed"]
+        except DataError as error:
+            trouble = error
+    for shard in sorted(folder.glob("*/*.parquet")):
+        stamp = shards.read_stamp(shard) if shard.is_file() else None
+        if stamp is not None:
+            return f"recipe {stamp.recipe[:8]}…", stamp.recipe, stamp.seed
+    if trouble is not None:
+        raise DataError(f"{trouble}, or remove {folder}") from trouble
+    return None
 
 
 def _kept(folder: Path, recipe: Recipe, seed: int, piece: Piece) -> shards.Stamp | None:

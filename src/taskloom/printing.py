@@ -96,6 +96,8 @@ def examples(
 
     show: Callable[[Example], Any] | None = None
     if Path(name).is_dir():
+        if seed is not None or tuple(changes):
+            raise TaskloomError(f"{name} is made already: --seed and --set go with a recipe")
         data = dataset.load(name)
         chosen = split or data.splits[0]
         total = int(data.table(chosen).num_rows)
@@ -230,7 +232,9 @@ def certificate(found: Audit, as_json: bool) -> None:
     for note in found.notes:
         print(f"note: {note}")
     short = sum(s.flagged for s in found.shortcuts)
-    print(f"{len(found.leaks)} leaks, {sum(r.exact for r in found.repeats):,} duplicates, {short} shortcuts")
+    trained = any(info["role"] == "train" for info in found.splits.values())
+    leaks = f"{len(found.leaks)} leaks" if trained else "leaks were not looked for"
+    print(f"{leaks}, {sum(r.exact for r in found.repeats):,} duplicates, {short} shortcuts")
 
 
 def _splits(found: Audit) -> Table:

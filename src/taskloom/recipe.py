@@ -46,7 +46,7 @@ class Fields(BaseModel):
 class Size(Fields):
     """The size of a split."""
 
-    n: int = Field(ge=0)
+    n: int = Field(ge=0, strict=True)
 
 
 class Span:
@@ -218,9 +218,11 @@ def names() -> list[str]:
     return sorted(found + TASKS.names())
 
 
-def _load_yaml(path: Path) -> tuple[dict[str, Any], str]:
+def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> tuple[dict[str, Any], str]:
     if not path.is_file():
         raise RecipeError(f"there is no recipe file {path}")
+    if path.resolve() in within:
+        raise RecipeError(f"{path} extends itself, by way of {' and '.join(p.name for p in within)}; break the circle")
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -229,10 +231,17 @@ def _load_yaml(path: Path) -> tuple[dict[str, Any], str]:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         raise RecipeError(f"{path}{line} is not YAML: {getattr(error, 'problem', None) or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise RecipeError(f"{path} holds a value that cannot be read ({str(error).splitlines()[0]})") from error
     if not isinstance(data, dict):
         raise RecipeError(f"{path} must be a mapping with 'suite:' and its fields, not {type(data).__name__}")
     if "extends" in data:
-        base, _ = _find(str(data.pop("extends")))
+        parent = str(data.pop("extends"))
+        beside = path.parent / parent
+        if parent.endswith((".yaml", ".yml")) and beside.is_file():
+            base, _ = _load_yaml(beside, (*within, path.resolve()))
+        else:
+            base, _ = _find(parent)
         data = _merge(base, data)
     return data, str(path)
 
@@ -254,6 +263,10 @@ def _set(data: dict[str, Any], override: str) -> None:
     except yaml.YAMLError as error:
         raise RecipeError(f"--set {override}: the value is not YAML; quote it") from error
     *parents, last = path.strip().split(".")
+    if (parents or [last])[0] in ("suite", "task", "extends"):
+        raise RecipeError(
+            f"--set {override}: '{path.strip()}' is what a recipe is, not a field; name another recipe instead"
+        )
     here: Any = data
     for parent in parents:
         if isinstance(here, list):
@@ -281,9 +294,12 @@ def _value(text: str) -> Any:
     if not path.is_file():
         raise RecipeError(f"there is no file {path} (a value that starts with @ names a file)")
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        value = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise RecipeError(f"{path} is neither JSON nor YAML: {str(error).splitlines()[0]}") from error
+    if value is None:
+        raise RecipeError(f"{path} is empty; it should hold the value of '{text}'")
+    return value
 
 
 def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
@@ -307,7 +323,7 @@ def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
 
 def task_suite(task: Task) -> Suite:
     """A task that is one function, seen as a suite of its own."""
-    return Suite(task.name, task.describe, task.fields(), task.weave, 1, task.make.__module__)
+    return Suite(task.name, task.describe, task.fields(), task.weave, task.version(), task.make.__module__)
 
 
 def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:

@@ -192,6 +192,6 @@ def load_file(path: Path) -> list[str]:
         spec.loader.exec_module(module)
     except TaskloomError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise TaskloomError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     return TASKS.of(module_name)

@@ -270,9 +270,11 @@ def read(path: Path) -> pa.Table:
         table = pq.read_table(path, use_threads=False)
     except FileNotFoundError as error:
         raise DataError(f"{path} is missing; run the same 'taskloom make' again to restore it") from error
-    except (pa.ArrowInvalid, pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         first = str(error).splitlines()[0]
-        raise DataError(f"{path} is damaged ({first}); run the same 'taskloom make' again to restore it") from error
+        raise DataError(
+            f"{path} is damaged ({first}); restore it, with the same 'taskloom make' if it is ours"
+        ) from error
     return table.replace_schema_metadata(None)
 
 

@@ -11,10 +11,12 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
 from taskloom.errors import InputError, RecipeError, TaskloomError
-from taskloom.example import Answer, Example
+from taskloom.example import Answer, Example, Step
 from taskloom.plan import Plan, Role, Split
 from taskloom.registry import TASKS
 from taskloom.scoring import Exact, Scorer
@@ -75,14 +77,20 @@ class Task:
                 f"{self.name} has no knob '{sorted(unknown)[0]}'; it has: {', '.join(self.knobs) or 'none'}"
             )
         chosen = {name: values.get(name, k.default) for name, (_, k) in self.knobs.items()}
-        example = self.make(rng, **chosen)
-        if not isinstance(example, Example):
-            raise TaskloomError(
-                f"{self.name} returned {type(example).__name__}, not an Example: return tl.Example(input, target)"
-            )
-        if not example.targets:
-            raise TaskloomError(f"{self.name} returned an example without a target (input: {example.input[:60]!r})")
+        try:
+            example = self.make(rng, **chosen)
+        except TaskloomError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise TaskloomError(f"{self.name} raised {type(error).__name__}: {error}{_line(error)}") from error
+        _check(self.name, example)
         return replace_task(example, self.name)
+
+    def version(self) -> int:
+        """A number that changes with the code of the task's module, and with it the digest of its recipes."""
+        source = inspect.getsourcefile(self.make)
+        raw = Path(source).read_bytes() if source and Path(source).is_file() else b""
+        return int.from_bytes(blake2b(raw, digest_size=6).digest(), "little")
 
     def fields(self) -> type[BaseModel]:
         """The pydantic model of this task's recipe fields: its knobs and the sizes of its splits."""
@@ -144,9 +152,51 @@ class Task:
         assert self.solve is not None
         try:
             found = self.solve(text)
-        except (KeyError, ValueError, IndexError) as error:
+        except TaskloomError:
+            raise
+        except (Exception, SystemExit) as error:
             raise InputError(f"{self.name} cannot answer {text!r}: {type(error).__name__}: {error}") from error
-        return Answer((found,) if isinstance(found, str) else tuple(found))
+        answers = (found,) if isinstance(found, str) else found
+        if not isinstance(answers, tuple | list) or not answers or not all(isinstance(a, str) for a in answers):
+            raise TaskloomError(
+                f"the solver of {self.name} gave {found!r} for {text!r}; it must give a text or a tuple of texts"
+            )
+        return Answer(tuple(answers))
+
+
+def _line(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f" ({trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno})" if trace is not None else ""
+
+
+def _check(name: str, example: object) -> None:
+    """Say what is wrong with what a task returned, in the words of its author."""
+    if not isinstance(example, Example):
+        raise TaskloomError(
+            f"{name} returned {type(example).__name__}, not an Example: return tl.Example(input, target)"
+        )
+    if not isinstance(example.input, str) or not all(isinstance(t, str) for t in example.targets):
+        raise TaskloomError(
+            f"{name} returned an example whose input or targets are not text: {example.input!r}, {example.targets!r}"
+        )
+    if not example.targets:
+        raise TaskloomError(f"{name} returned an example without a target (input: {example.input[:60]!r})")
+    for trait, value in example.traits.items():
+        if (
+            not isinstance(trait, str)
+            or not isinstance(value, str | int | float)
+            or (isinstance(value, int) and abs(value) >> 63)
+        ):
+            raise TaskloomError(
+                f"{name}: the trait {trait!r} is {value!r}; a trait is a name with a text, a number or a truth value"
+            )
+    for at, step in enumerate(example.derivation):
+        if not isinstance(step, Step) or any(not 0 <= used < at for used in step.of or ()):
+            raise TaskloomError(
+                f"{name}: step {at} of the derivation must be a tl.Step that uses only earlier steps, not {step!r}"
+            )
 
 
 def _within(low: float | None, high: float | None, span: Span) -> Span:
@@ -193,9 +243,18 @@ def task(
     def record(function: Callable[..., Example]) -> Task:
         if "/" not in name:
             raise TaskloomError(f"a task's name is a path such as 'words/{name}', not '{name}'")
+        parameters = list(inspect.signature(function).parameters.values())
+        if not parameters:
+            raise TaskloomError(
+                f"{name}: the function needs a first parameter for the random generator: def {function.__name__}(rng, …)"
+            )
+        if scorer is not None and not isinstance(scorer, Scorer):
+            raise TaskloomError(
+                f"{name}: scorer={scorer!r} is no scorer; use tl.exact, tl.any_of, … or an object with score and explain"
+            )
         hints = get_type_hints(function)
         knobs: dict[str, tuple[type, Knob]] = {}
-        for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        for parameter in parameters[1:]:
             if parameter.default is inspect.Parameter.empty:
                 raise TaskloomError(
                     f"{name}: the parameter '{parameter.name}' needs a default: {parameter.name}: int = tl.knob(4)"

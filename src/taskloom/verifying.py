@@ -65,6 +65,7 @@ def verify(folder: str | Path, *, every: bool = False, sample: int = SAMPLE) -> 
             f"{folder}: the manifest's recipe has digest {recipe.digest}, not {data.manifest['recipe_digest']}: it was edited"
         )
     plan = recipe.plan(data.manifest["seed"])
+    _check_plan(data, plan, folder)
     wrong: list[Wrong] = []
     answers = 0
     for split in data.splits:
@@ -75,10 +76,22 @@ def verify(folder: str | Path, *, every: bool = False, sample: int = SAMPLE) -> 
     return Verification(data.digest, rows, answers, method, tuple(wrong))
 
 
+def _check_plan(data: Dataset, plan: Plan, folder: Path) -> None:
+    """The manifest's own words about splits and scorer against what the recipe says."""
+    said = {name: (entry["n"], entry["role"]) for name, entry in data.manifest["splits"].items()}
+    if said != {split.name: (split.n, split.role) for split in plan.splits}:
+        raise DataError(f"{folder}: the manifest's splits are not those of its recipe: it was edited; make it again")
+    if data.manifest.get("scorer") != plan.scorer.name:
+        raise DataError(f"{folder}: the manifest's scorer is not that of its recipe: it was edited; make it again")
+
+
 def _check_bytes(data: Dataset, folder: Path) -> int:
     rows = 0
     entries: dict[str, dict[str, Any]] = {}
     for name, entry in data.manifest["splits"].items():
+        extra = {p.name for p in (folder / name).glob("*.parquet")} - {Path(s["file"]).name for s in entry["shards"]}
+        if extra:
+            raise DataError(f"{folder / name} holds {sorted(extra)[0]}, which the manifest does not know; remove it")
         blocks: list[str] = []
         for shard in entry["shards"]:
             table = shards.read(folder / shard["file"])

@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 from taskloom.recipe import Fields
 
 Variant = Literal["A", "R", "S", "length"]
-Count = Annotated[int, Field(ge=0)] | Literal["every"]
+Whole = Annotated[int, Field(strict=True)]
+Count = Annotated[int, Field(ge=0, strict=True)] | Literal["every"]
 
 SPLITS: dict[str, tuple[str, ...]] = {
     "A": ("train", "iid", "ood", "all", "pairs", "all-pairs"),
@@ -46,11 +47,11 @@ class CtlFields(Fields):
     variant: Variant = Field(
         description="Which compositions are seen: A alternating, R repeating, S staged, length productivity"
     )
-    symbols: int = Field(8, ge=2, description="How many symbols")
-    functions: int = Field(32, ge=1, description="How many functions")
+    symbols: int = Field(8, ge=2, le=10_000, description="How many symbols")
+    functions: int = Field(32, ge=1, le=10_000, description="How many functions")
     groups: int = Field(2, ge=1, description="Groups of A and R; paths of S (2)")
     min_length: int = Field(2, ge=1, description="Fewest functions in a drawn expression")
-    max_length: int = Field(6, ge=1, description="Most functions in a training expression")
+    max_length: int = Field(6, ge=1, le=64, description="Most functions in a training expression")
     include_singles: bool = Field(
         True, description="Put every single application into training (the paper, for A and R)"
     )
@@ -80,7 +81,9 @@ class CtlFields(Fields):
         "right-to-left", description="Where the outermost function stands"
     )
     table_seed: int = Field(0, description="Seed of the function tables and of the shared symbols")
-    tables: dict[str, list[int]] | None = Field(None, description="Given function tables: name to list of images")
+    tables: dict[str, list[Annotated[int, Field(strict=True)]]] | None = Field(
+        None, description="Given function tables: name to list of images"
+    )
     splits: dict[str, CtlSplit] = Field(default_factory=dict, description="Sizes by split; a missing split is not made")
 
     @model_validator(mode="after")

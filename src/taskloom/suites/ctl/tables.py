@@ -71,7 +71,7 @@ def function_names(count: int) -> tuple[str, ...]:
 
 def build(fields: CtlFields) -> World:
     """The world that a recipe describes."""
-    names, images = _given(fields) if fields.tables else _drawn(fields)
+    names, images = _given(fields) if fields.tables is not None else _drawn(fields)
     groups = _groups(fields, len(names))
     allowed = None
     if fields.variant == "S":
@@ -81,6 +81,8 @@ def build(fields: CtlFields) -> World:
 
 def _given(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
     assert fields.tables is not None
+    if not fields.tables:
+        raise RecipeError("tables: no function is given; write name to list of images, e.g. {a: [1, 0]}")
     sizes = {len(images) for images in fields.tables.values()}
     if len(sizes) != 1 or 0 in sizes:
         raise RecipeError(f"tables: every function needs one image per symbol; found tables of {sorted(sizes)} entries")
