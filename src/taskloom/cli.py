@@ -263,7 +263,11 @@ def data(
     if action == "status" and name is None:
         printing.resource_status(as_json)
     elif action == "get" and name:
-        typer.echo(f"{name} is in {resources.get(name)}")
+        found = resources.get(name)
+        if as_json:
+            printing.emit({"name": name, "found": str(found)})
+        else:
+            typer.echo(f"{name} is in {found}")
     else:
         raise TaskloomError("write 'taskloom data', 'taskloom data status' or 'taskloom data get NAME'")
 

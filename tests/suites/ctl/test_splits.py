@@ -172,6 +172,10 @@ def test_chains_with_all_their_symbols() -> None:
     assert all(e.traits["seen"] == (e.input in train) for e in d["pairs"])
 
 
+def test_one_given_function_is_enough_to_apply_it() -> None:
+    assert tl.apply("ctl/A", "f f 0", set=["tables={f: [1, 2, 0]}"]).targets == ("2",)
+
+
 def test_many_symbols_and_functions() -> None:
     d = tl.make(
         "ctl/A", set=["symbols=120", "functions=300", "splits={train: {n: 50000}, iid: {n: 100}, ood: {n: 100}}"]

@@ -19,9 +19,9 @@ from taskloom.suites.ctl.fields import CtlFields
 
 def _function(fields: CtlFields) -> Callable[[str], Answer]:
     from taskloom.suites.ctl.solving import solver
-    from taskloom.suites.ctl.tables import build
+    from taskloom.suites.ctl.tables import functions_of
 
-    return solver(build(fields), fields.order)
+    return solver(*functions_of(fields), fields.order)
 
 
 @suite(

@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 from taskloom.errors import InputError, nearest
 from taskloom.example import Answer, Step
-from taskloom.suites.ctl.tables import World
+from taskloom.suites.ctl.tables import Table
 
 
-def solver(world: World, order: str) -> Callable[[str], Answer]:
+def solver(names: tuple[str, ...], images: Table, order: str) -> Callable[[str], Answer]:
     """A function from an expression's text to its answer and derivation."""
-    meaning = {name: [str(int(s)) for s in world.images[f]] for f, name in enumerate(world.names)}
-    position = {str(s): s for s in range(world.symbols)}
+    meaning = {name: [str(int(s)) for s in images[f]] for f, name in enumerate(names)}
+    position = {str(s): s for s in range(images.shape[1])}
     symbol_last = order == "right-to-left"
 
     def answer(text: str) -> Answer:
@@ -29,7 +29,7 @@ def solver(world: World, order: str) -> Callable[[str], Answer]:
         if value not in position:
             where = "last" if symbol_last else "first"
             raise InputError(
-                f"'{text}': '{value}' stands where the symbol should be ({where}); symbols are 0 to {world.symbols - 1}"
+                f"'{text}': '{value}' stands where the symbol should be ({where}); symbols are 0 to {len(position) - 1}"
             )
         steps = []
         for name in chain:

@@ -71,12 +71,17 @@ def function_names(count: int) -> tuple[str, ...]:
 
 def build(fields: CtlFields) -> World:
     """The world that a recipe describes."""
-    names, images = _given(fields) if fields.tables is not None else _drawn(fields)
+    names, images = functions_of(fields)
     groups = _groups(fields, len(names))
     allowed = None
     if fields.variant == "S":
         allowed = _read_allowed(fields, names, groups, images.shape[1]) if fields.allowed else draw_allowed(fields)
     return World(names, images, groups, allowed)
+
+
+def functions_of(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
+    """Names and images of the functions, given or drawn: all that an answer depends on."""
+    return _given(fields) if fields.tables is not None else _drawn(fields)
 
 
 def _given(fields: CtlFields) -> tuple[tuple[str, ...], Table]:

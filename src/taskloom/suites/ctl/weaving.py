@@ -59,7 +59,7 @@ def plan(fields: CtlFields, key: Key) -> Plan:
             continue
         n, rows, role = weaver.split(name)
         splits.append(Split(name, n, _tables(rows, render), role, DESCRIBE[name]))
-    answer = solver(world, fields.order)
+    answer = solver(world.names, world.images, fields.order)
     arrow = "from right to left" if fields.order == "right-to-left" else "from left to right"
     return Plan(
         tuple(splits),
