@@ -8,6 +8,7 @@ have one digest, and the suite's version, so that changed code never passes for 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -328,17 +329,20 @@ def task_suite(task: Task) -> Suite:
 
 def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
     """One sentence for what pydantic found: place, fault, remedy."""
-    parts = []
+    parts: dict[str, list[str]] = {}
     for item in error.errors():
-        place = ".".join(str(p) for p in item["loc"])
+        # Where a field takes one of several kinds, pydantic ends the place with the kind that it tried.
+        path = tuple(p for p in item["loc"] if not re.fullmatch(r"constrained-\w+|literal\[.*\]|function-.*", str(p)))
+        place = ".".join(str(p) for p in path)
         if item["type"] == "extra_forbidden":
-            known = _known(model, item["loc"][:-1])
-            parts.append(f"unknown key '{place}'; {nearest(str(item['loc'][-1]), known)}")
-        else:
-            message = item["msg"].removeprefix("Value error, ")
-            given = "" if item["type"] in ("value_error", "missing") else f", not {item['input']!r}"
-            parts.append(f"{place}: {message}{given}" if place else message)
-    return f"{where}: " + "; ".join(parts)
+            known = _known(model, path[:-1])
+            parts.setdefault("", []).append(f"unknown key '{place}'; {nearest(str(path[-1]), known)}")
+            continue
+        message = item["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
+        given = "" if item["type"] in ("value_error", "missing") else f", not {item['input']!r}"
+        parts.setdefault(place, []).append(message + given if not parts.get(place) else message)
+    said = [f"{place}: {' or '.join(found)}" if place else "; ".join(found) for place, found in parts.items()]
+    return f"{where}: " + "; ".join(said)
 
 
 def _known(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
