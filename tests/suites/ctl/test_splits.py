@@ -209,6 +209,7 @@ def test_very_long_chains() -> None:
         ("ctl/S", ["shared_symbols=9"], ["9 of 8"]),
         ("ctl/S", ["imbalance=2"], ["imbalance: 2", "1 unshared"]),
         ("ctl/S", ["groups=3"], ["2 paths"]),
+        ("ctl/A", ["symbols=10000", "functions=300"], ["3,000,000 table entries"]),
         ("ctl/A", ["symbols_per_chain=3"], ["3 does not divide the 8 symbols"]),
         ("ctl/S", ["symbols_per_chain=2"], ["only for variants A and R"]),
         ("ctl/R", ["min_length=7"], ["min_length 7", "max_length 6"]),

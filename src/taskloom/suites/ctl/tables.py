@@ -15,6 +15,8 @@ from taskloom.suites.ctl.fields import CtlFields
 
 Table = NDArray[np.int64]
 
+MOST_ENTRIES = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class World:
@@ -104,6 +106,11 @@ def _given(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
 def _drawn(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
     """Different random permutations. They depend on the table seed and the sizes alone, so A, R and S share their functions."""
     count = fields.functions + fields.new_functions
+    if count * fields.symbols > MOST_ENTRIES:
+        raise RecipeError(
+            f"functions: {count} functions of {fields.symbols} symbols are {count * fields.symbols:,} table entries, more than "
+            f"{MOST_ENTRIES:,}, from where on counting takes minutes; ask for fewer functions or symbols"
+        )
     possible = math.factorial(fields.symbols) if fields.symbols <= 20 else None
     if possible is not None and count > possible:
         raise RecipeError(
