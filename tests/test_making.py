@@ -122,6 +122,20 @@ def test_interrupted_and_resumed(tmp_path: Path, workers: str, how: signal.Signa
     assert not list(folder.glob("*/.*"))
 
 
+@pytest.mark.parametrize("name", [n for n in RECIPES if n != "ctl/A"])
+def test_every_recipe_resumes_after_a_kill(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "d"
+    words = ["make", name, "--set", "splits.train.n=120000", "--shard-rows", "1000", "-o", str(folder)]
+    process = start(*words)
+    wait_for_shards(folder, 3)
+    process.kill()
+    process.communicate(timeout=60)
+    assert process.returncode == -9
+    assert not (folder / "manifest.json").exists()
+    command(*words)
+    assert tl.load(folder).digest == tl.make(name, set=["splits.train.n=120000"]).digest
+
+
 def test_a_killed_worker_is_one_sentence(tmp_path: Path) -> None:
     folder = tmp_path / "d"
     words = [*BIG, "-o", str(folder), "--workers", "2"]

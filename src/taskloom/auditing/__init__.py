@@ -14,7 +14,7 @@ from typing import Any
 from taskloom import dataset
 from taskloom.auditing.balance import Balance, Coverage, balances, coverages
 from taskloom.auditing.divergence import Divergence, divergences
-from taskloom.auditing.leaks import Overlap, Repeats, find_overlaps, find_repeats
+from taskloom.auditing.leaks import Overlap, Repeats, find_overlaps, find_repeats, read_texts
 from taskloom.auditing.shortcuts import Shortcut, find_shortcuts
 from taskloom.dataset import Dataset
 
@@ -54,13 +54,14 @@ def audit(data: Dataset | str | Path) -> Audit:
     notes: list[str] = []
     if "train" not in roles.values():
         notes.append("no training split: leaks, shortcuts, coverage and divergence need one (a split called 'train')")
+    texts = read_texts(tables)
     shortcuts, said = find_shortcuts(tables, roles)
     return Audit(
         name=str(data.manifest["recipe"].get("name", "")),
         digest=data.digest,
         splits={name: {"n": tables[name].num_rows, "role": roles[name]} for name in tables},
-        repeats=find_repeats(tables),
-        overlaps=find_overlaps(tables, roles),
+        repeats=find_repeats(tables, texts),
+        overlaps=find_overlaps(texts, roles),
         balance=balances(tables),
         shortcuts=shortcuts,
         coverage=coverages(tables, roles),

@@ -59,7 +59,7 @@ class Overlap:
 
 
 @dataclass(frozen=True, slots=True)
-class _Texts:
+class Texts:
     """A split's texts in the forms that are compared."""
 
     inputs: pa.Array
@@ -69,11 +69,11 @@ class _Texts:
     bands: NDArray[np.uint64]
 
 
-def find_repeats(tables: Mapping[str, pa.Table]) -> list[Repeats]:
+def find_repeats(tables: Mapping[str, pa.Table], texts_of: Mapping[str, Texts]) -> list[Repeats]:
     """Duplicates and contradictions inside every split."""
     found = []
     for name, table in tables.items():
-        texts = _texts({name: table})[name]
+        texts = texts_of[name]
         # The same word in two tasks, or two questions on one story, are two examples; the same input of one task twice is one.
         inputs, folds = _within_task(table, texts.inputs), _within_task(table, texts.folded)
         exact = len(inputs) - len(pc.unique(inputs))
@@ -86,11 +86,10 @@ def find_repeats(tables: Mapping[str, pa.Table]) -> list[Repeats]:
     return found
 
 
-def find_overlaps(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list[Overlap]:
+def find_overlaps(texts: Mapping[str, Texts], roles: Mapping[str, Role]) -> list[Overlap]:
     """What every two splits share; pairs that share nothing are left out."""
-    texts = _texts(tables)
     overlaps = []
-    for first, second in combinations(tables, 2):
+    for first, second in combinations(texts, 2):
         # A probe enumerates a space that tests are drawn from: only what it shares with training is worth a line.
         if "probe" in (roles[first], roles[second]) and "train" not in (roles[first], roles[second]):
             continue
@@ -120,12 +119,13 @@ def _one(column: Any) -> pa.Array:
     return joined.chunk(0) if isinstance(joined, pa.ChunkedArray) else joined
 
 
-def _texts(tables: Mapping[str, pa.Table]) -> dict[str, _Texts]:
+def read_texts(tables: Mapping[str, pa.Table]) -> dict[str, Texts]:
+    """The texts of every split, folded and hashed once for all comparisons."""
     inputs = {name: _one(t.column("input")) for name, t in tables.items()}
     folded = {name: _fold(column) for name, column in inputs.items()}
     shingles = _shingles(folded)
     return {
-        name: _Texts(
+        name: Texts(
             inputs[name],
             pc.coalesce(_one(t.column("key")), inputs[name]),
             folded[name],
@@ -194,7 +194,7 @@ def _similar(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> bool:
     return common >= NEAR * (len(a) + len(b) - common)
 
 
-def _near_across(a: _Texts, b: _Texts, same: pa.Array) -> NDArray[np.int64]:
+def _near_across(a: Texts, b: Texts, same: pa.Array) -> NDArray[np.int64]:
     """Rows of a that are no exact duplicate but nearly repeat a row of b."""
     exact = same.to_numpy(zero_copy_only=False)
     near = pc.is_in(a.folded, b.folded).to_numpy(zero_copy_only=False) & ~exact
@@ -218,7 +218,7 @@ def _near_across(a: _Texts, b: _Texts, same: pa.Array) -> NDArray[np.int64]:
     return np.flatnonzero(near)
 
 
-def _near_within(texts: _Texts) -> list[int]:
+def _near_within(texts: Texts) -> list[int]:
     """Rows that nearly repeat an earlier, differently folded row of the same split."""
     buckets: dict[tuple[int, int], list[int]] = {}
     folded = texts.folded.to_pylist() if len(texts.bands) and texts.bands.any() else []
