@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
-EXTRAS := dev,audit,train,smollm2,endpoints,report,lexical,facts
+EXTRAS := dev,audit,train,smollm2,endpoints,report,lexical,facts,ray,trackers
 PIP := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
 DEMO_EXTRAS := audit,scratch,report
 
