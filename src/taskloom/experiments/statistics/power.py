@@ -10,7 +10,8 @@ differences b - a then have the variances
     the rest             (1 - seed_correlation) (v_a + v_b)
 
 and their mean is tested by t with Satterthwaite's degrees of freedom at the expected mean squares. More examples do not help
-against the variance between seeds: where that alone hides the gap, no number of examples is enough, and we say so.
+against the variance between seeds: where that alone hides the gap, no number of examples is enough, and we say so. Against
+simulated experiments the formula is right within 0.06 from three seeds on; with two it can be off by 0.2.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Question:
         accuracy: The accuracy of the one learner; the other's is accuracy + gap.
         seed_sd: Standard deviation of a learner's accuracy between seeds (0: trainings differ by nothing but luck with items).
         paired_correlation: Of the two learners' answers to the same item; 0 for different items.
-        seed_correlation: Of two seeds of one learner to the same item; None: as between the learners.
+        seed_correlation: Of two seeds of one learner to the same item, which decides how far seeds can stand in for examples.
+            None: halfway between no more alike than two learners (the paired correlation) and the same answers (1).
         alpha: How often to find a gap where there is none.
         power: How often to find it where it is.
     """
@@ -57,7 +59,7 @@ class Question:
             ("gap", self.gap, self.gap != 0),
             ("seed-sd", self.seed_sd, 0 <= self.seed_sd <= 0.5),
             ("paired-correlation", self.paired_correlation, 0 <= self.paired_correlation < 1),
-            ("seed-correlation", self.within, self.paired_correlation <= self.within < 1),
+            ("seed-correlation", self.within, self.paired_correlation <= self.within <= 1),
             ("alpha", self.alpha, 0 < self.alpha < 1),
             ("power", self.power, self.alpha < self.power < 1),
         ):
@@ -71,7 +73,7 @@ class Question:
     @property
     def within(self) -> float:
         """The correlation between seeds of one learner."""
-        return self.paired_correlation if self.seed_correlation is None else self.seed_correlation
+        return (1 + self.paired_correlation) / 2 if self.seed_correlation is None else self.seed_correlation
 
     def components(self) -> tuple[float, float, float]:
         """Variances of the differences: between seeds, between items, the rest."""
@@ -87,7 +89,7 @@ _ALLOWED = {
     "gap": "a difference other than 0",
     "seed-sd": "between 0 and 0.5",
     "paired-correlation": "from 0 (different items) to below 1",
-    "seed-correlation": "from the paired correlation to below 1: seeds of one learner are at least as alike as two learners",
+    "seed-correlation": "from the paired correlation to 1: seeds of one learner are at least as alike as two learners",
     "alpha": "a share between 0 and 1, such as 0.05",
     "power": "a share between alpha and 1, such as 0.8",
 }
@@ -149,7 +151,7 @@ def plan(question: Question, examples: int | None = None, seeds: int | None = No
     elif seeds is not None:
         tried = [(seeds, examples_needed(question, seeds))]
     else:
-        tried = [(k, examples_needed(question, k)) for k in (1, 2, 3, 5, 10, 20, 50)]
+        tried = [(k, examples_needed(question, k)) for k in (1, 3, 5, 10, 20, 50)]
     return [{"seeds": k, "examples": n, "power": power(question, n, k) if n and k else None} for k, n in tried]
 
 
