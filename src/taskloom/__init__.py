@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from taskloom.example import Answer as Answer
     from taskloom.example import Example as Example
     from taskloom.example import Step as Step
+    from taskloom.experiments.api import run as run
     from taskloom.making import make as make
     from taskloom.plan import Plan as Plan
     from taskloom.plan import Split as Split
@@ -50,6 +51,7 @@ _HOME = {
     "Plan": "plan",
     "Split": "plan",
     "Recipe": "recipe",
+    "run": "experiments.api",
     "suite": "registry",
     "any_of": "scoring",
     "exact": "scoring",

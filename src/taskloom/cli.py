@@ -309,6 +309,44 @@ def score(
         typer.echo(found.text())
 
 
+@app.command("run")
+def run_(
+    file: Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="A YAML file: recipes, learners, seeds.")],
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="DIR", help="The folder of the runs [runs, or as the file says].")
+    ] = None,
+    engine: Annotated[str, typer.Option("--engine", help="local or ray; the results do not depend on it.")] = "local",
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Runs at one time; as many as there are cores by default.")
+    ] = None,
+    address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster [a local one is started].")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run and what is there.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run an experiment: recipes x learners x seeds. Interrupted at any moment, the same command goes on where it was.
+
+    Exit status 1 when runs failed; the same command retries just those.
+
+    \b
+    Examples:
+      $ printf 'recipes: [babi/1]\\nlearners: [majority]\\n' | tee experiment.yaml
+      $ taskloom run experiment.yaml --dry-run
+      $ taskloom run experiment.yaml --store my-runs --workers 2
+    """
+    from taskloom import printing
+    from taskloom.experiments import api, spec, watching
+
+    experiment = spec.read(file)
+    if dry_run:
+        printing.experiment(api.look(experiment, store), as_json)
+        return
+    with watching.watching() as watch:
+        found = api.fill(experiment, store, engine=engine, workers=workers, address=address, watch=watch)
+    printing.outcome(found, f"taskloom run {file}" + (f" --store {store}" if store else ""), as_json)
+    if found.state.failed:
+        raise typer.Exit(1)
+
+
 @app.command()
 def power(
     gap: Annotated[float, typer.Option("--gap", help="The difference in accuracy that should be found.")],
