@@ -242,6 +242,22 @@ def test_runs_without_predictions(tmp_path: Path) -> None:
         runs.accuracy()
 
 
+def test_runs_that_never_answered_a_split_are_no_fault(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    for seed in range(2):
+        write(store, {"iid": [1, 0], "mix": [1, 1, 0], "none": []}, seed=seed)
+        write(store, {"iid": [1, 0]}, recipe="ctl/R", seed=seed)
+    runs = frame.runs(store.path)
+    for over in ("seeds", "seeds+items"):
+        found = runs.accuracy(split="mix", over=over)
+        assert [(r["recipe"], r["mean"]) for r in found] == [("ctl/A", pytest.approx(2 / 3))]
+        assert [(r["recipe"], r["split"]) for r in runs.accuracy(over=over)] == [
+            ("ctl/A", "iid"),
+            ("ctl/A", "mix"),
+            ("ctl/R", "iid"),
+        ]
+
+
 def test_an_empty_store(tmp_path: Path) -> None:
     runs = frame.runs(Store(tmp_path / "runs", create=True).path)
     assert len(runs) == 0

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from taskloom.errors import nearest
 from taskloom.experiments.grouping import Group, groups, numbered, trait
 from taskloom.experiments.rows import Rows
 from taskloom.experiments.statistics import Estimate, over_items, over_seeds, over_tasks, two_way
-from taskloom.experiments.store import StoreError
+from taskloom.experiments.store import PREDICTION_COLUMNS, PREDICTIONS, StoreError, read_parquet
 
 if TYPE_CHECKING:
     from taskloom.experiments.frame import Runs
@@ -107,30 +108,44 @@ class Scored:
         self._kinds: dict[int, str] = {}
         self._splits = list(splits) or None
         table = runs.table
-        wanted = ["split", "index", "score", "task", *(["traits"] if [t for t in traits if t != "task"] else [])]
-        rows = runs.store.predictions(runs.names, wanted, splits=self._splits)
-        missing = set(runs.names) - set(rows["run"].unique().to_pylist())
-        if missing:
-            raise StoreError(
-                f"{len(missing)} of {len(runs)} runs have no predictions of {' and '.join(splits) or 'any split'} (the first: "
-                f"{min(missing)}); ask for over='seeds', or run them with keep: {{predictions: true}}"
-            )
-        self.names = rows["run"].unique().to_pylist()
+        if splits:  # runs that never answered them have nothing to say
+            table = table.filter(pc.is_in(table["split"], pa.array(list(splits))))
+        table = table.filter(pc.greater(table["n"], 0))
+        self.names = list(dict.fromkeys(table["run"].to_pylist()))
         place = {name: i for i, name in enumerate(self.names)}
         self.about: list[dict[str, Any]] = [{}] * len(self.names)
         for row in table.drop_columns(["split", "n", "score"]).to_pylist():
             self.about[place[row["run"]]] = row
-        number = numbered(rows["run"]).combine_chunks()
-        self._number = pa.chunked_array([number])
+        rows, lengths = self._read(traits)
+        self._number = pa.chunked_array([pa.array(np.repeat(np.arange(len(self.names)), lengths))])
         self._keys = [
             rows["split"].cast(pa.string()) if c == "split" else self._spread(c, table.schema.field(c).type)
             for c in apart
         ]
         self._keys += [rows["task"] if t == "task" else trait(rows["traits"], t) for t in traits]
         for name, key in zip(traits, self._keys[len(apart) :], strict=True):
-            if key.null_count == len(key):
+            if key.null_count == len(key) and len(key):
                 raise _error(f"no example and no run has '{name}'; {nearest(name, known_traits(runs, splits))}")
         self._rows = rows
+
+    def _read(self, traits: Sequence[str]) -> tuple[pa.Table, list[int]]:
+        """The rows of all runs in their order, and how many each has; just the columns that are needed."""
+        store = self._runs.store
+        wanted = ["split", "index", "score", "task", *(["traits"] if set(traits) - {"task"} else [])]
+        parts, bare = [pa.schema([PREDICTION_COLUMNS.field(c) for c in wanted]).empty_table()], []
+        for name in self.names:
+            path = store.folder(name) / PREDICTIONS
+            part = read_parquet(path, wanted) if path.is_file() else parts[0]
+            if self._splits:
+                part = part.filter(pc.is_in(part["split"].cast(pa.string()), pa.array(self._splits)))
+            bare += [] if part.num_rows else [name]
+            parts.append(part)
+        if bare:
+            raise StoreError(
+                f"{len(bare)} of {len(self.names)} runs have no predictions of {' and '.join(self._splits or ['any split'])} "
+                f"(the first: {bare[0]}); ask for over='seeds', or run them with keep: {{predictions: true}}"
+            )
+        return pa.concat_tables(parts).unify_dictionaries(), [part.num_rows for part in parts[1:]]
 
     def _spread(self, column: str, kind: pa.DataType) -> pa.ChunkedArray:
         """A column of the runs for every row."""
