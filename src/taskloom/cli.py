@@ -347,6 +347,38 @@ def run_(
         raise typer.Exit(1)
 
 
+@app.command()
+def power(
+    gap: Annotated[float, typer.Option("--gap", help="The difference in accuracy that should be found.")],
+    accuracy: Annotated[float, typer.Option("--accuracy", help="Accuracy of the one; the other's is accuracy + gap.")],
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds of each learner.")] = None,
+    examples: Annotated[int | None, typer.Option("--examples", min=1, help="Examples that each run answers.")] = None,
+    seed_sd: Annotated[float, typer.Option("--seed-sd", help="Standard deviation of accuracy between seeds.")] = 0.0,
+    paired_correlation: Annotated[
+        float, typer.Option("--paired-correlation", help="Of the learners' answers to an item; 0: different items.")
+    ] = 0.0,
+    seed_correlation: Annotated[
+        float | None, typer.Option("--seed-correlation", help="Of two seeds' answers to an item [(1 + paired) / 2].")
+    ] = None,
+    wanted: Annotated[float, typer.Option("--power", help="How often a gap should be found.")] = 0.8,
+    alpha: Annotated[float, typer.Option("--alpha", help="How often one may be found that is not there.")] = 0.05,
+    as_json: Json = False,
+) -> None:
+    """Say how many examples and seeds it takes to see a gap between two learners.
+
+    \b
+    Examples:
+      $ taskloom power --gap 0.02 --accuracy 0.8
+      $ taskloom power --gap 0.05 --accuracy 0.8 --seed-sd 0.02 --paired-correlation 0.4
+      $ taskloom power --gap 0.05 --accuracy 0.8 --seed-sd 0.02 --seeds 5 --examples 1000 --json
+    """
+    from taskloom import printing
+    from taskloom.experiments.statistics import Question
+
+    question = Question(gap, accuracy, seed_sd, paired_correlation, seed_correlation, alpha, wanted)
+    printing.power(question, examples, seeds, as_json)
+
+
 def main() -> None:
     """The console script: every foreseen fault is one sentence on standard error and exit status 2."""
     sys.exit(run(sys.argv[1:]))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from taskloom.auditing import Audit
     from taskloom.dataset import Dataset
     from taskloom.experiments.api import Look, Outcome
+    from taskloom.experiments.statistics import Question
     from taskloom.making import Progress
     from taskloom.verifying import Verification
 
@@ -281,6 +282,30 @@ def _divergence(found: Audit) -> Table | None:
     rows = [(d.split, f"{d.atoms:.3f}", f"{d.compounds:.3f}", percent(d.unseen_compounds)) for d in found.divergence]
     heads = ("split", "atoms", "compounds", "compounds not in training")
     return table("divergence from training: 0 equal, 1 disjoint", heads, rows) if rows else None
+
+
+def power(question: Question, examples: int | None, seeds: int | None, as_json: bool) -> None:
+    """`taskloom power`."""
+    from taskloom.experiments.statistics.power import plan
+
+    rows = plan(question, examples, seeds)
+    if as_json:
+        emit({**asdict(question), "seed_correlation": question.within, "plans": rows})
+        return
+    shown = []
+    for row in rows:
+        smallest = f"{row['smallest_gap']:+.4f}" if row.get("smallest_gap") is not None else "none"
+        sizes = ["none is enough" if row[k] is None else row[k] for k in ("seeds", "examples")]
+        shown.append(
+            (*sizes, "-" if row["power"] is None else percent(row["power"]), smallest)[: 3 + ("smallest_gap" in row)]
+        )
+    heads = ("seeds of each", "examples", "power", "smallest gap found")[: len(shown[0])]
+    out = console()
+    other = question.accuracy + question.gap
+    out.print(f"[bold]to tell {question.accuracy:g} from {other:g} at alpha {question.alpha:g}[/bold]")
+    out.print(table("", heads, shown))
+    if any(row["seeds"] == 1 for row in rows):
+        out.print("\nOne seed each compares two trained models; whether the two learners differ takes several seeds.")
 
 
 def resource_status(as_json: bool) -> None:
