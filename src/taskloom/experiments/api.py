@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from taskloom.experiments import cells, engines, planning, spec
+from taskloom.experiments import cells, engines, planning, spec, trackers
 from taskloom.experiments.cells import Cell
 from taskloom.experiments.driving import Driver, State, Watch, failures
+from taskloom.experiments.frame import Runs
 from taskloom.experiments.spec import Experiment
 from taskloom.experiments.store import Store
 
@@ -68,9 +69,10 @@ def fill(
     engine: str = "local",
     workers: int | None = None,
     address: str | None = None,
+    tracker: str | None = None,
     watch: Watch | None = None,
 ) -> Outcome:
-    """Run what is missing of an experiment."""
+    """Run what is missing of an experiment; see `run`."""
     found = cells.expand(experiment)
     opened = Store(store or experiment.store, create=True)
     resources = experiment.resources
@@ -78,9 +80,16 @@ def fill(
     missing = sum(cell.run not in opened for cell in found)
     if not missing:
         return Outcome(opened, found, State(len(found), len(found)))
+    told = _teller(opened, tracker) if tracker else None
     started = engines.start(engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address)
-    driver = Driver(opened, found, started, resources, watch)
+    driver = Driver(opened, found, started, resources, watch, told=told)
     return Outcome(opened, found, driver.go())
+
+
+def _teller(store: Store, name: str) -> Callable[[str], None]:
+    """Tells a tracker of each run that is finished, from the files of the run."""
+    told = trackers.tracker(name, store.path)
+    return lambda run: trackers.show(told, store.scores(run), store.curves([run]).to_pylist())
 
 
 def run(
@@ -93,9 +102,10 @@ def run(
     engine: str = "local",
     workers: int | None = None,
     address: str | None = None,
+    tracker: str | None = None,
     watch: Watch | None = None,
     **more: Any,
-) -> Outcome:
+) -> Runs:
     """Run recipes x learners x seeds, and give back the table of its runs. What is in the store already is not run again.
 
     Args:
@@ -107,6 +117,7 @@ def run(
         engine: `local` or `ray`.
         workers: Processes; as many as there are cores by default.
         address: Of a Ray cluster.
+        tracker: `trackio`, `wandb` or `mlflow`: shows finished runs as well.
         watch: Told about progress.
         **more: Further keys of an experiment: `evaluate`, `grid`, `keep`, `resources`, `train`.
     """
@@ -117,10 +128,10 @@ def run(
         raise spec.ExperimentError("taskloom.run takes an experiment or its recipes and learners, not both")
     else:
         checked = experiment if isinstance(experiment, Experiment) else spec.read(experiment)
-    outcome = fill(checked, store, engine=engine, workers=workers, address=address, watch=watch)
+    outcome = fill(checked, store, engine=engine, workers=workers, address=address, tracker=tracker, watch=watch)
     if outcome.state.failed:
         _warn(outcome)
-    return outcome
+    return Runs(outcome.store, outcome.store.runs(outcome.runs))
 
 
 def _warn(outcome: Outcome) -> None:

@@ -83,6 +83,7 @@ class Driver:
         resources: What each may use.
         watch: Told about progress.
         claims: For tests; the driver's own by default.
+        told: Called with each run that this driver has finished.
     """
 
     def __init__(
@@ -93,9 +94,11 @@ class Driver:
         resources: Resources,
         watch: Watch | None = None,
         claims: Claims | None = None,
+        told: Callable[[str], None] | None = None,
     ) -> None:
         self.store, self.cells, self.engine = store, cells, engine
         self.watch = watch or (lambda state: None)
+        self.told = told
         self.claims = claims or Claims(store.path / "work" / "claims")
         sweep(store, self.claims)
         self.by_run = {cell.run: cell for cell in cells}
@@ -201,6 +204,8 @@ class Driver:
         self._finish(run for run in job.runs if run not in done.failed)
         for run in job.runs:
             self.claims.drop(run)
+            if self.told is not None and run not in done.failed:
+                self.told(run)
 
     def _finish(self, runs: Iterable[str]) -> None:
         for run in runs:
