@@ -21,7 +21,7 @@ LAYERS = [
     {"tasks"},
     {"shards"},
     {"suites"},
-    {"dataset", "answering"},
+    {"dataset", "answering", "cluster"},
     {"making", "verifying", "auditing"},
     {"learners"},
     {"experiments"},

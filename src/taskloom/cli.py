@@ -131,6 +131,8 @@ def make(
         typer.Option("--source", help="Published files to take stories from (babi/concat-*, babi/inject-*)."),
     ] = None,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="Also write one JSONL file per split.")] = False,
+    engine: Annotated[str, typer.Option("--engine", help="local or ray; the bytes do not depend on it.")] = "local",
+    address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster [a local one is started].")] = None,
     as_json: Json = False,
 ) -> None:
     """Make a dataset. Interrupted at any moment, the same command goes on where it was.
@@ -148,7 +150,15 @@ def make(
     folder = out or making.default_folder(recipe, chosen)
     with printing.progress() as report:
         data = making.make(
-            recipe, folder, seed=chosen, workers=workers, shard_rows=shard_rows, jsonl=jsonl, progress=report
+            recipe,
+            folder,
+            seed=chosen,
+            workers=workers,
+            shard_rows=shard_rows,
+            jsonl=jsonl,
+            engine=engine,
+            address=address,
+            progress=report,
         )
     printing.made(data, folder, as_json)
 
