@@ -394,6 +394,27 @@ def power(
     printing.power(question, examples, seeds, as_json)
 
 
+@app.command()
+def rescore(
+    store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")],
+    scorer: Annotated[
+        str, typer.Option("--scorer", help="A scorer (taskloom list scorers), or own: that of each run's recipe.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Score stored predictions again, by another scorer or a mended one. No model is called; the old scores are kept beside.
+
+    \b
+    Examples:
+      $ taskloom rescore my-runs --scorer any-of
+      $ taskloom rescore my-runs --scorer own --json
+    """
+    from taskloom import printing
+    from taskloom.experiments import rescoring
+
+    printing.rescored(rescoring.rescore(store, scorer), scorer, as_json)
+
+
 def main() -> None:
     """The console script: every foreseen fault is one sentence on standard error and exit status 2."""
     sys.exit(run(sys.argv[1:]))
