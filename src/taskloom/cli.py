@@ -169,10 +169,14 @@ def export(
       $ taskloom export stories --split train --format babi -o qa1.txt
       $ taskloom export stories --split train --format squad -o qa1.json --json
     """
-    from taskloom import dataset, printing
+    from taskloom import dataset, printing, shards
+    from taskloom.describing import undescribed_table
     from taskloom.suites.babi import formats
 
-    examples = list(dataset.load(folder)[split])
+    found = dataset.load(folder)
+    described = bool(found.manifest["recipe"].get("described"))
+    table = undescribed_table(found.table(split)) if described else found.table(split)
+    examples = list(shards.to_examples(table))
     formats.write(examples, out, kind)
     if as_json:
         printing.emit({"file": str(out), "format": kind, "examples": len(examples)})

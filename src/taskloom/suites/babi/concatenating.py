@@ -17,12 +17,13 @@ from pathlib import Path
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example
-from taskloom.plan import Plan, Source, Split
+from taskloom.plan import Held, Plan, Source, Split, Tasks
 from taskloom.recipe import Size, read
 from taskloom.scoring import any_of, set_of
 from taskloom.seeding import Key
 from taskloom.suites.babi.answering import answer, supports
 from taskloom.suites.babi.checking import check
+from taskloom.suites.babi.describing import tell_story
 from taskloom.suites.babi.events import QuestionKind, Story
 from taskloom.suites.babi.examples import TRAITS, Posed, make_example
 from taskloom.suites.babi.fields import PARTS, BabiFields
@@ -44,12 +45,25 @@ class Block:
         tell: The examples of one story.
         each: Examples per story, or None when they must be counted.
         limit: At most so many examples.
+        kinds: The question types that it may have.
     """
 
     stories: int
     tell: Callable[[int], list[Example]]
     each: int | None
     limit: int | None = None
+    kinds: frozenset[str] = frozenset()
+
+    def without(self, held: Held) -> Block | None:
+        """The block without some question types; None where nothing is left."""
+        lost = {kind for kind in self.kinds if held(kind)}
+        if lost == self.kinds:
+            return None
+
+        def tell(story: int) -> list[Example]:
+            return [example for example in self.tell(story) if example.traits["question"] not in lost]
+
+        return Block(self.stories, tell, None, self.limit, self.kinds - lost) if lost else self
 
     @cached_property
     def ends(self) -> list[int]:
@@ -75,8 +89,8 @@ class Block:
                 at += 1
 
 
-def plan_concat(fields: BabiFields, key: Key) -> Plan:
-    """The plan of a recipe with `concat`."""
+def plan_concat(fields: BabiFields, key: Key, held: Held = lambda kind: False) -> Plan:
+    """The plan of a recipe with `concat`; training lacks the question types that are held."""
     tasks = PARTS[fields.concat]
     sizes = {name: value.n for name, value in fields.splits.items() if isinstance(value, Size)}
     if len(sizes) < len(fields.splits):
@@ -91,6 +105,9 @@ def plan_concat(fields: BabiFields, key: Key) -> Plan:
             mine = {name: share_out(n, [1] * len(tasks))[place] for name, n in sizes.items()}
             for name, block in _retold(task, fields.inject.get(task, ()), mine, key.child("task", task)).items():
                 blocks[name].append(block)
+    asked = tuple(sorted({kind for found in blocks.values() for block in found for kind in block.kinds}))
+    for name in (n for n in blocks if role_of(n) == "train"):
+        blocks[name] = [left for block in blocks[name] if (left := block.without(held))]
     return Plan(
         splits=tuple(
             Split(name, sum(b.n for b in found), partial(_rows, found), role_of(name)) for name, found in blocks.items()
@@ -103,6 +120,7 @@ def plan_concat(fields: BabiFields, key: Key) -> Plan:
         show=partial(show, vocabulary=Vocabulary(), lexicon=PUBLISHED, reading="natural"),
         sources=tuple(sources),
         warnings=tuple(warnings),
+        tasks=Tasks("question", tell_story, asked, without=lambda held: plan_concat(fields, key, held)),
     )
 
 
@@ -123,12 +141,13 @@ def _retold(task: int, also: tuple[QuestionKind, ...], sizes: dict[str, int], ke
     each = group.story.questions
     setting = Setting(fields.vocabulary.vocabulary(), fields.style.lexicon(), fields.reading, f"babi/{task}")
     opening = openings(sizes, key)
+    kinds = frozenset((*group.questions, *also))
 
     def tell(split: str, story: int) -> list[Example]:
         return grow(group, setting, key.random(split, story), opening[split], also)
 
     return {
-        name: Block(-(-n // each), partial(tell, name), None if also else each, None if also else n)
+        name: Block(-(-n // each), partial(tell, name), None if also else each, None if also else n, kinds)
         for name, n in sizes.items()
     }
 
@@ -153,11 +172,16 @@ def _published(
                 raise RecipeError(f"source: the published files have the splits train, dev and test, not '{name}'")
             also = fields.inject.get(task, ())
             told = [_Told(story, task, also) for story in found[name]]
-            blocks[name].append(Block(len(told), lambda i, told=told: told[i].examples(), None))  # type: ignore[misc]
+            kinds = frozenset((*(a.question.kind for story in found[name] for a in story.asked), *also))
+            blocks[name].append(Block(len(told), partial(_examples, told), None, None, kinds))
             wrong = sum(t.wrong() for t in told)
             if wrong:
                 warnings.append(f"task {task}, {name}: {wrong} published answers are not entailed and were left out")
     return blocks
+
+
+def _examples(told: list[_Told], story: int) -> list[Example]:
+    return told[story].examples()
 
 
 def _find(folder: Path, task: int, split: str) -> Path | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from taskloom.errors import RecipeError
 from taskloom.example import Answer, Example
-from taskloom.plan import Plan, Role, Split
+from taskloom.plan import Held, Level, Plan, Role, Split, Tasks
 from taskloom.suites.taskbench import showing
 from taskloom.suites.taskbench.judging import ByTask, Positions
 from taskloom.suites.taskbench.language import Call, Expression, Type, atoms_of, describe, read_typed, show
@@ -71,7 +71,7 @@ def answerer(fields: TaskbenchFields) -> Callable[[str], Answer]:
 
 def plan(fields: TaskbenchFields, key: Key) -> Plan:
     """The plan of a function recipe."""
-    return _Weaver(fields, key).plan()
+    return _Weaver(fields, key).plan(lambda task: False)
 
 
 class _Weaver:
@@ -84,13 +84,18 @@ class _Weaver:
         self.shares = Shares(fields.shares)
         self.scarce: list[tuple[str, int]] = []
 
-    def plan(self) -> Plan:
-        made = [rows for f in self.asked if (rows := self._rows(f)) is not None]
+    @cached_property
+    def made(self) -> list[WordRows | SequenceRows]:
+        return [rows for f in self.asked if (rows := self._rows(f)) is not None]
+
+    def plan(self, held: Held) -> Plan:
+        made = self.made
         if not made:
             raise RecipeError(self._too_few())
-        splits = [self._split(name, made) for name in self.shares.weights]
+        taught = [rows for rows in made if not held(rows.task)]
+        splits = [self._split(name, taught if name == "train" else made) for name in self.shares.weights]
         splits = [s for s in splits if s.n]
-        splits += self._small(made)
+        splits += self._small(taught)
         if self.fields.answers:
             splits += self._answers()
         one = self.asked[0] if len(self.asked) == 1 else None
@@ -107,7 +112,15 @@ class _Weaver:
             sources=self.world.sources,
             warnings=(self._too_few(),) if self.scarce else (),
             show=self._show,
+            tasks=Tasks(tell=self._tell, names=tuple(rows.task for rows in made), without=self.plan),
         )
+
+    def _tell(self, task: str, level: Level) -> str:
+        """The description of a function; where labels are shuffled, its meaning is of no help."""
+        if self.fields.labels == "permuted":
+            return "Give the word that goes with the given one; the pairs were shuffled and can only be known by heart."
+        expression, _ = read_typed(task.removeprefix(PREFIX))
+        return describe(expression, level, separators=self.fields.sequences.separators)
 
     def _show(self, example: Example) -> str:
         expression, kind = read_typed(example.task.removeprefix(PREFIX))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from taskloom.errors import InputError, RecipeError
 from taskloom.example import Example, Step
-from taskloom.plan import Plan, Source, Split
+from taskloom.plan import Plan, Source, Split, Tasks
 from taskloom.seeding import Key
 from taskloom.suites.zest.files import KINDS, Instance, ZestTask
-from taskloom.suites.zest.formats import Layout, context, layout
+from taskloom.suites.zest.formats import Layout, context, layout, told_already
 from taskloom.suites.zest.scorer import ZestScore
 from taskloom.suites.zest.synthetic import domain as domains
 from taskloom.suites.zest.synthetic import draft, prose
@@ -191,6 +191,7 @@ def weave(fields: ZestFields, key: Key) -> Plan:
             "paraphrases have the passages of their base tasks, by design: audit counts them as near duplicates",
         ),
         show=lambda example: showing.show(made, example),
+        tasks=Tasks(tell=told_already),
     )
 
 
