@@ -23,7 +23,7 @@ LAYERS = [
     {"tasks"},
     {"suites"},
     {"dataset", "answering"},
-    {"making", "verifying", "auditing"},
+    {"making", "verifying", "auditing", "competence"},
     {"learners"},
     {"experiments"},
     {"studies"},

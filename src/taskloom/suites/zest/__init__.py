@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from taskloom.recipe import Fields, Span
 from taskloom.registry import suite
 from taskloom.suites.zest.formats import Layout
+from taskloom.suites.zest.scorer import zest as zest
 
 if TYPE_CHECKING:
     from taskloom.plan import Plan

@@ -13,7 +13,7 @@ from taskloom.example import Example
 from taskloom.plan import Plan, Source, Split, Tasks
 from taskloom.suites.zest.files import ZestTask, alternatives, read_tasks
 from taskloom.suites.zest.formats import Layout, layout, told_already
-from taskloom.suites.zest.scorer import ZestScore
+from taskloom.suites.zest.scorer import zest
 
 if TYPE_CHECKING:
     from taskloom.suites.zest import ZestFields
@@ -36,7 +36,7 @@ def weave(fields: ZestFields) -> Plan:
         splits=tuple(splits),
         traits=TRAITS,
         describe="Answer the question about the passage, or n/a.",
-        scorer=ZestScore(),
+        scorer=zest,
         sources=tuple(sources),
         tasks=Tasks(tell=told_already),
     )

@@ -14,7 +14,7 @@ from taskloom.plan import Plan, Source, Split, Tasks
 from taskloom.seeding import Key
 from taskloom.suites.zest.files import KINDS, Instance, ZestTask
 from taskloom.suites.zest.formats import Layout, context, layout, told_already
-from taskloom.suites.zest.scorer import ZestScore
+from taskloom.suites.zest.scorer import zest
 from taskloom.suites.zest.synthetic import domain as domains
 from taskloom.suites.zest.synthetic import draft, prose
 from taskloom.suites.zest.synthetic.facts import NA, answer, known
@@ -184,7 +184,7 @@ def weave(fields: ZestFields, key: Key) -> Plan:
         traits=TRAITS,
         describe="Answer the question about the passage: yes, no, words of the passage (several joined by |), JSON where several "
         "things are asked of each item, or n/a where the passage does not say.",
-        scorer=ZestScore(),
+        scorer=zest,
         sources=tuple(Source(n, domains.load(Path(n))[0]) for n in fields.domains if n.endswith(".py")),
         check=check,
         warnings=(
