@@ -68,10 +68,13 @@ class Adapter:
             raise LearnerError("only prompts can be tuned for several tasks at once: the model itself must be frozen")
         self.device = next(iter(self.trained.values())).device
         self.precision = pick_precision(how.precision, self.device)
+        if how.optimiser == "sgd":
+            raise LearnerError("optimiser is sgd, which only networks from scratch can take; use adamw or adam")
         kind = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam
         self.optimiser = kind(
             list(self.trained.values()),
             lr=torch.tensor(how.rate, device=self.device) if self.device.type == "cuda" else how.rate,
+            betas=(0.9, how.beta2),
             weight_decay=how.weight_decay,
             fused=self.device.type == "cuda",
             capturable=self.device.type == "cuda",
@@ -173,7 +176,7 @@ class Adapter:
         self.base.model.train()
         batch, which = self._ahead if self._ahead is not None else self._batch(self.done)
         self._ahead = None
-        rate = how.rate * min(1.0, (self.done + 1) / how.warmup) if how.warmup else how.rate
+        rate = how.rate_at(self.done)
         while True:
             try:
                 sums, hits = self._update(batch, which, rate)
