@@ -45,29 +45,39 @@ Take = Callable[["Tensor", "dict[str, Tensor]"], "Tensor"]
 def load_scratch(folder: Path) -> Fitted:
     """A fitted classifier from its folder."""
     need_torch()
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    card, made = read_learner(folder)
+    reader, classes = made.reader_of(card), tuple(card["classes"])
+    net = made.network_for(reader, len(classes))
+    weights = read_weights(folder, net, card["learner"])
+    return Classifier(made, net, weights, reader, classes, tuple(Point(**p) for p in card["curve"]))
 
+
+def read_learner(folder: Path) -> tuple[dict[str, Any], Any]:
+    """The card of a folder, and the learner that it names."""
     from taskloom.learners.interface import LEARNERS
 
     card = read_card(folder)
     settings = dict(card["settings"])
     loop = settings.pop("training")
     training = Training(**{**loop, "evaluate_at": tuple(loop["evaluate_at"])})
-    made: Any = LEARNERS.get(card["learner"]).settings(**settings, training=training)
+    return card, LEARNERS.get(card["learner"]).settings(**settings, training=training)
+
+
+def read_weights(folder: Path, net: Net, name: str) -> dict[str, Tensor]:
+    """The weights of a network, as they were saved."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
     path = Path(folder) / WEIGHTS
     try:
-        weights = load_file(path)
+        weights: dict[str, Tensor] = load_file(path)
     except FileNotFoundError:
         raise LearnerError(f"{folder} has no {WEIGHTS}; fit and save again") from None
     except SafetensorError as error:
         raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
-    reader, classes = made.reader_of(card), tuple(card["classes"])
-    net = made.network_for(reader, len(classes))
-    wanted = net.shapes()
-    if {n: tuple(w.shape) for n, w in weights.items()} != wanted:
-        raise LearnerError(f"{path} does not hold the weights of this {card['learner']}; fit and save again")
-    return Classifier(made, net, weights, reader, classes, tuple(Point(**p) for p in card["curve"]))
+    if {n: tuple(w.shape) for n, w in weights.items()} != net.shapes():
+        raise LearnerError(f"{path} does not hold the weights of this {name}; fit and save again")
+    return weights
 
 
 def need_torch() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.nets.dropout import Dice
+from taskloom.learners.nets.judging import judge
 from taskloom.learners.nets.stacked import Net, Wrap
 from taskloom.learners.tokens import Encoded
 from taskloom.learners.training.optimiser import Flat, State, update
@@ -166,12 +166,11 @@ class Stepper:
         tokens, lengths, labels = self.data.batch(rows, width)
         dice = Dice(self.seeds, self.state.step, self.net.sites, first)
         logits = self.net.forward(self.weights, tokens, lengths, dice, self.wrap).float()
-        seeds = logits.shape[0]
-        losses = F.cross_entropy(logits.flatten(0, 1), labels.repeat(seeds), reduction="none")
-        loss = losses.view(seeds, -1).sum(1) / batch
+        losses, hits = judge(self.net, logits, tokens, labels)
+        loss = losses.sum(1) / batch
         total = (loss * self.state.scale[:, 0]).sum()
         gradients = torch.autograd.grad(total, list(self.weights.values()), materialize_grads=True)
-        right = (logits.detach().argmax(-1) == labels).sum(1) / batch
+        right = hits.sum(1) / batch
         return loss.detach(), right, self.flat.gather(dict(zip(self.weights, gradients, strict=True)))
 
     def _replay(self, rows: Tensor, width: int) -> None:
@@ -211,10 +210,9 @@ class Stepper:
             for rows, width in even_batches(data.lengths_here, max(32, 16_384 // seeds)):
                 tokens, lengths, labels = data.batch(torch.from_numpy(rows).to(self.device), width)
                 logits = self.net.forward(weights or self.weights, tokens, lengths).float()
-                right += (logits.argmax(-1) == labels).sum(1)
-                known = labels.clamp(min=0).expand(seeds, -1).unsqueeze(-1)
-                # An answer that was no class in training has no probability; it is wrong, and left out of the loss.
-                loss -= (logits.log_softmax(-1).gather(-1, known).squeeze(-1) * (labels >= 0)).sum(1)
+                losses, hits = judge(self.net, logits, tokens, labels)
+                right += hits.sum(1)
+                loss += losses.sum(1)
         n = len(data.lengths_here)
         return (right / n).tolist(), (loss / n).tolist()
 
