@@ -38,8 +38,9 @@ class Captured:
         self.adapter = adapter
         self.graphs: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, list[Tensor], tuple[Tensor, Tensor]]] = {}
         self.pool: Any = None
-        # A prompt's keys and values reach the layers through a cache object, which a compiled layer would have to guard.
-        use = adapter.how.compile and adapter.prompts is None
+        # A prompt's keys and values reach the layers through a cache object, which a compiled layer would have to guard; so
+        # would it the choice of a task's adapter.
+        use = adapter.how.compile and not adapter.stacked
         self.layers = {layer: compiled(layer._call_impl) for layer in adapter.base.model.model.layers} if use else {}
 
     def step(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:

@@ -32,10 +32,12 @@ class Writer:
         prompt: Tensor | None = None,
         curve: Sequence[Point] = (),
         batch: int = 64,
+        task: int = 0,
     ) -> None:
         self.learner, self.base, self.prompt = learner, base, prompt
         self.curve = tuple(curve)
         self.batch = batch
+        self.task = task
 
     @property
     def device(self) -> torch.device:
@@ -57,7 +59,7 @@ class Writer:
         said = [""] * len(sources)
         tokeniser = self.base.tokeniser
         pad = int(tokeniser.pad_token_id)
-        self.base.model.eval()
+        self._begin()
         for rows in self._batches([len(s) for s in sources]):
             width = max(len(sources[r]) for r in rows)
             # Padding stands on the left, so that every row's answer begins at the same place.
@@ -103,7 +105,7 @@ class Writer:
 
     def _losses(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> tuple[list[float], list[int]]:
         sums, counts = [0.0] * len(sources), [0] * len(sources)
-        self.base.model.eval()
+        self._begin()
         prompts = None if self.prompt is None else self.prompt.unsqueeze(0)
         with torch.no_grad(), computing("fp32", self.device):
             for rows in self._batches([len(s) + len(t) for s, t in zip(sources, targets, strict=True)]):
@@ -127,6 +129,7 @@ class Writer:
 
         found: list[NDArray[np.float32] | None] = [None] * len(inputs)
         sources = [read_source(self.base, text, self.learner.join) for text in inputs]
+        self._begin()
         run = self.base.model.get_encoder() if self.base.kind == "encoder-decoder" else self.base.model
         with torch.no_grad(), computing("fp32", self.device):
             for rows in self._batches([len(s) for s in sources]):
@@ -144,6 +147,11 @@ class Writer:
                 for row, state in zip(rows, states[torch.arange(len(rows), device=self.device), ends], strict=True):
                     found[row] = state.float().cpu().numpy()
         return np.stack([f for f in found if f is not None]) if found else np.zeros((0, 0), dtype=np.float32)
+
+    def _begin(self) -> None:
+        """The model in answering mode, with the adapter of this task where it carries several."""
+        self.base.model.eval()
+        self.base.choice.task = self.task
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))

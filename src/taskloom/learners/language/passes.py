@@ -83,7 +83,8 @@ def losses(
         prompts: [tasks, n, d] vectors that stand before the inputs.
         tasks: [batch] which prompt belongs to which example; none needed for one task.
     """
-    logits = (_decoder if base.kind == "decoder" else _encoder_decoder)(base, batch, prompts, tasks)
+    run = {"decoder": _decoder, "encoder-decoder": _encoder_decoder, "pointer": _pointer}[base.kind]
+    logits = run(base, batch, prompts, tasks)
     labels = batch.labels
     each = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none")
     right = ((logits.detach().argmax(-1) == labels) | (labels == IGNORED)).all(1)
@@ -159,3 +160,26 @@ def _encoder_decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Te
     vectors, mask = with_prompts(base, batch.ids, batch.mask, prompts, tasks)
     found: Tensor = base.model(inputs_embeds=vectors, attention_mask=mask, labels=batch.labels).logits
     return found
+
+
+def _pointer(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
+    """[batch, K, positions]: the logits of start and end (further labels are none), minus infinity outside the context."""
+    first, last = point(base, batch.ids, batch.mask)[:2]
+    rest = [torch.zeros_like(first)] * (batch.labels.shape[1] - 2)
+    return torch.stack([first, last, *rest], 1)
+
+
+def point(base: Base, ids: Tensor, mask: Tensor, states: bool = False) -> tuple[Tensor, Tensor, Any]:
+    """Logits of start and end, minus infinity outside the context, and the states of all layers where wanted.
+
+    An input is the question, separators, the context, a separator; the context is what comes after the first separator.
+    """
+    separator = ids == base.tokeniser.sep_token_id
+    after = separator.cumsum(1) > 0
+    given: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "output_hidden_states": states}
+    if "token_type_ids" in base.tokeniser.model_input_names and getattr(base.model.config, "type_vocab_size", 0) > 1:
+        given["token_type_ids"] = (after & ~(separator & (separator.cumsum(1) == 1))).long()
+    said = base.model(**given)
+    outside = ~after | separator | (mask == 0)
+    first, last = (x.float().masked_fill(outside, -torch.inf) for x in (said.start_logits, said.end_logits))
+    return first, last, said.hidden_states if states else None
