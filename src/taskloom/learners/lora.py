@@ -52,10 +52,12 @@ class Lora(Frozen):
         except ImportError:
             raise MissingExtra("LoRA", "peft", "train") from None
         import torch
+        from transformers.pytorch_utils import Conv1D  # GPT-2's way to write a linear map
 
         base.model.requires_grad_(False)
         output = base.model.get_output_embeddings()
-        maps = [n for n, m in base.model.named_modules() if isinstance(m, torch.nn.Linear) and m is not output]
+        kinds = (torch.nn.Linear, Conv1D)
+        maps = [n for n, m in base.model.named_modules() if isinstance(m, kinds) and m is not output]
         config = LoraConfig(r=self.rank, lora_alpha=self.alpha, lora_dropout=self.lora_dropout, target_modules=maps)
         inject_adapter_in_model(config, base.model)
 

@@ -58,18 +58,26 @@ class Writer:
         """What the model writes, line breaks and all."""
         said = [""] * len(sources)
         tokeniser = self.base.tokeniser
-        pad = int(tokeniser.pad_token_id)
         self._begin()
         for rows in self._batches([len(s) for s in sources]):
-            width = max(len(sources[r]) for r in rows)
-            # Padding stands on the left, so that every row's answer begins at the same place.
-            ids = torch.tensor([[pad] * (width - len(sources[r])) + list(sources[r]) for r in rows], device=self.device)
-            mask = torch.tensor(
-                [[0] * (width - len(sources[r])) + [1] * len(sources[r]) for r in rows], device=self.device
-            )
-            for row, new in zip(rows, self._generate(ids, mask), strict=True):
+            for row, new in zip(rows, self._generate(*self._aligned([sources[r] for r in rows])), strict=True):
                 said[row] = tokeniser.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return said
+
+    def _aligned(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """Ids and mask of one width.
+
+        A decoder's padding stands on the left, so that every row's answer begins at the same place; an encoder's on the right, where
+        it moves no position.
+        """
+        pad, width = int(self.base.tokeniser.pad_token_id), max(map(len, sources))
+        rows, masks = [], []
+        for source in sources:
+            empty = width - len(source)
+            left, right = (empty, 0) if self.base.kind == "decoder" else (0, empty)
+            rows.append([pad] * left + list(source) + [pad] * right)
+            masks.append([0] * left + [1] * len(source) + [0] * right)
+        return torch.tensor(rows, device=self.device), torch.tensor(masks, device=self.device)
 
     def _generate(self, ids: Tensor, mask: Tensor) -> list[list[int]]:
         given: dict[str, Tensor] = {"input_ids": ids, "attention_mask": mask}

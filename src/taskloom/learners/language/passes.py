@@ -103,7 +103,9 @@ def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
     assert batch.where is not None
     wide = batch.where.unsqueeze(-1)
     if not plain(model):
-        logits: Tensor = model(**given).logits
+        # Padding may be masked or not; transformers warns where it is not.
+        before = batch.mask.new_ones(len(batch.mask), 0 if prompts is None else prompts.shape[1])
+        logits: Tensor = model(**given, attention_mask=torch.cat([before, batch.mask], 1)).logits
         return logits.gather(1, wide.expand(-1, -1, logits.shape[-1]))
     # A mask that is made already: transformers would look at values on the device to decide which one it needs, and so wait.
     given["attention_mask"] = _causal(
