@@ -67,8 +67,8 @@ class Writer:
     def _aligned(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Ids and mask of one width.
 
-        A decoder's padding stands on the left, so that every row's answer begins at the same place; an encoder's on the right, where
-        it moves no position.
+        A decoder's padding stands on the left, so that every row's answer begins at the same place; an encoder's on the right,
+        where it moves no position.
         """
         pad, width = int(self.base.tokeniser.pad_token_id), max(map(len, sources))
         rows, masks = [], []
