@@ -265,7 +265,7 @@ def test_bad_settings_are_refused(folder: Path, change: dict[str, Any], message:
 def test_inputs_that_are_too_long_are_refused() -> None:
     small = {"state": 16, "layers": 1, "heads": 2, "feed_forward": 16, "longest": 8}
     learner = read({"learner": "decoder", **small, **QUICK, "steps": 1})
-    with pytest.raises(LearnerError, match="needs 23 tokens and 'scratch/decoder' reads at most 8"):
+    with pytest.raises(LearnerError, match="needs 25 tokens and 'scratch/decoder' reads at most 8"):
         learner.fit([("a " * 20, "b")])
 
 

@@ -141,7 +141,7 @@ class Language:
         """Examples as ids, with room for a prompt."""
         from taskloom.learners.language.rows import read_rows
 
-        return read_rows(base, items, self.join, prompt)
+        return read_rows(base, items, self.join, prompt, self.longest_answer)
 
     def fitted(
         self, base: Base, prompt: Tensor | None, curve: Sequence[Point] = (), batch: int = 64, task: int = 0

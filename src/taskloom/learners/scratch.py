@@ -246,20 +246,27 @@ def in_batches(net: Net, weights: Mapping[str, Tensor], data: Encoded, how: Trai
     """Some result per row, computed in batches of like length and put back into order."""
     import torch
 
+    from taskloom.learners.training.memory import in_halves
     from taskloom.learners.training.stepper import even_batches, pick_device, using_threads
 
     device = pick_device(how.device)
     stack = {n: w.to(device).unsqueeze(0) for n, w in weights.items()}
     out: Tensor | None = None
+
+    def part(rows: list[int]) -> None:
+        nonlocal out
+        trace: dict[str, Tensor] = {}
+        width = int(data.lengths[rows].max())
+        tokens = torch.from_numpy(data.tokens[rows, :width]).to(device)
+        lengths = torch.from_numpy(data.lengths[rows]).to(device)
+        found = take(net.forward(stack, tokens, lengths, trace=trace)[0], trace).cpu()
+        if out is None:
+            out = found.new_empty(len(data), *found.shape[1:])
+        out[torch.tensor(rows)] = found
+
     with torch.no_grad(), using_threads(how.threads):
-        for rows, width in even_batches(data.lengths, batch):
-            trace: dict[str, Tensor] = {}
-            tokens = torch.from_numpy(data.tokens[rows, :width]).to(device)
-            lengths = torch.from_numpy(data.lengths[rows]).to(device)
-            part = take(net.forward(stack, tokens, lengths, trace=trace)[0], trace).cpu()
-            if out is None:
-                out = part.new_empty(len(data), *part.shape[1:])
-            out[torch.from_numpy(rows)] = part
+        for rows, _ in even_batches(data.lengths, batch):
+            in_halves(rows.tolist(), part)
     assert out is not None
     return out
 

@@ -52,12 +52,17 @@ class Base:
         config = self.model.config
         found = int(getattr(self.tokeniser, "model_max_length", 0) or 0)
         known = [found] if 0 < found < 1_000_000 else []
-        for name in ("max_position_embeddings", "n_positions", "max_sequence_length"):
-            if self.kind != "encoder-decoder" and getattr(config, name, None):
+        # T5 keeps a number of positions that it does not use: its positions are relative.
+        names = [
+            "max_position_embeddings",
+            *([] if self.kind == "encoder-decoder" else ["n_positions", "max_sequence_length"]),
+        ]
+        for name in names:
+            if getattr(config, name, None):
                 # RoBERTa counts positions from the padding's id on.
                 before = int(config.pad_token_id or 0) + 1 if "roberta" in config.model_type else 0
                 places = int(getattr(config, name)) - before
-                return min([places, *known]) if self.kind == "pointer" else places
+                return places if self.kind == "decoder" else min([places, *known])
         return known[0] if known else 100_000
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from taskloom.learners.language.fitted import Writer
 from taskloom.learners.language.passes import IGNORED, collate, point
 from taskloom.learners.language.rows import Rows
 from taskloom.learners.spans import Pointed, ask, split_question
+from taskloom.learners.training.memory import in_halves
 from taskloom.learners.training.stepper import computing
 from taskloom.scoring import AnyOf
 
@@ -94,32 +95,43 @@ class Pointing(Writer):
 
         read = [read_passage(self.base, *split_question(text))[0] for text in inputs]
         found: list[Any] = [None] * len(read)
-        for rows, (_, _, layers) in self._passes(read, states=True):
+
+        def take(rows: list[int], first: Any, last: Any, layers: Any) -> None:
             names = {f"layer.{i}": i for i in range(len(layers))} | {"readout": len(layers) - 1}
             if where not in names:
                 raise LearnerError(f"'{self.base.name}' has no place '{where}'; {nearest(where, names)}")
             for row, state in zip(rows, layers[names[where]][:, 0].float().cpu().numpy(), strict=True):
                 found[row] = state
+
+        self._passes(read, take, states=True)
         return np.stack(found) if found else np.zeros((0, 0), dtype=np.float32)
 
     def _point(self, inputs: Sequence[str]) -> list[Pointed]:
         contexts = [split_question(text) for text in inputs]
         read = [read_passage(self.base, *part) for part in contexts]
         found: list[Any] = [None] * len(read)
-        for rows, (first, last, _) in self._passes([ids for ids, _, _ in read]):
+
+        def take(rows: list[int], first: Any, last: Any, layers: Any) -> None:
             said = [x.double().log_softmax(-1).cpu().numpy() for x in (first, last)]
             for place, row in enumerate(rows):
                 _, positions, offsets = read[row]
                 found[row] = Pointed(contexts[row][0], offsets, *(x[place][positions] for x in said))
+
+        self._passes([ids for ids, _, _ in read], take)
         return found
 
-    def _passes(self, sources: Sequence[list[int]], states: bool = False) -> Any:
-        """The rows and results of each batch of like lengths."""
-        self._begin()
+    def _passes(self, sources: Sequence[list[int]], take: Callable[..., None], states: bool = False) -> None:
+        """Hand the rows and results of each batch of like lengths to `take`."""
+
+        def some(rows: list[int]) -> None:
+            batch = collate(self.base, [sources[r] for r in rows], [[] for _ in rows]).to(self.device)
+            take(rows, *point(self.base, batch.ids, batch.mask, states))
+
+        lengths = [len(s) for s in sources]
+        self._begin(lengths)
         with torch.no_grad(), computing("fp32", self.device):
-            for rows in self._batches([len(s) for s in sources]):
-                batch = collate(self.base, [sources[r] for r in rows], [[] for _ in rows]).to(self.device)
-                yield rows, point(self.base, batch.ids, batch.mask, states)
+            for rows in self._batches(lengths):
+                in_halves(rows, some)
 
     def save(self, folder: Path) -> None:
         """As the learner knows how."""

@@ -17,6 +17,7 @@ from taskloom.learners.nets.dropout import Dice
 from taskloom.learners.nets.judging import judge
 from taskloom.learners.nets.stacked import Net, Wrap
 from taskloom.learners.tokens import Encoded
+from taskloom.learners.training.memory import in_halves
 from taskloom.learners.training.optimiser import Flat, State, update
 from taskloom.learners.training.settings import Training
 
@@ -93,6 +94,10 @@ class Resident:
         self.lengths = torch.from_numpy(data.lengths).to(device)
         self.labels = torch.from_numpy(data.labels).to(device)
         self.lengths_here = data.lengths
+
+    def width(self, rows: Sequence[int]) -> int:
+        """Tokens of the longest of some rows."""
+        return int(self.lengths_here[rows].max())
 
     def batch(self, rows: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
         """Tokens cut to a width, lengths, labels."""
@@ -206,13 +211,17 @@ class Stepper:
         seeds = len(self.seeds)
         right = torch.zeros(seeds, device=self.device, dtype=torch.float64)
         loss = torch.zeros(seeds, device=self.device, dtype=torch.float64)
+
+        def part(rows: list[int]) -> None:
+            tokens, lengths, labels = data.batch(torch.tensor(rows, device=self.device), data.width(rows))
+            logits = self.net.forward(weights or self.weights, tokens, lengths).float()
+            losses, hits = judge(self.net, logits, tokens, labels)
+            right.add_(hits.sum(1))
+            loss.add_(losses.sum(1))
+
         with torch.no_grad(), computing(self.precision, self.device):
-            for rows, width in even_batches(data.lengths_here, max(32, 16_384 // seeds)):
-                tokens, lengths, labels = data.batch(torch.from_numpy(rows).to(self.device), width)
-                logits = self.net.forward(weights or self.weights, tokens, lengths).float()
-                losses, hits = judge(self.net, logits, tokens, labels)
-                right += hits.sum(1)
-                loss += losses.sum(1)
+            for rows, _ in even_batches(data.lengths_here, max(32, 16_384 // seeds)):
+                in_halves(rows.tolist(), part)
         n = len(data.lengths_here)
         return (right / n).tolist(), (loss / n).tolist()
 
