@@ -1,11 +1,13 @@
 """Adapting a language model: the loop that fine-tuning, LoRA and prompt tuning share, for one task or many at once.
 
-What is trained is a dictionary of named tensors. Prompts of many tasks are one tensor [tasks, n, d], and since the model is frozen
-their gradients do not touch: a step over the batches of all tasks is for each task the step it would take alone.
+What is trained is a dictionary of named tensors. Prompts of many tasks are one tensor [tasks, n, d], LoRA matrices of many tasks
+have an axis of tasks as well, and since the model is frozen their gradients do not touch: a step over the batches of all tasks is
+for each task the step it would take alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import time
@@ -68,14 +70,17 @@ class Adapter:
         self.base, self.how, self.seed, self.prompts = base, how, seed, prompts
         self.trained = dict(trained)
         self.tasks = dict(tasks)
-        if len(self.tasks) > 1 and prompts is None:
-            raise LearnerError("only prompts can be tuned for several tasks at once: the model itself must be frozen")
+        # Whether what is trained has an axis of tasks; a model that is trained itself has one task.
+        self.stacked = prompts is not None or len(self.tasks) > 1
         self.device = next(iter(self.trained.values())).device
         self.precision = pick_precision(how.precision, self.device)
+        if how.optimiser == "sgd":
+            raise LearnerError("optimiser is sgd, which only networks from scratch can take; use adamw or adam")
         kind = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam
         self.optimiser = kind(
             list(self.trained.values()),
             lr=torch.tensor(how.rate, device=self.device) if self.device.type == "cuda" else how.rate,
+            betas=(0.9, how.beta2),
             weight_decay=how.weight_decay,
             fused=self.device.type == "cuda",
             capturable=self.device.type == "cuda",
@@ -180,7 +185,7 @@ class Adapter:
         self.base.model.train()
         batch, which = self._ahead if self._ahead is not None else self._batch(self.done)
         self._ahead = None
-        rate = how.rate * min(1.0, (self.done + 1) / how.warmup) if how.warmup else how.rate
+        rate = how.rate_at(self.done)
         while True:
             try:
                 sums, hits = self._update(batch, which, rate)
@@ -254,7 +259,8 @@ class Adapter:
         fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
     ) -> tuple[Tensor, Tensor]:
         """Add the gradients of the sum over tasks of the mean loss per target token; gives losses and hits by task."""
-        with computing(self.precision, self.device):
+        adapters = self.base.choice.of(which, self.even) if self.stacked else contextlib.nullcontext()
+        with computing(self.precision, self.device), adapters:
             tasks = which if self.prompts is not None else None
             each, _, right = losses(self.base, batch, self.prompts, tasks, fast)
         shares = each / counts[which]
@@ -264,14 +270,20 @@ class Adapter:
         zero = torch.zeros_like(counts)
         return zero.index_add(0, which, shares.detach()), zero.index_add(0, which, right.float())
 
+    @property
+    def even(self) -> bool:
+        """Whether a batch has as many rows of every task, and is computed whole."""
+        return self.parts == 1 and len({order.batch for order in self.orders.values()}) == 1
+
     def clip(self) -> None:
-        """Limit the norm of the gradient; each prompt of a stack has a norm of its own."""
-        if self.prompts is None:
+        """Limit the norm of the gradient; each task of a stack has a norm of its own."""
+        if not self.stacked:
             torch.nn.utils.clip_grad_norm_(list(self.trained.values()), self.how.clip)
             return
-        assert self.prompts.grad is not None
-        norm = self.prompts.grad.flatten(1).norm(dim=1)
-        self.prompts.grad.mul_((self.how.clip / (norm + 1e-6)).clamp(max=1.0).view(-1, 1, 1))
+        gradients = [t.grad for t in self.trained.values() if t.grad is not None]
+        norm = torch.stack([g.flatten(1).norm(dim=1) for g in gradients]).norm(dim=0)
+        for gradient in gradients:
+            gradient.mul_((self.how.clip / (norm + 1e-6)).clamp(max=1.0).view(-1, 1, 1))
 
     def _measure(self, splits: Mapping[str, Sequence[Rows]], score: Scores) -> None:
         self.base.model.eval()
@@ -294,11 +306,11 @@ class Adapter:
         self.measured = self.done
 
     def _keep(self, number: int) -> None:
-        """Remember the weights of now as the best; of a stack of prompts, those of one task."""
+        """Remember the weights of now as the best; of a stack, those of one task."""
         if self.best is None:
             self.best = {name: tensor.detach().clone() for name, tensor in self.trained.items()}
         for name, tensor in self.trained.items():
-            if self.prompts is None:
+            if not self.stacked:
                 self.best[name].copy_(tensor.detach())
             else:
                 self.best[name][number].copy_(tensor.detach()[number])

@@ -40,9 +40,9 @@ class Captured:
         self.graphs: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, list[Tensor], tuple[Tensor, Tensor]]] = {}
         self.pool: Any = None
         # Layers with adapters inside are the library's own; a prompt's keys would reach those through a cache object, which a
-        # compiled layer would have to guard.
+        # compiled layer would have to guard, and so it would the choice of a task's adapter.
         known = can_follow(adapter.base.model)
-        use = adapter.how.compile and adapter.prompts is None and not known
+        use = adapter.how.compile and not adapter.stacked and not known
         kind = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(adapter.precision)
         rounded = Rounded(adapter.base.model, kind) if known and kind else None
         self.fast = Shortcuts(compiled if adapter.how.compile and known else None, rounded)

@@ -98,7 +98,8 @@ def losses(
         assert batch.where is not None
         logits = logits_at(base.model, batch.ids, batch.where, prompts, tasks, fast)
     else:
-        logits = (_decoder if base.kind == "decoder" else _encoder_decoder)(base, batch, prompts, tasks)
+        run = {"decoder": _decoder, "encoder-decoder": _encoder_decoder, "pointer": _pointer}[base.kind]
+        logits = run(base, batch, prompts, tasks)
     each, right = (fast.wrap(_judged) if fast.wrap else _judged)(logits, batch.labels)
     return each, (batch.labels != IGNORED).sum(1), right
 
@@ -122,7 +123,9 @@ def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
     assert batch.where is not None
     wide = batch.where.unsqueeze(-1)
     if not plain(model):
-        logits: Tensor = model(**given).logits
+        # Padding may be masked or not; transformers warns where it is not.
+        before = batch.mask.new_ones(len(batch.mask), 0 if prompts is None else prompts.shape[1])
+        logits: Tensor = model(**given, attention_mask=torch.cat([before, batch.mask], 1)).logits
         return logits.gather(1, wide.expand(-1, -1, logits.shape[-1]))
     # A mask that is made already: transformers would look at values on the device to decide which one it needs, and so wait.
     given["attention_mask"] = _causal(
@@ -179,3 +182,26 @@ def _encoder_decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Te
     vectors, mask = with_prompts(base, batch.ids, batch.mask, prompts, tasks)
     found: Tensor = base.model(inputs_embeds=vectors, attention_mask=mask, labels=batch.labels).logits
     return found
+
+
+def _pointer(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
+    """[batch, K, positions]: the logits of start and end (further labels are none), minus infinity outside the context."""
+    first, last = point(base, batch.ids, batch.mask)[:2]
+    rest = [torch.zeros_like(first)] * (batch.labels.shape[1] - 2)
+    return torch.stack([first, last, *rest], 1)
+
+
+def point(base: Base, ids: Tensor, mask: Tensor, states: bool = False) -> tuple[Tensor, Tensor, Any]:
+    """Logits of start and end, minus infinity outside the context, and the states of all layers where wanted.
+
+    An input is the question, separators, the context, a separator; the context is what comes after the first separator.
+    """
+    separator = ids == base.tokeniser.sep_token_id
+    after = separator.cumsum(1) > 0
+    given: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "output_hidden_states": states}
+    if "token_type_ids" in base.tokeniser.model_input_names and getattr(base.model.config, "type_vocab_size", 0) > 1:
+        given["token_type_ids"] = (after & ~(separator & (separator.cumsum(1) == 1))).long()
+    said = base.model(**given)
+    outside = ~after | separator | (mask == 0)
+    first, last = (x.float().masked_fill(outside, -torch.inf) for x in (said.start_logits, said.end_logits))
+    return first, last, said.hidden_states if states else None
