@@ -46,6 +46,7 @@ class SequenceFields(Fields):
     kept: int = Field(4, ge=1, description="Words that a filter keeps")
     separators: bool = Field(False, description="Write # between the items")
     word_disjoint: bool = Field(False, description="Splits share no words, not only no sequences")
+    words: int = Field(1, ge=1, description="Fewest different words that a task's sequences are made of")
 
     @model_validator(mode="after")
     def _fits(self) -> SequenceFields:
@@ -88,7 +89,7 @@ class TaskbenchFields(Fields):
     union_domain: Literal["either", "common"] = Field(
         "either", description="Inputs of factual unions: those of either operand, or those of both (the reference)"
     )
-    minimum: int = Field(100, ge=1, description="Fewest inputs (for sequences: words) of a task")
+    minimum: int = Field(100, ge=1, description="Fewest examples of a task: different inputs, words or sequences")
     shares: dict[str, Annotated[float, Field(gt=0)]] = Field(
         {"train": 0.8, "dev": 0.1, "test": 0.1},
         description="Share of each split; words of two splits are never the same",
