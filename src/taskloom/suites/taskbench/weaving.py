@@ -147,7 +147,8 @@ class _Weaver:
             self._leave_out(function.name, len(solved.domain), self._too_few)
             return None
         permuted = self.fields.labels == "permuted"
-        rows = WordRows(function.task, solved, key, self.hashes, self.shares, traits, permuted=permuted)
+        traces = () if permuted else (self.world.trace(function),)
+        rows = WordRows(function.task, solved, key, self.hashes, self.shares, traits, permuted=permuted, traces=traces)
         return self._balanced(function, rows) if self.fields.balanced else rows
 
     def _sequences(self, function: Function, solved: Solved, key: Key, traits: dict[str, str]) -> SequenceRows | None:
@@ -162,7 +163,8 @@ class _Weaver:
             what = f"made of fewer than {self.fields.minimum} words (raise sequences.words to leave such out)"
             self.noted.setdefault(what, {})[function.name] = solved.words
         counts = {split: min(n, room[split]) for split, n in _portions(s.n, self.shares).items()}
-        return SequenceRows(function.task, sampler, counts, traits, s.separators, function.type.source == "entity")
+        keyed = function.type.source == "entity"
+        return SequenceRows(function.task, sampler, counts, traits, s.separators, keyed, self.world.trace(function))
 
     def _unfit(self, solved: Solved, room: dict[str, int]) -> str:
         """Why there are no datasets of sequences of a function, or nothing."""
@@ -183,7 +185,8 @@ class _Weaver:
         first, second = (self.world.solve(side) for side in sides)
         solved, numbers, both = join_balanced(first, second, self.hashes, rows.key)
         names = tuple(side.name for side in sides)
-        return replace(rows, solved=solved, sides=numbers, side_names=names, shared=both)
+        traces = tuple(self.world.trace(side) for side in sides) if rows.traces else ()
+        return replace(rows, solved=solved, sides=numbers, side_names=names, shared=both, traces=traces)
 
     def _split(self, name: str, made: list[WordRows | SequenceRows]) -> Split:
         counts = [rows.count(name) for rows in made]
@@ -233,9 +236,9 @@ class _Weaver:
         for function in wanted.values():
             traits = {"family": family(function.expression), "composition": composition(function.expression)}
             key = self.key.child("task", function.name)
-            tables.append(
-                WordRows(function.task, self.world.solve(function), key, self.hashes, Shares({"answers": 1}), traits)
-            )
+            solved, everything = self.world.solve(function), Shares({"answers": 1})
+            traces = (self.world.trace(function),)
+            tables.append(WordRows(function.task, solved, key, self.hashes, everything, traits, traces=traces))
         if not tables:
             return []
         split = self._split("answers", list(tables))
