@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from taskloom.suites.taskbench.arrow import strings
+from taskloom.suites.taskbench.arrow import held, numbers, strings
 from taskloom.suites.taskbench.derive import Deriver
-from taskloom.suites.taskbench.language import Atom, Call, Expression, Is
+from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, show
 from taskloom.suites.taskbench.tracing import is_predicate, outline
 
 if TYPE_CHECKING:
@@ -28,37 +28,41 @@ class FactPaths:
 
     def __init__(self, space: FactSpace) -> None:
         self.space = space
-        self._known: dict[tuple[Expression, str, str], Path] = {}
+        self._known: dict[str, dict[tuple[str, str], Path]] = {}
 
     def columns(
         self, tree: Expression, solved: Solved, inputs: NDArray[np.int32], answers: NDArray[np.int32]
     ) -> list[pa.Array]:
         """For each step of the outline the texts of its values."""
-        xs = [solved.inputs[i] for i in inputs.tolist()]
-        ys = [solved.outputs[i] for i in answers.tolist()]
         if isinstance(tree, Atom) or (isinstance(tree, Call) and tree.operator == "inverse"):
-            return [strings(ys)]
-        pairs = list(zip(xs, ys, strict=True))
-        self._learn(tree, solved.type.source, set(pairs))
-        found = [self._known[tree, x, y] for x, y in pairs]
-        return [strings(column) for column in zip(*found, strict=True)] if found else [strings([])] * len(outline(tree))
+            return [held(solved.outputs).take(numbers(answers))]
+        # A pair comes up again and again in sequences: each is looked for once.
+        width = max(1, len(solved.outputs))
+        different, places = np.unique(inputs * np.int64(width) + answers, return_inverse=True)
+        pairs = [(solved.inputs[code // width], solved.outputs[code % width]) for code in different.tolist()]
+        known = self._known.setdefault(show(tree), {})
+        self._learn(tree, solved.type.source, [pair for pair in pairs if pair not in known], known)
+        columns = zip(*(known[pair] for pair in pairs), strict=True) if pairs else ([],) * len(outline(tree))
+        return [strings(column).take(numbers(places)) for column in columns]
 
-    def _learn(self, tree: Expression, kind: str, pairs: set[tuple[str, str]]) -> None:
-        """Find the paths of pairs that are new, and then the names of all that lies on them at once."""
-        new = sorted(pair for pair in pairs if (tree, *pair) not in self._known)
+    def _learn(
+        self, tree: Expression, kind: str, new: list[tuple[str, str]], known: dict[tuple[str, str], Path]
+    ) -> None:
+        """Find the paths of new pairs, and then the names of all that lies on them at once."""
         begun = self.space.meanings({x for x, _ in new}, kind)
-        goals = {} if is_predicate(tree) else self.space.meanings({y for _, y in new}, "")
+        predicate = is_predicate(tree)
+        goals = {} if predicate else self.space.meanings({y for _, y in new}, "")
         size = len(outline(tree))
         paths: dict[tuple[str, str], Path] = {}
         for x, y in new:
-            if is_predicate(tree):
+            if predicate:
                 paths[x, y] = self._truths(tree, begun[x])
             else:
                 tries = (self._path(tree, item, goals[y]) for item in begun[x])
                 paths[x, y] = next((path for path in tries if path), ("",) * size)
         said = self.space.say({item for path in paths.values() for item in path})
-        for (x, y), path in paths.items():
-            self._known[tree, x, y] = tuple([said.get(item, item) for item in path])
+        for pair, path in paths.items():
+            known[pair] = tuple([said.get(item, item) for item in path])
 
     def _values(self, tree: Expression, x: str) -> tuple[str, ...]:
         match tree:
