@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from taskloom.suites.taskbench.arrow import held, numbers, strings
 from taskloom.suites.taskbench.derive import Deriver
+from taskloom.suites.taskbench.facts.asking import QueryWorld
 from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, show
 from taskloom.suites.taskbench.tracing import is_predicate, outline
 
@@ -40,10 +41,38 @@ class FactPaths:
         width = max(1, len(solved.outputs))
         different, places = np.unique(inputs * np.int64(width) + answers, return_inverse=True)
         pairs = [(solved.inputs[code // width], solved.outputs[code % width]) for code in different.tolist()]
-        known = self._known.setdefault(show(tree), {})
+        known = self._known.get(show(tree))
+        if known is None:
+            known = self._known[show(tree)] = {}
+            self._prepare(tree, solved)
         self._learn(tree, solved.type.source, [pair for pair in pairs if pair not in known], known)
         columns = zip(*(known[pair] for pair in pairs), strict=True) if pairs else ([],) * len(outline(tree))
         return [strings(column).take(numbers(places)) for column in columns]
+
+    def _prepare(self, tree: Expression, solved: Solved) -> None:
+        """Ask a server for all names that any row may need, at once: the questions then do not depend on the shard."""
+        if not isinstance(self.space.world, QueryWorld):
+            return
+        begun = self.space.meanings(solved.inputs, solved.type.source)
+        self.space.meanings(solved.outputs)
+        met: set[str] = set()
+        self._meet(tree, {item for items in begun.values() for item in items}, met)
+        self.space.say(met)
+
+    def _meet(self, tree: Expression, items: set[str], met: set[str]) -> set[str]:
+        """The values of a relation at any of the items; all that lies on the way is added to `met`."""
+        match tree:
+            case Call("chain", parts):
+                for part in reversed(parts if not is_predicate(parts[0]) else parts[1:]):
+                    items = self._meet(part, items, met)
+            case Is(relation, _):
+                items = self._meet(relation, items, met)
+            case Call("inverse", _) | Atom():
+                items = set() if is_predicate(tree) else {y for x in items for y in self._values(tree, x)}
+            case Call(_, parts):
+                items = set().union(*(self._meet(part, items, met) for part in parts))
+        met |= items
+        return items
 
     def _learn(
         self, tree: Expression, kind: str, new: list[tuple[str, str]], known: dict[tuple[str, str], Path]

@@ -141,6 +141,7 @@ class FactWorld:
         self.paths = FactPaths(self.space)
         self._made: dict[str, facts.Relation | facts.Predicate] = {}
         self._solved: dict[str, Solved] = {}
+        self._checked: set[str] = set()
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -160,6 +161,10 @@ class FactWorld:
         from taskloom.suites.taskbench.worlds import confirm
 
         deriver = self.deriver(function)
+        if function.name not in self._checked and function.type.source == "entity":
+            # Who bears the names that are asked, for all of them at once: a server is asked a few times, not once a name.
+            self.world.namesakes(self.solve(function).inputs)
+            self._checked.add(function.name)
         if function.type.form != "sequence":
             return deriver(example.input).targets
         return confirm([list(s) for s in deriver.positions(example.key or example.input)], example, self.separators)
@@ -264,6 +269,7 @@ class FactWorld:
             names = sorted({name for name in atoms_of(tree) if _family(name) == "factual" and name != "label"})
             known = sorted({x for name in names for x in self.world.relation(relation_name(name))})
             texts: Iterable[str] = sorted(set(self.world.labels(known).values()))
+            self.world.namesakes(texts)
         else:
             assert self.words is not None
             texts = [self.words.shown[i] for i in self.words.vocabulary[kind.source[5:8]].tolist()]

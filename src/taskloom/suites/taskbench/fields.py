@@ -30,6 +30,21 @@ class CatalogFields(Fields):
     )
 
 
+class ComposeFields(CatalogFields):
+    """All compositions of depth two: of the given atoms, or of the paper's atoms of any of the families."""
+
+    atoms: tuple[str, ...] = Field(
+        (), description="Atoms to compose; the paper's, of the families, where none is given"
+    )
+
+    @field_validator("atoms")
+    @classmethod
+    def _atoms(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        from taskloom.suites.taskbench.composing import check_atom
+
+        return tuple(dict.fromkeys(check_atom(name) for name in given))
+
+
 class RuleFields(Fields):
     """What counts as a value of a lexical relation; the defaults are the reference's rules."""
 
@@ -75,6 +90,10 @@ class TaskbenchFields(Fields):
         (), description="Functions, in any of the three notations"
     )
     catalog: CatalogFields | None = Field(None, description="Tasks of the paper, besides `functions`")
+    compose: ComposeFields | None = Field(
+        None,
+        description="All compositions of depth two of some atoms, as the paper enumerated them, besides `functions`",
+    )
     lexicon: Literal["packaged", "nltk"] | None = Field(
         None, description="packaged: English, in this package. nltk: the paper's vocabularies, Spanish, sentiment"
     )
@@ -111,8 +130,8 @@ class TaskbenchFields(Fields):
 
     @model_validator(mode="after")
     def _something(self) -> TaskbenchFields:
-        if not self.functions and self.catalog is None:
-            raise ValueError("a function recipe names 'functions:' or a part of the 'catalog:'")
+        if not self.functions and self.catalog is None and self.compose is None:
+            raise ValueError("a function recipe names 'functions:', a part of the 'catalog:' or atoms to 'compose:'")
         if "train" not in self.shares:
             raise ValueError("shares must give the split 'train' a share")
         return self
@@ -120,10 +139,15 @@ class TaskbenchFields(Fields):
     def tasks(self) -> list[str]:
         """The normal names of all functions of the recipe, in order, each once."""
         from taskloom.suites.taskbench.catalog import select
+        from taskloom.suites.taskbench.composing import compositions, paper_atoms
         from taskloom.suites.taskbench.language import name, parse
 
         chosen = select(self.catalog.families, self.catalog.compositions) if self.catalog else []
-        return list(dict.fromkeys([*self.functions, *(name(parse(task.expression)) for task in chosen)]))
+        names = [*self.functions, *(name(parse(task.expression)) for task in chosen)]
+        if self.compose is not None:
+            atoms = self.compose.atoms or paper_atoms(self.compose.families)
+            names += compositions(atoms, self.compose.compositions)
+        return list(dict.fromkeys(names))
 
     def lexicon_for(self, atoms: set[str]) -> str:
         """The lexicon: as told, or `nltk` where the packaged one lacks a language or the sentiments."""
