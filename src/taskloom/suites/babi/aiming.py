@@ -94,16 +94,15 @@ class Aimer:
             RecipeError: It cannot be had; says which wish blocks it.
         """
         rng = key.random(index)
-        kind = draw_kind(self.group, rng)
-        sizes = self.sizes[kind]
-        size = sizes[int(rng.random() * len(sizes))] if sizes else 0
-        said = self._said(kind, size, rng)
+        kind, size, said = self._wish(rng)
         blocked: Counter[str] = Counter()
         for _ in range(TRIES):
             try:
                 return self._draw(key, index, kind, size, said, rng, belongs)
             except Blocked as wish:
                 blocked[str(wish)] += 1
+                if str(wish).startswith("per_signature"):
+                    kind, size, said = self._wish(rng)  # there may be no signature of that size for this row
             except NoBlueprint:
                 blocked["the proof: too few persons, objects or places for a support of that size"] += 1
             except Contradiction as error:
@@ -116,6 +115,13 @@ class Aimer:
             f"group '{self.group.name}': no {kind} story with a support of {size or 'any'} in {TRIES} draws; "
             f"what blocked {100 * count // wishes.total()} % of them was {reason}"
         )
+
+    def _wish(self, rng: Random) -> tuple[QuestionKind, int, str]:
+        """What the next example shall be: question type, size of the support (0 for any), and answer of a yes-no question."""
+        kind = draw_kind(self.group, rng)
+        sizes = self.sizes[kind]
+        size = sizes[int(rng.random() * len(sizes))] if sizes else 0
+        return kind, size, self._said(kind, size, rng)
 
     def make_all(self, key: Key, story: int, belongs: Callable[[str], bool]) -> list[Example]:
         """Story number `story` with every question of the group's types that can be answered (and has the wanted support).

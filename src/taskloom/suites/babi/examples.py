@@ -61,6 +61,11 @@ def support_signature(events: Sequence[Event], posed: Posed) -> str:
     return f"{question.kind} {question.form}|" + signature([*(events[i] for i in posed.official), asked])
 
 
+def tokens(text: str) -> int:
+    """How many tokens a model sees that takes every word and every mark for one, as BERT does with bAbI's words."""
+    return len(text.split()) + sum(map(text.count, ".?,"))
+
+
 def concepts_of(events: Sequence[Event]) -> set[str]:
     """Events and constructs in a story; COMPOUND where a pronoun stands for two."""
     found: set[str] = set()

@@ -205,11 +205,16 @@ def draw_questions(
 
 
 def pose_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Posed]:
+    """Every question of some types that can be answered, sorted by type and name, with answers and supports."""
+    return [Posed(q, answer(knowledge, q), supports(knowledge, q)) for q in ask_all(knowledge, kinds)]
+
+
+def ask_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Question]:
     """Every question of some types that can be answered, sorted by type and name."""
     order = Random(0)  # askable shuffles; the sorting below makes that of no effect
     found = [q for kind in kinds for q in askable(knowledge, kind, order, answers={})]
     found.sort(key=lambda q: (q.kind, q.form, q.person, q.thing, q.other, q.place))
-    return [Posed(q, answer(knowledge, q), supports(knowledge, q)) for q in found]
+    return found
 
 
 def draw_kind(group: Group, rng: Random) -> QuestionKind:
