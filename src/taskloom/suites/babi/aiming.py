@@ -257,7 +257,7 @@ class Aimer:
 
 
 def _compound(events: list[Event], posed: Posed) -> set[str]:
-    return {"COMPOUND"} if any(events[i].pronoun and len(events[i].who) > 1 for i in posed.official) else set()
+    return {"COMPOUND"} if any(events[i].compound for i in posed.official) else set()
 
 
 def _gaps(units: int, spare: int, position: str, rng: Random) -> list[int]:
@@ -303,13 +303,14 @@ class _Guard:
                                 (0, i)
                             )  # so that they can have been where it denies
                     continue
-                self.until[event.thing] = end if event.thing in blueprint.keep else i
-                if event.kind != "grab" or event.thing in dropped:
+                for thing in event.things:
+                    self.until[thing] = end if thing in blueprint.keep else i
+                if event.kind != "grab" or dropped.intersection(event.things):
                     for person in (*event.who, event.to):
                         if person:
                             used[person] = i
                 if event.kind == "drop":
-                    dropped.add(event.thing)
+                    dropped.update(event.things)
         used.update(dict.fromkeys(blueprint.final, end))
         for person in list(used):
             if person not in start:

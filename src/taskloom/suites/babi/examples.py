@@ -43,8 +43,11 @@ def signature(events: Sequence[Event]) -> str:
     seen: dict[str, str] = {}
     parts: list[str] = []
     for event in events:
-        words = [event.kind, "~" if event.pronoun else ""]
-        for name in (*event.who, event.thing, event.to, *event.places):
+        words = [
+            event.kind,
+            ("~" if event.pronoun else "") + ("~" if event.them else "") + ("!" if event.denied else ""),
+        ]
+        for name in (*event.who, *event.things, event.to, *event.places):
             if name:
                 number = seen.get(name)
                 if number is None:
@@ -71,7 +74,7 @@ def concepts_of(events: Sequence[Event]) -> set[str]:
     found: set[str] = set()
     for event in events:
         found.update(event.concepts())
-        if event.pronoun and len(event.who) > 1:
+        if event.compound:
             found.add("COMPOUND")
     return found
 

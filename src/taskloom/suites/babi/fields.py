@@ -44,8 +44,7 @@ def _weights(known: tuple[str, ...]) -> Any:
 
 EventWeights = Annotated[dict[str, float], _weights(EVENTS)]
 WordingWeights = Annotated[dict[str, float], _weights(WORDINGS)]
-CorefWeights = Annotated[dict[str, float], _weights((*EVENTS, "NEGATE", "INDEF", AFFIRM))]
-ConjWeights = Annotated[dict[str, float], _weights(("MOVE", "NEGATE", AFFIRM))]
+SaidWeights = Annotated[dict[str, float], _weights((*EVENTS, "NEGATE", "INDEF", AFFIRM))]
 QuestionWeights = Annotated[dict[str, float], _weights(QUESTIONS)]
 AnswerWeights = Annotated[dict[str, float], _weights(("yes", "no", "maybe"))]
 
@@ -72,6 +71,9 @@ class Style(Fields):
     grab: tuple[str, ...] = Lexicon().grab
     drop: tuple[str, ...] = Lexicon().drop
     give: tuple[str, ...] = Lexicon().give
+    not_grab: tuple[str, ...] = Lexicon().not_grab
+    not_drop: tuple[str, ...] = Lexicon().not_drop
+    not_give: tuple[str, ...] = Lexicon().not_give
     negations: tuple[str, ...] = Lexicon().negations
     prefixes: tuple[str, ...] = Lexicon().prefixes
     there_grab: float = Field(default=0.0, ge=0, le=1)
@@ -107,7 +109,10 @@ class Group(Fields):
         events: Events with weights; a weight of 0 leaves an event to constructs and proofs.
         wording: Constructs with weights; AFFIRM is "Mary is in the park".
         coref: What a sentence with a pronoun may say, with weights; all of `events` by default, NEGATE, INDEF and AFFIRM too.
-        conj: What a sentence with two subjects may say, with weights; MOVE by default, NEGATE and AFFIRM too.
+        conj: What a sentence with two subjects (or, for GRAB, DROP and GIVE, two objects) may say, with weights; MOVE by default,
+            NEGATE, INDEF and AFFIRM too. COMPOUND takes the same.
+        negate: What NEGATE is said of: MOVE ("is not in the park") by default, GRAB, DROP and GIVE ("did not take the milk") too.
+        indef: What INDEF is said of: MOVE ("is either in A or B") by default, GRAB, DROP and GIVE ("took it in either A or B") too.
         questions: Question types with weights.
         length: Sentences before the question.
         support: Size of the official support; sizes within a range are drawn alike, from 1 to 6 unless the range says otherwise.
@@ -126,8 +131,10 @@ class Group(Fields):
     n: int = Field(default=1, ge=0)
     events: EventWeights = Field(default_factory=lambda: {"MOVE": 1.0})
     wording: WordingWeights = Field(default_factory=dict)
-    coref: CorefWeights | None = None
-    conj: ConjWeights = Field(default_factory=lambda: {"MOVE": 1.0})
+    coref: SaidWeights | None = None
+    conj: SaidWeights = Field(default_factory=lambda: {"MOVE": 1.0})
+    negate: EventWeights = Field(default_factory=lambda: {"MOVE": 1.0})
+    indef: EventWeights = Field(default_factory=lambda: {"MOVE": 1.0})
     questions: QuestionWeights = Field(default_factory=lambda: {"where-P": 1.0})
     length: Span = Span(20, 20)
     support: Span | None = None
@@ -160,8 +167,15 @@ class Group(Fields):
             )
         if self.unknown and (self.support or self.exhaustive):
             raise ValueError("unknown: a question that is not settled has no support; leave out support and exhaustive")
-        if "CONJ" in self.wording and not any(self.conj.values()):
-            raise ValueError("conj: at least one needs a weight above 0")
+        for construct in ("coref", "conj", "negate", "indef"):
+            said = getattr(self, construct)
+            if said is not None and not any(said.values()):
+                raise ValueError(f"{construct}: at least one needs a weight above 0")
+            for name in said or ():
+                if name != "MOVE" and name not in self.events and name not in self.wording:
+                    raise ValueError(
+                        f"{construct}: {name} is in neither events nor wording; add it, with weight 0 if need be"
+                    )
         if self.story and (self.per_signature or self.distractors < 1 or self.position != "any"):
             raise ValueError("story: per_signature, distractors and position are for stories with one question")
         return self

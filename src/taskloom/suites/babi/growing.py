@@ -22,7 +22,8 @@ from taskloom.suites.babi.examples import Posed, make_example
 from taskloom.suites.babi.fields import Group
 from taskloom.suites.babi.knowledge import Knowledge, Reading
 from taskloom.suites.babi.language import ask, sentence
-from taskloom.suites.babi.stage import Palette, Stage
+from taskloom.suites.babi.palette import Palette
+from taskloom.suites.babi.stage import Stage
 from taskloom.suites.babi.vocabulary import Lexicon, Vocabulary
 
 Belongs = Callable[[str], bool]
@@ -69,7 +70,7 @@ def share_out(total: int, weights: Sequence[int]) -> list[int]:
 def palette_of(group: Group) -> Palette:
     """What may happen in the stories of a group."""
     coref = group.coref if group.coref is not None else {e: w or 1.0 for e, w in group.events.items()}
-    return Palette({**group.events, **group.wording}, coref, group.conj)
+    return Palette({**group.events, **group.wording}, coref, group.conj, group.negate, group.indef)
 
 
 def grow(

@@ -22,10 +22,13 @@ _MOVE = ("journeyed", "moved", "travelled", "traveled", "went back", "went", "wa
 _GRAB = ("grabbed", "picked up", "took", "got")
 _DROP = ("discarded", "dropped", "left", "put down", "let go of")
 _GIVE = ("gave", "handed", "passed")
+_NOT_GRAB = ("grab", "pick up", "take", "get")
+_NOT_DROP = ("discard", "drop", "leave", "put down", "let go of")
+_NOT_GIVE = ("give", "hand", "pass")
 _PREFIX = ("After that", "Following that", "Afterwards", "Then")
 
 _ANY_NAME = r"[^\W\d_][\w'’-]*"
-_ANY_THING = r"[^\W\d_][\w'’-]*(?: [^\W\d_][\w'’-]*)*?"
+_ANY_THING = r"[^\W\d_][\w'’-]*(?: (?!(?:in|at|and|or|to|there|either)\b)[^\W\d_][\w'’-]*)*?"
 
 
 class _Unreadable(Exception):  # noqa: N818 - a reason, not an error of its own
@@ -56,6 +59,10 @@ class Grammar:
         who = f"(?:{pronoun}|(?P<who>{name}(?:(?:, | and |, and ){name})*))"
         where, what = f"(?P<place>{place})", f"(?P<thing>{thing})"
         be, at = "(?:is|are)", "(?:in|at)"
+        to, things = f"(?P<to>{name})", f"(?:(?P<them>them)|the {what}(?: and the (?P<also>{thing}))?)"
+        one_of = f"either (?:{at} )?the {where} or (?:{at} )?the (?P<second>{place})"
+        there = f"(?: there| {at} {one_of}| either {at} the (?P<first>{place}) or (?:{at} )?the (?P<last>{place})|"
+        there += f" {at} the (?P<only>{place}))?"
         move, give = _words((*_MOVE, *lexicon.move)), _words((*_GIVE, *lexicon.give))
         grab, drop = _words((*_GRAB, *lexicon.grab)), _words((*_DROP, *lexicon.drop))
         self.sentences = self._forms(
@@ -63,10 +70,14 @@ class Grammar:
             ("either", rf"{who} {be} either {at} the {where} or (?:{at} )?the (?P<second>{place})\."),
             ("in", rf"{who} {be} {at} the {where}\."),
             ("move", rf"{who} {move} to the {where}\."),
-            ("give", rf"{who} {give} the {what} to (?P<to>{name})\."),
-            ("give", rf"{who} {give} (?P<to>{name}) the {what}\."),
-            ("grab", rf"{who} {grab} the {what}(?: there)?\."),
-            ("drop", rf"{who} {drop} the {what}(?: there)?\."),
+            ("give", rf"{who} {give} {things} to {to}{there}\."),
+            ("give", rf"{who} {give} {to} {things}{there}\."),
+            ("grab", rf"{who} {grab} {things}{there}\."),
+            ("drop", rf"{who} {drop} {things}{there}\."),
+            ("no give", rf"{who} did not {_words((*_NOT_GIVE, *lexicon.not_give))} the {what} to {to}\."),
+            ("no give", rf"{who} did not {_words((*_NOT_GIVE, *lexicon.not_give))} {to} the {what}\."),
+            ("no grab", rf"{who} did not {_words((*_NOT_GRAB, *lexicon.not_grab))} the {what}(?: there)?\."),
+            ("no drop", rf"{who} did not {_words((*_NOT_DROP, *lexicon.not_drop))} the {what}(?: there)?\."),
         )
         person, other = f"(?P<person>{name})", f"(?P<other>{name})"
         self.questions = self._forms(
@@ -103,12 +114,26 @@ class Grammar:
                 raise _Unreadable(f"{who[0]} is named twice as subject")
             if len(who) > 1 and form.kind in ("grab", "drop", "give"):
                 raise _Unreadable("two persons cannot hold one thing; say it of one of them")
-            places = tuple(got[k] for k in ("place", "second") if got.get(k))
+            if got.get("also") and got["also"] == got["thing"]:
+                raise _Unreadable(f"the {got['also']} is named twice")
+            places = tuple(got[k] for k in ("place", "second", "first", "last", "only") if got.get(k))
             # Published task 10 has "either in the kitchen or the kitchen" (88 times): odd, but it says where.
             to = got.get("to") or ""
             if to and to in who:
                 raise _Unreadable(f"{to} gives something to {to}")
-            return Event(cast(Kind, form.kind), who, places, got.get("thing") or "", to, bool(pronoun), text), pronoun
+            event = Event(
+                cast(Kind, form.kind.removeprefix("no ")),
+                who,
+                places,
+                got.get("thing") or "",
+                to,
+                bool(pronoun or got.get("them")),
+                text,
+                got.get("also") or "",
+                bool(got.get("them")),
+                form.kind.startswith("no "),
+            )
+            return event, pronoun
         raise _Unreadable("this is none of the sentence forms (see docs: the story language)")
 
     def _question(self, text: str) -> Question:
@@ -124,7 +149,11 @@ class Grammar:
         raise _Unreadable("this is none of the question forms (see docs: the story language)")
 
     def resolve(self, event: Event, pronoun: str, before: Event | None) -> Event:
-        """The event with its pronoun replaced by the subjects of the sentence before."""
+        """The event with its pronouns replaced by the subjects, and for "them" the objects, of the sentence before."""
+        if event.them:
+            if before is None or not before.also:
+                raise _Unreadable("'them' has no sentence with two things before it to refer to")
+            event = replace(event, thing=before.thing, also=before.also)
         if not pronoun:
             return event
         if before is None:
@@ -133,7 +162,7 @@ class Grammar:
             raise _Unreadable(f"'{pronoun}' cannot refer to {' and '.join(before.who)}")
         if len(before.who) == 1 and self.pronouns.get(before.who[0], pronoun) != pronoun:
             raise _Unreadable(f"'{pronoun}' cannot refer to {before.who[0]}, the subject of the sentence before")
-        if event.kind in ("grab", "drop", "give") and len(before.who) > 1:
+        if event.thing and not event.denied and len(before.who) > 1:
             raise _Unreadable(f"'{pronoun}' is {' and '.join(before.who)}, and two persons cannot hold one thing")
         if event.to in before.who:
             raise _Unreadable(f"{event.to} gives something to {event.to}")
