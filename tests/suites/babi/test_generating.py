@@ -285,6 +285,53 @@ def test_constructs_on_any_event() -> None:
         assert supports(knowledge, story.asked[0].question)[0] == cited(example)
 
 
+@pytest.mark.parametrize(
+    ("construct", "events"),
+    [
+        ("CONJ", ["GRAB"]),
+        ("CONJ", ["DROP", "GRAB"]),
+        ("CONJ", ["GIVE", "GRAB"]),
+        ("COMPOUND", ["DROP", "GRAB"]),
+        ("COMPOUND", ["GIVE", "GRAB"]),
+        ("NEGATE", ["GRAB"]),
+        ("NEGATE", ["DROP"]),
+        ("NEGATE", ["GIVE"]),
+        ("INDEF", ["GRAB"]),
+        ("INDEF", ["DROP"]),
+        ("INDEF", ["GIVE"]),
+    ],
+)
+def test_a_proof_can_be_built_on_any_construct_of_any_event(construct: str, events: list[str]) -> None:
+    said = {"conj" if construct in ("CONJ", "COMPOUND") else construct.lower(): events}
+    fields = {"events": EVERY, "wording": [construct], "composition": [construct, events[0]], "n": 12, **said}
+    plan = custom(splits={"mix": [group(questions=["where-O"], support="3..6", **fields)]})
+    for example in some(plan, 12):
+        told = events_of(example, Vocabulary()).events
+        ours = [told[i] for i in cited(example)]
+        assert any(construct in e.concepts() or (construct == "COMPOUND" and e.compound) for e in ours)
+        assert plan.check is not None
+        assert plan.check(example) == example.targets
+
+
+@pytest.mark.parametrize("kind", ["where-P", "where-O", "where-was-O", "yes-no"])
+def test_long_proofs_are_planned_too(kind: str) -> None:
+    made = some(custom(splits={"mix": [group(questions=[kind], support="7..15", length=40, n=27)]}), 27)
+    assert len({e.traits["support"] for e in made}) >= 6
+    assert all(7 <= int(e.traits["support"]) <= 15 for e in made)
+
+
+def test_sizes_of_a_range_that_do_not_fit_the_story_are_left_out() -> None:
+    made = some(custom(splits={"mix": [group(questions=["where-P"], support="2..15", length=8, n=40)]}), 40)
+    assert {2, 3, 4} <= {e.traits["support"] for e in made}
+
+
+@pytest.mark.parametrize("kind", ["list", "counting"])
+def test_supports_of_lists_grow_with_what_is_denied(kind: str) -> None:
+    shape = group(questions=[kind], wording=["NEGATE"], negate=["GRAB", "DROP"], support="4..6", n=24)
+    made = some(custom(splits={"mix": [shape]}), 24)
+    assert {e.traits["support"] for e in made} == {4, 5, 6}
+
+
 def cited(example: Example) -> tuple[int, ...]:
     return tuple(int(n) - 1 for n in str(example.traits["support_lines"]).split())
 
@@ -344,6 +391,14 @@ def test_free_questions_of_every_type() -> None:
         ({"splits": {"train": 99999}, "number": 4, "vocabulary": {"places": ["hall", "loft", "yard"]}}, "6 triples of"),
         ({"splits": {"train": 10}, "number": 5}, "see the recipe babi/5"),
         ({"splits": {"t": [group(events={"MOVE": -1})]}}, "from 0 up"),
+        (
+            {"splits": {"t": [group(questions=["list"], wording=[], support=9)]}},
+            "each of the 3 objects adds one sentence",
+        ),
+        ({"splits": {"t": [group(questions=["where-P"], support=1, composition=["GIVE"])]}}, "and GIVE in the support"),
+        ({"splits": {"t": [group(conj=["CONJ"])]}}, "unknown 'CONJ'"),
+        ({"splits": {"t": [group(events=["MOVE"], negate=["GRAB"])]}}, "negate: GRAB is in neither events nor wording"),
+        ({"splits": {"t": [group(coref={"MOVE": 0})]}}, "coref: at least one needs a weight above 0"),
     ],
 )
 def test_impossible_recipes_say_why(fields: dict[str, Any], message: str) -> None:

@@ -115,7 +115,7 @@ class Group(Fields):
         indef: What INDEF is said of: MOVE ("is either in A or B") by default, GRAB, DROP and GIVE ("took it in either A or B") too.
         questions: Question types with weights.
         length: Sentences before the question.
-        support: Size of the official support; sizes within a range are drawn alike, from 1 to 6 unless the range says otherwise.
+        support: Size of the official support; the sizes of a range that are possible are drawn alike.
         composition: Concepts that the official support must have.
         alternatives: Number of minimal supports.
         answers: For yes-no questions, the answers with weights.
