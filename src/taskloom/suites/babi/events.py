@@ -153,13 +153,13 @@ class Story:
         events: The sentences.
         lines: The line number of each sentence within the story.
         asked: The questions, in order.
-        at: The story's first line in its file.
+        at: The line of each sentence in its file, for messages.
     """
 
     events: tuple[Event, ...]
     lines: tuple[int, ...]
     asked: tuple[Asked, ...] = field(default=())
-    at: int = 1
+    at: tuple[int, ...] = ()
 
 
 def composition(events: list[Event]) -> str:

@@ -18,7 +18,7 @@ from taskloom.suites.babi.examples import Posed, make_example, tokens
 from taskloom.suites.babi.growing import ask_all
 from taskloom.suites.babi.knowledge import Contradiction, Knowledge
 from taskloom.suites.babi.language import ask
-from taskloom.suites.babi.reading import parse, read_text
+from taskloom.suites.babi.reading import parse_path
 from taskloom.suites.babi.solving import same_answer
 from taskloom.suites.babi.vocabulary import PUBLISHED, Vocabulary
 
@@ -67,7 +67,7 @@ class Folder:
         source = Source(file.name, blake2b(file.read_bytes(), digest_size=16).hexdigest())
         if source not in self.sources:
             self.sources.append(source)
-        return parse(read_text(file), str(file), WORDS)
+        return parse_path(file, WORDS)
 
 
 class Published:
@@ -116,8 +116,9 @@ class Published:
             try:
                 knowledge.tell_all(new)
             except Contradiction as error:
-                at = story.at - 1 + story.lines[error.sentence]
-                raise InputError(f"{self._name}:{at}: the story contradicts itself: {error.reason}") from None
+                raise InputError(
+                    f"{self._name}:{story.at[error.sentence]}: the story contradicts itself: {error.reason}"
+                ) from None
             length += sum(tokens(e.text) for e in new)
             own = asked.question
             said = ask(own, PUBLISHED)
