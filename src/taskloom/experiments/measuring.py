@@ -181,6 +181,8 @@ def columns_of(runs: Runs, by: Sequence[str]) -> tuple[list[str], list[str]]:
     own, traits = [], []
     for name in dict.fromkeys(by):
         column = runs._column(name)
+        if column is not None and column != name and name in _traits(runs):
+            column = None  # `length` is the examples' own, where they have it, before it is short for `recipe.length`
         if column in ("n", "score"):
             raise _error(f"'{name}' is what is measured, nothing to group by")
         own.append(column) if column else traits.append(name)
@@ -231,9 +233,13 @@ def check_splits(runs: Runs, splits: Sequence[str]) -> None:
 
 
 def known_traits(runs: Runs, splits: Sequence[str] = ()) -> list[str]:
-    """The traits that examples of one run have."""
+    """What can be grouped by: columns of the runs, the task, and the traits that examples of the first run have."""
+    return sorted(_traits(runs, splits) | {"task", *runs.table.column_names})
+
+
+def _traits(runs: Runs, splits: Sequence[str] = ()) -> set[str]:
     traits = runs.store.predictions(runs.names[:1], ["traits"], splits=list(splits) or None)["traits"]
-    return sorted({name for row in traits.to_pylist() for name, _ in row or ()} | {"task", *runs.table.column_names})
+    return {name for row in traits.to_pylist() for name, _ in row or ()}
 
 
 def _error(message: str) -> Exception:
