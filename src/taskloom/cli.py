@@ -348,6 +348,30 @@ def run_(
 
 
 @app.command()
+def report(
+    store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page to write.")] = Path("report.html"),
+    level: Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")] = 0.95,
+    as_json: Json = False,
+) -> None:
+    """Write one page about runs: scores with intervals, learning curves, comparisons, failures, examples.
+
+    \b
+    Examples:
+      $ taskloom report my-runs -o report.html
+      $ taskloom report my-runs --level 0.99 --json
+    """
+    from taskloom import printing
+    from taskloom.report import runs
+
+    path = runs.report(store, out, level)
+    if as_json:
+        printing.emit({"report": str(path), "store": str(store)})
+    else:
+        typer.echo(f"the report on {store} is in {path}")
+
+
+@app.command()
 def power(
     gap: Annotated[float, typer.Option("--gap", help="The difference in accuracy that should be found.")],
     accuracy: Annotated[float, typer.Option("--accuracy", help="Accuracy of the one; the other's is accuracy + gap.")],

@@ -143,7 +143,8 @@ def test_stacked_seeds_land_each_in_its_own_directory(tmp_path: Path) -> None:
 def test_the_api_of_the_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     found = tl.run(recipes=[recipe()], learners=["majority"], seeds=2, evaluate=["ood"])
-    assert len(found.runs) == 2
+    assert len(found) == 2
+    assert found.accuracy(by="length", split="ood").columns[0] == "length"
     assert (tmp_path / "runs" / "store.json").is_file()
     with pytest.raises(tl.TaskloomError, match="not both"):
         tl.run("e.yaml", recipes=[recipe()])
@@ -156,7 +157,7 @@ def test_an_experiment_may_be_run_at_the_top_of_a_script(tmp_path: Path) -> None
 
     from tests.experiments.sweeps import environment
 
-    text = f"import taskloom as tl\nprint(len(tl.run(recipes=[{recipe()!r}], learners=['majority'], seeds=2).runs))\n"
+    text = f"import taskloom as tl\nprint(len(tl.run(recipes=[{recipe()!r}], learners=['majority'], seeds=2)))\n"
     (tmp_path / "script.py").write_text(text)
     done = subprocess.run(
         [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, env=environment()

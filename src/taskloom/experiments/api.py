@@ -10,6 +10,7 @@ from typing import Any
 from taskloom.experiments import cells, engines, planning, spec
 from taskloom.experiments.cells import Cell
 from taskloom.experiments.driving import Driver, State, Watch, failures
+from taskloom.experiments.frame import Runs
 from taskloom.experiments.spec import Experiment
 from taskloom.experiments.store import Store
 
@@ -95,7 +96,7 @@ def run(
     address: str | None = None,
     watch: Watch | None = None,
     **more: Any,
-) -> Outcome:
+) -> Runs:
     """Run recipes x learners x seeds, and give back the table of its runs. What is in the store already is not run again.
 
     Args:
@@ -120,7 +121,7 @@ def run(
     outcome = fill(checked, store, engine=engine, workers=workers, address=address, watch=watch)
     if outcome.state.failed:
         _warn(outcome)
-    return outcome
+    return Runs(outcome.store, outcome.store.runs(outcome.runs))
 
 
 def _warn(outcome: Outcome) -> None:
