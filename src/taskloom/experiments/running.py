@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import json
 import os
 import shutil
@@ -35,6 +36,9 @@ from taskloom.experiments.spec import check
 from taskloom.experiments.store import Store, StoreError
 from taskloom.learners.interface import Fitted
 from taskloom.scoring import Scorer
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+"""What the system says when a store cannot take more."""
 
 TOGETHER = "together.json"
 """In the folder of an unfinished job: the runs that are trained as one program, so that it is taken up as it was."""
@@ -102,18 +106,29 @@ def _perform(job: Job) -> Done:
         if len(job.runs) > 1:
             (folder / TOGETHER).write_text(json.dumps(job.runs), encoding="utf-8")
     with captured(folder / stores.LOG):
-        cells = [_cell(config) for config in job.configs]
-        for cell, run in zip(cells, job.runs, strict=True):
-            if job.kind != "data" and cell.run != run:
-                raise StoreError(
-                    f"the worker's code differs from the driver's: {cell} is {cell.run} here and {run} there"
-                )
-        failed = _make(store, job, cells[0]) if job.kind == "data" else _run(store, job, cells, folder)
+        try:
+            cells = [_cell(config) for config in job.configs]
+            _same(cells, job)
+            failed = _make(store, job, cells[0]) if job.kind == "data" else _run(store, job, cells, folder)
+        except StoreError:
+            raise
+        except Exception as error:
+            failed = dict.fromkeys((job.data,) if job.kind == "data" else job.runs, reason(error))
     if failed:
         (folder / TOGETHER).unlink(missing_ok=True)  # its log stays; only a kill leaves a job to be taken up as it was
     else:
         shutil.rmtree(folder, ignore_errors=True)
     return Done(job.name, failed, time.monotonic() - began)
+
+
+def _same(cells: Sequence[Cell], job: Job) -> None:
+    """Driver and worker must agree on what a cell is; on a cluster they may have different code."""
+    for cell, run in zip(cells, job.runs, strict=True):
+        if cell.run != run:
+            raise TaskloomError(
+                f"{cell} is {cell.run[:8]}… for this worker and {run[:8]}… for the driver: they have different versions of "
+                "taskloom or of a task; install the same one everywhere"
+            )
 
 
 def scratch(store: Store, name: str) -> Path:
@@ -129,7 +144,7 @@ def data_folder(store: Store, key: str) -> Path:
 def _cell(config: Mapping[str, Any]) -> Cell:
     """The cell of a config; runs that differ in the seed alone share recipe, plan and learner."""
     [seed] = config["seeds"]
-    return dataclasses.replace(_template(json.dumps({**config, "seeds": [0]}, sort_keys=True)), seed=seed)
+    return dataclasses.replace(_template(json.dumps({**config, "seeds": [0]})), seed=seed)
 
 
 @lru_cache(maxsize=64)
@@ -145,6 +160,7 @@ def _make(store: Store, job: Job, cell: Cell) -> dict[str, str]:
         if not (folder / dataset.MANIFEST).is_file():
             making.make(wanted.recipe, folder, seed=wanted.seed)
     except Exception as error:
+        _unless_full(store, error)
         return {job.data: reason(error)}
     return {}
 
@@ -162,6 +178,7 @@ def _run(store: Store, job: Job, cells: list[Cell], folder: Path) -> dict[str, s
         except StoreError:
             raise
         except Exception as error:
+            _unless_full(store, error)
             print(f"together: {reason(error)}; each alone now")
             shutil.rmtree(folder / "together", ignore_errors=True)
             return _one_by_one(store, job, missing, folder)
@@ -184,10 +201,23 @@ def _one_by_one(store: Store, job: Job, cells: Sequence[Cell], folder: Path) -> 
         except StoreError:
             raise
         except Exception as error:
+            _unless_full(store, error)
             failed[cell.run] = reason(error)
             continue
         failed |= _finish(store, job, cell, model, folder, time.monotonic() - began)
     return failed
+
+
+def _unless_full(store: Store, error: BaseException) -> None:
+    """A disk that is full or cannot be written is no fault of the cell: it ends the experiment, with one sentence."""
+    cause: BaseException | None = error
+    while cause is not None:
+        # safetensors wraps the system's error in one of its own, and keeps the number only in the text
+        number = getattr(cause, "errno", None) or next((n for n in NO_ROOM if f"os error {n})" in str(cause)), None)
+        if number in NO_ROOM:
+            with stores.writing(store.path):
+                raise OSError(number, os.strerror(number))
+        cause = cause.__cause__
 
 
 def reason(error: BaseException) -> str:
@@ -280,6 +310,7 @@ def _finish(store: Store, job: Job, cell: Cell, model: Fitted, folder: Path, sec
         raise
     except Exception as error:
         shutil.rmtree(beside, ignore_errors=True)
+        _unless_full(store, error)
         return {cell.run: reason(error)}
     return {}
 
@@ -364,8 +395,9 @@ def captured(path: Path) -> Iterator[None]:
         os.dup2(handle, 2)
         yield
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):  # a full disk cuts the log, not the run
+                stream.flush()
         for number, old in zip((1, 2), saved, strict=True):
             os.dup2(old, number)
             os.close(old)
@@ -373,9 +405,9 @@ def captured(path: Path) -> Iterator[None]:
 
 
 def _log(folder: Path) -> bytes:
-    sys.stdout.flush()
-    sys.stderr.flush()
     try:
+        sys.stdout.flush()
+        sys.stderr.flush()
         return (folder / stores.LOG).read_bytes()
     except OSError:
         return b""

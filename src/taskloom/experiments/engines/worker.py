@@ -25,10 +25,9 @@ def main() -> None:
 
     while True:
         try:
-            job = connection.recv()
-        except EOFError:
-            return
-        connection.send(perform(job))
+            connection.send(perform(connection.recv()))
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return  # the parent has gone
 
 
 def _end_with_parent(parent: int) -> None:
