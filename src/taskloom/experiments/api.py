@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from taskloom.experiments import cells, engines, planning, spec
+from taskloom.experiments import cells, engines, planning, spec, trackers
 from taskloom.experiments.cells import Cell
 from taskloom.experiments.driving import Driver, State, Watch, failures
 from taskloom.experiments.frame import Runs
@@ -79,8 +79,9 @@ def fill(
     missing = sum(cell.run not in opened for cell in found)
     if not missing:
         return Outcome(opened, found, State(len(found), len(found)))
+    finished = trackers.following(experiment.track, opened)
     started = engines.start(engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address)
-    driver = Driver(opened, found, started, resources, watch)
+    driver = Driver(opened, found, started, resources, watch, finished=finished)
     return Outcome(opened, found, driver.go())
 
 
@@ -109,7 +110,7 @@ def run(
         workers: Processes; as many as there are cores by default.
         address: Of a Ray cluster.
         watch: Told about progress.
-        **more: Further keys of an experiment: `evaluate`, `grid`, `keep`, `resources`, `train`.
+        **more: Further keys of an experiment: `evaluate`, `grid`, `keep`, `resources`, `train`, `track`.
     """
     if experiment is None:
         given = {"recipes": recipes, "learners": learners, "seeds": seeds, **more}
