@@ -366,6 +366,7 @@ def _head(recipe: Recipe, seed: int, plan: Plan, entries: dict[str, Any]) -> dic
         "scorer": plan.scorer.name,
         "tasks_by": plan.tasks.by,
         "warnings": list(plan.warnings),
+        "left_out": dict(plan.left_out),
         "sources": {s.name: s.digest for s in plan.sources},
         "versions": {
             "taskloom": taskloom.__version__,

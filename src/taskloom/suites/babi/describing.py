@@ -61,6 +61,11 @@ _NUMBERED: dict[tuple[int, str], tuple[str, str]] = {
 """Question types of the numbered tasks that have several; the others are described by the task itself."""
 
 
+def nothing(kind: str) -> bool:
+    """No question type is withheld."""
+    return False
+
+
 def numbered(plan: Plan, number: int) -> Plan:
     """The plan of a numbered task, with its question types as its tasks."""
     names = tuple(kind for n, kind in _NUMBERED if n == number)
