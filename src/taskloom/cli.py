@@ -309,6 +309,100 @@ def score(
         typer.echo(found.text())
 
 
+@app.command("run")
+def run_(
+    file: Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="A YAML file: recipes, learners, seeds.")],
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="DIR", help="The folder of the runs [runs, or as the file says].")
+    ] = None,
+    engine: Annotated[str, typer.Option("--engine", help="local or ray; the results do not depend on it.")] = "local",
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Runs at one time; as many as there are cores by default.")
+    ] = None,
+    address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster [a local one is started].")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run and what is there.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run an experiment: recipes x learners x seeds. Interrupted at any moment, the same command goes on where it was.
+
+    Exit status 1 when runs failed; the same command retries just those.
+
+    \b
+    Examples:
+      $ printf 'recipes: [babi/1]\\nlearners: [majority]\\n' | tee experiment.yaml
+      $ taskloom run experiment.yaml --dry-run
+      $ taskloom run experiment.yaml --store my-runs --workers 2
+    """
+    from taskloom import printing
+    from taskloom.experiments import api, spec, watching
+
+    experiment = spec.read(file)
+    if dry_run:
+        printing.experiment(api.look(experiment, store), as_json)
+        return
+    with watching.watching() as watch:
+        found = api.fill(experiment, store, engine=engine, workers=workers, address=address, watch=watch)
+    printing.outcome(found, f"taskloom run {file}" + (f" --store {store}" if store else ""), as_json)
+    if found.state.failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page to write.")] = Path("report.html"),
+    level: Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")] = 0.95,
+    as_json: Json = False,
+) -> None:
+    """Write one page about runs: scores with intervals, learning curves, comparisons, failures, examples.
+
+    \b
+    Examples:
+      $ taskloom report my-runs -o report.html
+      $ taskloom report my-runs --level 0.99 --json
+    """
+    from taskloom import printing
+    from taskloom.report import runs
+
+    path = runs.report(store, out, level)
+    if as_json:
+        printing.emit({"report": str(path), "store": str(store)})
+    else:
+        typer.echo(f"the report on {store} is in {path}")
+
+
+@app.command()
+def power(
+    gap: Annotated[float, typer.Option("--gap", help="The difference in accuracy that should be found.")],
+    accuracy: Annotated[float, typer.Option("--accuracy", help="Accuracy of the one; the other's is accuracy + gap.")],
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds of each learner.")] = None,
+    examples: Annotated[int | None, typer.Option("--examples", min=1, help="Examples that each run answers.")] = None,
+    seed_sd: Annotated[float, typer.Option("--seed-sd", help="Standard deviation of accuracy between seeds.")] = 0.0,
+    paired_correlation: Annotated[
+        float, typer.Option("--paired-correlation", help="Of the learners' answers to an item; 0: different items.")
+    ] = 0.0,
+    seed_correlation: Annotated[
+        float | None, typer.Option("--seed-correlation", help="Of two seeds' answers to an item [(1 + paired) / 2].")
+    ] = None,
+    wanted: Annotated[float, typer.Option("--power", help="How often a gap should be found.")] = 0.8,
+    alpha: Annotated[float, typer.Option("--alpha", help="How often one may be found that is not there.")] = 0.05,
+    as_json: Json = False,
+) -> None:
+    """Say how many examples and seeds it takes to see a gap between two learners.
+
+    \b
+    Examples:
+      $ taskloom power --gap 0.02 --accuracy 0.8
+      $ taskloom power --gap 0.05 --accuracy 0.8 --seed-sd 0.02 --paired-correlation 0.4
+      $ taskloom power --gap 0.05 --accuracy 0.8 --seed-sd 0.02 --seeds 5 --examples 1000 --json
+    """
+    from taskloom import printing
+    from taskloom.experiments.statistics import Question
+
+    question = Question(gap, accuracy, seed_sd, paired_correlation, seed_correlation, alpha, wanted)
+    printing.power(question, examples, seeds, as_json)
+
+
 def main() -> None:
     """The console script: every foreseen fault is one sentence on standard error and exit status 2."""
     sys.exit(run(sys.argv[1:]))
