@@ -365,6 +365,7 @@ def _head(recipe: Recipe, seed: int, plan: Plan, entries: dict[str, Any]) -> dic
         "describe": plan.describe,
         "scorer": plan.scorer.name,
         "warnings": list(plan.warnings),
+        "left_out": dict(plan.left_out),
         "sources": {s.name: s.digest for s in plan.sources},
         "versions": {
             "taskloom": taskloom.__version__,

@@ -59,6 +59,7 @@ class Plan:
         check: The independent second solver: acceptable outputs recomputed from the input text alone (`taskloom verify`).
         sources: Outside resources by digest.
         shard_rows: Rows per file unless asked otherwise; slow suites choose fewer, so that work divides and resumes finely.
+        left_out: Tasks that the recipe names but that have too few examples, with how many they have.
         warnings: What a person should know before using the data.
         show: An example as a person reads it, for `taskloom show` (text or anything that rich prints); None for the plain way.
     """
@@ -71,6 +72,7 @@ class Plan:
     check: Callable[[Example], tuple[str, ...]] | None = None
     sources: tuple[Source, ...] = ()
     shard_rows: int = 4_000
+    left_out: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     show: Callable[[Example], Any] | None = None
 

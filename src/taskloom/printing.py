@@ -198,6 +198,8 @@ def made(data: Dataset, folder: Path, as_json: bool) -> None:
                 "recipe_digest": m["recipe_digest"],
                 "seed": m["seed"],
                 "splits": splits,
+                "warnings": m["warnings"],
+                "left_out": m["left_out"],
             }
         )
         return

@@ -132,6 +132,8 @@ def _check_answers(data: Dataset, plan: Plan, split: str, chosen: list[int]) -> 
                 made = shards.to_table(plan.split(split).rows(index, index + 1), index, plan.traits)
                 again = next(iter(shards.to_examples(made)))
                 solved = again.targets if again.input == example.input else (f"another input: {again.input}",)
+        except DataError:
+            raise  # A file or a server that is not there proves nothing about the answer.
         except TaskloomError as error:
             solved = (f"no answer: {error}",)
         if sorted(solved) != sorted(example.targets):

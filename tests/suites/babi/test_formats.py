@@ -1,4 +1,4 @@
-"""Formats out, the importer of reference configurations, and the concat and inject splits."""
+"""Formats out, and the importer of reference configurations."""
 
 from __future__ import annotations
 
@@ -136,47 +136,3 @@ def test_configurations_that_cannot_be_imported(change: dict[str, Any], message:
 def test_importer_says_what_is_wrong_with_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert importing.main([str(tmp_path / "none.json")]) == 2
     assert "there is no file" in capsys.readouterr().err
-
-
-def test_concat_is_the_tasks_one_after_the_other() -> None:
-    plan = recipe.read("babi/concat-T7").plan(0)
-    assert [s.n for s in plan.splits] == [63_000, 7_000]
-    train = plan.split("train")
-    groups = [next(iter(train.rows(i * 9_000, i * 9_000 + 1))).traits["group"] for i in range(7)]
-    assert groups == ["qa1", "qa2", "qa3", "qa5", "qa11", "qa12", "qa13"]
-    assert list(train.rows(8_998, 9_003)) == [e for i in range(8_998, 9_003) for e in train.rows(i, i + 1)]
-    assert plan.check is not None
-    assert all(plan.check(e) == e.targets for e in train.rows(17_990, 18_010))
-
-
-def test_inject_asks_everything_that_can_be_answered() -> None:
-    plan = recipe.read("babi/inject-T7", ["splits={train: {n: 210}}"]).plan(0)
-    split = plan.splits[0]
-    examples = list(split.rows(0, split.n))
-    assert len(examples) == split.n > 400
-    assert list(split.rows(50, 90)) == examples[50:90]
-    assert plan.check is not None
-    assert all(plan.check(e) == e.targets for e in examples)
-    assert {e.traits["question"] for e in examples if e.traits["group"] == "qa5"} == {"give-qs", "where-P", "where-O"}
-    assert {e.traits["question"] for e in examples if e.traits["group"] == "qa2"} == {"where-O", "where-P"}
-    assert len({(e.input, e.target) for e in examples}) == len(examples)
-
-
-def test_concat_reads_published_files(tmp_path: Path) -> None:
-    for task in (2, 11):
-        (tmp_path / f"qa{task}_some_train.txt").write_text("".join(formats.babi_text(rows(str(task), 100))))
-    plan = recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)
-    assert [s.n for s in plan.splits] == [180, 20]
-    assert [s.name for s in plan.sources] == ["qa2_some_train.txt", "qa11_some_train.txt"]
-    kept = [e.input for e in plan.split("train").rows(0, 90)]
-    assert kept == [e.input for e in rows("2", 90)]
-
-
-def test_missing_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="no file qa2_"):
-        recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)
-    with pytest.raises(RecipeError, match="there is no folder"):
-        recipe.read("babi/concat-T2", [f"source={tmp_path / 'none'}"]).plan(0)
-    (tmp_path / "qa2_x_train.txt").write_text("1 Mary went to the")
-    with pytest.raises(TaskloomError, match=r"qa2_x_train\.txt:1: .*cut off"):
-        recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)

@@ -39,7 +39,8 @@ FEW: tuple[Any, ...] = ("sequences.n=40", "few_shot=null", "answers=false")
 @pytest.mark.nightly
 def test_lexical_and_random_tasks(shared: Path) -> None:
     compared, wrong = differences("taskbench/words", *FEW)
-    assert compared == 200 * 12
+    # One of the 211 has a single word, and so a single sequence.
+    assert compared == 210 * 12
     assert wrong == []
 
 

@@ -75,6 +75,7 @@ class Lexicon:
     """Verbs and small words; every choice is uniform, as in the reference.
 
     Attributes:
+        not_grab: Verbs after "did not"; not_drop and not_give likewise.
         there_grab: How often a grabbing sentence ends in "there" (published text: always, or one in five in task 3).
         there_drop: The same for dropping (published text: about one in five).
         preposition: "in", or "at" as in the paper's Table 5.
@@ -85,6 +86,9 @@ class Lexicon:
     grab: tuple[str, ...] = ("grabbed", "picked up", "took", "got")
     drop: tuple[str, ...] = ("discarded", "dropped", "left", "put down")
     give: tuple[str, ...] = ("gave", "handed", "passed")
+    not_grab: tuple[str, ...] = ("grab", "pick up", "take", "get")
+    not_drop: tuple[str, ...] = ("discard", "drop", "leave", "put down")
+    not_give: tuple[str, ...] = ("give", "hand", "pass")
     negations: tuple[str, ...] = ("not", "no longer")
     prefixes: tuple[str, ...] = ("After that", "Following that", "Afterwards", "Then")
     there_grab: float = 0.0
