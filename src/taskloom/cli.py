@@ -344,6 +344,9 @@ def run_(
         int | None, typer.Option("--workers", min=1, help="Runs at one time; as many as there are cores by default.")
     ] = None,
     address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster [a local one is started].")] = None,
+    tracker: Annotated[
+        str | None, typer.Option("--tracker", help="Also show finished runs in trackio, wandb or mlflow.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run and what is there.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -365,7 +368,9 @@ def run_(
         printing.experiment(api.look(experiment, store), as_json)
         return
     with watching.watching() as watch:
-        found = api.fill(experiment, store, engine=engine, workers=workers, address=address, watch=watch)
+        found = api.fill(
+            experiment, store, engine=engine, workers=workers, address=address, tracker=tracker, watch=watch
+        )
     printing.outcome(found, f"taskloom run {file}" + (f" --store {store}" if store else ""), as_json)
     if found.state.failed:
         raise typer.Exit(1)
