@@ -154,6 +154,9 @@ class FactWorld:
 
     def trace(self, function: Function) -> Trace:
         """How the official answers come about."""
+        tree = map_filter(function.expression)[0] if function.type.form == "sequence" else function.expression
+        if tree is not None:
+            self.paths.prepare(tree, self.solve(function))
         return Trace(function, self.paths)
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
