@@ -48,7 +48,7 @@ def test_three_nodes_of_which_one_dies_give_the_same_table(tmp_path: Path) -> No
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     others = [cluster.add_node(num_cpus=1) for _ in range(2)]
     cluster.wait_for_nodes()
-    killed = []
+    killed: list[int] = []
 
     def watch(state: State) -> None:
         if state.done >= 4 and not killed:

@@ -13,11 +13,12 @@ from functools import partial
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example
-from taskloom.plan import Plan, Source, Split
+from taskloom.plan import Held, Plan, Source, Split, Tasks
 from taskloom.recipe import Size, read
 from taskloom.scoring import any_of, set_of
 from taskloom.seeding import Key
 from taskloom.suites.babi.checking import check
+from taskloom.suites.babi.describing import nothing, tell_story
 from taskloom.suites.babi.events import QuestionKind
 from taskloom.suites.babi.examples import TRAITS, tokens
 from taskloom.suites.babi.fields import PARTS, BabiFields, Group
@@ -47,6 +48,7 @@ class Retold:
         opening: Whether a story belongs to the split.
         also: Question types to inject.
         window: At most so many tokens of story and question.
+        held: Question types that are left out.
     """
 
     n: int
@@ -56,6 +58,12 @@ class Retold:
     opening: Belongs
     also: tuple[QuestionKind, ...]
     window: int | None
+    held: Held = nothing
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The question types that it may have."""
+        return frozenset(kind for kind in (*self.group.questions, *self.also) if not self.held(kind))
 
     def rows(self, start: int, stop: int) -> Iterator[Example]:
         """Examples start..stop."""
@@ -69,6 +77,7 @@ class Retold:
         story = idle = 0
         while count:
             told = grow(self.group, self.setting, self.key.random(batch, story), self.opening, self.also)
+            told = [e for e in told if not self.held(str(e.traits["question"]))]
             fits = [e for e in told if self.window is None or tokens(e.input) <= self.window][:count]
             yield from fits
             count -= len(fits)
@@ -83,8 +92,8 @@ class Retold:
 Block = Retold | Published
 
 
-def plan_concat(fields: BabiFields, key: Key) -> Plan:
-    """The plan of a recipe with `concat`."""
+def plan_concat(fields: BabiFields, key: Key, held: Held = nothing) -> Plan:
+    """The plan of a recipe with `concat`; training lacks the question types that are held."""
     tasks = PARTS[fields.concat]
     sizes = {name: value.n for name, value in fields.splits.items() if isinstance(value, Size)}
     if len(sizes) < len(fields.splits):
@@ -95,7 +104,10 @@ def plan_concat(fields: BabiFields, key: Key) -> Plan:
     blocks: dict[str, list[Block]]
     if fields.source:
         folder = Folder(fields.source)
-        blocks = {name: _published(fields, folder, name, warnings) for name in sizes}
+        blocks = {
+            name: _published(fields, folder, name, warnings, held if role_of(name) == "train" else nothing)
+            for name in sizes
+        }
         sources = folder.sources
     else:
         blocks = {name: [] for name in sizes}
@@ -103,8 +115,10 @@ def plan_concat(fields: BabiFields, key: Key) -> Plan:
         weights = [round(1000 * fields.shares.get(task, 1)) for task in tasks]
         for place, task in enumerate(tasks):
             mine = {name: share_out(n, weights)[place] for name, n in sizes.items()}
-            for name, block in _retold(task, fields, mine, key.child("task", task)).items():
+            for name, block in _retold(task, fields, mine, key.child("task", task), held).items():
                 blocks[name].append(block)
+    blocks = {name: [block for block in found if block.kinds] for name, found in blocks.items()}
+    asked = tuple(sorted({kind for found in blocks.values() for block in found for kind in block.kinds}))
     return Plan(
         splits=tuple(
             Split(name, sum(b.n for b in found), partial(_rows, found), role_of(name)) for name, found in blocks.items()
@@ -117,6 +131,7 @@ def plan_concat(fields: BabiFields, key: Key) -> Plan:
         show=partial(show, vocabulary=Vocabulary(), lexicon=PUBLISHED, reading="natural"),
         sources=tuple(sources),
         warnings=tuple(warnings),
+        tasks=Tasks("question", tell_story, asked, without=lambda held: plan_concat(fields, key, held)),
     )
 
 
@@ -129,7 +144,7 @@ def _rows(blocks: list[Block], start: int, stop: int) -> Iterator[Example]:
         first += block.n
 
 
-def _retold(task: int, fields: BabiFields, sizes: dict[str, int], key: Key) -> dict[str, Block]:
+def _retold(task: int, fields: BabiFields, sizes: dict[str, int], key: Key, held: Held) -> dict[str, Block]:
     own = read(f"babi/{task}").fields
     assert isinstance(own, BabiFields)
     group = own.groups[0].model_copy(update={"name": f"qa{task}"})
@@ -137,16 +152,25 @@ def _retold(task: int, fields: BabiFields, sizes: dict[str, int], key: Key) -> d
     opening = openings(sizes, key)
     also = fields.inject.get(task, ())
     return {
-        name: Retold(n, group, setting, key.child(name), opening[name], also, fields.window)
+        name: Retold(
+            n,
+            group,
+            setting,
+            key.child(name),
+            opening[name],
+            also,
+            fields.window,
+            held if role_of(name) == "train" else nothing,
+        )
         for name, n in sizes.items()
     }
 
 
-def _published(fields: BabiFields, folder: Folder, split: str, warnings: list[str]) -> list[Block]:
+def _published(fields: BabiFields, folder: Folder, split: str, warnings: list[str], held: Held) -> list[Block]:
     blocks: list[Block] = []
     for task in PARTS[fields.concat]:
         stories = folder.stories(task, split)
-        block = Published(stories, task, fields.inject.get(task, ()), fields.window, folder.name(task, split))
+        block = Published(stories, task, fields.inject.get(task, ()), fields.window, folder.name(task, split), held)
         blocks.append(block)
         wrong, long = block.left_out["wrong"], block.left_out["long"]
         if wrong:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from taskloom.errors import InputError, RecipeError
 from taskloom.example import Example
-from taskloom.plan import Source
+from taskloom.plan import Held, Source
 from taskloom.suites.babi.answering import answer, supports
 from taskloom.suites.babi.events import Question, QuestionKind, Story
 from taskloom.suites.babi.examples import Posed, make_example, tokens
@@ -74,17 +74,29 @@ class Published:
     """The examples of one task in one split of the published files.
 
     Attributes:
-        left_out: How many questions were left out, by reason: "wrong" answers, those too "long" for the window.
+        left_out: How many questions were left out, by reason: "wrong" answers, those too "long" for the window, "held" types.
     """
 
     def __init__(
-        self, stories: Sequence[Story], task: int, also: tuple[QuestionKind, ...], window: int | None, name: str
+        self,
+        stories: Sequence[Story],
+        task: int,
+        also: tuple[QuestionKind, ...],
+        window: int | None,
+        name: str,
+        held: Held,
     ) -> None:
         self._stories = stories
-        self._task, self._also, self._window, self._name = task, also, window, name
+        self._task, self._also, self._window, self._name, self._held = task, also, window, name, held
         self.left_out: Counter[str] = Counter()
         # Only the questions are counted here; their supports, which cost more, wait until the examples are wanted.
         self._ends = list(accumulate(map(self._count, stories)))
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The question types that it may have."""
+        asked = (a.question.kind for story in self._stories for a in story.asked)
+        return frozenset(kind for kind in (*asked, *self._also) if not self._held(kind))
 
     @property
     def n(self) -> int:
@@ -126,7 +138,8 @@ class Published:
             for question in (own, *others):
                 long = self._window is not None and length + tokens(_text(question)) > self._window
                 right = question is not own or same_answer(own, answer(knowledge, own), asked.answer)
-                yield knowledge, question, "long" if long else "" if right else "wrong"
+                why = "long" if long else "" if right else "wrong"
+                yield knowledge, question, "held" if self._held(question.kind) else why
 
     def _example(self, knowledge: Knowledge, question: Question) -> Example:
         verdict = answer(knowledge, question)
