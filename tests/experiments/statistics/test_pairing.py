@@ -203,6 +203,7 @@ def test_all_right_against_all_wrong() -> None:
     alike = paired_two_way(np.ones((3, 20)), np.ones((3, 20)))
     assert (alike.p, alike.difference) == (1.0, 0.0)
     assert alike.low < 0 < alike.high
+    assert welch([0.0, 1e-90], [0.0, 1e-90]).p == 1.0
     for low, high in ((0.0, 1.0), (0.1, 0.2), (0.7, 0.3)):  # 0.1 three times has a mean that is not 0.1
         assert welch([low] * 3, [high] * 3).p == pytest.approx(2 / 20)
 

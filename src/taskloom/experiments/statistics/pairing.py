@@ -211,7 +211,7 @@ def welch(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
     first, second = vector(a, "scores of seeds", 2), vector(b, "scores of seeds", 2)
     va, vb = float(first.var(ddof=1)) / len(first), float(second.var(ddof=1)) / len(second)
     total = va + vb
-    df = total**2 / (va**2 / (len(first) - 1) + vb**2 / (len(second) - 1)) if total else inf
+    df = total**2 / (va**2 / (len(first) - 1) + vb**2 / (len(second) - 1)) if total > 1e-24 else inf
     return _by_t(first, second, float(second.mean() - first.mean()), total, df, "Welch over seeds", 0, level)
 
 
