@@ -143,7 +143,7 @@ def test_stacked_seeds_land_each_in_its_own_directory(tmp_path: Path) -> None:
 def test_the_api_of_the_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     found = tl.run(recipes=[recipe()], learners=["majority"], seeds=2, evaluate=["ood"])
-    assert len(found) == 2
+    assert len(found) == len(tl.runs("runs")) == 2
     assert found.accuracy(by="length", split="ood").columns[0] == "length"
     assert (tmp_path / "runs" / "store.json").is_file()
     with pytest.raises(tl.TaskloomError, match="not both"):

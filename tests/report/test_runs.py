@@ -35,7 +35,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
                 write(made, scores, recipe=recipe, learner=learner, seed=seed, traits=TRAITS, data=recipe, curve=curve)
     failed = made.path / "work" / "failed"
     failed.mkdir(parents=True)
-    (failed / ("ab" * 16 + ".json")).write_text('{"reason": "loss is not finite <at step> 40"}')
+    (failed / ("ab" * 16 + ".json")).write_text(
+        '{"cell": "ctl/A ndr seed 7", "reason": "loss is not finite <at step> 40"}'
+    )
     return made
 
 
@@ -114,7 +116,7 @@ def test_the_numbers_are_those_of_the_frame(store: Store, html: str) -> None:
 
 
 def test_failures_and_examples(html: str) -> None:
-    assert sections(html)["Failures"][1] == ["abababababababab", "loss is not finite <at step> 40"]
+    assert sections(html)["Failures"][1] == ["ctl/A ndr seed 7", "abababababababab", "loss is not finite <at step> 40"]
     assert '<pre class="right">' in html
     assert '<pre class="wrong">' in html
     assert "expected: yes" in html

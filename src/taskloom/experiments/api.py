@@ -69,9 +69,10 @@ def fill(
     engine: str = "local",
     workers: int | None = None,
     address: str | None = None,
+    tracker: str | None = None,
     watch: Watch | None = None,
 ) -> Outcome:
-    """Run what is missing of an experiment."""
+    """Run what is missing of an experiment; see `run`."""
     found = cells.expand(experiment)
     opened = Store(store or experiment.store, create=True)
     resources = experiment.resources
@@ -79,7 +80,7 @@ def fill(
     missing = sum(cell.run not in opened for cell in found)
     if not missing:
         return Outcome(opened, found, State(len(found), len(found)))
-    finished = trackers.following(experiment.track, opened)
+    finished = trackers.following([*experiment.track, *([tracker] if tracker else [])], opened)
     started = engines.start(engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address)
     driver = Driver(opened, found, started, resources, watch, finished=finished)
     return Outcome(opened, found, driver.go())
@@ -95,6 +96,7 @@ def run(
     engine: str = "local",
     workers: int | None = None,
     address: str | None = None,
+    tracker: str | None = None,
     watch: Watch | None = None,
     **more: Any,
 ) -> Runs:
@@ -109,6 +111,7 @@ def run(
         engine: `local` or `ray`.
         workers: Processes; as many as there are cores by default.
         address: Of a Ray cluster.
+        tracker: `trackio`, `wandb` or `mlflow`: shows finished runs as well.
         watch: Told about progress.
         **more: Further keys of an experiment: `evaluate`, `grid`, `keep`, `resources`, `train`, `track`.
     """
@@ -119,7 +122,7 @@ def run(
         raise spec.ExperimentError("taskloom.run takes an experiment or its recipes and learners, not both")
     else:
         checked = experiment if isinstance(experiment, Experiment) else spec.read(experiment)
-    outcome = fill(checked, store, engine=engine, workers=workers, address=address, watch=watch)
+    outcome = fill(checked, store, engine=engine, workers=workers, address=address, tracker=tracker, watch=watch)
     if outcome.state.failed:
         _warn(outcome)
     return Runs(outcome.store, outcome.store.runs(outcome.runs))

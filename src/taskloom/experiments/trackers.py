@@ -228,7 +228,7 @@ def show(told: Tracker, scores: Mapping[str, Any], curve: Iterable[Mapping[str, 
 
 def following(names: Iterable[str], store: Store) -> Callable[[str], None]:
     """Trackers opened for a store: call the result with each run that is finished."""
-    opened = [tracker(name, store.path / "work" / "trackers") for name in names]
+    opened = [tracker(name, store.path / "work" / "trackers") for name in dict.fromkeys(names)]
 
     def finished(run: str) -> None:
         for told in opened:

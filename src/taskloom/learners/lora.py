@@ -56,9 +56,16 @@ class Lora(Frozen):
 
         base.model.requires_grad_(False)
         output = base.model.get_output_embeddings()
-        kinds = (torch.nn.Linear, Conv1D)
-        maps = [n for n, m in base.model.named_modules() if isinstance(m, kinds) and m is not output]
-        config = LoraConfig(r=self.rank, lora_alpha=self.alpha, lora_dropout=self.lora_dropout, target_modules=maps)
+        maps = {
+            n: m for n, m in base.model.named_modules() if isinstance(m, (torch.nn.Linear, Conv1D)) and m is not output
+        }
+        config = LoraConfig(
+            r=self.rank,
+            lora_alpha=self.alpha,
+            lora_dropout=self.lora_dropout,
+            target_modules=list(maps),
+            fan_in_fan_out=any(isinstance(m, Conv1D) for m in maps.values()),
+        )
         inject_adapter_in_model(config, base.model)
 
     def save(self, fitted: Writer, folder: Path) -> None:

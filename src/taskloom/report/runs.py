@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,11 +14,12 @@ import pyarrow.compute as pc
 
 import taskloom
 from taskloom.errors import TaskloomError
-from taskloom.experiments.driving import failures
+from taskloom.experiments.driving import failure, failures
 from taskloom.experiments.frame import Runs, RunsError, runs
 from taskloom.experiments.measuring import known_traits, varying
 from taskloom.experiments.rows import probability
 from taskloom.experiments.statistics import correct
+from taskloom.experiments.store import Store
 from taskloom.report import page, plots
 
 MOST_ROWS = 400
@@ -57,7 +59,7 @@ def _sections(found: Runs, failed: dict[str, str], level: float) -> Iterator[pag
         yield view.learning()
         yield from view.by_trait()
         yield view.comparisons()
-    yield _failures(failed)
+    yield _failures(found.store, failed)
     if len(found):
         yield view.examples()
         yield view.again()
@@ -300,10 +302,18 @@ def _curves(splits: dict[str, dict[str, list[tuple[int, float]]]]) -> Iterator[p
         yield plots.Curve(split, tuple(whole), tuple(sum(by_step[s]) / len(each) for s in whole))
 
 
-def _failures(failed: dict[str, str]) -> page.Section:
+def _failures(store: Store, failed: dict[str, str]) -> page.Section:
     text = "The same 'taskloom run' tries just these again." if failed else "None."
-    lines = tuple((run[:16], why) for run, why in failed.items())
-    return _table("Failures", text, ("run", "reason") if failed else (), lines, set())
+    lines = tuple((_cell(store, run), run[:16], why) for run, why in failed.items())
+    return _table("Failures", text, ("cell", "run", "reason") if failed else (), lines, set())
+
+
+def _cell(store: Store, run: str) -> str:
+    """What failed, as the driver called it."""
+    try:
+        return str(json.loads(failure(store, run).read_text(encoding="utf-8")).get("cell", ""))
+    except (OSError, ValueError):
+        return ""
 
 
 def _table(

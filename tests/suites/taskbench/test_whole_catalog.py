@@ -52,6 +52,14 @@ def test_factual_tasks(facts: str, shared: Path) -> None:
     assert wrong == []
 
 
+@pytest.mark.nightly
+def test_all_tasks_over_invented_words_and_facts() -> None:
+    assert read("taskbench/500-synthetic").plan(0).left_out == {}
+    compared, wrong = differences("taskbench/500-synthetic", *FEW)
+    assert compared == 496 * 12
+    assert wrong == []
+
+
 def test_a_few_of_each_kind() -> None:
     names = ["hyponyms[eng]", "chain(hyponyms[eng], antonyms[eng])", "map(union(random1[eng], entailments[eng]))"]
     names += [

@@ -29,6 +29,7 @@ from taskloom.learners.language.passes import IGNORED, Batch, collate, losses, s
 from taskloom.learners.language.rows import Rows, draw_targets
 from taskloom.learners.training import checkpoint
 from taskloom.learners.training.batches import Order
+from taskloom.learners.training.optimiser import GROWTH_STEPS
 from taskloom.learners.training.settings import Training
 from taskloom.learners.training.stepper import computing, pick_precision, using_threads
 from taskloom.seeding import Key
@@ -103,7 +104,10 @@ class Adapter:
         self.last = torch.zeros(len(self.tasks), device=self.device)
         self.bad = torch.full((), -1, device=self.device)
         self.measured = 0
-        described = {"settings": dataclasses.asdict(how), "seed": seed, "tasks": {n: len(r) for n, r in tasks.items()}}
+        self.folder: Path | None = None
+        # The scale of an fp16 loss, whose gradients would else vanish, and the steps since it last was too large.
+        self.scale, self.calm = (65536.0 if self.precision == "fp16" else 1.0), 0
+        described = {"settings": checkpoint.lasting(how), "seed": seed, "tasks": {n: len(r) for n, r in tasks.items()}}
         self.identity: dict[str, Any] = json.loads(json.dumps({**described, **(identity or {})}))
 
     def go(
@@ -138,6 +142,7 @@ class Adapter:
         progress: Report | None,
         seconds: float | None,
     ) -> None:
+        self.folder = folder
         self._resume(folder)
         began, points = time.monotonic(), self.how.points()
         while self.done < self.how.steps and not self._stopped():
@@ -206,10 +211,8 @@ class Adapter:
         self.loss = float(self.last.mean())
         bad = int(self.bad)
         if bad >= 0:
-            raise TrainingError(
-                f"the loss is not a number after step {bad}; use a lower rate, a smaller clip or fp32 "
-                "(the last checkpoint is from before, and the run can be resumed from it with other settings)"
-            )
+            remedy = checkpoint.note_fault(self.folder, bad)
+            raise TrainingError(f"the loss is not a number after step {bad}; {remedy}")
 
     def _update(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:
         """One step of the optimiser; gives each task's loss and share of hits."""
@@ -219,10 +222,26 @@ class Adapter:
             group["lr"] = rate
         self.optimiser.zero_grad(set_to_none=True)
         sums, hits = self._backward(batch, which)
+        if self.precision == "fp16" and not self._unscale():
+            return sums, hits
         if self.how.clip:
             self.clip()
         self.optimiser.step()
         return sums, hits
+
+    def _unscale(self) -> bool:
+        """Gradients as they are without the scale of fp16; where they overflowed, the step is left out and the scale halved."""
+        gradients = [t.grad for t in self.trained.values() if t.grad is not None]
+        fine = bool(torch.stack([g.isfinite().all() for g in gradients]).all())
+        if not fine:
+            self.scale, self.calm = self.scale / 2, 0
+            return False
+        for gradient in gradients:
+            gradient.div_(self.scale)
+        self.calm += 1
+        if self.calm >= GROWTH_STEPS:
+            self.scale, self.calm = self.scale * 2, 0
+        return True
 
     def _halve(self, rows: int) -> None:
         if 2 * self.parts > rows:
@@ -264,7 +283,7 @@ class Adapter:
             tasks = which if self.prompts is not None else None
             each, _, right = losses(self.base, batch, self.prompts, tasks, fast)
         shares = each / counts[which]
-        torch.autograd.backward(shares.sum())
+        torch.autograd.backward(shares.sum() * self.scale)
         if fast.rounded:
             fast.rounded.hand_over()
         zero = torch.zeros_like(counts)
@@ -326,6 +345,7 @@ class Adapter:
         records = {name: dataclasses.asdict(r) for name, r in self.records.items()}
         tensors |= {"sums": self.sums, "hits": self.hits}
         about = {"identity": self.identity, "done": self.done, "measured": self.measured, "records": records}
+        about |= {"scale": self.scale, "calm": self.calm}
         checkpoint.save(folder, tensors, about)
 
     def _resume(self, folder: Path | None) -> None:
@@ -333,12 +353,8 @@ class Adapter:
         if found is None:
             return
         tensors, about = found
-        if about["identity"] != self.identity:
-            changed = [k for k in self.identity if about["identity"].get(k) != self.identity[k]]
-            raise LearnerError(
-                f"{folder} holds the checkpoint of another run (different: {', '.join(changed)}); "
-                "use another folder, or delete it to start again"
-            )
+        assert folder is not None
+        checkpoint.same_run(folder, about["identity"], self.identity)
         with torch.no_grad():
             for name, tensor in self.trained.items():
                 tensor.copy_(tensors[f"trained.{name}"])
@@ -351,6 +367,8 @@ class Adapter:
                 self.best = {n: tensors[f"best.{n}"].to(self.device) for n in self.trained}
         self.sums, self.hits = tensors["sums"].to(self.device), tensors["hits"].to(self.device)
         self.done, self.measured = about["done"], about["measured"]
+        if self.precision == "fp16":
+            self.scale, self.calm = about["scale"], about["calm"]
         for name, saved in about["records"].items():
             self.records[name] = TaskRecord(
                 [Point(**p) for p in saved["curve"]], tuple(saved["best"]), saved["best_step"], saved["since"]

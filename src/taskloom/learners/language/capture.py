@@ -24,8 +24,17 @@ WARM_UPS = 3
 
 
 def can_capture(base: Base, how: Training, device: torch.device) -> bool:
-    """Whether a step may be captured: on a GPU, a causal model, and no dropout, whose masks must follow the step."""
-    if device.type != "cuda" or not how.graphs or base.kind != "decoder" or not plain(base.model):
+    """Whether a step may be captured: on a GPU, a causal model, and no dropout, whose masks must follow the step.
+
+    Nor in fp16, where a step whose gradients overflow has to be left out.
+    """
+    if (
+        device.type != "cuda"
+        or not how.graphs
+        or how.precision == "fp16"
+        or base.kind != "decoder"
+        or not plain(base.model)
+    ):
         return False
     drops = any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in base.model.modules())
     config = base.model.config

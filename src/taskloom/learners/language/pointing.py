@@ -35,7 +35,7 @@ def check_tokeniser(base: Base) -> None:
 
 def read_passage(base: Base, context: str, question: str) -> tuple[list[int], list[int], list[tuple[int, int]]]:
     """The ids of question and context, the positions of the context's tokens among them, and where these stand in the text."""
-    made = base.tokeniser(question, context, return_offsets_mapping=True)
+    made = base.tokeniser(question, context, return_offsets_mapping=True, verbose=False)
     offsets = made["offset_mapping"]
     positions = [i for i, part in enumerate(made.sequence_ids()) if part == 1 and offsets[i][1] > offsets[i][0]]
     if len(made["input_ids"]) > base.longest:

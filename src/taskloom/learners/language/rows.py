@@ -29,7 +29,9 @@ class Rows:
 
 def read_source(base: Base, text: str, join: str) -> list[int]:
     """The ids of an input, ready to be answered."""
-    ids: list[int] = list(base.tokeniser(text + join, add_special_tokens=base.kind == "encoder-decoder")["input_ids"])
+    marks = base.kind == "encoder-decoder"
+    # What is too long is refused by us, with a remedy; the tokeniser need not warn as well.
+    ids: list[int] = list(base.tokeniser(text + join, add_special_tokens=marks, verbose=False)["input_ids"])
     end = base.tokeniser.eos_token_id
     if base.kind == "encoder-decoder" and (not ids or ids[-1] != end):
         ids.append(end)

@@ -94,8 +94,10 @@ class TaskbenchFields(Fields):
         None,
         description="All compositions of depth two of some atoms, as the paper enumerated them, besides `functions`",
     )
-    lexicon: Literal["packaged", "nltk"] | None = Field(
-        None, description="packaged: English, in this package. nltk: the paper's vocabularies, Spanish, sentiment"
+    lexicon: Literal["packaged", "nltk", "synthetic"] | None = Field(
+        None,
+        description="packaged: English, in this package. nltk: the paper's vocabularies, Spanish, sentiment. "
+        "synthetic: invented words",
     )
     rules: RuleFields = RuleFields()
     pairing: Literal["other", "any", "permutation"] = Field(
@@ -109,7 +111,7 @@ class TaskbenchFields(Fields):
         "either", description="Inputs of factual unions: those of either operand, or those of both (the reference)"
     )
     minimum: int = Field(100, ge=1, description="Fewest examples of a task: different inputs, words or sequences")
-    shares: dict[str, Annotated[float, Field(gt=0)]] = Field(
+    shares: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
         {"train": 0.8, "dev": 0.1, "test": 0.1},
         description="Share of each split; words of two splits are never the same",
     )
@@ -154,6 +156,6 @@ class TaskbenchFields(Fields):
         beyond = sorted(a for a in atoms if "spa" in a.partition("[")[2] or a.startswith("is_sentiment"))
         if self.lexicon == "packaged" and beyond:
             raise RecipeError(
-                f"{beyond[0]} is not in the packaged lexicon, which is English without sentiment: use lexicon=nltk"
+                f"{beyond[0]} is not in the packaged lexicon, which is English without sentiment: use lexicon=nltk or synthetic"
             )
         return self.lexicon or ("nltk" if beyond else "packaged")
