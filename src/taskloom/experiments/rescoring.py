@@ -1,7 +1,8 @@
 """Rescoring: scores recomputed from stored predictions by another scorer, or by the suite's own one. No model is called.
 
-What the scores were is kept beside: `scores-OLD.json` and, example by example, `scores-OLD.parquet`, named by the scorer. First the
-predictions get their new scores, then scores.json; a rescoring that is killed in between is completed by the same command.
+What the scores were is kept beside: `scores-OLD.json` and, example by example, `scores-OLD.parquet`, named by the
+scorer. First the predictions get their new scores, then scores.json; a rescoring that is killed in between is
+completed by the same command.
 """
 
 from __future__ import annotations
