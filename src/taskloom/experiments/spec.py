@@ -14,10 +14,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from taskloom.errors import TaskloomError, nearest
-<<<<<<< HEAD
 from taskloom.experiments.trackers import TRACKERS
-=======
->>>>>>> experiments
 from taskloom.recipe import Fields, explain
 
 
