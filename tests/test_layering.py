@@ -22,7 +22,7 @@ LAYERS = [
     {"recipe"},
     {"tasks"},
     {"suites"},
-    {"dataset", "answering"},
+    {"dataset", "answering", "cluster"},
     {"making", "verifying", "auditing", "competence"},
     {"learners"},
     {"experiments"},

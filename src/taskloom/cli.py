@@ -131,6 +131,8 @@ def make(
         typer.Option("--source", help="Published files to take stories from (babi/concat-*, babi/inject-*)."),
     ] = None,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="Also write one JSONL file per split.")] = False,
+    engine: Annotated[str, typer.Option("--engine", help="local or ray; the bytes do not depend on it.")] = "local",
+    address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster [a local one is started].")] = None,
     as_json: Json = False,
 ) -> None:
     """Make a dataset. Interrupted at any moment, the same command goes on where it was.
@@ -148,7 +150,15 @@ def make(
     folder = out or making.default_folder(recipe, chosen)
     with printing.progress() as report:
         data = making.make(
-            recipe, folder, seed=chosen, workers=workers, shard_rows=shard_rows, jsonl=jsonl, progress=report
+            recipe,
+            folder,
+            seed=chosen,
+            workers=workers,
+            shard_rows=shard_rows,
+            jsonl=jsonl,
+            engine=engine,
+            address=address,
+            progress=report,
         )
     printing.made(data, folder, as_json)
 
@@ -430,6 +440,27 @@ def power(
 
     question = Question(gap, accuracy, seed_sd, paired_correlation, seed_correlation, alpha, wanted)
     printing.power(question, examples, seeds, as_json)
+
+
+@app.command()
+def rescore(
+    store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")],
+    scorer: Annotated[
+        str, typer.Option("--scorer", help="A scorer (taskloom list scorers), or own: that of each run's recipe.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Score stored predictions again, by another scorer or a mended one. No model is called; the old scores are kept beside.
+
+    \b
+    Examples:
+      $ taskloom rescore my-runs --scorer any-of
+      $ taskloom rescore my-runs --scorer own --json
+    """
+    from taskloom import printing
+    from taskloom.experiments import rescoring
+
+    printing.rescored(rescoring.rescore(store, scorer), scorer, as_json)
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from taskloom.auditing import Audit
     from taskloom.dataset import Dataset
     from taskloom.experiments.api import Look, Outcome
+    from taskloom.experiments.rescoring import Change
     from taskloom.experiments.statistics import Question
     from taskloom.making import Progress
     from taskloom.verifying import Verification
@@ -409,3 +410,22 @@ def outcome(found: Outcome, command: str, as_json: bool) -> None:
         print(f"{len(state.failed):,} failed; '{command}' retries just those:")
         for run, why in list(state.failed.items())[:20]:
             print(f"  {names[run]} ({run[:8]}…): {why}")
+
+
+def rescored(changes: list[Change], scorer: str, as_json: bool) -> None:
+    """`taskloom rescore`: means before and after."""
+    if as_json:
+        emit([asdict(c) for c in changes])
+        return
+    groups: dict[tuple[str, str, str], list[Change]] = {}
+    for c in changes:
+        groups.setdefault((c.recipe, c.learner, c.split), []).append(c)
+    lines = []
+    for key, same in groups.items():
+        means = [
+            [x for x in values if x is not None] for values in zip(*((c.before, c.after) for c in same), strict=True)
+        ]
+        shown = [percent(sum(m) / len(m)) if m else "-" for m in means]
+        lines.append((*key, len(same), *shown, sum(c.changed for c in same)))
+    heads = ("recipe", "learner", "split", "runs", "before", "after", "examples changed")
+    console().print(table(f"scores by {scorer}", heads, lines))

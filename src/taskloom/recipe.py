@@ -199,7 +199,8 @@ def read(name: str, overrides: Iterable[str] = ()) -> Recipe:
     """Find and check a recipe by name, file, or task file, with `key=value` overrides.
 
     Args:
-        name: `ctl/A`, `my-recipe.yaml`, `words/reverse`, or `tasks.py` (`tasks.py::words/reverse` when it has several).
+        name: `ctl/A`, `my-recipe.yaml`, `words/reverse`, or `tasks.py` (`tasks.py::words/reverse` when it has several;
+            `atoms.py::taskbench/vowels[eng]` where a file adds to a suite).
         overrides: `max_length=8`, `splits.train.n=1000`; values are YAML, `@FILE` reads a JSON or YAML file.
     """
     data, where = _find(name)
@@ -220,6 +221,9 @@ def _find(name: str) -> tuple[dict[str, Any], str]:
     if name.endswith(".py") or ".py::" in name:
         path, _, wanted = name.partition("::")
         tasks = load_file(Path(path))
+        if wanted not in tasks and SUITES.find(wanted.partition("/")[0]) is not None:
+            # The file adds something to a suite, such as an atom, and the recipe is one of that suite.
+            return _find(wanted)[0], name
         if wanted and wanted not in tasks:
             raise RecipeError(f"{path} has no task '{wanted}'; {nearest(wanted, tasks)}")
         if not wanted and len(tasks) != 1:

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import yaml
 
 from taskloom.experiments.store import CONFIG, CURVES, PREDICTIONS, SCORES, Store
@@ -70,14 +71,13 @@ def contents(path: Path) -> dict[str, str]:
     """Digests of all bytes that are a function of the experiment: the table, and the files of every run."""
     store = Store(path)
     sink = store.runs()
-    import pyarrow as pa
-
     buffer = pa.BufferOutputStream()
     with pa.ipc.new_stream(buffer, sink.schema) as writer:
         writer.write_table(sink)
     found = {"table": blake2b(buffer.getvalue().to_pybytes(), digest_size=16).hexdigest()}
     for run in store.names():
         for file in (CONFIG, SCORES, CURVES, PREDICTIONS):
-            data = (store.folder(run) / file).read_bytes()
-            found[f"{run}/{file}"] = blake2b(data, digest_size=16).hexdigest()
+            path = store.folder(run) / file
+            if path.is_file():  # baselines have no curves
+                found[f"{run}/{file}"] = blake2b(path.read_bytes(), digest_size=16).hexdigest()
     return found

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import taskloom
 from taskloom.errors import TaskloomError
 from taskloom.experiments import api
 from taskloom.experiments.driving import State
@@ -32,11 +33,23 @@ def test_a_sweep_and_a_dataset_by_ray_are_those_of_local_processes(tmp_path: Pat
     outcome = api.fill(experiment, tmp_path / "ray", engine="ray")
     assert not outcome.state.failed
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")
+    options: dict[str, Any] = {"set": ["splits.train.n=9000"], "shard_rows": 1000}
+    alone = taskloom.make("ctl/A", tmp_path / "alone", **options)
+    spread = taskloom.make("ctl/A", tmp_path / "spread", engine="ray", **options)
+    assert spread.digest == alone.digest
+    assert [p.read_bytes() for p in sorted((tmp_path / "spread").rglob("*.parquet"))] == [
+        p.read_bytes() for p in sorted((tmp_path / "alone").rglob("*.parquet"))
+    ]
+    assert ray.is_initialized()  # it was there before, and is not ours to end
 
 
-def test_no_cluster_at_an_address_is_one_sentence() -> None:
-    with pytest.raises(TaskloomError, match="no Ray cluster answers at 'nowhere:1'"):
-        api.fill(check(baselines(), "test"), "unused", engine="ray", address="nowhere:1")
+def test_no_cluster_at_an_address_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(TaskloomError, match=r"no Ray cluster answers at '127.0.0.1:9'"):
+        taskloom.make("ctl/A", tmp_path / "data", engine="ray", address="127.0.0.1:9")
+    with pytest.raises(TaskloomError, match="an address is HOST:PORT"):
+        api.fill(check(baselines(), "test"), tmp_path / "runs", engine="ray", address="head:port")
+    with pytest.raises(TaskloomError, match="no engine is called 'rai'; did you mean 'ray'"):
+        taskloom.make("ctl/A", tmp_path / "data", engine="rai")
 
 
 @pytest.mark.nightly

@@ -26,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from taskloom import dataset, making
-from taskloom.dataset import Dataset
+from taskloom.dataset import Dataset, Examples
 from taskloom.errors import TaskloomError
 from taskloom.example import Example
 from taskloom.experiments import store as stores
@@ -257,14 +257,19 @@ def _dataset(folder: Path) -> Dataset:
 
 
 @lru_cache(maxsize=16)
+def _split(folder: Path, split: str) -> Examples:
+    return _dataset(folder)[split]
+
+
+@lru_cache(maxsize=16)
 def _examples(folder: Path, split: str) -> list[Example]:
-    return list(_dataset(folder)[split])
+    return list(_split(folder, split))
 
 
 @lru_cache(maxsize=16)
 def _given(folder: Path, split: str) -> pa.Table:
     """The columns of predictions.parquet that the data gives; runs of one recipe share them."""
-    table = _dataset(folder).table(split)
+    table = _split(folder, split).table
     examples = _examples(folder, split)
     traits = [[(k, v if isinstance(v, str) else json.dumps(v)) for k, v in e.traits.items()] for e in examples]
     named = pa.DictionaryArray.from_arrays(pa.array([0] * len(examples), pa.int32()), pa.array([split]))
@@ -273,9 +278,8 @@ def _given(folder: Path, split: str) -> pa.Table:
 
 
 def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
-    own = _dataset(data_folder(store, cell.data.key))
-    train: Any = own[cell.train] if cell.train else []
-    return train, {split: _dataset(data_folder(store, data.key))[split] for split, data in cell.tests}
+    train: Any = _split(data_folder(store, cell.data.key), cell.train) if cell.train else []
+    return train, {split: _split(data_folder(store, data.key), split) for split, data in cell.tests}
 
 
 def _finish(store: Store, job: Job, cell: Cell, model: Fitted, folder: Path, seconds: float) -> dict[str, str]:
@@ -292,14 +296,11 @@ def _finish(store: Store, job: Job, cell: Cell, model: Fitted, folder: Path, sec
                 beside.mkdir(parents=True, exist_ok=True)
                 model.save(beside / stores.MODEL)
         spent = seconds + time.monotonic() - began
-        curve = model.curve if cell.keep.curves else ()
         stores.write_run(
             beside,
             cell.config(),
             said(store, cell, scores),
-            pa.Table.from_pylist(
-                [{n: getattr(p, n) for n in stores.CURVE_COLUMNS.names} for p in curve], stores.CURVE_COLUMNS
-            ),
+            _curves(model) if cell.keep.curves and model.curve else None,
             pa.concat_tables(parts).unify_dictionaries() if cell.keep.predictions else None,
             environment(cell, job.kind, len(job.runs), spent),
             _log(folder),
@@ -313,6 +314,11 @@ def _finish(store: Store, job: Job, cell: Cell, model: Fitted, folder: Path, sec
         _unless_full(store, error)
         return {cell.run: reason(error)}
     return {}
+
+
+def _curves(model: Fitted) -> pa.Table:
+    rows = [{name: getattr(point, name) for name in stores.CURVE_COLUMNS.names} for point in model.curve]
+    return pa.Table.from_pylist(rows, stores.CURVE_COLUMNS)
 
 
 def said(store: Store, cell: Cell, splits: Mapping[str, Any]) -> dict[str, Any]:

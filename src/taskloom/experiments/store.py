@@ -4,7 +4,7 @@
     STORE/ab/abcd…/                  a finished run
         config.yaml                  an experiment of this run alone: `taskloom run config.yaml`
         scores.json                  what the table of runs needs
-        curves.parquet               step, split, score, loss
+        curves.parquet               step, split, score, loss; for learners that learn in steps
         predictions.parquet          every example with its traits, prediction and score
         environment.json, log.txt    machine, versions, seconds, what was printed
         model/                       the fitted learner, where it was asked for
@@ -289,7 +289,7 @@ def write_run(
     folder: Path,
     config: Mapping[str, Any],
     scores: Mapping[str, Any],
-    curves: pa.Table,
+    curves: pa.Table | None,
     predictions: pa.Table | None,
     environment: Mapping[str, Any],
     log: bytes,
@@ -301,18 +301,19 @@ def write_run(
             yaml.dump(dict(config), Dumper=DUMPER, sort_keys=False, allow_unicode=True), "utf-8"
         )
         (folder / SCORES).write_text(json.dumps(scores, ensure_ascii=False, sort_keys=True) + "\n", "utf-8")
-        pq.write_table(curves, folder / CURVES, compression="zstd")
-        if predictions is not None:
-            pq.write_table(predictions, folder / PREDICTIONS, compression="zstd")
-        (folder / ENVIRONMENT).write_text(json.dumps(environment, indent=1) + "\n", "utf-8")
+        for table, file in ((curves, CURVES), (predictions, PREDICTIONS)):
+            if table is not None:
+                pq.write_table(table, folder / file, compression="zstd")
+        (folder / ENVIRONMENT).write_text(json.dumps(environment) + "\n", "utf-8")
         (folder / LOG).write_bytes(log)
-        for path in sorted(folder.rglob("*")):
-            if path.is_file() and path.name not in (ENVIRONMENT, LOG):
-                handle = os.open(path, os.O_RDONLY)
-                try:
-                    os.fsync(handle)
-                finally:
-                    os.close(handle)
+        for here, _, files in os.walk(folder):
+            for name in files:
+                if name not in (ENVIRONMENT, LOG):
+                    handle = os.open(os.path.join(here, name), os.O_RDONLY)
+                    try:
+                        os.fsync(handle)
+                    finally:
+                        os.close(handle)
 
 
 DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

@@ -10,6 +10,9 @@ from typing import Any
 from taskloom.errors import MissingExtra
 from taskloom.shards import atomic
 
+SHORT = 28
+"""Cells of up to so many characters stay on one line."""
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -65,8 +68,9 @@ def write(path: Path, title: str, lead: str, sections: list[Section]) -> Path:
     return path
 
 
-def _number(section: Section, column: int) -> Any:
-    return _class("number" if column in section.numbers else "")
+def _number(section: Section, column: int, cell: Any = None) -> Any:
+    kinds = ["number"] if column in section.numbers else []
+    return _class(" ".join([*kinds, *(["short"] if cell is not None and len(str(cell)) <= SHORT else [])]))
 
 
 def _mark(block: str) -> Any:

@@ -136,3 +136,48 @@ def test_configurations_that_cannot_be_imported(change: dict[str, Any], message:
 def test_importer_says_what_is_wrong_with_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert importing.main([str(tmp_path / "none.json")]) == 2
     assert "there is no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tasks": 5},
+        {"tasks": [7]},
+        {"tasks": [{"story_params": {"samples": "many"}}]},
+        {"tasks": [{"story_params": {"actions": [["move"]]}}]},
+        {"tasks": [{"filter_config": {"num_supp_fact_range": [1]}}]},
+        {"tasks": [{"story_params": {"entity_coreference_map": {"Mary": 3}}}]},
+    ],
+)
+def test_values_of_a_wrong_kind_are_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**CONFIG, **change}))
+    with pytest.raises(RecipeError, match=r"config\.json"):
+        importing.import_file(file)
+
+
+def test_what_a_configuration_leaves_out_is_what_the_reference_does() -> None:
+    from taskloom.recipe import check
+
+    story = {
+        "name": "all",
+        "samples": 20,
+        "n_questions": 1,
+        "actions_before_question": 12,
+        "questions": ["where_person"],
+    }
+    (group,) = importing.convert({"name": "x", "tasks": [{"story_params": story}]})["groups"]
+    assert {*group["events"], *group["wording"]} == {
+        *["MOVE", "GRAB", "DROP", "GIVE", "COREF", "CONJ", "COMPOUND", "NEGATE", "INDEF", "AFFIRM"]
+    }
+    few = {**story, "actions": ["move", "coref"], "coref": ["move", "grab", "indef"], "exhaustive": True}
+    made = importing.convert({"name": "x", "tasks": [{"story_params": few}]})
+    assert made["groups"][0]["events"] == {"MOVE": 1.0, "GRAB": 0.0}
+    assert made["groups"][0]["exhaustive"]
+    split = check(made, "mine", "mine").plan(0).splits[0]
+    text = " ".join(e.input for e in split.rows(0, 20))
+    assert " either in the " in text
+    removed = {"story_params": story, "filter_config": {"remove_distractors": True, "num_supp_fact_range": [4, 15]}}
+    (short,) = importing.convert({"name": "x", "tasks": [removed]})["groups"]
+    assert short["distractors"] == 0
+    assert short["support"] == "4..6"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -16,10 +17,11 @@ from taskloom import recipe
 from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.plan import Plan
+from taskloom.recipe import Fields
 from taskloom.suites.babi.answering import answer, supports
 from taskloom.suites.babi.events import Question
 from taskloom.suites.babi.examples import signature
-from taskloom.suites.babi.fields import BabiFields
+from taskloom.suites.babi.fields import BabiFields, Group, Several, Style, Words
 from taskloom.suites.babi.growing import share_out
 from taskloom.suites.babi.holdout import compositional
 from taskloom.suites.babi.knowledge import Knowledge
@@ -391,6 +393,17 @@ def test_free_questions_of_every_type() -> None:
         ({"splits": {"train": 99999}, "number": 4, "vocabulary": {"places": ["hall", "loft", "yard"]}}, "6 triples of"),
         ({"splits": {"train": 10}, "number": 5}, "see the recipe babi/5"),
         ({"splits": {"t": [group(events={"MOVE": -1})]}}, "from 0 up"),
+        ({"splits": {"t": [group(events={"MOVE": float("nan")})]}}, "from 0 up"),
+        ({"splits": {"t": [group(events=[["MOVE"]])]}}, "a list of names or names with weights"),
+        ({"splits": {"t": [group(length=10**30)]}}, "a story has 1 to 1000 sentences"),
+        ({"splits": {"t": [group(length=0)]}}, "a story has 1 to 1000 sentences"),
+        ({"splits": {"t": [group(story={"gap": 10**30})]}}, "story.gap"),
+        ({"splits": {"t": [group(story={"questions": 10**30})]}}, "story.questions"),
+        ({"splits": {"t": [group()]}, "style": {"move": []}}, "move: at least one word is needed"),
+        ({"splits": {"t": [group()]}, "style": {"give": ["gave."]}}, "give: 'gave.' is no verb"),
+        ({"splits": {"t": [group()]}, "style": {"grab": ["left"]}}, "'left' is in both"),
+        ({"splits": {"t": [group()]}, "vocabulary": {"objects": ["salt and the pepper"]}}, "has the word 'and'"),
+        ({"splits": {"t": [group()]}, "vocabulary": {"persons": ["Then", "Mary"]}}, "has the word 'then'"),
         (
             {"splits": {"t": [group(questions=["list"], wording=[], support=9)]}},
             "each of the 3 objects adds one sentence",
@@ -404,6 +417,47 @@ def test_free_questions_of_every_type() -> None:
 def test_impossible_recipes_say_why(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(RecipeError, match=message):
         some(custom(**fields))
+
+
+ODD: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    1.5,
+    "x",
+    "",
+    [],
+    ["x"],
+    [[1]],
+    {},
+    {"x": 1},
+    {"a": {"b": 1}},
+    10**30,
+    "5..2",
+    float("nan"),
+    "\0",
+]
+
+
+@pytest.mark.parametrize(
+    ("place", "model"),
+    [("", BabiFields), ("groups", Group), ("vocabulary", Words), ("style", Style), ("story", Several)],
+)
+def test_no_value_of_any_field_makes_a_traceback(place: str, model: type[Fields]) -> None:
+    """A field is taken or refused in words; nothing else comes out."""
+    for name in model.model_fields:
+        for value in ODD:
+            odd = {name: value}
+            fields: dict[str, Any] = {"splits": {"t": 3}, "groups": [group()]}
+            if place == "groups":
+                fields["groups"] = [{**group(), **odd}]
+            elif place == "story":
+                fields["groups"] = [group(story=odd)]
+            else:
+                fields |= odd if place == "" else {place: odd}
+            with contextlib.suppress(RecipeError):
+                recipe.check({"suite": "babi", **fields}, "mine", "mine")
 
 
 def test_the_compositional_rule() -> None:

@@ -7,37 +7,13 @@ process dies again and again has failed, like one that kills its worker on a sin
 from __future__ import annotations
 
 import contextlib
-import os
+import time
 from typing import Any
 
-from taskloom.errors import MissingExtra, TaskloomError
+from taskloom.cluster import ATTEMPTS, Ray
+from taskloom.errors import TaskloomError
 from taskloom.experiments.running import Done, Job, perform
 from taskloom.experiments.store import Store
-
-ATTEMPTS = 3
-"""How often a job is given out whose worker or node dies."""
-
-
-def connect(address: str | None, **more: Any) -> Any:
-    """Ray, connected: to a cluster at an address (`auto` finds one on this machine), or to one of its own."""
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtra("the engine 'ray'", "ray", "ray") from None
-    if ray.is_initialized():
-        return ray
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # CPU tasks keep the GPU they see hidden or not
-    try:
-        if address:
-            ray.init(address=address, log_to_driver=False, **more)
-        else:
-            ray.init(include_dashboard=False, log_to_driver=False, **more)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        first = str(error).splitlines()[0]
-        raise TaskloomError(
-            f"no Ray cluster answers at '{address}' ({first}); start one with 'ray start --head', or leave --address out"
-        ) from error
-    return ray
 
 
 class RayEngine:
@@ -49,7 +25,8 @@ class RayEngine:
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
-        self.ray = connect(address, **({} if address else {"num_cpus": workers} if workers else {}))
+        self.cluster = Ray(address, workers)
+        self.ray = self.cluster.ray
         self.workers = workers
         self.remote = self.ray.remote(perform)
         self.running: dict[Any, tuple[Job, int]] = {}
@@ -58,7 +35,7 @@ class RayEngine:
     @property
     def slots(self) -> int:
         """Jobs that can run at one time; a cluster may grow and shrink."""
-        cores = int(self.ray.cluster_resources().get("CPU", 1))
+        cores = self.cluster.cores
         return min(cores, self.workers) if self.workers else cores
 
     def room(self, job: Job) -> bool:
@@ -74,8 +51,6 @@ class RayEngine:
     def wait(self, seconds: float) -> list[Done]:
         """Results; the loss of a node is not one."""
         if not self.running:
-            import time
-
             time.sleep(seconds)
             return []
         ready, _ = self.ray.wait(list(self.running), num_returns=len(self.running), timeout=0)
@@ -102,10 +77,10 @@ class RayEngine:
             with contextlib.suppress(Exception):
                 self.ray.cancel(reference, force=True)
         self.running.clear()
-        self.ray.shutdown()
+        self.cluster.leave()
 
     def _give(self, job: Job, attempt: int) -> None:
-        has_gpus = self.ray.cluster_resources().get("GPU", 0) > 0 if job.gpus else False
+        has_gpus = bool(job.gpus) and self.cluster.gpus > 0
         threads = {"env_vars": {"OMP_NUM_THREADS": str(job.cpus)}}
         options = {"num_cpus": job.cpus, "num_gpus": job.gpus if has_gpus else 0, "max_retries": 0}
         self.running[self.remote.options(**options, runtime_env=threads).remote(job)] = (job, attempt)

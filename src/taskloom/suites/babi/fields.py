@@ -28,6 +28,8 @@ def _weights(known: tuple[str, ...]) -> Any:
         if isinstance(value, str):
             value = [value]
         if isinstance(value, list):
+            if not all(isinstance(name, str | bool) for name in value):
+                raise ValueError(f"a list of names or names with weights, not {value!r}")
             value = dict.fromkeys(value, 1.0)
         if isinstance(value, dict):
             # YAML 1.1 reads yes and no as true and false.
@@ -35,7 +37,7 @@ def _weights(known: tuple[str, ...]) -> Any:
             for name, weight in value.items():
                 if name not in known:
                     raise ValueError(f"unknown '{name}'; {nearest(str(name), known)}")
-                if isinstance(weight, bool) or not isinstance(weight, int | float) or weight < 0:
+                if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1e9:
                     raise ValueError(f"the weight of {name} is a number from 0 up, not {weight!r}")
         return value
 
@@ -64,6 +66,9 @@ class Words(Fields):
         return made
 
 
+WORD_LISTS = ("move", "grab", "drop", "give", "not_grab", "not_drop", "not_give", "negations", "prefixes")
+
+
 class Style(Fields):
     """Verbs and small words; the defaults are Dyna-bAbI's. Verbs of your own may be any."""
 
@@ -81,9 +86,30 @@ class Style(Fields):
     preposition: Literal["in", "at"] = "in"
     double_object: bool = False
 
+    @model_validator(mode="after")
+    def _readable(self) -> Style:
+        for name in WORD_LISTS:
+            words = getattr(self, name)
+            if not words:
+                raise ValueError(f"{name}: at least one word is needed")
+            for word in words:
+                if not word.strip() or word != word.strip() or any(c in word for c in "\t\n\r.?,"):
+                    raise ValueError(
+                        f"{name}: {word!r} is no verb: use words without commas, stops, tabs or outer blanks"
+                    )
+        for one, other in (("grab", "drop"), ("not_grab", "not_drop")):
+            both = set(getattr(self, one)) & set(getattr(self, other))
+            if both:
+                raise ValueError(f"{one} and {other}: '{min(both)}' is in both, so a reader could not tell them apart")
+        return self
+
     def lexicon(self) -> Lexicon:
         """As the language module takes it."""
         return Lexicon(**self.model_dump())
+
+
+MOST = 1_000
+"""The longest story, in sentences, and the most questions to one."""
 
 
 class Several(Fields):
@@ -95,8 +121,8 @@ class Several(Fields):
         ask: How often a question that can be asked is asked; else the story goes on for another gap.
     """
 
-    questions: int = Field(default=5, ge=1)
-    gap: int = Field(default=2, ge=1)
+    questions: int = Field(default=5, ge=1, le=MOST)
+    gap: int = Field(default=2, ge=1, le=MOST)
     ask: float = Field(default=1.0, gt=0, le=1)
 
 
@@ -150,6 +176,8 @@ class Group(Fields):
 
     @model_validator(mode="after")
     def _possible(self) -> Group:
+        if not 1 <= self.length.low <= self.length.high <= MOST:
+            raise ValueError(f"length: a story has 1 to {MOST} sentences, not {self.length}")
         if not any(self.events.values()) and not any(self.wording.values()):
             raise ValueError("events: at least one event or construct needs a weight above 0")
         if not any(self.questions.values()):

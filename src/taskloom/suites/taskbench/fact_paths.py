@@ -41,16 +41,13 @@ class FactPaths:
         width = max(1, len(solved.outputs))
         different, places = np.unique(inputs * np.int64(width) + answers, return_inverse=True)
         pairs = [(solved.inputs[code // width], solved.outputs[code % width]) for code in different.tolist()]
-        known = self._known.get(show(tree))
-        if known is None:
-            known = self._known[show(tree)] = {}
-            self._prepare(tree, solved)
+        known = self._known.setdefault(show(tree), {})
         self._learn(tree, solved.type.source, [pair for pair in pairs if pair not in known], known)
         columns = zip(*(known[pair] for pair in pairs), strict=True) if pairs else ([],) * len(outline(tree))
         return [strings(column).take(numbers(places)) for column in columns]
 
-    def _prepare(self, tree: Expression, solved: Solved) -> None:
-        """Ask a server for all names that any row may need, at once: the questions then do not depend on the shard."""
+    def prepare(self, tree: Expression, solved: Solved) -> None:
+        """Ask a server for all names that any row may need, at once: the questions then do not depend on the shards."""
         if not isinstance(self.space.world, QueryWorld):
             return
         begun = self.space.meanings(solved.inputs, solved.type.source)

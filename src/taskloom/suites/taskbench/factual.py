@@ -154,6 +154,9 @@ class FactWorld:
 
     def trace(self, function: Function) -> Trace:
         """How the official answers come about."""
+        tree = map_filter(function.expression)[0] if function.type.form == "sequence" else function.expression
+        if tree is not None:
+            self.paths.prepare(tree, self.solve(function))
         return Trace(function, self.paths)
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
@@ -244,8 +247,7 @@ class FactWorld:
             case Atom(name):
                 return self.world.predicate(name)
             case Is(relation, value):
-                ids = (value, *self.world.ids(value))
-                return _fold(facts.lor, [facts.Predicate.matching(self._relation(relation), x) for x in ids])
+                return _fold(facts.lor, [self._matching(relation, x) for x in self._meant(value)])
             case Call("lnot", (part,)):
                 return facts.lnot(self._predicate(part))
             case Call("land", parts):
@@ -260,6 +262,23 @@ class FactWorld:
                 return facts.Predicate({x: any(truths) for x, truths in met.items() if truths})
             case _:
                 raise ValueError(f"no predicate: {tree}")
+
+    def _meant(self, value: str) -> list[str]:
+        """The entities that a value in a predicate may mean: of that id, or of that name."""
+        found = [x for x in dict.fromkeys((value, *self.world.ids(value))) if is_id(x)]
+        if not found:
+            raise InputError(f"'{value}' is no entity of this world; give a label as the world writes it, or an id")
+        return found
+
+    def _matching(self, relation: Expression, value: str) -> facts.Predicate:
+        """Whether an entity is among the values; of an atom the world itself knows how to find the rare ones."""
+        match relation:
+            case Atom(name):
+                return self.world.matching(relation_name(name), value)
+            case Call("inverse", (Atom(name),)):
+                return self.world.matching(f"{relation_name(name)}.inv", value)
+            case _:
+                return facts.Predicate.matching(self._relation(relation), value)
 
     def _one_by_one(self, tree: Expression) -> dict[str, tuple[str, ...]]:
         """A mixed function at every input that its innermost atoms know."""
