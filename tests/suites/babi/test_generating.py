@@ -17,7 +17,7 @@ from taskloom import recipe
 from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.plan import Plan
-from taskloom.recipe import Fields
+from taskloom.recipe import Fields, Span
 from taskloom.suites.babi.answering import answer, supports
 from taskloom.suites.babi.events import Question
 from taskloom.suites.babi.examples import signature
@@ -182,6 +182,25 @@ def test_composition_of_the_support_can_be_required() -> None:
 def test_number_of_proofs_can_be_required() -> None:
     made = custom(splits={"mix": [group(questions=["where-O"], support="2..4", alternatives="2..3", n=20)]})
     assert all(example.traits["supports"] in (2, 3) for example in some(made))
+
+
+@pytest.mark.parametrize(
+    ("kind", "support", "alternatives"),
+    [
+        ("where-P", "1..3", 2),
+        ("where-O", "2..4", "4..6"),
+        ("yes-no", "2..3", "2..3"),
+        ("where-was-O", "3..4", 2),
+        ("list", "2..3", "2..4"),
+    ],
+)
+def test_other_proofs_are_planned(kind: str, support: str, alternatives: Any) -> None:
+    shape = group(questions=[kind], wording=["COREF", "CONJ"], support=support, alternatives=alternatives, n=12)
+    plan = custom(splits={"mix": [shape]})
+    assert plan.check is not None
+    for example in some(plan, 12):
+        assert int(example.traits["supports"]) in Span.read(alternatives)
+        assert plan.check(example) == example.targets
 
 
 def test_distractors_can_be_left_out() -> None:

@@ -78,7 +78,9 @@ class Aimer:
             "NEGATE": group.negate,
             "INDEF": group.indef,
         }
-        self.drafter = Drafter(setting.vocabulary, group.events, group.wording, said_of, group.composition)
+        self.drafter = Drafter(
+            setting.vocabulary, group.events, group.wording, said_of, group.composition, self._others()
+        )
         if group.support is not None and group.support.low > group.length.high:
             raise RecipeError(
                 f"group '{group.name}': length: {group.length} sentences cannot hold a support of {group.support}"
@@ -92,6 +94,10 @@ class Aimer:
                     f"{', '.join(group.events)}, the wording {', '.join(group.wording) or 'none'}{required}; "
                     f"{self.drafter.limit(kind)}"
                 )
+
+    def _others(self) -> int:
+        """How many proofs are planned beside the official one; what the story brings by itself comes on top."""
+        return max(0, self.group.alternatives.low - 1) if self.group.alternatives else 0
 
     def _sizes(self, kind: str) -> list[int]:
         wanted = self.group.support

@@ -66,9 +66,9 @@ class Draft:
     """One blueprint in the making."""
 
     def __init__(
-        self, words: Vocabulary, can: set[str], coref: set[str], things: set[tuple[str, str]], rng: Random
+        self, words: Vocabulary, can: set[str], coref: set[str], things: set[tuple[str, str]], others: int, rng: Random
     ) -> None:
-        self.can, self.coref, self.things, self.rng = can, coref, things, rng
+        self.can, self.coref, self.things, self.others, self.rng = can, coref, things, others, rng
         self.persons = rng.sample(words.persons, len(words.persons))
         self.objects = rng.sample(words.objects, len(words.objects))
         self.places = rng.sample(words.places, len(words.places))
@@ -90,6 +90,10 @@ class Draft:
         anchor, asked_place = self._anchor(kind, shape, said)
         person = self._chain(anchor, shape, certain=kind != "yes-no" or said == "yes")
         made = self._asked(kind, shape, person, asked_place)
+        if kind != "where-was-O" and (kind != "yes-no" or said == "yes"):
+            # Not always all of them: there may be too few objects, and the story often brings one by itself.
+            for _ in range(int(self.rng.random() * (self.others + 1)) if self.others else 0):
+                self._another(person, 1 + shape.double + shape.gives + 2 * shape.swaps + shape.antecedents)
         if self.things:
             self._two_things()
             if self.lines[0].kind in ("move", "in") and (kind != "yes-no" or said == "yes"):
@@ -176,6 +180,28 @@ class Draft:
         self.linked += events
         del self.held[first]
         self.held[second] = thing
+
+    def _another(self, person: str, size: int) -> None:
+        """Another proof of where somebody is, at least as long: somebody else is placed, and hands something on to them."""
+        lines, other = list(self.lines), self._somebody()
+        self._add(self._placing("move", other, (self.here,)))
+        for left in range(max(1, size - 1), 0, -1):
+            new = self._somebody() if left > 1 else person
+            thing = self._in_hand(other)
+            if "GIVE" in self.can:
+                self._add(Event("give", (other,), thing=thing, to=new))
+            else:
+                self._add(Event("drop", (other,), thing=thing), Event("grab", (new,), thing=thing))
+            del self.held[other]
+            if new != person:
+                self.held[new] = thing
+            other = new
+        self.lines = lines  # the official proof does not need them
+
+    def _somebody(self) -> str:
+        if not self.persons:
+            raise NoBlueprint
+        return self.persons.pop()
 
     def _in_hand(self, person: str) -> str:
         """An object that somebody holds; where there is none they are made to take one, at some time before."""
@@ -346,6 +372,8 @@ class Draft:
             self.units += [[Event("grab", (other,), thing=thing)], [Event("give", (other,), thing=thing, to=person)]]
         elif way == "give" and other:
             self.units += [[grab], [Event("give", (person,), thing=thing, to=other)]]
+            if self.others and "DROP" in self.can:  # another sentence that shows that the person no longer holds it
+                self.units.append([Event("drop", (other,), thing=thing)])
         else:
             self.units += [[grab], [drop]] if way == "drop" else [[grab]]
 

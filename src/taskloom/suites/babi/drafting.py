@@ -24,7 +24,9 @@ class Drafter:
         wording: Mapping[str, float],
         said_of: Mapping[str, Mapping[str, float]],
         required: tuple[str, ...] = (),
+        others: int = 0,
     ) -> None:
+        self.others = others
         self.vocabulary = vocabulary
         said = {c: {e for e, w in said_of[c].items() if w > 0} if c in wording else set() for c in said_of}
         # Of places: as far as a construct is said of MOVE. Of things: each construct with each event.
@@ -133,4 +135,4 @@ class Drafter:
         return self._begin(rng).place(kind, shapes[int(rng.random() * len(shapes))], said)
 
     def _begin(self, rng: Random) -> Draft:
-        return Draft(self.vocabulary, self.can, self.coref, self.things, rng)
+        return Draft(self.vocabulary, self.can, self.coref, self.things, self.others, rng)
