@@ -101,4 +101,10 @@ def test_folders_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("NLTK_DATA", raising=False)
     assert resources.resource("nltk").find() is None
     monkeypatch.setenv("NLTK_DATA", str(tmp_path / "tree"))
+    # A download that broke off in the middle is not the whole tree; a corpus may be a folder or a zip file.
+    first, *rest = resources.NLTK_CORPORA
+    (tmp_path / "tree" / "corpora" / first).mkdir()
+    assert resources.resource("nltk").find() is None
+    for corpus in rest:
+        (tmp_path / "tree" / "corpora" / f"{corpus}.zip").touch()
     assert resources.resource("nltk").find() == tmp_path / "tree"

@@ -179,10 +179,14 @@ def export(
       $ taskloom export stories --split train --format babi -o qa1.txt
       $ taskloom export stories --split train --format squad -o qa1.json --json
     """
-    from taskloom import dataset, printing
+    from taskloom import dataset, printing, shards
+    from taskloom.describing import undescribed_table
     from taskloom.suites.babi import formats
 
-    examples = list(dataset.load(folder)[split])
+    found = dataset.load(folder)
+    described = bool(found.manifest["recipe"].get("described"))
+    table = undescribed_table(found.table(split)) if described else found.table(split)
+    examples = list(shards.to_examples(table))
     formats.write(examples, out, kind)
     if as_json:
         printing.emit({"file": str(out), "format": kind, "examples": len(examples)})
@@ -284,39 +288,59 @@ def data(
 
 @app.command()
 def score(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="Whose evaluation: zest.")],
-    gold: Annotated[Path, typer.Option("--gold", help="A file of tasks with answers, or a dataset's folder.")],
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="zest, or the suite of any dataset.")],
+    gold: Annotated[
+        Path, typer.Option("--gold", help="A dataset's folder; for zest also a file of tasks with answers.")
+    ],
     pred: Annotated[Path, typer.Option("--pred", help="One prediction a line, in the order of the gold examples.")],
-    mode: Annotated[str, typer.Option("--mode", help="official (as the public script) or corrected.")] = "official",
+    mode: Annotated[str, typer.Option("--mode", help="zest: official (as the public script) or corrected.")] = "",
     at: Annotated[
         list[float] | None, typer.Option("--at", help="A T of C@T, in percent; 75 and 90 by default.")
     ] = None,
     split: Annotated[str, typer.Option("--split", help="Which split, when --gold is a dataset.")] = "test",
-    details: Annotated[bool, typer.Option("--details", help="With --json: every task and instance.")] = False,
+    by: Annotated[
+        str, typer.Option("--by", help="Not zest: the trait that tells tasks apart [as the suite says].")
+    ] = "",
+    linked: Annotated[
+        str, typer.Option("--linked", help="Not zest: the trait that tasks of one family share, for consistency.")
+    ] = "",
+    details: Annotated[bool, typer.Option("--details", help="With --json: every task (zest: and instance).")] = False,
     as_json: Json = False,
 ) -> None:
-    """Score predictions that were made elsewhere, and say where the official and the corrected evaluation differ.
+    """Score predictions that were made elsewhere: mean, C@T and consistency by task.
+
+    For zest it also says where the official and the corrected evaluation differ.
 
     \b
     Examples:
       $ taskloom score zest --gold dev.jsonl --pred predictions.txt
       $ taskloom score zest --gold dev.jsonl --pred predictions.txt --mode corrected --at 50 --at 90 --json
       $ taskloom score zest --gold my-zest --split dev --pred predictions.txt --mode corrected
+      $ taskloom score ctl --gold my-data --split iid --pred answers.txt --linked groups
     """
-    from taskloom import dataset, printing, shards
+    from taskloom import competence, dataset, printing, shards
     from taskloom.suites.zest import evaluation
 
+    thresholds = at or (75, 90)
     if suite != "zest":
-        raise TaskloomError(f"'{suite}' has no evaluation of its own for files; known: zest")
-    if gold.is_dir():
+        if mode:
+            raise TaskloomError("--mode is for zest; every other suite has one way to score")
+        data = dataset.load(gold)
+        made = str(data.manifest["recipe"].get("suite") or data.manifest["recipe"].get("task") or suite)
+        if made != suite:
+            raise TaskloomError(f"{gold} is a dataset of '{made}', not of '{suite}'; write taskloom score {made}")
+        report: Any = competence.score_dataset(data, split, pred, by, linked, thresholds)
+    elif by or linked:
+        raise TaskloomError("--by and --linked are for other suites; in zest the files say which tasks belong together")
+    elif gold.is_dir():
         examples = shards.to_examples(dataset.load(gold).table(split))
-        found = evaluation.score_examples(examples, pred, mode, at or (75, 90))
+        report = evaluation.score_examples(examples, pred, mode or "official", thresholds)
     else:
-        found = evaluation.score(gold, pred, mode, at or (75, 90))
+        report = evaluation.score(gold, pred, mode or "official", thresholds)
     if as_json:
-        printing.emit(found.to_dict(details))
+        printing.emit(report.to_dict(details))
     else:
-        typer.echo(found.text())
+        typer.echo(report.text())
 
 
 @app.command("run")
@@ -362,6 +386,30 @@ def run_(
     printing.outcome(found, f"taskloom run {file}" + (f" --store {store}" if store else ""), as_json)
     if found.state.failed:
         raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page to write.")] = Path("report.html"),
+    level: Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")] = 0.95,
+    as_json: Json = False,
+) -> None:
+    """Write one page about runs: scores with intervals, learning curves, comparisons, failures, examples.
+
+    \b
+    Examples:
+      $ taskloom report my-runs -o report.html
+      $ taskloom report my-runs --level 0.99 --json
+    """
+    from taskloom import printing
+    from taskloom.report import runs
+
+    path = runs.report(store, out, level)
+    if as_json:
+        printing.emit({"report": str(path), "store": str(store)})
+    else:
+        typer.echo(f"the report on {store} is in {path}")
 
 
 @app.command()

@@ -418,7 +418,9 @@ def _head(recipe: Recipe, seed: int, plan: Plan, entries: dict[str, Any]) -> dic
         "digest": dataset.content_digest(entries),
         "describe": plan.describe,
         "scorer": plan.scorer.name,
+        "tasks_by": plan.tasks.by,
         "warnings": list(plan.warnings),
+        "left_out": dict(plan.left_out),
         "sources": {s.name: s.digest for s in plan.sources},
         "versions": {
             "taskloom": taskloom.__version__,

@@ -70,12 +70,16 @@ def listing(what: str, as_json: bool) -> None:
         files = [(n, recipe.read(n).describe) for s in registry.SUITES for n in s.recipe_files()]
         return sorted(files)
 
+    def scorers() -> list[tuple[str, str]]:
+        registry.SUITES.names()  # suites make their own scorers known when they are imported
+        return [(n, (type(s).__doc__ or "").split("\n")[0]) for n, s in scoring.SCORERS.items()]
+
     kinds: dict[str, Callable[[], list[tuple[str, str]]]] = {
         "suites": lambda: [(s.name, s.describe) for s in registry.SUITES],
         "recipes": recipes,
         "tasks": lambda: [(t.name, t.describe) for t in registry.TASKS],
         "learners": lambda: [(entry.name, entry.describe) for entry in learners.LEARNERS],
-        "scorers": lambda: [(n, (type(s).__doc__ or "").split("\n")[0]) for n, s in scoring.SCORERS.items()],
+        "scorers": scorers,
     }
     if what and what not in kinds:
         raise TaskloomError(f"there is no list of '{what}'; {nearest(what, kinds)}")
@@ -199,6 +203,8 @@ def made(data: Dataset, folder: Path, as_json: bool) -> None:
                 "recipe_digest": m["recipe_digest"],
                 "seed": m["seed"],
                 "splits": splits,
+                "warnings": m["warnings"],
+                "left_out": m["left_out"],
             }
         )
         return

@@ -6,6 +6,7 @@ A resource is looked for in `TASKLOOM_DATA`, then in the cache folder (`TASKLOOM
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import tarfile
@@ -27,7 +28,7 @@ class Resource:
     Attributes:
         name: What `taskloom data get` takes.
         describe: What it is and which suite uses it.
-        marks: Paths below a data folder, all of which are there when the resource is.
+        marks: Paths below a data folder, all of which are there (also as zip files) when the resource is.
         variables: Further environment variables that name a folder in which `marks` are looked for, less their first part.
         fetch: Puts it into a folder, or None where its owners do not offer a download that needs no agreement.
     """
@@ -41,13 +42,17 @@ class Resource:
     def find(self) -> Path | None:
         """The folder that holds the resource, or None."""
         for base in (os.environ.get("TASKLOOM_DATA"), str(cache_folder() / "data")):
-            if base and all((Path(base) / mark).exists() for mark in self.marks):
+            if base and all(_there(Path(base) / mark) for mark in self.marks):
                 return Path(base) / self.marks[0].split("/")[0]
         for variable in self.variables:
             for base in filter(None, os.environ.get(variable, "").split(os.pathsep)):
-                if all((Path(base) / mark.partition("/")[2]).exists() for mark in self.marks):
+                if all(_there(Path(base) / mark.partition("/")[2]) for mark in self.marks):
                     return Path(base)
         return None
+
+
+def _there(path: Path) -> bool:
+    return path.exists() or path.with_name(path.name + ".zip").exists()
 
 
 def cache_folder() -> Path:
@@ -85,7 +90,8 @@ def _fetch_nltk(folder: Path) -> None:
     target = folder / "nltk_data"
     target.mkdir(parents=True, exist_ok=True)
     for corpus in NLTK_CORPORA:
-        if not nltk.download(corpus, download_dir=str(target), quiet=True):
+        # What NLTK prints of a failure (four lines) is said below in one sentence.
+        if not nltk.download(corpus, download_dir=str(target), quiet=True, print_error_to=io.StringIO()):
             raise DataError(
                 f"NLTK could not fetch '{corpus}'; is there a network? Or set NLTK_DATA to a tree that has it"
             )
@@ -121,7 +127,7 @@ RESOURCES = {
         Resource(
             "nltk",
             "WordNet 3.0, Spanish OMW, SentiWordNet, Brown, CESS (taskbench: the paper's vocabularies, Spanish, sentiment)",
-            ("nltk_data/corpora",),
+            tuple(f"nltk_data/corpora/{corpus}" for corpus in NLTK_CORPORA),
             ("NLTK_DATA",),
             _fetch_nltk,
         ),

@@ -232,6 +232,14 @@ def test_fields_by_their_short_names(tmp_path: Path) -> None:
         frame.runs(store.path).compare("other", "bilstm")
 
 
+def test_a_trait_comes_before_the_short_name_of_a_field(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    write(store, {"iid": [1, 0]}, fields={"recipe.length": 9}, traits=[{"length": "1"}, {"length": "2"}])
+    found = frame.runs(store.path).accuracy(by="length")
+    assert [(r["length"], r["mean"]) for r in found] == [("1", 1.0), ("2", 0.0)]
+    assert frame.runs(store.path).accuracy(by="recipe.length")[0]["recipe.length"] == 9
+
+
 def test_runs_without_predictions(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
     for seed in range(2):

@@ -144,6 +144,7 @@ def test_the_api_of_the_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     found = tl.run(recipes=[recipe()], learners=["majority"], seeds=2, evaluate=["ood"])
     assert len(found) == len(tl.runs("runs")) == 2
+    assert found.accuracy(by="length", split="ood").columns[0] == "length"
     assert (tmp_path / "runs" / "store.json").is_file()
     with pytest.raises(tl.TaskloomError, match="not both"):
         tl.run("e.yaml", recipes=[recipe()])

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from taskloom.errors import MissingExtra, TaskloomError
-from taskloom.experiments import trackers
+from taskloom.experiments import api, spec, trackers
+from tests.experiments.sweeps import baselines
 
 SCORES = {
     "schema": 1,
@@ -79,7 +80,7 @@ def test_trackio(tmp_path: Path) -> None:
         "print(json.dumps([str(name), S.get_logs('taskloom', name)]))",
         tmp_path,
     )
-    name, logs = json.loads(out.splitlines()[-1])
+    name, logs = json.loads(out)  # what trackio itself prints is not on standard output
     assert name == "ctl/A bilstm seed 3 abcdef01"
     assert [row.get("train/loss") for row in logs if row.get("train/loss")] == [1.5, 0.5]
     assert logs[-1]["final/iid"] == 0.9
@@ -113,6 +114,27 @@ def test_mlflow(tmp_path: Path) -> None:
     assert (n, params["seed"], params["learner.state"], status) == (2, "3", "64", "FINISHED")
     assert metrics["final/iid"] == 0.9
     assert losses == [[50, 1.5], [100, 0.5]]
+
+
+def test_an_experiment_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = Heard()
+    monkeypatch.setitem(trackers.TRACKERS, "mlflow", (lambda folder: heard, "mlflow"))
+    experiment = {**baselines(seeds=2), "track": "mlflow"}
+    outcome = api.fill(spec.check(experiment, "test"), tmp_path / "runs", workers=1)
+    assert not outcome.state.failed
+    assert sorted(c[1]["run"] for c in heard.calls if c[0] == "start") == sorted(outcome.runs)
+    ends = [c[1] for c in heard.calls if c[0] == "finish"]
+    assert len(ends) == 8
+    assert set(ends[0]) == {"iid", "ood"}
+    # What is there already is not told again, and a tracker is no part of what a run is.
+    again = api.fill(spec.check({**experiment, "track": []}, "test"), tmp_path / "runs", workers=1)
+    assert again.runs == outcome.runs
+    assert len([c for c in heard.calls if c[0] == "start"]) == 8
+
+
+def test_an_experiment_with_an_unknown_tracker() -> None:
+    with pytest.raises(TaskloomError, match="there is no tracker 'wandbb'; did you mean 'wandb'"):
+        spec.check({**baselines(), "track": ["wandbb"]}, "test")
 
 
 def test_unknown_name() -> None:

@@ -40,7 +40,7 @@ def small(name: str, **more: Any) -> Any:
     return read({"learner": name, "rate": 1e-2, "warmup": 10, "batch": 80, "evaluate_every": 0, **SMALL[name], **more})
 
 
-@pytest.mark.parametrize(("name", "steps"), [("bilstm", 150), ("transformer", 200), ("ndr", 220)])
+@pytest.mark.parametrize(("name", "steps"), [("bilstm", 150), ("transformer", 300), ("ndr", 220)])
 def test_fits_a_tiny_task(name: str, steps: int) -> None:
     data = tiny.everything(2)
     fitted = small(name, steps=steps).fit(data, {"again": data}, seed=0)
@@ -214,6 +214,19 @@ def test_examples_and_unknown_answers() -> None:
         ({"learner": "ndr", "steps": 0}, "at least 1"),
         ({"learner": "ndr", "rate": -1.0}, "above 0"),
         ({"state": 3}, "say which learner"),
+        ({"learner": "bilstm", "state": -4}, "bilstm: state is -4; it must be at least 1"),
+        ({"learner": "bilstm", "dropout": 1.0}, "bilstm: dropout is 1.0; it must be at least 0 and below 1"),
+        ({"learner": "entnet", "slots": 0}, "entnet: slots is 0"),
+        ({"learner": "stm", "most_sentences": 0}, "stm: most_sentences is 0"),
+        ({"learner": "bidaf", "state": 0}, "bidaf: state is 0"),
+        ({"learner": "bidaf", "filters": -1}, "bidaf: filters is -1; it must be at least 0"),
+        ({"learner": "lora", "rank": 0}, "lora: rank is 0"),
+        ({"learner": "prompt-tune", "n": 0}, "prompt-tune: n is 0"),
+        ({"learner": "decoder", "layers": 0}, "decoder: layers is 0"),
+        ({"learner": "in-context", "shots": -1}, "in-context: shots is -1; it must be at least 0"),
+        ({"learner": "bag-of-words", "strength": 0.0}, "strength is 0.0"),
+        ({"learner": "bilstm", "optimiser": "adadelta"}, "optimiser: Input should be 'adamw', 'adam' or 'sgd'"),
+        ({"learner": "bilstm", "beta2": 1.0}, "beta2 is 1.0"),
     ],
 )
 def test_settings_are_checked(block: dict[str, Any], message: str) -> None:

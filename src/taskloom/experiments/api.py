@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,16 +80,10 @@ def fill(
     present = set(opened.names())
     if all(cell.run in present for cell in found):
         return Outcome(opened, found, State(len(found), len(found)))
-    told = _teller(opened, tracker) if tracker else None
+    finished = trackers.following([*experiment.track, *([tracker] if tracker else [])], opened)
     started = engines.start(engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address)
-    driver = Driver(opened, found, started, resources, watch, told=told)
+    driver = Driver(opened, found, started, resources, watch, finished=finished)
     return Outcome(opened, found, driver.go())
-
-
-def _teller(store: Store, name: str) -> Callable[[str], None]:
-    """Tells a tracker of each run that is finished, from the files of the run."""
-    told = trackers.tracker(name, store.path)
-    return lambda run: trackers.show(told, store.scores(run), store.curves([run]).to_pylist())
 
 
 def run(
@@ -119,7 +113,7 @@ def run(
         address: Of a Ray cluster.
         tracker: `trackio`, `wandb` or `mlflow`: shows finished runs as well.
         watch: Told about progress.
-        **more: Further keys of an experiment: `evaluate`, `grid`, `keep`, `resources`, `train`.
+        **more: Further keys of an experiment: `evaluate`, `grid`, `keep`, `resources`, `train`, `track`.
     """
     if experiment is None:
         given = {"recipes": recipes, "learners": learners, "seeds": seeds, **more}

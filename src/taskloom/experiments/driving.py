@@ -83,7 +83,7 @@ class Driver:
         resources: What each may use.
         watch: Told about progress.
         claims: For tests; the driver's own by default.
-        told: Called with each run that this driver has finished.
+        finished: Told of each run that this driver has finished.
     """
 
     def __init__(
@@ -94,11 +94,11 @@ class Driver:
         resources: Resources,
         watch: Watch | None = None,
         claims: Claims | None = None,
-        told: Callable[[str], None] | None = None,
+        finished: Callable[[str], None] | None = None,
     ) -> None:
         self.store, self.cells, self.engine = store, cells, engine
         self.watch = watch or (lambda state: None)
-        self.told = told
+        self.finished = finished or (lambda run: None)
         self.claims = claims or Claims(store.path / "work" / "claims")
         sweep(store, self.claims)
         self.by_run = {cell.run: cell for cell in cells}
@@ -201,11 +201,12 @@ class Driver:
             self.datasets[job.data] = done.failed.get(job.data, "made")
             return
         self._fail({run: why for run, why in done.failed.items() if run in self.open})
-        self._finish(run for run in job.runs if run not in done.failed)
+        mine = [run for run in job.runs if run not in done.failed and run in self.open]
+        self._finish(mine)
         for run in job.runs:
             self.claims.drop(run)
-            if self.told is not None and run not in done.failed:
-                self.told(run)
+        for run in mine:
+            self.finished(run)
 
     def _finish(self, runs: Iterable[str]) -> None:
         for run in runs:

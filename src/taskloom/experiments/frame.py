@@ -17,10 +17,13 @@ import pyarrow.compute as pc
 
 from taskloom.errors import TaskloomError, nearest
 from taskloom.experiments.rows import Rows
-from taskloom.experiments.store import Store
+from taskloom.experiments.store import Store, StoreError
 
 OWN = ("run", "recipe", "learner", "seed")
 """Columns that every table of runs begins with; then come the fields, then split, n, score."""
+
+MANY = 200
+"""Up to so many runs, printing them opens their predictions."""
 
 Selection = str | Mapping[str, Any]
 
@@ -68,7 +71,12 @@ class Runs:
             values = sorted(set(self.table[column].to_pylist()))
             shown = ", ".join(map(str, values[:6])) + (f" and {len(values) - 6} more" if len(values) > 6 else "")
             parts.append(f"  {column}s: {shown}")
-        return "\n".join([*parts, "", str(self.accuracy(over="seeds"))])
+        try:
+            # Thousands of runs are shown at once by their scores alone; `accuracy()` opens the predictions.
+            scores = self.accuracy(over="seeds" if count > MANY else "seeds+items")
+        except StoreError:
+            scores = self.accuracy(over="seeds")
+        return "\n".join([*parts, "", str(scores)])
 
     def to_pandas(self) -> Any:
         """The table as a pandas frame."""

@@ -43,7 +43,7 @@ def accuracy(runs: Runs, by: Sequence[str], splits: Sequence[str], over: str, le
     apart = [c for c in _apart(runs, over, splits) if c not in own] + own
     if over == "seeds" and not traits:
         return _of_scores(runs, apart, splits, level)
-    data = Scored(runs, apart, traits, splits)
+    data = Scored(runs, apart, traits, splits, tasks=over.endswith("tasks"))
     rows = []
     for group in data.groups():
         found = _estimate(data, group, over, level)
@@ -95,14 +95,16 @@ def _over_tasks(data: Scored, group: Group, over: str, level: float) -> Estimate
 
 
 class Scored:
-    """The scores of runs, row by row, ready to be grouped.
+    """The scores of runs, row by row, ready to be grouped; only the columns that are needed are read.
 
     Attributes:
         about: For each run, by number, its columns in the table of runs.
         columns: What is grouped by.
     """
 
-    def __init__(self, runs: Runs, apart: Sequence[str], traits: Sequence[str], splits: Sequence[str]) -> None:
+    def __init__(
+        self, runs: Runs, apart: Sequence[str], traits: Sequence[str], splits: Sequence[str], tasks: bool = False
+    ) -> None:
         self._runs = runs
         self.columns = [*apart, *traits]
         self._kinds: dict[int, str] = {}
@@ -116,8 +118,9 @@ class Scored:
         self.about: list[dict[str, Any]] = [{}] * len(self.names)
         for row in table.drop_columns(["split", "n", "score"]).to_pylist():
             self.about[place[row["run"]]] = row
-        rows, lengths = self._read(traits)
-        self._number = pa.chunked_array([pa.array(np.repeat(np.arange(len(self.names)), lengths))])
+        wanted = ["split", "index", "score", *(["task"] if tasks or "task" in traits else [])]
+        rows, number = self._read([*wanted, *(["traits"] if set(traits) - {"task"} else [])])
+        self._number = pa.chunked_array([number])
         self._keys = [
             rows["split"].cast(pa.string()) if c == "split" else self._spread(c, table.schema.field(c).type)
             for c in apart
@@ -128,24 +131,25 @@ class Scored:
                 raise _error(f"no example and no run has '{name}'; {nearest(name, known_traits(runs, splits))}")
         self._rows = rows
 
-    def _read(self, traits: Sequence[str]) -> tuple[pa.Table, list[int]]:
-        """The rows of all runs in their order, and how many each has; just the columns that are needed."""
+    def _read(self, wanted: Sequence[str]) -> tuple[pa.Table, pa.Array]:
+        """Those columns of all runs, and which run each row is of."""
         store = self._runs.store
-        wanted = ["split", "index", "score", "task", *(["traits"] if set(traits) - {"task"} else [])]
-        parts, bare = [pa.schema([PREDICTION_COLUMNS.field(c) for c in wanted]).empty_table()], []
+        parts = [pa.schema([PREDICTION_COLUMNS.field(c) for c in wanted]).empty_table()]
         for name in self.names:
             path = store.folder(name) / PREDICTIONS
-            part = read_parquet(path, wanted) if path.is_file() else parts[0]
-            if self._splits:
-                part = part.filter(pc.is_in(part["split"].cast(pa.string()), pa.array(self._splits)))
-            bare += [] if part.num_rows else [name]
-            parts.append(part)
-        if bare:
+            parts.append(read_parquet(path, wanted) if path.is_file() else parts[0])
+        rows = pa.concat_tables(parts).unify_dictionaries()
+        number = pa.array(np.repeat(np.arange(len(self.names)), [part.num_rows for part in parts[1:]]), pa.int64())
+        if self._splits:
+            kept = pc.is_in(rows["split"].cast(pa.string()), pa.array(self._splits))
+            rows, number = rows.filter(kept), number.filter(kept.combine_chunks())
+        bare = np.flatnonzero(np.bincount(number.to_numpy(), minlength=len(self.names)) == 0)
+        if len(bare):
             raise StoreError(
                 f"{len(bare)} of {len(self.names)} runs have no predictions of {' and '.join(self._splits or ['any split'])} "
-                f"(the first: {bare[0]}); ask for over='seeds', or run them with keep: {{predictions: true}}"
+                f"(the first: {self.names[bare[0]]}); ask for over='seeds', or run them with keep: {{predictions: true}}"
             )
-        return pa.concat_tables(parts).unify_dictionaries(), [part.num_rows for part in parts[1:]]
+        return rows, number
 
     def _spread(self, column: str, kind: pa.DataType) -> pa.ChunkedArray:
         """A column of the runs for every row."""
@@ -155,7 +159,8 @@ class Scored:
     def groups(self) -> list[Group]:
         """The groups, in the order of their values."""
         rows = self._rows
-        return list(groups(self._keys, self._number, rows["index"], numbered(rows["task"]), rows["score"]))
+        task = numbered(rows["task"]) if "task" in rows.column_names else self._number
+        return list(groups(self._keys, self._number, rows["index"], task, rows["score"]))
 
     def alike(self, runs: Sequence[int]) -> bool:
         """Whether runs differ in nothing but the seed, so that equal indices are equal items."""
@@ -181,6 +186,8 @@ def columns_of(runs: Runs, by: Sequence[str]) -> tuple[list[str], list[str]]:
     own, traits = [], []
     for name in dict.fromkeys(by):
         column = runs._column(name)
+        if column is not None and column != name and name in _traits(runs):
+            column = None  # `length` is the examples' own, where they have it, before it is short for `recipe.length`
         if column in ("n", "score"):
             raise _error(f"'{name}' is what is measured, nothing to group by")
         own.append(column) if column else traits.append(name)
@@ -231,9 +238,13 @@ def check_splits(runs: Runs, splits: Sequence[str]) -> None:
 
 
 def known_traits(runs: Runs, splits: Sequence[str] = ()) -> list[str]:
-    """The traits that examples of one run have."""
+    """What can be grouped by: columns of the runs, the task, and the traits that examples of the first run have."""
+    return sorted(_traits(runs, splits) | {"task", *runs.table.column_names})
+
+
+def _traits(runs: Runs, splits: Sequence[str] = ()) -> set[str]:
     traits = runs.store.predictions(runs.names[:1], ["traits"], splits=list(splits) or None)["traits"]
-    return sorted({name for row in traits.to_pylist() for name, _ in row or ()} | {"task", *runs.table.column_names})
+    return {name for row in traits.to_pylist() for name, _ in row or ()}
 
 
 def _error(message: str) -> Exception:

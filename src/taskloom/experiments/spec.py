@@ -14,6 +14,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from taskloom.errors import TaskloomError, nearest
+from taskloom.experiments.trackers import TRACKERS
 from taskloom.recipe import Fields, explain
 
 
@@ -78,6 +79,7 @@ class Experiment(Fields):
         keep: What each run keeps.
         resources: What each run may use.
         store: The folder of the runs.
+        track: Where finished runs are shown as well: `trackio`, `wandb`, `mlflow`. Changes no result.
     """
 
     recipes: list[str | dict[str, Any]] = Field(min_length=1)
@@ -89,8 +91,17 @@ class Experiment(Fields):
     keep: Keep = Keep()
     resources: Resources = Resources()
     store: str = "runs"
+    track: list[str] = Field(default_factory=list)
 
-    @field_validator("recipes", "learners", "evaluate", mode="before")
+    @field_validator("track")
+    @classmethod
+    def _tracked(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if name not in TRACKERS:
+                raise ValueError(f"there is no tracker '{name}'; {nearest(name, TRACKERS)}")
+        return names
+
+    @field_validator("recipes", "learners", "evaluate", "track", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         return [value] if isinstance(value, str | dict) else list(value) if isinstance(value, tuple) else value

@@ -5,18 +5,23 @@ the same for every engine, for seeds trained together, and after any number of k
 
 Nothing leaves the machine unless the library is told to by its own settings: W&B writes offline unless WANDB_MODE says otherwise,
 trackio keeps to its folder unless TRACKIO_SPACE_ID is set, MLflow writes beside the runs unless MLFLOW_TRACKING_URI is set.
+Without other settings all of them write to `work/trackers` in the store.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from taskloom.errors import MissingExtra, TaskloomError, nearest
+
+if TYPE_CHECKING:
+    from taskloom.experiments.store import Store
 
 PROJECT = "taskloom"
 
@@ -168,7 +173,8 @@ class Quiet:
         if self.failed:
             return
         try:
-            call()
+            with contextlib.redirect_stdout(sys.stderr):  # standard output is for our own results
+                call()
         except Exception as error:  # whatever somebody else's library raises
             self.failed = True
             self._warn(_sentence(self.name, error))
@@ -218,6 +224,17 @@ def show(told: Tracker, scores: Mapping[str, Any], curve: Iterable[Mapping[str, 
     for step in sorted(steps):
         told.log(step, steps[step])
     told.finish({k: float(v["score"]) for k, v in scores["splits"].items() if v.get("score") is not None})
+
+
+def following(names: Iterable[str], store: Store) -> Callable[[str], None]:
+    """Trackers opened for a store: call the result with each run that is finished."""
+    opened = [tracker(name, store.path / "work" / "trackers") for name in dict.fromkeys(names)]
+
+    def finished(run: str) -> None:
+        for told in opened:
+            show(told, store.scores(run), store.curves([run]).to_pylist())
+
+    return finished
 
 
 def title(config: Mapping[str, Scalar]) -> str:

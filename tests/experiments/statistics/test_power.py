@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from dataclasses import replace
 from math import sqrt
 
@@ -11,6 +14,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskloom.cli import run
 from taskloom.experiments.statistics import (
     Question,
     StatisticsError,
@@ -167,3 +171,27 @@ def test_impossible_questions(change: dict[str, float], word: str) -> None:
 def test_no_sizes() -> None:
     with pytest.raises(StatisticsError, match="at least one"):
         power(Question(0.02, 0.8), 0, 1)
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["power", "--gap", "0.02", "--accuracy", "0.8"]
+    assert run([*words, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["plans"][0] == {"seeds": 1, "examples": 6038, "power": pytest.approx(0.8, abs=1e-4)}
+    assert run([*words, "--seed-sd", "0.05", "--seeds", "3"]) == 0
+    assert "none is enough" in capsys.readouterr().out
+    assert run([*words, "--examples", "500", "--seeds", "5"]) == 0
+    assert "smallest gap" in capsys.readouterr().out
+    for wrong in (["--accuracy", "1.5"], ["--seeds", "0"], ["--seed-sd", "-1"], ["--alpha", "2"]):
+        assert run([*words, *wrong]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_without_scipy_the_extra_is_named() -> None:
+    code = (
+        "import sys; sys.modules['scipy'] = None; sys.modules['scipy.special'] = None\n"
+        "from taskloom.cli import run; sys.exit(run(['power', '--gap', '0.02', '--accuracy', '0.8']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "needs scipy: pip install 'taskloom[report]'" in done.stderr

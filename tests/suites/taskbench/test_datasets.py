@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -191,13 +193,72 @@ def test_permuted_labels_keep_the_labels_and_lose_the_relation() -> None:
     assert all(len(e.targets) == 1 for e in permuted)
 
 
-def test_too_few_inputs() -> None:
+def test_small_spaces_are_given_whole_and_each_sequence_once() -> None:
+    """A few words at two places: the splits share the sequences out, none is there twice."""
+    made = plan("taskbench/map(intersection(antonyms[eng], synonyms[eng]))", "sequences.length=2", "sequences.kept=1")
+    found = [e.input for split in ("train", "dev", "test") for e in rows(made, split)]
+    words = {w for text in found for w in text.split()}
+    assert 10 < len(words) < 40
+    assert sorted(found) == sorted(" ".join(p) for p in product(sorted(words), repeat=2))
+    assert "made of fewer than 100 words" in made.warnings[0]
+    assert rows(made, "train", 7, 20) == rows(made, "train")[7:20]
+
+
+def test_small_spaces_with_a_filter_are_given_whole() -> None:
+    """Against brute force: every placing of kept and dropped words."""
+    from taskloom.seeding import Key
+    from taskloom.suites.taskbench.language import Type
+    from taskloom.suites.taskbench.sampling import Hashes, Sequences, Shares
+    from taskloom.suites.taskbench.solved import Solved
+    from taskloom.suites.taskbench.tables import of_sets
+
+    texts = ["a", "b", "c", "d", "e"]
+    kept, dropped = np.array([0, 2], dtype=np.int32), np.array([1, 3, 4], dtype=np.int32)
+    solved = Solved("x", Type("sequence", "word[eng]"), texts, texts, kept, of_sets([[0], [2]]), dropped, True)
+    shares = Shares({"train": 0.5, "test": 0.5})
+    sampler = Sequences(solved, Key("a"), Hashes(Key("b")), shares, length=4, kept=2, word_disjoint=False)
+    found = []
+    for split in ("train", "test"):
+        n = sampler.size(split)
+        drawn = sampler.draw(split, 0, n)
+        found += [tuple(row) for row in drawn.words.tolist()]
+        assert np.array_equal(np.isin(drawn.words, kept), drawn.kept)
+        assert solved.domain[drawn.places].tolist() == drawn.words[drawn.kept].tolist()
+        part = sampler.draw(split, 5, 9)
+        assert np.array_equal(part.words, drawn.words[5:9])
+        assert part.places.tolist() == drawn.places[10:18].tolist()
+    every = {row for row in product(range(5), repeat=4) if sum(w in (0, 2) for w in row) == 2}
+    assert len(found) == len(every) == 6 * 2**2 * 3**2
+    assert set(found) == every
+
+
+def test_too_few_examples() -> None:
     scarce = "taskbench/intersection(antonyms[eng], entailments[eng])"
-    with pytest.raises(RecipeError, match=r"fewer than 100 inputs.*\(\d+\)"):
+    with pytest.raises(RecipeError, match=r"fewer than 100 examples.*\(\d+\)"):
         plan(scarce)
     assert plan(scarce, "minimum=1").splits
-    with pytest.raises(RecipeError, match="fewer than 100"):
+    # A single word makes a single sequence; two dozen words make many of eight words, but few of one.
+    with pytest.raises(RecipeError, match=r"fewer than 100 examples.*\(1\)"):
         plan("taskbench/map(intersection(antonyms[eng], entailments[eng]))")
+    mapped = "taskbench/map(intersection(antonyms[eng], synonyms[eng]))"
+    assert plan(mapped, "sequences.n=40").split("train").n == 32
+    with pytest.raises(RecipeError, match=r"fewer than 100 examples.*\(\d\d\)"):
+        plan(mapped, "sequences.length=1", "sequences.kept=1")
+    with pytest.raises(RecipeError, match=r"sequences of fewer than 30 words"):
+        plan(mapped, "sequences.words=30")
+    with pytest.raises(RecipeError, match=r"want of words of its own in some split"):
+        plan(mapped, "sequences.word_disjoint=true", "shares={train: 0.9999, test: 0.0001}")
+
+
+def test_what_is_left_out_is_listed_with_counts(tmp_path: Path) -> None:
+    both = "functions=['synonyms[eng]', 'intersection(antonyms[eng], entailments[eng])']"
+    data = making.make("taskbench/english", tmp_path / "x", set=[both, "few_shot=null"])
+    assert data.manifest["left_out"] == {"intersection(antonyms[eng], entailments[eng])": 1}
+    (warning,) = data.manifest["warnings"]
+    assert warning.endswith("intersection(antonyms[eng], entailments[eng]) (1)")
+
+
+def test_wrong_settings() -> None:
     with pytest.raises(RecipeError, match="use lexicon=nltk"):
         plan("taskbench/synonyms[spa]", "lexicon=packaged")
     with pytest.raises(RecipeError, match="kept"):

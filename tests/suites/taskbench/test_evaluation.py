@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -202,3 +204,27 @@ def test_an_added_atom_is_one_function_with_one_decorator() -> None:
             words.known_text("zzz", "word[eng]")
     finally:
         atoms.added().clear()
+
+
+def test_an_atom_in_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One function with one decorator in a file: show, make with workers, verify and apply know it."""
+    from taskloom import cli
+
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from taskloom.suites.taskbench import atom\n\n\n"
+        '@atom("vowels[eng]", one="a vowel of {x}")\n'
+        "def vowels(word: str) -> set[str]:\n"
+        '    return {c for c in word if c in "aeiou"}\n'
+    )
+    name = f"{file}::taskbench/chain(vowels[eng], antonyms[eng])"
+    try:
+        assert cli.run(["apply", name, "hot", "--json"]) == 0
+        assert '"targets": ["o"]' in capsys.readouterr().out
+        made = ["make", name, "-o", str(tmp_path / "x"), "--workers", "2", "--shard-rows", "1000"]
+        assert cli.run(made) == 0
+        assert cli.run(["verify", str(tmp_path / "x")]) == 0
+        assert cli.run(["show", f"{file}::taskbench/vowel[eng]"]) == 2
+        assert "did you mean 'vowels[eng]'" in capsys.readouterr().err
+    finally:
+        atoms.added().pop("vowels[eng]", None)

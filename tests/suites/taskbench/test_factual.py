@@ -108,6 +108,8 @@ def test_bad_inputs(world: str) -> None:
         ask("father", world)("Nobody")
     with pytest.raises(InputError, match="outside the domain"):
         ask("father", world)("Elbe")
+    with pytest.raises(InputError, match="'Nobody' is no entity of this world"):
+        plan("is{father=Nobody}", world)
     with pytest.raises(InputError, match="nothing is known"):
         ask("is_occupation_actor", world)("Elbe")
     for hostile in ('"; DROP', "<x>", "?x", "\\", "} UNION {"):

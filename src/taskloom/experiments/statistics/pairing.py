@@ -211,7 +211,7 @@ def welch(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
     first, second = vector(a, "scores of seeds", 2), vector(b, "scores of seeds", 2)
     va, vb = float(first.var(ddof=1)) / len(first), float(second.var(ddof=1)) / len(second)
     total = va + vb
-    df = total**2 / (va**2 / (len(first) - 1) + vb**2 / (len(second) - 1)) if total else inf
+    df = total**2 / (va**2 / (len(first) - 1) + vb**2 / (len(second) - 1)) if total > 1e-24 else inf
     return _by_t(first, second, float(second.mean() - first.mean()), total, df, "Welch over seeds", 0, level)
 
 
@@ -221,7 +221,7 @@ def _by_t(
     seeds = min(len(a), len(b))
     mean_a, mean_b = float(a.mean()), float(b.mean())
     dist.check_level(level)
-    if variance <= 0:
+    if variance <= 1e-24:  # equal scores, up to the rounding of their mean: three times 0.1 has a variance of 3e-34
         return _without_spread(mean_a, mean_b, gap, len(a), len(b), items, test, level)
     half = dist.t_quantile(0.5 + level / 2, df) * sqrt(variance)
     p = dist.t_two_sided(gap / sqrt(variance), df)

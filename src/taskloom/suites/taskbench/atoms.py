@@ -278,7 +278,10 @@ def canonical(spelling: str) -> str | None:
     if spelling in _ADDED:
         return spelling
     folded = fold(spelling)
-    random = re.fullmatch(r"random(?:seed)?\{?(\d{1,9})\}?\[(\w+)\]", folded)
+    # By the spelling itself: folded, the minus of a seed would be taken for a hyphen.
+    random = re.fullmatch(
+        r"random(?:[\s_-]*seed[\s_]*)?\{?\s*([0-9]{1,9})\s*\}?\s*\[(\w+)\]", spelling.strip().casefold()
+    )
     if random and random[2] in LANGUAGES:
         return f"random{int(random[1])}[{random[2]}]"
     if re.fullmatch(r"p[1-9]\d{0,6}", folded):

@@ -32,12 +32,17 @@ class Plain:
         self.rules = words.lexical.rules
         self._held: dict[tuple[str, str], set[str]] = {}
         self._lists: dict[str, list[list[int]]] = {}
+        self._turned: dict[str, dict[str, set[str]]] = {}
+        self._backward: dict[str, dict[int, list[int]]] = {}
+        self._meant: dict[str, dict[int, list[str]]] = {}
 
     def relation(self, expression: Expression, text: str) -> set[str]:
         """The values of a relation at one text."""
         match expression:
             case Atom(name):
                 return self.values(name, text)
+            case Call("inverse", (Atom(name),)):
+                return self._inverse(name, text)
             case Call("inverse", (part,)):
                 # An inverse is found by trying every word of the language.
                 tried = self._language(type_of(part, atoms.signature).source[5:8])
@@ -119,6 +124,53 @@ class Plain:
         written = self._list(f"lemmas {target}", self.lexicon.lemmas[target])
         lemmas = {texts[i] for s in reached for i in written[s]}
         return {y for y in lemmas if y.lower() != text.lower() and self._allowed(text, y, target)}
+
+    def _inverse(self, name: str, text: str) -> set[str]:
+        """The words that have a text among their values: lexical links are walked backwards, others tried on every word once."""
+        known = atoms.known(name)
+        assert known is not None
+        match = re.fullmatch(r"(\w+)\[(\w+)(?:->(\w+))?\]", name)
+        if known.family != "lexical" or match is None:
+            if name not in self._turned:
+                turned = self._turned[name] = {}
+                for x in self._language(known.type.source[5:8]):
+                    for y in self.values(name, x):
+                        turned.setdefault(y, set()).add(x)
+            return self._turned[name].get(text, set())
+        source, target = match[2], match[3] or match[2]
+        number = self.lexicon.numbers.get(text)
+        ends = [] if number is None else self._senses_by(target, number)
+        link = "" if match[1] in ("synonyms", "translate") else match[1]
+        starts = {s for end in ends for s in (self._led_to(link, end) if link else {end})}
+        found = {x for s in starts for x in self._meaning(source).get(s, ())}
+        return {x for x in found if x.lower() != text.lower() and self._allowed(x, text, target)}
+
+    def _led_to(self, link: str, end: int) -> set[int]:
+        """The senses from which one link (antonyms) or any number of links lead to a sense."""
+        if link not in self._backward:
+            backward = self._backward[link] = {}
+            for s, targets in enumerate(self._list(link, self.lexicon.links[link])):
+                for t in targets:
+                    backward.setdefault(t, []).append(s)
+        table = self._backward[link]
+        reached: set[int] = set()
+        frontier = {end}
+        while frontier:
+            frontier = {s for t in frontier for s in table.get(t, ())} - reached
+            reached |= frontier
+            if link == "antonyms":
+                break
+        return reached - {end}
+
+    def _meaning(self, language: str) -> dict[int, list[str]]:
+        """For each sense the words that have it, by asking every word of the language once."""
+        if language not in self._meant:
+            meant = self._meant[language] = {}
+            for x in self._language(language):
+                senses = self._senses(x, language)
+                for s in dict.fromkeys(senses[:1] if self.rules.senses == "first" else senses):
+                    meant.setdefault(s, []).append(x)
+        return self._meant[language]
 
     def _allowed(self, text: str, value: str, language: str) -> bool:
         if self.rules.outputs == "vocabulary" and value not in self._vocabulary_sets[language]:

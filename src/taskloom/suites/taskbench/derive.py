@@ -80,6 +80,19 @@ class Deriver:
             )
         return Answer(shown, tuple(steps))
 
+    @classmethod
+    def values(cls, function: Expression, item: str, space: Space) -> tuple[str, ...]:
+        """The values of a relation at one item, without the steps."""
+        return cls(function, Type("relation", ""), space)._values(function, (item,), None, [])[0]
+
+    def decided(self, given: tuple[str, ...]) -> tuple[str, ...]:
+        """Those items of which it is known whether the predicate holds."""
+        return self._decided(self.expression, given)
+
+    def holds(self, given: tuple[str, ...]) -> bool:
+        """Whether the predicate holds of any of the items."""
+        return self._holds(self.expression, given, [])
+
     def _add(self, steps: list[Step], rule: str, values: Iterable[str], of: tuple[int, ...]) -> int:
         steps.append(Step(rule, BETWEEN.join(self.space.show(values)), of))
         return len(steps) - 1

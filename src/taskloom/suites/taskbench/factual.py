@@ -17,10 +17,13 @@ from taskloom.plan import Source
 from taskloom.seeding import Key
 from taskloom.suites.taskbench import atoms, facts
 from taskloom.suites.taskbench.derive import Deriver, items
+from taskloom.suites.taskbench.fact_paths import FactPaths
+from taskloom.suites.taskbench.facts.iri import is_id
 from taskloom.suites.taskbench.facts.operators import Domain
-from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, atoms_of, map_filter, show, type_of
+from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, Type, atoms_of, map_filter, show, type_of
 from taskloom.suites.taskbench.solved import TRUTH, Solved
 from taskloom.suites.taskbench.tables import Table
+from taskloom.suites.taskbench.tracing import Trace
 
 if TYPE_CHECKING:
     from taskloom.suites.taskbench.weaving import Function
@@ -43,9 +46,12 @@ def relation_name(atom: str) -> str:
 class FactSpace:
     """Entities by id, and words where an expression leads to them."""
 
+    predicate_type = Type("predicate", "entity")
+
     def __init__(self, world: facts.World, words: Words | None) -> None:
         self.world = world
         self.words = words
+        self._relations: dict[tuple[str, bool], facts.Relation] = {}
 
     def enter(self, text: str, kind: str) -> tuple[str, ...]:
         """Every entity of that name, or the word."""
@@ -65,13 +71,17 @@ class FactSpace:
 
     def look(self, name: str, item: str, inverse: bool = False) -> tuple[str, ...]:
         """The values of a relation, or of its inverse, at one entity or word."""
+        held = self._relations.get((name, inverse))
+        if held is not None:
+            return held.of(item)
         known = atoms.known(name)
         assert known is not None
         if known.family != "factual":
             return self._lexical().look(name, item, inverse)
         if name == "label":
             return self.world.ids(item.replace("_", " ")) if inverse else self._word(item)
-        return self.world.relation(f"{relation_name(name)}{'.inv' if inverse else ''}").of(item)
+        held = self._relations[name, inverse] = self.world.relation(f"{relation_name(name)}{'.inv' if inverse else ''}")
+        return held.of(item)
 
     def _word(self, entity: str) -> tuple[str, ...]:
         label = self.world.label(entity)
@@ -99,11 +109,24 @@ class FactSpace:
 
     def show(self, items: Iterable[str]) -> tuple[str, ...]:
         """Labels, each once; what has none cannot be said. Words are written as words."""
-        given = list(items)
-        labels = self.world.labels(given)
+        return tuple(sorted(set(self.say(items).values())))
+
+    def say(self, items: Iterable[str]) -> dict[str, str]:
+        """What each item is called, asked for all at once; what has no name is left out."""
         known = self.words.numbers if self.words else {}
-        said = {labels.get(x) or (x.replace("_", " ") if x in known else None) for x in given}
-        return tuple(sorted(text for text in said if text))
+        given = set(items)
+        written = {x: x.replace("_", " ") for x in given if x in known}
+        return written | self.world.labels(x for x in given if x not in known and is_id(x))
+
+    def meanings(self, texts: Iterable[str], kind: str = "") -> dict[str, tuple[str, ...]]:
+        """What each text of an example may mean: entities of that name, and a word; only one of them where the kind is told."""
+        wanted = set(texts)
+        if kind.startswith("word"):
+            return {text: self._lexical().enter(text, kind) for text in wanted}
+        named = self.world.namesakes(wanted)
+        known = self.words.numbers if self.words and not kind else {}
+        as_word = {text: text.replace(" ", "_") for text in wanted}
+        return {text: (*named[text], *((as_word[text],) if as_word[text] in known else ())) for text in wanted}
 
 
 class FactWorld:
@@ -115,8 +138,10 @@ class FactWorld:
         self.union_domain = union_domain
         self.separators = separators
         self.space = FactSpace(world, words)
+        self.paths = FactPaths(self.space)
         self._made: dict[str, facts.Relation | facts.Predicate] = {}
         self._solved: dict[str, Solved] = {}
+        self._checked: set[str] = set()
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -127,11 +152,22 @@ class FactWorld:
         """A function on single inputs."""
         return Deriver(function.expression, function.type, self.space, self.separators)
 
+    def trace(self, function: Function) -> Trace:
+        """How the official answers come about."""
+        tree = map_filter(function.expression)[0] if function.type.form == "sequence" else function.expression
+        if tree is not None:
+            self.paths.prepare(tree, self.solve(function))
+        return Trace(function, self.paths)
+
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
         """The answers again, input by input from the entities of that name."""
         from taskloom.suites.taskbench.worlds import confirm
 
         deriver = self.deriver(function)
+        if function.name not in self._checked and function.type.source == "entity":
+            # Who bears the names that are asked, for all of them at once: a server is asked a few times, not once a name.
+            self.world.namesakes(self.solve(function).inputs)
+            self._checked.add(function.name)
         if function.type.form != "sequence":
             return deriver(example.input).targets
         return confirm([list(s) for s in deriver.positions(example.key or example.input)], example, self.separators)
@@ -211,8 +247,7 @@ class FactWorld:
             case Atom(name):
                 return self.world.predicate(name)
             case Is(relation, value):
-                ids = (value, *self.world.ids(value))
-                return _fold(facts.lor, [facts.Predicate.matching(self._relation(relation), x) for x in ids])
+                return _fold(facts.lor, [self._matching(relation, x) for x in self._meant(value)])
             case Call("lnot", (part,)):
                 return facts.lnot(self._predicate(part))
             case Call("land", parts):
@@ -228,6 +263,23 @@ class FactWorld:
             case _:
                 raise ValueError(f"no predicate: {tree}")
 
+    def _meant(self, value: str) -> list[str]:
+        """The entities that a value in a predicate may mean: of that id, or of that name."""
+        found = [x for x in dict.fromkeys((value, *self.world.ids(value))) if is_id(x)]
+        if not found:
+            raise InputError(f"'{value}' is no entity of this world; give a label as the world writes it, or an id")
+        return found
+
+    def _matching(self, relation: Expression, value: str) -> facts.Predicate:
+        """Whether an entity is among the values; of an atom the world itself knows how to find the rare ones."""
+        match relation:
+            case Atom(name):
+                return self.world.matching(relation_name(name), value)
+            case Call("inverse", (Atom(name),)):
+                return self.world.matching(f"{relation_name(name)}.inv", value)
+            case _:
+                return facts.Predicate.matching(self._relation(relation), value)
+
     def _one_by_one(self, tree: Expression) -> dict[str, tuple[str, ...]]:
         """A mixed function at every input that its innermost atoms know."""
         kind = type_of(tree, atoms.signature)
@@ -236,6 +288,7 @@ class FactWorld:
             names = sorted({name for name in atoms_of(tree) if _family(name) == "factual" and name != "label"})
             known = sorted({x for name in names for x in self.world.relation(relation_name(name))})
             texts: Iterable[str] = sorted(set(self.world.labels(known).values()))
+            self.world.namesakes(texts)
         else:
             assert self.words is not None
             texts = [self.words.shown[i] for i in self.words.vocabulary[kind.source[5:8]].tolist()]

@@ -30,6 +30,21 @@ class CatalogFields(Fields):
     )
 
 
+class ComposeFields(CatalogFields):
+    """All compositions of depth two: of the given atoms, or of the paper's atoms of any of the families."""
+
+    atoms: tuple[str, ...] = Field(
+        (), description="Atoms to compose; the paper's, of the families, where none is given"
+    )
+
+    @field_validator("atoms")
+    @classmethod
+    def _atoms(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        from taskloom.suites.taskbench.composing import check_atom
+
+        return tuple(dict.fromkeys(check_atom(name) for name in given))
+
+
 class RuleFields(Fields):
     """What counts as a value of a lexical relation; the defaults are the reference's rules."""
 
@@ -46,6 +61,7 @@ class SequenceFields(Fields):
     kept: int = Field(4, ge=1, description="Words that a filter keeps")
     separators: bool = Field(False, description="Write # between the items")
     word_disjoint: bool = Field(False, description="Splits share no words, not only no sequences")
+    words: int = Field(1, ge=1, description="Fewest different words that a task's sequences are made of")
 
     @model_validator(mode="after")
     def _fits(self) -> SequenceFields:
@@ -74,8 +90,14 @@ class TaskbenchFields(Fields):
         (), description="Functions, in any of the three notations"
     )
     catalog: CatalogFields | None = Field(None, description="Tasks of the paper, besides `functions`")
-    lexicon: Literal["packaged", "nltk"] | None = Field(
-        None, description="packaged: English, in this package. nltk: the paper's vocabularies, Spanish, sentiment"
+    compose: ComposeFields | None = Field(
+        None,
+        description="All compositions of depth two of some atoms, as the paper enumerated them, besides `functions`",
+    )
+    lexicon: Literal["packaged", "nltk", "synthetic"] | None = Field(
+        None,
+        description="packaged: English, in this package. nltk: the paper's vocabularies, Spanish, sentiment. "
+        "synthetic: invented words",
     )
     rules: RuleFields = RuleFields()
     pairing: Literal["other", "any", "permutation"] = Field(
@@ -88,8 +110,8 @@ class TaskbenchFields(Fields):
     union_domain: Literal["either", "common"] = Field(
         "either", description="Inputs of factual unions: those of either operand, or those of both (the reference)"
     )
-    minimum: int = Field(100, ge=1, description="Fewest inputs (for sequences: words) of a task")
-    shares: dict[str, Annotated[float, Field(gt=0)]] = Field(
+    minimum: int = Field(100, ge=1, description="Fewest examples of a task: different inputs, words or sequences")
+    shares: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
         {"train": 0.8, "dev": 0.1, "test": 0.1},
         description="Share of each split; words of two splits are never the same",
     )
@@ -110,8 +132,8 @@ class TaskbenchFields(Fields):
 
     @model_validator(mode="after")
     def _something(self) -> TaskbenchFields:
-        if not self.functions and self.catalog is None:
-            raise ValueError("a function recipe names 'functions:' or a part of the 'catalog:'")
+        if not self.functions and self.catalog is None and self.compose is None:
+            raise ValueError("a function recipe names 'functions:', a part of the 'catalog:' or atoms to 'compose:'")
         if "train" not in self.shares:
             raise ValueError("shares must give the split 'train' a share")
         return self
@@ -119,16 +141,21 @@ class TaskbenchFields(Fields):
     def tasks(self) -> list[str]:
         """The normal names of all functions of the recipe, in order, each once."""
         from taskloom.suites.taskbench.catalog import select
+        from taskloom.suites.taskbench.composing import compositions, paper_atoms
         from taskloom.suites.taskbench.language import name, parse
 
         chosen = select(self.catalog.families, self.catalog.compositions) if self.catalog else []
-        return list(dict.fromkeys([*self.functions, *(name(parse(task.expression)) for task in chosen)]))
+        names = [*self.functions, *(name(parse(task.expression)) for task in chosen)]
+        if self.compose is not None:
+            atoms = self.compose.atoms or paper_atoms(self.compose.families)
+            names += compositions(atoms, self.compose.compositions)
+        return list(dict.fromkeys(names))
 
     def lexicon_for(self, atoms: set[str]) -> str:
         """The lexicon: as told, or `nltk` where the packaged one lacks a language or the sentiments."""
         beyond = sorted(a for a in atoms if "spa" in a.partition("[")[2] or a.startswith("is_sentiment"))
         if self.lexicon == "packaged" and beyond:
             raise RecipeError(
-                f"{beyond[0]} is not in the packaged lexicon, which is English without sentiment: use lexicon=nltk"
+                f"{beyond[0]} is not in the packaged lexicon, which is English without sentiment: use lexicon=nltk or synthetic"
             )
         return self.lexicon or ("nltk" if beyond else "packaged")

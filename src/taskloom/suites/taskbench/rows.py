@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.shards import STEP
+from taskloom.suites.taskbench.arrow import even, held, numbers, repeated, strings
 from taskloom.suites.taskbench.sampling import Hashes, Sequences, Shares, salted
 from taskloom.suites.taskbench.tables import Table, stack
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from taskloom.seeding import Key
     from taskloom.suites.taskbench.solved import Solved
+    from taskloom.suites.taskbench.tracing import Trace
 
 TRAITS: dict[str, type] = {"family": str, "composition": str, "answers": float, "length": int, "side": str}
 """answers: acceptable answers (per position). length: items of the input. side: of a balanced union the operand that is asked."""
@@ -40,6 +42,7 @@ class WordRows:
         side_names: The names of the operands.
         shared: For balanced unions whether both operands know the input: only such inputs are tested.
         permuted: Whether labels are shuffled across inputs.
+        traces: How official answers come about; for balanced unions by each operand; none for permuted labels.
     """
 
     task: str
@@ -52,6 +55,7 @@ class WordRows:
     side_names: tuple[str, ...] = ()
     shared: NDArray[np.bool_] | None = None
     permuted: bool = False
+    traces: tuple[Trace, ...] = ()
 
     @cached_property
     def _content(self) -> NDArray[np.uint64]:
@@ -109,11 +113,24 @@ class WordRows:
             answers = Table(np.arange(len(chosen) + 1, dtype=np.int64), self._labels[chosen])
         else:
             answers = _official_first(solved.answers.take(chosen), self._official[chosen])
-        inputs = _texts(solved.inputs).take(_numbers(solved.domain[chosen]))
+        inputs = held(solved.inputs).take(numbers(solved.domain[chosen]))
         traits = dict(self.traits) | {"answers": counts.astype(np.float64), "length": np.ones(len(chosen), np.int64)}
         if self.sides is not None:
-            traits["side"] = _texts(self.side_names).take(_numbers(self.sides[chosen].astype(np.int32)))
-        return _assemble(self.task, inputs, list_of_texts(answers, solved.outputs), traits)
+            traits["side"] = held(self.side_names).take(numbers(self.sides[chosen].astype(np.int32)))
+        targets = list_of_texts(answers, solved.outputs)
+        return _assemble(self.task, inputs, targets, traits, derivation=self._derivations(chosen))
+
+    def _derivations(self, chosen: NDArray[np.int64]) -> pa.Array | None:
+        if not self.traces:
+            return None
+        solved = self.solved
+        inputs = solved.domain[chosen]
+        answers = solved.answers.values[solved.answers.starts[chosen] + self._official[chosen]]
+        if self.sides is None:
+            return self.traces[0].words(solved, inputs, answers)
+        mine = [np.flatnonzero(self.sides[chosen] == side) for side in range(len(self.traces))]
+        parts = [t.words(solved, inputs[m], answers[m]) for t, m in zip(self.traces, mine, strict=True)]
+        return pa.concat_arrays(parts).take(numbers(np.argsort(np.concatenate(mine), kind="stable")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +144,7 @@ class SequenceRows:
         traits: Traits that all rows share.
         separators: Whether # stands between the items.
         keyed: Whether rows carry their items, separated, as their key: names of several words cannot be told apart in the input.
+        trace: How official answers come about.
     """
 
     task: str
@@ -135,6 +153,7 @@ class SequenceRows:
     traits: Mapping[str, Any]
     separators: bool
     keyed: bool = False
+    trace: Trace | None = None
 
     def count(self, split: str) -> int:
         """How many rows a split has."""
@@ -155,20 +174,25 @@ class SequenceRows:
         """Rows start..stop of a split."""
         solved, length = self.sampler.solved, self.sampler.length
         drawn = self.sampler.draw(split, start, stop)
-        between = _string(" # " if self.separators else " ")
-        shown = _texts(solved.inputs).take(_numbers(drawn.words.reshape(-1)))
-        listed = _even(shown, length, stop - start)
+        between = strings([" # " if self.separators else " "])[0]
+        shown = held(solved.inputs).take(numbers(drawn.words.reshape(-1)))
+        listed = even(shown, length, stop - start)
         inputs = pc.binary_join(listed, between)
-        keys = pc.binary_join(listed, _string(" # ")) if self.keyed and not self.separators else None
+        keys = pc.binary_join(listed, strings([" # "])[0]) if self.keyed and not self.separators else None
         m = drawn.kept.sum(axis=1)[0] if stop > start else 0
         counts = solved.answers.counts[drawn.places]
         raw = self.sampler.key.child("choice", split).words(start * int(m), stop * int(m))
         picked = solved.answers.starts[drawn.places] + (raw % counts.astype(np.uint64)).astype(np.int64)
-        said = _texts(solved.outputs).take(_numbers(solved.answers.values[picked]))
-        targets = pc.binary_join(_even(said, int(m), stop - start), between)
+        chosen = solved.answers.values[picked]
+        said = held(solved.outputs).take(numbers(chosen))
+        targets = pc.binary_join(even(said, int(m), stop - start), between)
         mean = counts.reshape(stop - start, -1).mean(axis=1) if len(counts) else np.zeros(stop - start)
         traits = dict(self.traits) | {"answers": mean, "length": np.full(stop - start, length, np.int64)}
-        return _assemble(self.task, inputs, _even(targets, 1, stop - start), traits, keys)
+        steps = None
+        if self.trace is not None:
+            words = solved.domain[drawn.places]
+            steps = self.trace.sequences(solved, words, chosen, held(solved.inputs).take(numbers(words)), stop - start)
+        return _assemble(self.task, inputs, even(targets, 1, stop - start), traits, keys, steps)
 
 
 def join_balanced(
@@ -178,7 +202,7 @@ def join_balanced(
 
     Returns the mixture, for each row the relation it belongs to, and whether its input is a common one.
     """
-    first, second = _same_numbers(first, second)
+    first, second = _samenumbers(first, second)
     common = np.isin(first.domain, second.domain)
     shared = np.isin(second.domain, first.domain)
     parts: list[tuple[Solved, NDArray[np.int64]]] = []
@@ -194,7 +218,7 @@ def join_balanced(
     return replace(first, domain=domain, answers=answers), sides, both
 
 
-def _same_numbers(first: Solved, second: Solved) -> tuple[Solved, Solved]:
+def _samenumbers(first: Solved, second: Solved) -> tuple[Solved, Solved]:
     """The two functions with one numbering of their texts; words share theirs anyway, facts have one a function."""
     if first.inputs is second.inputs and first.outputs is second.outputs:
         return first, second
@@ -225,53 +249,21 @@ def _official_first(table: Table, official: NDArray[np.int64]) -> Table:
 
 def list_of_texts(table: Table, texts: Sequence[str]) -> pa.Array:
     """A table as an Arrow column of lists of texts."""
-    return pa.ListArray.from_arrays(_numbers(table.starts.astype(np.int32)), _texts(texts).take(_numbers(table.values)))
+    return pa.ListArray.from_arrays(numbers(table.starts.astype(np.int32)), held(texts).take(numbers(table.values)))
 
 
 def index_column(start: int, stop: int) -> pa.Array:
     """The numbers of rows start..stop."""
-    return _numbers(np.arange(start, stop, dtype=np.int64))
-
-
-def _numbers(values: NDArray[Any]) -> pa.Array:
-    """Numbers as an Arrow array. (`pa.array` and `pa.scalar` would import pandas, where that is installed: 0.4 seconds.)"""
-    kinds = {"int32": pa.int32(), "int64": pa.int64(), "float64": pa.float64()}
-    held = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(kinds[held.dtype.name], len(held), [None, pa.py_buffer(held)])
-
-
-def _string(text: str) -> pa.Scalar:
-    return _strings([text])[0]
-
-
-def _strings(texts: Sequence[str]) -> pa.Array:
-    raw = [text.encode() for text in texts]
-    ends = np.zeros(len(raw) + 1, dtype=np.int32)
-    np.cumsum(np.fromiter(map(len, raw), dtype=np.int64, count=len(raw)), out=ends[1:])
-    return pa.StringArray.from_buffers(len(raw), pa.py_buffer(ends), pa.py_buffer(b"".join(raw)))
-
-
-_HELD: dict[int, tuple[Sequence[str], pa.Array]] = {}
-
-
-def _texts(texts: Sequence[str]) -> pa.Array:
-    """The texts as an Arrow array, converted once; the list is held so that its identity stays its own."""
-    held = _HELD.get(id(texts))
-    if held is None:
-        if len(_HELD) > 64:
-            _HELD.clear()
-        held = _HELD[id(texts)] = (texts, _strings(texts))
-    return held[1]
-
-
-def _even(values: pa.Array, size: int, rows: int) -> pa.Array:
-    """Lists of equal length."""
-    starts = np.arange(rows + 1, dtype=np.int32) * size
-    return pa.ListArray.from_arrays(_numbers(starts), values)
+    return numbers(np.arange(start, stop, dtype=np.int64))
 
 
 def _assemble(
-    task: str, inputs: pa.Array, targets: pa.Array, traits: Mapping[str, Any], keys: pa.Array | None = None
+    task: str,
+    inputs: pa.Array,
+    targets: pa.Array,
+    traits: Mapping[str, Any],
+    keys: pa.Array | None = None,
+    derivation: pa.Array | None = None,
 ) -> pa.Table:
     n = len(inputs)
     fields = []
@@ -279,22 +271,18 @@ def _assemble(
         value = traits.get(name)
         arrow = {str: pa.string(), float: pa.float64(), int: pa.int64()}[kind]
         if isinstance(value, str) or value is None:
-            fields.append(_repeated(value, arrow, n))
+            fields.append(repeated(value, arrow, n))
         else:
-            fields.append(value if isinstance(value, pa.Array) else _numbers(value))
+            fields.append(value if isinstance(value, pa.Array) else numbers(value))
     return pa.table(
         {
-            "index": _numbers(np.arange(n, dtype=np.int64)),
-            "task": _repeated(task, pa.string(), n),
+            "index": numbers(np.arange(n, dtype=np.int64)),
+            "task": repeated(task, pa.string(), n),
             "input": inputs,
             "targets": targets,
             "question": pa.nulls(n, pa.string()),
             "key": pa.nulls(n, pa.string()) if keys is None else keys,
-            "derivation": pa.nulls(n, pa.list_(STEP)),
+            "derivation": pa.nulls(n, pa.list_(STEP)) if derivation is None else derivation,
             "traits": pa.StructArray.from_arrays(fields, names=list(TRAITS)),
         }
     )
-
-
-def _repeated(value: str | None, kind: pa.DataType, n: int) -> pa.Array:
-    return pa.nulls(n, kind) if value is None else pa.repeat(_string(value), n)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import combinations
+from math import comb, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
     U64 = NDArray[np.uint64]
     I64 = NDArray[np.int64]
+
+LISTED = 1 << 18
+"""Up to so many different sequences are listed and each is given once; of more, two draws are hardly ever the same."""
 
 ROUNDS = 2_000
 """Draws for one sequence before its split counts as exhausted; a split of 1 % needs 459 for a chance of 1 in 100 to fail."""
@@ -114,6 +119,57 @@ class Sequences:
     kept: int
     word_disjoint: bool
 
+    @property
+    def _kept(self) -> int:
+        return self.kept if self.solved.filtered else self.length
+
+    def space(self, split: str) -> int:
+        """How many different sequences the words that a split may draw from can form."""
+        inside, outside = self.pools(split)
+        m = self._kept
+        return comb(self.length, m) * int(len(inside) ** m) * int(len(outside) ** (self.length - m))
+
+    def size(self, split: str) -> int:
+        """How many different sequences the split has; where they are too many to be listed, about how many."""
+        space = self.space(split)
+        if space <= LISTED:
+            return len(self._listed(split).words)
+        # In whole numbers: a space of 9,143 words at 1,000 places is beyond any float.
+        low, high = self.shares.bounds[split]
+        return space if self.word_disjoint else space * round((high - low) * 10**6) // 10**6
+
+    def _listed(self, split: str) -> Drawn:
+        """Every sequence of a small split once, in a keyed order."""
+        held = self._lists.get(split)
+        if held is None:
+            held = self._lists[split] = self._list(split)
+        return held
+
+    @cached_property
+    def _lists(self) -> dict[str, Drawn]:
+        return {}
+
+    def _list(self, split: str) -> Drawn:
+        inside, outside = self.pools(split)
+        m, n = self._kept, self.length
+        if not self.space(split):
+            return Drawn(np.zeros((0, n), np.int32), np.zeros((0, n), np.bool_), np.zeros(0, np.int64))
+        digits = _counted((len(inside),) * m + (len(outside),) * (n - m))
+        # Where the kept words stand: each choice of m of the n places, for every choice of words.
+        orders = np.array([[*kept, *sorted(set(range(n)) - set(kept))] for kept in combinations(range(n), m)])
+        columns = np.argsort(orders, axis=1)
+        picked = np.concatenate((inside[digits[:, :m]], outside[digits[:, m:]]), axis=1)
+        own, solved = self._hashes, self.solved
+        words = np.concatenate((solved.domain[picked[:, :m]], solved.dropped[picked[:, m:]]), axis=1)
+        hashes = np.concatenate((own[0][picked[:, :m]], own[1][picked[:, m:]]), axis=1)
+        words, hashes, picked = (np.concatenate([a[:, c] for c in columns]) for a in (words, hashes, picked))
+        kept = np.repeat(columns < m, len(digits), axis=0)
+        content = _sequence_hash(hashes)
+        order = np.argsort(salted(content, self.key, "order"), kind="stable")
+        if not self.word_disjoint:
+            order = order[self.shares.member(content[order], split)]
+        return Drawn(words[order], kept[order], picked[order][kept[order]])
+
     @cached_property
     def _hashes(self) -> tuple[U64, U64]:
         """Hashes of the domain and of the dropped words."""
@@ -130,12 +186,11 @@ class Sequences:
 
     def draw(self, split: str, start: int, stop: int) -> Drawn:
         """Sequences start..stop of a split."""
-        solved, m = self.solved, self.kept if self.solved.filtered else self.length
+        solved, m = self.solved, self._kept
+        if self.space(split) <= LISTED:
+            listed = self._listed(split)
+            return Drawn(listed.words[start:stop], listed.kept[start:stop], listed.places[start * m : stop * m])
         inside, outside = self.pools(split)
-        if (m and not len(inside)) or (self.length > m and not len(outside)):
-            raise RecipeError(
-                f"{solved.name}: the split '{split}' has no words to draw from; give it a larger share or switch word_disjoint off"
-            )
         count = stop - start
         chosen = np.zeros((count, self.length), dtype=np.int64)
         numbers = np.zeros((count, self.length), dtype=np.int32)
@@ -174,6 +229,16 @@ class Sequences:
         places = np.concatenate((first, rest), axis=1)
         words = np.concatenate((solved.domain[first], solved.dropped[rest]), axis=1)
         return places, words, np.concatenate((own[0][first], own[1][rest]), axis=1)
+
+
+@lru_cache(maxsize=4)
+def _counted(bases: tuple[int, ...]) -> I64:
+    """All numbers with these bases of their digits, one row a number."""
+    found = np.zeros((prod(bases), len(bases)), dtype=np.int64)
+    rest = np.arange(len(found))
+    for column, base in enumerate(bases):
+        rest, found[:, column] = np.divmod(rest, base)
+    return found
 
 
 def _sequence_hash(hashes: U64) -> U64:

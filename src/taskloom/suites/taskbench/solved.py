@@ -47,8 +47,8 @@ class Solved:
     filtered: bool = False
 
     @property
-    def size(self) -> int:
-        """How many inputs there are; for filters the smaller of the two kinds of words."""
+    def words(self) -> int:
+        """How many words (or names) inputs are made of; for filters the smaller of the two kinds."""
         return min(len(self.domain), len(self.dropped)) if self.filtered else len(self.domain)
 
 

@@ -140,6 +140,22 @@ class Table:
         places = np.minimum(np.searchsorted(there, here), len(there) - 1)
         return np.asarray(there[places] == here)
 
+    def has(self, rows: I64 | I32, values: I64 | I32) -> Mask:
+        """For each pair of a row and a value whether the value is in the row's set: many binary searches side by side."""
+        if not len(self.values):
+            return np.zeros(len(rows), dtype=np.bool_)
+        low, end = self.starts[rows], self.starts[np.add(rows, 1)]
+        high = end
+        while True:
+            active = low < high
+            if not active.any():
+                break
+            middle = (low + high) >> 1
+            less = self.values[np.minimum(middle, len(self.values) - 1)] < values
+            low = np.where(active & less, middle + 1, low)
+            high = np.where(active & ~less, middle, high)
+        return np.asarray((low < end) & (self.values[np.minimum(low, len(self.values) - 1)] == values))
+
     def any(self, mask: Mask) -> Mask:
         """For each row whether the mask, one truth value for each symbol, holds of some value."""
         totals = np.concatenate(([0], np.cumsum(mask[self.values])))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from taskloom.errors import RecipeError
 from taskloom.example import Answer, Example
-from taskloom.plan import Plan, Role, Split
+from taskloom.plan import Held, Level, Plan, Role, Split, Tasks
 from taskloom.suites.taskbench import showing
 from taskloom.suites.taskbench.judging import ByTask, Positions
 from taskloom.suites.taskbench.language import Call, Expression, Type, atoms_of, describe, read_typed, show
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from taskloom.suites.taskbench.fields import TaskbenchFields
 
 PREFIX = "taskbench/"
+
+LISTED = 200
+"""Functions that a warning names; the manifest has them all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +74,7 @@ def answerer(fields: TaskbenchFields) -> Callable[[str], Answer]:
 
 def plan(fields: TaskbenchFields, key: Key) -> Plan:
     """The plan of a function recipe."""
-    return _Weaver(fields, key).plan()
+    return _Weaver(fields, key).plan(lambda task: False)
 
 
 class _Weaver:
@@ -82,15 +85,21 @@ class _Weaver:
         self.world: World = open_world(fields, self.asked)
         self.hashes = Hashes(key.child("content"))
         self.shares = Shares(fields.shares)
-        self.scarce: list[tuple[str, int]] = []
+        self.left_out: dict[str, int] = {}
+        self.noted: dict[str, dict[str, int]] = {}
 
-    def plan(self) -> Plan:
-        made = [rows for f in self.asked if (rows := self._rows(f)) is not None]
+    @cached_property
+    def made(self) -> list[WordRows | SequenceRows]:
+        return [rows for f in self.asked if (rows := self._rows(f)) is not None]
+
+    def plan(self, held: Held) -> Plan:
+        made = self.made
         if not made:
-            raise RecipeError(self._too_few())
-        splits = [self._split(name, made) for name in self.shares.weights]
+            raise RecipeError("; ".join(self._warnings()))
+        taught = [rows for rows in made if not held(rows.task)]
+        splits = [self._split(name, taught if name == "train" else made) for name in self.shares.weights]
         splits = [s for s in splits if s.n]
-        splits += self._small(made)
+        splits += self._small(taught)
         if self.fields.answers:
             splits += self._answers()
         one = self.asked[0] if len(self.asked) == 1 else None
@@ -105,9 +114,18 @@ class _Weaver:
             answer=self.world.deriver(one) if one else None,
             check=None if self.fields.labels == "permuted" else self._check,
             sources=self.world.sources,
-            warnings=(self._too_few(),) if self.scarce else (),
+            left_out=self.left_out,
+            warnings=self._warnings(),
             show=self._show,
+            tasks=Tasks(tell=self._tell, names=tuple(rows.task for rows in made), without=self.plan),
         )
+
+    def _tell(self, task: str, level: Level) -> str:
+        """The description of a function; where labels are shuffled, its meaning is of no help."""
+        if self.fields.labels == "permuted":
+            return "Give the word that goes with the given one; the pairs were shuffled and can only be known by heart."
+        expression, _ = read_typed(task.removeprefix(PREFIX))
+        return describe(expression, level, separators=self.fields.sequences.separators)
 
     def _show(self, example: Example) -> str:
         expression, kind = read_typed(example.task.removeprefix(PREFIX))
@@ -118,32 +136,57 @@ class _Weaver:
             said = showing.words(example, answerer)
         return said if len(self.asked) == 1 else "  " + example.task.replace("[", r"\[") + "\n" + said
 
-    def _too_few(self) -> str:
-        listed = ", ".join(f"{name} ({n})" for name, n in self.scarce)
-        many = len(self.scarce)
-        return (
-            f"{many} function{'s have' if many > 1 else ' has'} fewer than {self.fields.minimum} inputs and "
-            f"{'are' if many > 1 else 'is'} left out (lower 'minimum' to have {'them' if many > 1 else 'it'}): {listed}"
+    def _leave_out(self, name: str, examples: int, why: str) -> None:
+        self.left_out[name] = examples
+        self.noted.setdefault(f"left out for {why}", {})[name] = examples
+
+    def _warnings(self) -> tuple[str, ...]:
+        return tuple(
+            f"{'1 function is' if len(found) == 1 else f'{len(found)} functions are'} {what}: {_counts(found)}"
+            for what, found in self.noted.items()
         )
 
+    @property
+    def _too_few(self) -> str:
+        return f"having fewer than {self.fields.minimum} examples (lower 'minimum' to have more)"
+
     def _rows(self, function: Function) -> WordRows | SequenceRows | None:
-        fields = self.fields
         solved = self.world.solve(function)
-        if solved.size < fields.minimum:
-            self.scarce.append((function.name, solved.size))
-            return None
         key = self.key.child("task", function.name)
         traits = {"family": family(function.expression), "composition": composition(function.expression)}
         if function.type.form == "sequence":
-            s = fields.sequences
-            sampler = Sequences(solved, key, self.hashes, self.shares, s.length, s.kept, s.word_disjoint)
-            counts = _portions(s.n, self.shares)
-            keyed = function.type.source == "entity"
-            return SequenceRows(function.task, sampler, counts, traits, s.separators, keyed)
-        rows = WordRows(
-            function.task, solved, key, self.hashes, self.shares, traits, permuted=fields.labels == "permuted"
-        )
-        return self._balanced(function, rows) if fields.balanced else rows
+            return self._sequences(function, solved, key, traits)
+        if len(solved.domain) < self.fields.minimum:
+            self._leave_out(function.name, len(solved.domain), self._too_few)
+            return None
+        permuted = self.fields.labels == "permuted"
+        traces = () if permuted else (self.world.trace(function),)
+        rows = WordRows(function.task, solved, key, self.hashes, self.shares, traits, permuted=permuted, traces=traces)
+        return self._balanced(function, rows) if self.fields.balanced else rows
+
+    def _sequences(self, function: Function, solved: Solved, key: Key, traits: dict[str, str]) -> SequenceRows | None:
+        """Sequences of a function; where few are possible, each of them once."""
+        s = self.fields.sequences
+        sampler = Sequences(solved, key, self.hashes, self.shares, s.length, s.kept, s.word_disjoint)
+        room = {split: sampler.size(split) for split in self.shares.weights}
+        if why := self._unfit(solved, room):
+            self._leave_out(function.name, sum(room.values()), why)
+            return None
+        if solved.words < self.fields.minimum:
+            what = f"made of fewer than {self.fields.minimum} words (raise sequences.words to leave such out)"
+            self.noted.setdefault(what, {})[function.name] = solved.words
+        counts = {split: min(n, room[split]) for split, n in _portions(s.n, self.shares).items()}
+        keyed = function.type.source == "entity"
+        return SequenceRows(function.task, sampler, counts, traits, s.separators, keyed, self.world.trace(function))
+
+    def _unfit(self, solved: Solved, room: dict[str, int]) -> str:
+        """Why there are no datasets of sequences of a function, or nothing."""
+        least = self.fields.sequences.words
+        if sum(room.values()) < self.fields.minimum:
+            return self._too_few
+        if solved.words < least:
+            return f"sequences of fewer than {least} words (sequences.words; the numbers are sequences)"
+        return "" if all(room.values()) else "want of words of its own in some split (word_disjoint)"
 
     def _balanced(self, function: Function, rows: WordRows) -> WordRows:
         tree = function.expression
@@ -155,7 +198,8 @@ class _Weaver:
         first, second = (self.world.solve(side) for side in sides)
         solved, numbers, both = join_balanced(first, second, self.hashes, rows.key)
         names = tuple(side.name for side in sides)
-        return replace(rows, solved=solved, sides=numbers, side_names=names, shared=both)
+        traces = tuple(self.world.trace(side) for side in sides) if rows.traces else ()
+        return replace(rows, solved=solved, sides=numbers, side_names=names, shared=both, traces=traces)
 
     def _split(self, name: str, made: list[WordRows | SequenceRows]) -> Split:
         counts = [rows.count(name) for rows in made]
@@ -195,9 +239,8 @@ class _Weaver:
         """The answers of every word that sequences are made of, once for each function that is not itself a task."""
         present = {f.name for f in self.asked}
         wanted: dict[str, Function] = {}
-        left_out = {name for name, _ in self.scarce}
         for function in self.asked:
-            if function.element is not None and function.name not in left_out:
+            if function.element is not None and function.name not in self.left_out:
                 name = show(function.element)
                 if name not in present:
                     expression, kind = read_typed(name)
@@ -206,9 +249,9 @@ class _Weaver:
         for function in wanted.values():
             traits = {"family": family(function.expression), "composition": composition(function.expression)}
             key = self.key.child("task", function.name)
-            tables.append(
-                WordRows(function.task, self.world.solve(function), key, self.hashes, Shares({"answers": 1}), traits)
-            )
+            solved, everything = self.world.solve(function), Shares({"answers": 1})
+            traces = (self.world.trace(function),)
+            tables.append(WordRows(function.task, solved, key, self.hashes, everything, traits, traces=traces))
         if not tables:
             return []
         split = self._split("answers", list(tables))
@@ -229,6 +272,12 @@ class _Weaver:
         name = str(example.traits.get("side") or example.task.removeprefix(PREFIX))
         expression, kind = read_typed(name)
         return self.world.check(Function(name, expression, kind), example)
+
+
+def _counts(found: dict[str, int]) -> str:
+    listed = [f"{name} ({n})" for name, n in found.items()]
+    rest = f" and {len(listed) - LISTED:,} more, in the manifest" if len(listed) > LISTED else ""
+    return ", ".join(listed[:LISTED]) + rest
 
 
 def _subset(name: str, k: int, made: Iterable[WordRows | SequenceRows], describe: str) -> Split:

@@ -16,6 +16,8 @@ from taskloom.suites.taskbench.judging import best_segmentation
 from taskloom.suites.taskbench.language import atoms_of
 from taskloom.suites.taskbench.lexical.world import Rules
 from taskloom.suites.taskbench.solved import Solved, solve
+from taskloom.suites.taskbench.tracing import Trace
+from taskloom.suites.taskbench.word_paths import WordPaths
 from taskloom.suites.taskbench.words import Words, open_words
 
 if TYPE_CHECKING:
@@ -46,6 +48,9 @@ class World(Protocol):
     def deriver(self, function: Function) -> Answerer:
         """A function on single inputs."""
 
+    def trace(self, function: Function) -> Trace:
+        """How the official answers of a function come about."""
+
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
         """The acceptable answers to an example, derived again in another way."""
 
@@ -70,6 +75,10 @@ class WordWorld:
     def deriver(self, function: Function) -> Deriver:
         """A function on single inputs."""
         return Deriver(function.expression, function.type, self.words, self.separators)
+
+    def trace(self, function: Function) -> Trace:
+        """How the official answers of a function come about."""
+        return Trace(function, WordPaths(self.words))
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
         """The acceptable answers by plain sets; for sequences the stored one where it is right, else a right one."""
@@ -129,6 +138,10 @@ class Worlds:
     def deriver(self, function: Function) -> Answerer:
         """A function on single inputs."""
         return self._of(function).deriver(function)
+
+    def trace(self, function: Function) -> Trace:
+        """How the official answers of a function come about."""
+        return self._of(function).trace(function)
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
         """The acceptable answers, derived again in another way."""

@@ -85,6 +85,7 @@ class QueryWorld:
         self._predicates: dict[tuple[Direction, str], Predicate] = {}
         self._rows: dict[Direction, dict[str, tuple[str, ...]]] = {}
         self._labels: dict[str, str | None] = {}
+        self._named: dict[str, tuple[str, ...]] = {}
 
     def relations(self) -> tuple[str, ...]:
         """The names of the catalogue's relations."""
@@ -152,10 +153,11 @@ class QueryWorld:
     def namesakes(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """Every entity of each text, asked for in batches."""
         wanted = sorted(set(labels))
+        missing = [label for label in wanted if label not in self._named]
         found = self._batched(
             [
                 f"{text_term(label)}@{tag}"
-                for label in wanted
+                for label in missing
                 if label.strip()
                 for tag in (self._language, ALL_LANGUAGES)
             ],
@@ -163,7 +165,8 @@ class QueryWorld:
         )
         named = self.labels({to_id(iri) for iri, _ in found if is_entity(iri)})  # Each goes by one label only.
         turned = Relation.of_pairs((label, x) for x, label in named.items())
-        return {label: turned.get(label, ()) for label in wanted}
+        self._named.update({label: turned.get(label, ()) for label in missing})
+        return {label: self._named[label] for label in wanted}
 
     def sources(self) -> tuple[Source, ...]:
         """Where the answers come from, by digest."""

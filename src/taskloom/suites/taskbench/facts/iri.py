@@ -39,6 +39,11 @@ def is_entity(iri: str) -> bool:
     return _NAMELESS not in iri
 
 
+def is_id(text: str) -> bool:
+    """Whether a text can be the id of an entity."""
+    return bool(_SHORT.fullmatch(text) or _SAFE_IRI.fullmatch(text))
+
+
 def to_iri(id: str) -> str:
     """The IRI of an id."""
     iri = ENTITY + id if _SHORT.fullmatch(id) else id

@@ -19,7 +19,7 @@ from email.utils import parsedate_to_datetime
 from typing import IO, Any, cast
 
 from taskloom import __version__
-from taskloom.errors import InputError, TaskloomError
+from taskloom.errors import DataError, InputError
 
 LARGEST = 256 << 20
 """Bytes of the largest answer that is read: far more than a page of any setting needs."""
@@ -28,7 +28,7 @@ BUSY = {408, 425, 429, 500, 502, 503, 504}
 """Statuses after which the same question may be answered later."""
 
 
-class EndpointError(TaskloomError):
+class EndpointError(DataError):
     """A SPARQL server that cannot be used as it is asked now."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -30,7 +31,10 @@ class Corpus:
     def __init__(self, name: str, path: Path) -> None:
         self.name = name
         self.path = path
-        self._zip = zipfile.ZipFile(path) if path.suffix == ".zip" else None
+        try:
+            self._zip = zipfile.ZipFile(path) if path.suffix == ".zip" else None
+        except (OSError, zipfile.BadZipFile) as error:
+            raise DataError(f"{path} is no zip file, or it is damaged ({error}); get the corpus again") from error
 
     def names(self) -> list[str]:
         """The names of its files, below the corpus's own folder, sorted."""
@@ -46,7 +50,7 @@ class Corpus:
             if self._zip is not None:
                 return self._zip.read(f"{self.name}/{name}").decode(encoding)
             return (self.path / name).read_bytes().decode(encoding)
-        except (KeyError, OSError, zipfile.BadZipFile) as error:
+        except (KeyError, OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
             raise DataError(f"{self.path} lacks the file {name}, or it is damaged; get the corpus again") from error
 
     def lines(self, name: str, encoding: str = "utf-8") -> Iterator[str]:

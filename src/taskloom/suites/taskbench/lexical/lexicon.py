@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from taskloom.errors import DataError
 from taskloom.plan import Source
 from taskloom.suites.taskbench import cache
 from taskloom.suites.taskbench.lexical import files
@@ -26,6 +27,8 @@ from taskloom.suites.taskbench.tables import Table, of_sets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 FORMAT = 1
 """Raised whenever the compiled arrays change, so that an older cache is left alone."""
@@ -119,7 +122,11 @@ class Lexicon:
 
 @lru_cache(maxsize=2)
 def open_lexicon(name: str) -> Lexicon:
-    """The lexicon of that name: `nltk` (the paper's, from an NLTK data tree) or `packaged` (English, in this package)."""
+    """The lexicon of that name: `nltk` (the paper's, from an NLTK data tree), `packaged` (English), `synthetic` (invented)."""
+    if name == "synthetic":
+        from taskloom.suites.taskbench.lexical import synthetic
+
+        return _cached("synthetic", (Source("invented-words", synthetic.digest()),), synthetic.read)
     if name == "packaged":
         from taskloom.suites.taskbench.lexical import packaged
 
@@ -141,20 +148,38 @@ class Raw:
 
 
 def _read_nltk(corpora: Mapping[str, files.Corpus]) -> Raw:
-    net = read_wordnet(corpora["wordnet"])
-    spanish = read_spanish(corpora["omw-1.4"], net)
+    net = _whole(corpora["wordnet"], read_wordnet)
     english_words = {lemma for row in net.lemmas for lemma in row}
+    if net.index.keys() != {word.lower() for word in english_words}:
+        raise _damaged(corpora["wordnet"], "its index and its data list different words")
+    spanish = _whole(corpora["omw-1.4"], lambda corpus: read_spanish(corpus, net))
     spanish_words = {lemma for row in spanish for lemma in row}
-    counts = brown_counts(corpora["brown"])
+    counts = _whole(corpora["brown"], brown_counts)
+    treebank = _whole(corpora["cess_esp"], cess_words)
+    for name, found in (("omw-1.4", spanish_words), ("brown", counts), ("cess_esp", treebank)):
+        if not found:
+            raise _damaged(corpora[name], "no word was found in it")
     return Raw(
         net,
         spanish,
-        read_sentiment(corpora["sentiwordnet"], net),
+        _whole(corpora["sentiwordnet"], lambda corpus: read_sentiment(corpus, net)),
         {
             "eng": [w for w, n in counts.items() if n >= LEAST_BROWN and w in english_words],
-            "spa": [w for w in cess_words(corpora["cess_esp"]) if w in spanish_words and "_" not in w],
+            "spa": [w for w in treebank if w in spanish_words and "_" not in w],
         },
     )
+
+
+def _whole(corpus: files.Corpus, read: Callable[[files.Corpus], T]) -> T:
+    """What is read of a corpus; whatever a reader stumbles over, the corpus is at fault."""
+    try:
+        return read(corpus)
+    except (ValueError, LookupError) as error:
+        raise _damaged(corpus, str(error) or type(error).__name__) from error
+
+
+def _damaged(corpus: files.Corpus, why: str) -> DataError:
+    return DataError(f"{corpus.path} is damaged or of another version than ours ({why[:100]}); get the corpus again")
 
 
 def _cached(name: str, sources: tuple[Source, ...], read: Any) -> Lexicon:
