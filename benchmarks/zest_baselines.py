@@ -36,6 +36,12 @@ def learned(train: list[Pair], view: Callable[[Pair], str], test: list[Pair]) ->
     return said, right, sum(w == "n/a" for w in wanted) / len(test)
 
 
+def best_constant(task: ZestTask) -> str:
+    """What a system would say that knows of each description which of yes, no and n/a does best, but reads no passage."""
+    many = len(task.instances)
+    return max(("n/a", "yes", "no"), key=lambda word: score([task], [word] * many, "corrected").tasks[0].f1)
+
+
 def kind(answer: str) -> str:
     return answer if answer in ("yes", "no", "n/a") else "other"
 
@@ -49,9 +55,11 @@ def main() -> None:
     by_question, question_right, majority = learned(known, lambda p: p[0], asked)
     by_passage, passage_right, _ = learned(known, lambda p: p[1], asked)
     eager = ["yes" if first_word(q) in CLASSIFICATION_WORDS else "n/a" for q, _, _ in asked]
+    knowing = [word for task in dev for word in [best_constant(task)] * len(task.instances)]
     rows = [
         ("all n/a", ["n/a"] * len(asked), "1 / 1 / 1 (context only: it said n/a everywhere)"),
         ("description only, always yes", eager, "12 / 10 / 7 (question only)"),
+        ("description only, best constant", knowing, "12 / 10 / 7 (question only)"),
         ("description only, bag of words", by_question, "12 / 10 / 7 (question only)"),
         ("passage only, bag of words", by_passage, "1 / 1 / 1 (context only)"),
     ]

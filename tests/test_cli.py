@@ -46,6 +46,7 @@ def files_to_score(folder: Path) -> None:
     examples = [{"context": "It is open.", "answer": "yes"}, {"context": "It is large.", "answer": "n/a"}]
     task = {"id": "b", "question": "Is it open?", "type": base, "examples": examples}
     (folder / "dev.jsonl").write_text(json.dumps(task))
+    (folder / "answers.txt").write_text("0\n" * 1000)
 
 
 def test_every_command_has_examples_and_they_run(tmp_path: Path) -> None:

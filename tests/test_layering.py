@@ -16,13 +16,14 @@ LAYERS = [
     {"example"},
     {"seeding", "scoring", "resources"},
     {"plan"},
+    {"shards"},
+    {"describing"},
     {"registry"},
     {"recipe"},
     {"tasks"},
-    {"shards"},
     {"suites"},
-    {"dataset", "answering"},
-    {"making", "verifying", "auditing"},
+    {"dataset", "answering", "cluster"},
+    {"making", "verifying", "auditing", "competence"},
     {"learners"},
     {"experiments"},
     {"studies"},
@@ -31,6 +32,9 @@ LAYERS = [
     {"cli"},
 ]
 """recipe -> suite -> dataset -> learner -> predictions -> scores -> run store -> study -> report, and what they stand on."""
+
+LANGUAGE = "taskloom.suites.taskbench.language"
+"""The one part of a suite that another may use: ZEST's programs are expressions of the same algebra."""
 
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 
@@ -78,7 +82,7 @@ def test_imports_point_backwards(path: Path) -> None:
     for module, line in imports(path):
         there = part(module)
         if there == here:
-            if here == "suites":
+            if here == "suites" and not module.startswith(LANGUAGE):
                 assert module.split(".")[2] == mine[1].removesuffix(".py"), (
                     f"{path}:{line}: a suite knows nothing of another"
                 )

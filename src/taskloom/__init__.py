@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from taskloom.example import Answer as Answer
     from taskloom.example import Example as Example
     from taskloom.example import Step as Step
+    from taskloom.experiments.api import run as run
+    from taskloom.experiments.frame import runs as runs
     from taskloom.making import make as make
     from taskloom.plan import Plan as Plan
     from taskloom.plan import Split as Split
@@ -50,6 +52,8 @@ _HOME = {
     "Plan": "plan",
     "Split": "plan",
     "Recipe": "recipe",
+    "run": "experiments.api",
+    "runs": "experiments.frame",
     "suite": "registry",
     "any_of": "scoring",
     "exact": "scoring",

@@ -13,13 +13,18 @@ def answerer(name: str, set: Iterable[str] = ()) -> Callable[[str], Answer]:
     """The function of a task, from an input's text to its answer."""
     recipe = read(name, set)
     if recipe.suite.function is not None:
-        return recipe.suite.function(recipe.fields)
-    answer = recipe.plan().answer
-    if answer is None:
+        answer = recipe.suite.function(recipe.fields)
+        if recipe.described is None:
+            return answer
+        from taskloom.describing import undescribed
+
+        return lambda text: answer(undescribed(text))
+    found = recipe.plan().answer
+    if found is None:
         raise InputError(
             f"{name} is not a function of one input, so it cannot be applied; 'taskloom show {name}' prints examples"
         )
-    return answer
+    return found
 
 
 def apply(name: str, text: str, *, set: Iterable[str] = ()) -> Answer:

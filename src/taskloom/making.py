@@ -18,6 +18,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ import pyarrow as pa
 import taskloom
 from taskloom import dataset, shards
 from taskloom.dataset import Dataset
-from taskloom.errors import DataError, RecipeError, TaskloomError
+from taskloom.errors import DataError, RecipeError, TaskloomError, nearest
 from taskloom.plan import Plan, Split
 from taskloom.recipe import Recipe, find_task, read
 
@@ -70,6 +71,8 @@ def make(
     workers: int = 1,
     shard_rows: int | None = None,
     jsonl: bool = False,
+    engine: str = "local",
+    address: str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Dataset:
     """Make a dataset: into a folder, or in memory where `out` is None.
@@ -82,8 +85,12 @@ def make(
         workers: Processes; the result does not depend on it.
         shard_rows: Rows per file, a multiple of 1,000; the result's digest does not depend on it.
         jsonl: Also write one JSONL file per split.
+        engine: `local` processes, or tasks on a `ray` cluster whose nodes all see the folder.
+        address: Of the Ray cluster; one is started on this machine by default.
         progress: Called after each shard.
     """
+    if engine not in ("local", "ray"):
+        raise TaskloomError(f"no engine is called '{engine}'; {nearest(engine, ('local', 'ray'))}")
     if isinstance(set, str):
         raise RecipeError(f"set takes a list of changes: set=[{set!r}]")
     if isinstance(recipe, str):
@@ -100,7 +107,16 @@ def make(
         return _in_memory(recipe, seed, plan)
     folder = Path(out)
     with _alone(folder):
-        return _make_into(folder, recipe, seed, plan, pieces, workers, jsonl, progress)
+        return _make_into(folder, recipe, seed, plan, pieces, _Where(workers, engine, address), jsonl, progress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """Who makes the shards."""
+
+    workers: int
+    engine: str
+    address: str | None
 
 
 def _make_into(
@@ -109,7 +125,7 @@ def _make_into(
     seed: int,
     plan: Plan,
     pieces: list[Piece],
-    workers: int,
+    where: _Where,
     jsonl: bool,
     progress: Callable[[Progress], None] | None,
 ) -> Dataset:
@@ -120,11 +136,12 @@ def _make_into(
         if piece.file in kept:
             report.add(piece)
     missing = [p for p in pieces if p.file not in kept]
-    made = (
-        _make_here(recipe, seed, plan, folder, missing, report)
-        if workers == 1
-        else (_make_apart(recipe, seed, folder, missing, workers, report))
-    )
+    if where.engine == "ray":
+        made = _make_by_ray(recipe, seed, folder, missing, where, report)
+    elif where.workers == 1:
+        made = _make_here(recipe, seed, plan, folder, missing, report)
+    else:
+        made = _make_apart(recipe, seed, folder, missing, where.workers, report)
     manifest = _manifest(recipe, seed, plan, folder, pieces, kept | made)
     if jsonl:
         _write_jsonl(folder, manifest)
@@ -310,6 +327,43 @@ def _make_apart(
     return made
 
 
+@lru_cache(maxsize=2)
+def _planned(recipe: str, name: str, seed: int) -> tuple[Recipe, Plan]:
+    """The plan in a process that makes many shards of one dataset."""
+    find_task(name)
+    rebuilt = Recipe.from_dict(json.loads(recipe))
+    return rebuilt, rebuilt.plan(seed)
+
+
+def _make_by_ray(
+    recipe: Recipe, seed: int, folder: Path, pieces: list[Piece], where: _Where, report: _Report
+) -> dict[str, shards.Stamp]:
+    """Shards by tasks on a Ray cluster; every node writes into the folder, so all of them must see it."""
+    if not pieces:
+        return {}
+    from taskloom.cluster import Ray
+
+    said, name, there = json.dumps(recipe.to_dict()), recipe.name, str(folder.resolve())
+
+    def work(piece: Piece) -> shards.Stamp:
+        rebuilt, plan = _planned(said, name, seed)
+        return _make_one(rebuilt, seed, plan, Path(there), piece)
+
+    cluster = Ray(where.address, where.workers if where.workers > 1 else None)
+    made = {}
+    try:
+        for piece, stamp in cluster.spread(work, pieces):
+            if not (folder / piece.file).is_file():
+                raise DataError(
+                    f"a Ray node wrote {piece.file} where {folder} is another folder; put it where all nodes see it"
+                )
+            made[piece.file] = stamp
+            report.add(piece)
+    finally:
+        cluster.leave()
+    return made
+
+
 def _refuse_other(folder: Path, recipe: Recipe, seed: int) -> None:
     """Never mix two datasets in one folder, and never write among somebody's own files."""
     found = _owner(folder)
@@ -364,6 +418,7 @@ def _head(recipe: Recipe, seed: int, plan: Plan, entries: dict[str, Any]) -> dic
         "digest": dataset.content_digest(entries),
         "describe": plan.describe,
         "scorer": plan.scorer.name,
+        "tasks_by": plan.tasks.by,
         "warnings": list(plan.warnings),
         "left_out": dict(plan.left_out),
         "sources": {s.name: s.digest for s in plan.sources},

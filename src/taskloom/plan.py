@@ -17,11 +17,17 @@ from taskloom.scoring import Exact, Scorer
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Answer", "Plan", "Role", "Source", "Split", "Step"]
+__all__ = ["Answer", "Held", "Level", "Plan", "Role", "Source", "Split", "Step", "Tasks"]
 
 Role = Literal["train", "test", "probe"]
 """train: learned from. test: disjoint from train, and checked so.
 probe: an exhaustive set for analyses that may repeat training items."""
+
+Level = Literal["instruction", "explicit"]
+"""How much a description tells. instruction: what to do. explicit: also what every name in it means and how to answer."""
+
+Held = Callable[[str], bool]
+"""Whether a task is withheld from training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,25 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
+class Tasks:
+    """Which task each row belongs to: what descriptions tell and what C@T counts.
+
+    Attributes:
+        by: `task`, or the trait whose value names a row's task more finely (a question type, a chain of functions).
+        tell: The description of a task; None: the plan's own description says it for every row. Empty: the input tells it already.
+        names: All tasks, where they can be listed.
+        always: Whether training has a task in any case, so that it is never withheld.
+        without: The same plan with some tasks taken out of training; None where there is nothing to withhold.
+    """
+
+    by: str = "task"
+    tell: Callable[[str, Level], str] | None = None
+    names: tuple[str, ...] | None = None
+    always: Callable[[str], bool] = lambda task: False
+    without: Callable[[Held], Plan] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What will be made, and how its answers are known.
 
@@ -62,6 +87,7 @@ class Plan:
         left_out: Tasks that the recipe names but that have too few examples, with how many they have.
         warnings: What a person should know before using the data.
         show: An example as a person reads it, for `taskloom show` (text or anything that rich prints); None for the plain way.
+        tasks: Which task each row belongs to, with its description.
     """
 
     splits: tuple[Split, ...]
@@ -75,6 +101,7 @@ class Plan:
     left_out: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     show: Callable[[Example], Any] | None = None
+    tasks: Tasks = field(default_factory=Tasks)
 
     def split(self, name: str) -> Split:
         """The split of that name."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import yaml
 from pydantic import (
@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic_core import core_schema
 
 from taskloom.errors import RecipeError, TaskloomError, nearest
+from taskloom.plan import Level
 from taskloom.registry import SUITES, TASKS, Suite, load_file
 from taskloom.seeding import Key
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from taskloom.plan import Plan
     from taskloom.tasks import Task
 
-RESERVED = ("suite", "task", "extends", "describe", "seed")
+RESERVED = ("suite", "task", "extends", "describe", "seed", "described")
 """Keys of a recipe file that are not fields of its suite."""
 
 
@@ -48,6 +49,15 @@ class Size(Fields):
     """The size of a split."""
 
     n: int = Field(ge=0, strict=True)
+
+
+class Described(Fields):
+    """Inputs that begin with the description of their task: `described: true`, or how."""
+
+    level: Level = Field("instruction", description="instruction: what to do; explicit: also what its words mean")
+    unseen: Annotated[float, Field(ge=0, lt=1)] | tuple[str, ...] = Field(
+        0.0, description="Share of the tasks that training lacks, or their names"
+    )
 
 
 class Span:
@@ -116,6 +126,7 @@ class Recipe:
         fields: The checked fields.
         describe: One line for people; not part of the digest.
         seed: The default seed; not part of the digest.
+        described: Whether and how inputs begin with the description of their task.
     """
 
     name: str
@@ -123,11 +134,15 @@ class Recipe:
     fields: BaseModel
     describe: str = ""
     seed: int = 0
+    described: Described | None = None
 
     @cached_property
     def digest(self) -> str:
         """32 hexadecimal digits that stand for everything that determines the data, but the seed."""
-        return blake2b(json.dumps(self._core(), sort_keys=True).encode(), digest_size=16).hexdigest()
+        core = self._core()
+        if self.described is not None:
+            core["described"] = self.described.model_dump(mode="json")
+        return _digest(core)
 
     def _core(self) -> dict[str, Any]:
         kind = "task" if self.suite.name in TASKS else "suite"
@@ -146,6 +161,7 @@ class Recipe:
             kind: core[kind],
             "version": core["version"],
             "describe": self.describe,
+            **({"described": self.described.model_dump(mode="json")} if self.described else {}),
             **core["fields"],
         }
 
@@ -162,8 +178,21 @@ class Recipe:
         return recipe
 
     def plan(self, seed: int | None = None) -> Plan:
-        """What this recipe makes under a seed."""
-        return self.suite.weave(self.fields, Key(self.digest, self.seed if seed is None else seed))
+        """What this recipe makes under a seed.
+
+        Random streams hang on the recipe without `described`, so that descriptions come before the very same examples.
+        """
+        key = Key(_digest(self._core()), self.seed if seed is None else seed)
+        plan = self.suite.weave(self.fields, key)
+        if self.described is None:
+            return plan
+        from taskloom.describing import describe
+
+        return describe(plan, self.described.level, self.described.unseen, key)
+
+
+def _digest(core: Mapping[str, Any]) -> str:
+    return blake2b(json.dumps(core, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def read(name: str, overrides: Iterable[str] = ()) -> Recipe:
@@ -323,7 +352,19 @@ def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
         fields = suite.fields.model_validate(given)
     except ValidationError as error:
         raise RecipeError(explain(error, suite.fields, where)) from error
-    return Recipe(name, suite, fields, str(data.get("describe", "")).strip(), seed)
+    described = _described(data.get("described", False), where)
+    return Recipe(name, suite, fields, str(data.get("describe", "")).strip(), seed, described)
+
+
+def _described(given: Any, where: str) -> Described | None:
+    if given is None or given is False:
+        return None
+    if given is not True and not isinstance(given, Mapping):
+        raise RecipeError(f"{where}: described: write true, or {{level: explicit, unseen: 0.3}}, not {given!r}")
+    try:
+        return Described.model_validate({} if given is True else dict(given))
+    except ValidationError as error:
+        raise RecipeError(explain(error, Described, f"{where}: described")) from error
 
 
 def task_suite(task: Task) -> Suite:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from taskloom.example import Answer
     from taskloom.plan import Plan
+    from taskloom.scoring import Scorer
     from taskloom.seeding import Key
     from taskloom.tasks import Task
 
@@ -155,6 +156,15 @@ def suite(
         return weave
 
     return record
+
+
+def find_scorer(name: str) -> Scorer:
+    """The scorer of that name, of the shared ones or a suite's own."""
+    from taskloom.scoring import SCORERS, scorer
+
+    if name not in SCORERS:
+        SUITES.names()  # suites make their scorers known when they are imported
+    return scorer(name)
 
 
 _entry_points_loaded = False

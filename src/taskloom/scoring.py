@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from taskloom.errors import TaskloomError, nearest
 from taskloom.example import Example
@@ -213,6 +213,15 @@ number_words = NumberWord()
 SCORERS: dict[str, Scorer] = {
     s.name: s for s in (exact, any_of, set_of, SetOf("set-f1", partial=True), per_position, number_words)
 }
+
+
+S = TypeVar("S", bound=Scorer)
+
+
+def register(made: S) -> S:
+    """Make a suite's own scorer known by its name."""
+    SCORERS[made.name] = made
+    return made
 
 
 def scorer(name: str) -> Scorer:

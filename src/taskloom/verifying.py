@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from taskloom import dataset, shards
 from taskloom.dataset import Dataset
+from taskloom.describing import UNSEEN, task_column
 from taskloom.errors import DataError, TaskloomError
 from taskloom.plan import Plan
 from taskloom.seeding import Key
@@ -66,6 +68,7 @@ def verify(folder: str | Path, *, every: bool = False, sample: int = SAMPLE) -> 
         )
     plan = recipe.plan(data.manifest["seed"])
     _check_plan(data, plan, folder)
+    _check_unseen(data, folder)
     wrong: list[Wrong] = []
     answers = 0
     for split in data.splits:
@@ -83,6 +86,16 @@ def _check_plan(data: Dataset, plan: Plan, folder: Path) -> None:
         raise DataError(f"{folder}: the manifest's splits are not those of its recipe: it was edited; make it again")
     if data.manifest.get("scorer") != plan.scorer.name:
         raise DataError(f"{folder}: the manifest's scorer is not that of its recipe: it was edited; make it again")
+
+
+def _check_unseen(data: Dataset, folder: Path) -> None:
+    """No training row of a described dataset may have a task that was to be unseen."""
+    for split in data.splits:
+        table = data.table(split)
+        if data.role(split) == "train" and "traits" in table.column_names:
+            traits = table.column("traits").type
+            if any(f.name == UNSEEN for f in traits) and pc.any(task_column(table, UNSEEN)).as_py():
+                raise DataError(f"{folder}: split '{split}' has a task that training should lack; make it again")
 
 
 def _check_bytes(data: Dataset, folder: Path) -> int:

@@ -246,6 +246,30 @@ def test_answers_are_cut_out(said: str, answer: str) -> None:
     assert Showing().extract(said) == answer
 
 
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("The football is in the Living Room, I think.", "living room"),
+        ("room", "room"),
+        ("It is not in the bedroom but in the living room", "living room"),
+        ("kitchen", "kitchen"),  # none of those that are known: as it was said
+        ("Answer: Room", "room"),
+    ],
+)
+def test_answers_are_cut_out_by_those_that_there_are(said: str, answer: str) -> None:
+    assert Showing(answers=("living room", "living", "room")).extract(said) == answer
+
+
+def test_known_answers_come_from_training_and_are_saved(server: Faulty, tmp_path: Path) -> None:
+    fitted = endpoint(server, extract="known", join=" is")
+    assert fitted.showing.answers == ("ONE", "TWO")
+    fitted.save(tmp_path)
+    again: Any = load(tmp_path)
+    assert again.showing == fitted.showing
+    with pytest.raises(LearnerError, match="extract: Input should be 'line' or 'known'"):
+        endpoint(server, extract="first")
+
+
 def test_prompts_show_everything_in_order() -> None:
     showing = Showing("Say the opposite.", (("hot", "cold"), ("up", "down")), " ->")
     assert showing.prompt("big") == "Say the opposite.\n\nhot -> cold\nup -> down\nbig ->"

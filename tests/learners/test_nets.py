@@ -182,3 +182,22 @@ def test_ndr_refuses_what_would_fill_the_memory() -> None:
     weights = {n: w.unsqueeze(0) for n, w in net.start(torch.Generator().manual_seed(0)).items()}
     with pytest.raises(LearnerError, match="401 tokens are more than its 400"):
         net.forward(weights, torch.zeros(1, 401, dtype=torch.long), torch.tensor([401]))
+
+
+def test_the_map_of_accelerators_has_the_right_gradients() -> None:
+    random = torch.Generator().manual_seed(0)
+    shapes = ((2, 5, 3), (2, 4, 3), (2, 4))
+    given = [torch.randn(s, generator=random, dtype=torch.float64, requires_grad=True) for s in shapes]
+    x, weight, bias = given
+    assert torch.allclose(stacked.Affine.apply(x, weight, bias), stacked.linear(x, weight, bias))  # type: ignore[no-untyped-call]
+    assert torch.autograd.gradcheck(stacked.Affine.apply, given)
+
+
+@pytest.mark.parametrize("net", [NDR(9, 4, state=16, feed_forward=8), Transformer(9, 4, state=16, feed_forward=8)])
+def test_logits_do_not_depend_on_being_watched(net: Net) -> None:
+    """Without a trace the last layer computes the column that is read, alone."""
+    weights = {n: w.unsqueeze(0) for n, w in net.start(torch.Generator().manual_seed(1)).items()}
+    tokens = torch.randint(0, 9, (3, 7), generator=torch.Generator().manual_seed(2))
+    lengths = torch.tensor([7, 5, 6])
+    watched = net.forward(weights, tokens, lengths, trace={})
+    assert torch.allclose(net.forward(weights, tokens, lengths), watched, atol=1e-6)

@@ -40,7 +40,7 @@ def small(name: str, **more: Any) -> Any:
     return read({"learner": name, "rate": 1e-2, "warmup": 10, "batch": 80, "evaluate_every": 0, **SMALL[name], **more})
 
 
-@pytest.mark.parametrize(("name", "steps"), [("bilstm", 150), ("transformer", 200), ("ndr", 220)])
+@pytest.mark.parametrize(("name", "steps"), [("bilstm", 150), ("transformer", 300), ("ndr", 220)])
 def test_fits_a_tiny_task(name: str, steps: int) -> None:
     data = tiny.everything(2)
     fitted = small(name, steps=steps).fit(data, {"again": data}, seed=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,10 +15,11 @@ from taskloom.learners.training.optimiser import Flat, State, update  # noqa: E4
 from taskloom.learners.training.settings import Training  # noqa: E402
 
 
-@pytest.mark.parametrize("kind", ["adamw", "adam"])
+@pytest.mark.parametrize("kind", ["adamw", "adam", "sgd"])
 @pytest.mark.parametrize("decay", [0.0, 0.1])
-def test_updates_are_torch_s(kind: str, decay: float) -> None:
-    how = Training(rate=0.01, warmup=3, weight_decay=decay, clip=0.5, optimiser="adam" if kind == "adam" else "adamw")
+def test_updates_are_torch_s(kind: Any, decay: float) -> None:
+    more: dict[str, Any] = {"weight_decay": decay, "clip": 0.5, "halve_every": 2, "beta2": 0.99}
+    how = Training(rate=0.01, warmup=3, optimiser=kind, **more)
     shapes = {"a": (3, 5), "b": (7,)}
     flat = Flat(shapes, 2, torch.device("cpu"))
     state = State(flat, fp16=False)
@@ -25,8 +28,9 @@ def test_updates_are_torch_s(kind: str, decay: float) -> None:
     for name, view in views.items():
         view.copy_(start[name])
     theirs = [{n: torch.nn.Parameter(start[n][s].clone()) for n in shapes} for s in range(2)]
-    make = torch.optim.AdamW if kind == "adamw" else torch.optim.Adam
-    optimisers = [make(p.values(), lr=0.01, weight_decay=decay) for p in theirs]
+    make: Any = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}[kind]
+    betas = {} if kind == "sgd" else {"betas": (0.9, 0.99)}
+    optimisers = [make(p.values(), lr=0.01, weight_decay=decay, **betas) for p in theirs]
     random = torch.Generator().manual_seed(2)
     for step in range(6):
         gradients = {n: torch.randn(2, *s, generator=random) * (s[0] if step % 2 else 0.01) for n, s in shapes.items()}
@@ -36,7 +40,8 @@ def test_updates_are_torch_s(kind: str, decay: float) -> None:
             for name, parameter in theirs[s].items():
                 parameter.grad = gradients[name][s].clone()
             torch.nn.utils.clip_grad_norm_(theirs[s].values(), 0.5)
-            optimisers[s].param_groups[0]["lr"] = 0.01 * min(1.0, (step + 1) / 3)
+            optimisers[s].param_groups[0]["lr"] = 0.01 * min(1.0, (step + 1) / 3) * 0.5 ** (step // 2)
+            assert how.rate_at(step) == pytest.approx(optimisers[s].param_groups[0]["lr"])
             optimisers[s].step()
     for name, view in views.items():
         for s in range(2):

@@ -17,6 +17,7 @@ from taskloom.auditing.divergence import Divergence, divergences
 from taskloom.auditing.leaks import Overlap, Repeats, find_overlaps, find_repeats, read_texts
 from taskloom.auditing.shortcuts import Shortcut, find_shortcuts
 from taskloom.dataset import Dataset
+from taskloom.describing import undescribed_table
 
 __all__ = ["Audit", "audit"]
 
@@ -54,13 +55,16 @@ def audit(data: Dataset | str | Path) -> Audit:
     notes: list[str] = []
     if "train" not in roles.values():
         notes.append("no training split: leaks, shortcuts, coverage and divergence need one (a split called 'train')")
-    texts = read_texts(tables)
+    # Descriptions are shared by design; what must not leak or repeat is what comes after them.
+    described = bool(data.manifest["recipe"].get("described"))
+    bare = {name: undescribed_table(table) for name, table in tables.items()} if described else tables
+    texts = read_texts(bare)
     shortcuts, said = find_shortcuts(tables, roles)
     return Audit(
         name=str(data.manifest["recipe"].get("name", "")),
         digest=data.digest,
         splits={name: {"n": tables[name].num_rows, "role": roles[name]} for name in tables},
-        repeats=find_repeats(tables, texts),
+        repeats=find_repeats(bare, texts),
         overlaps=find_overlaps(texts, roles),
         balance=balances(tables),
         shortcuts=shortcuts,

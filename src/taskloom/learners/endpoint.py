@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from taskloom.learners.asking import Asker, Limits
 from taskloom.learners.in_context import shown
-from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, Report, learner, read_card, write_card
-from taskloom.learners.showing import Showing
+from taskloom.learners.interface import (
+    Fitted,
+    LearnerError,
+    Pairs,
+    Point,
+    Report,
+    columns,
+    learner,
+    read_card,
+    write_card,
+)
+from taskloom.learners.showing import Extract, Showing, known_answers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,14 +60,16 @@ class FittedEndpoint:
 
     def save(self, folder: Path) -> None:
         """The card and the examples shown; never the key."""
-        write_card(folder, self.learner.name, self.learner, examples=self.showing.examples)
+        about = {"examples": self.showing.examples, "answers": self.showing.answers}
+        write_card(folder, self.learner.name, self.learner, **about)
 
 
 def load_endpoint(folder: Path) -> Fitted:
     """From its folder."""
     card = read_card(folder)
     made = Endpoint(**card["settings"])
-    return FittedEndpoint(made, Showing(made.describe, tuple((x, y) for x, y in card["examples"]), made.join))
+    examples = tuple((x, y) for x, y in card["examples"])
+    return FittedEndpoint(made, Showing(made.describe, examples, made.join, tuple(card["answers"])))
 
 
 @learner("endpoint", describe="a model behind an OpenAI-compatible endpoint, zero-shot or k-shot", load=load_endpoint)
@@ -73,6 +85,7 @@ class Endpoint:
         describe: What the model is told to do.
         join: What stands between an input and its answer.
         longest_answer: The most tokens of an answer.
+        extract: `line`: the answer is the first line; `known`: the answer of the training split that it names first.
         requests: Budget in requests, repeated ones included; 0: no limit.
         tokens: Budget in tokens; 0: no limit.
         at_once: The most requests at one time; fewer run when the endpoint says that it is too much.
@@ -89,6 +102,7 @@ class Endpoint:
     describe: str = ""
     join: str = " |"
     longest_answer: int = 32
+    extract: Extract = "line"
     requests: int = 0
     tokens: int = 0
     at_once: int = 16
@@ -119,4 +133,5 @@ class Endpoint:
         """Choose the examples; nothing is asked yet."""
         if not self.model:
             raise LearnerError("endpoint: say which model, e.g. {learner: endpoint, url: …, model: my-model}")
-        return FittedEndpoint(self, Showing(self.describe, shown(train, self.shots, seed), self.join))
+        answers = known_answers(columns(train)[1]) if self.extract == "known" else ()
+        return FittedEndpoint(self, Showing(self.describe, shown(train, self.shots, seed), self.join, answers))

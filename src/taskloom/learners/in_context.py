@@ -15,12 +15,13 @@ from taskloom.learners.interface import (
     Pairs,
     Point,
     Report,
+    columns,
     examples,
     learner,
     read_card,
     write_card,
 )
-from taskloom.learners.showing import Showing
+from taskloom.learners.showing import Extract, Showing, known_answers
 from taskloom.seeding import Key
 
 if TYPE_CHECKING:
@@ -66,14 +67,15 @@ class FittedInContext:
 
     def save(self, folder: Path) -> None:
         """The card and the examples shown; the model is named, not copied."""
-        write_card(folder, self.learner.name, self.learner, examples=self.showing.examples)
+        about = {"examples": self.showing.examples, "answers": self.showing.answers}
+        write_card(folder, self.learner.name, self.learner, **about)
 
 
 def load_in_context(folder: Path) -> Fitted:
     """From its folder."""
     card = read_card(folder)
     made = InContext(**card["settings"])
-    return made.with_examples(tuple((x, y) for x, y in card["examples"]))
+    return made.with_examples(tuple((x, y) for x, y in card["examples"]), tuple(card["answers"]))
 
 
 @learner("zero-shot", describe="a language model as it is, told what to do", load=load_in_context, shots=0)
@@ -88,6 +90,7 @@ class InContext:
         describe: What the model is told to do; empty: nothing.
         join: What stands between an input and its answer.
         longest_answer: The most tokens that are written.
+        extract: `line`: the answer is the first line; `known`: the answer of the training split that it names first.
         batch: Inputs that are answered at once.
         device: `auto` takes a GPU where there is one.
     """
@@ -97,6 +100,7 @@ class InContext:
     describe: str = ""
     join: str = " |"
     longest_answer: int = 32
+    extract: Extract = "line"
     batch: int = 64
     device: str = "auto"
 
@@ -112,15 +116,16 @@ class InContext:
         progress: Report | None = None,
     ) -> FittedInContext:
         """Choose the examples; nothing is trained."""
-        return self.with_examples(shown(train, self.shots, seed))
+        answers = known_answers(columns(train)[1]) if self.extract == "known" else ()
+        return self.with_examples(shown(train, self.shots, seed), answers)
 
-    def with_examples(self, chosen: tuple[tuple[str, str], ...]) -> FittedInContext:
-        """With given examples."""
+    def with_examples(self, chosen: tuple[tuple[str, str], ...], answers: tuple[str, ...] = ()) -> FittedInContext:
+        """With given examples, and the answers that there are where these are known."""
         from taskloom.learners.language.bases import open_base
         from taskloom.learners.language.fitted import Writer
         from taskloom.learners.training.stepper import pick_device
 
         base = open_base(self.model)
         base.model.to(pick_device(self.device))
-        showing = Showing(self.describe, chosen, self.join)
+        showing = Showing(self.describe, chosen, self.join, answers)
         return FittedInContext(self, showing, Writer(dataclasses.replace(self), base, batch=self.batch))

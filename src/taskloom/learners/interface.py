@@ -130,6 +130,7 @@ class Entry:
         settings: The dataclass of its settings, whose instances are learners.
         load: From a folder to a fitted learner.
         defaults: Settings under this name that differ from the dataclass's.
+        version: Raised whenever the same settings and seed would learn something else; part of every run's digest.
     """
 
     name: str
@@ -137,6 +138,7 @@ class Entry:
     settings: type[Any]
     load: Callable[[Path], Fitted]
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    version: int = 1
 
     def __call__(self, **settings: Any) -> Learner:
         """The learner with these settings; values are taken as they are (`taskloom.learners.config.read` checks a file's)."""
@@ -149,13 +151,14 @@ LEARNERS: Registry[Entry] = Registry("learner", "taskloom.learners")
 C = TypeVar("C", bound=type[Any])
 
 
-def learner(name: str, *, describe: str, load: Callable[[Path], Fitted], **defaults: Any) -> Callable[[C], C]:
+def learner(
+    name: str, *, describe: str, load: Callable[[Path], Fitted], version: int = 1, **defaults: Any
+) -> Callable[[C], C]:
     """Register a frozen dataclass that has `fit` as a learner; keywords change its defaults under this name."""
 
     def record(settings: C) -> C:
-        LEARNERS.add(
-            name, Entry(name, describe, settings, load, defaults), f"{settings.__module__}.{settings.__name__}"
-        )
+        made = Entry(name, describe, settings, load, defaults, version)
+        LEARNERS.add(name, made, f"{settings.__module__}.{settings.__name__}")
         return settings
 
     return record

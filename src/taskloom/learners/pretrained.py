@@ -1,4 +1,4 @@
-"""Learners that write text: fine-tuning, LoRA and prompt tuning of any language model, and small models from scratch.
+"""Learners that write text: fine-tuning and prompt tuning of any language model, and small models from scratch.
 
 `model` is `smollm2` (SmolLM2-135M-Instruct out of its wheel, which works on a machine without a network), a local folder, or a hub
 id; encoder-decoders (T5, BART) and decoders alike. `pretrained: false` is the random twin of TaskBench500's appendix E.
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from taskloom.errors import MissingExtra
 from taskloom.example import Example
 from taskloom.learners.interface import (
     Fitted,
@@ -103,33 +102,54 @@ class Language:
 
         need_transformers()
         from taskloom.learners.language.adapting import Adapter
-        from taskloom.learners.language.fitted import Writer
-        from taskloom.learners.language.rows import read_rows
-        from taskloom.learners.language.tokenisers import check_answers
         from taskloom.learners.training.stepper import pick_device
 
-        data = {name: few(examples(split), self.shots, seed) for name, split in train.items()}
+        data = {name: few(self.usable(examples(split)), self.shots, seed) for name, split in train.items()}
         tests = {split: {name: examples(rows) for name, rows in parts.items()} for split, parts in evaluate.items()}
         everything = [e for part in (data, *tests.values()) for split in part.values() for e in split]
         base = self.base([t for e in everything for t in (e.input + self.join, *e.targets)], seed)
-        check_answers(base.tokeniser, (t for split in data.values() for e in split for t in e.targets), base.name)
+        self.check(base, [e for split in data.values() for e in split])
         base.model.to(pick_device(self.training.device))
         trained, prompts = self.prepare(base, len(data), seed)
         length = 0 if prompts is None else prompts.shape[1]
-        rows = {name: read_rows(base, split, self.join, length) for name, split in data.items()}
-        held = {s: [read_rows(base, parts[n], self.join, length) for n in data] for s, parts in tests.items()}
+        rows = {name: self.rows(base, split, length) for name, split in data.items()}
+        held = {s: [self.rows(base, parts[n], length) for n in data] for s, parts in tests.items()}
         identity = {"learner": self.name, "own": _plain(self), "data": _digest(everything)}
         adapter = Adapter(base, trained, rows, self.training, seed, prompts=prompts, identity=identity)
 
+        def fitted(task: int, curve: Sequence[Point] = (), batch: int = 64) -> Writer:
+            prompt = None if prompts is None else prompts.detach()[task].clone()
+            return self.fitted(base, prompt, curve, batch, task)
+
         def score(task: int, some: Rows) -> tuple[float, float]:
-            prompt = None if prompts is None else prompts.detach()[task]
-            return Writer(self, base, prompt, batch=self.training.batch).score(some)
+            return fitted(task, batch=self.training.batch).score(some)
 
         adapter.go(held, score, folder, progress, seconds)
-        return {
-            name: Writer(self, base, None if prompts is None else prompts.detach()[i].clone(), record.curve)
-            for i, (name, record) in enumerate(adapter.records.items())
-        }
+        return {name: fitted(i, record.curve) for i, (name, record) in enumerate(adapter.records.items())}
+
+    def usable(self, items: list[Example]) -> list[Example]:
+        """The training examples that this learner can learn from; here all."""
+        return items
+
+    def check(self, base: Base, items: Sequence[Example]) -> None:
+        """Refuse a model that could not write the answers."""
+        from taskloom.learners.language.tokenisers import check_answers
+
+        check_answers(base.tokeniser, (t for e in items for t in e.targets), base.name)
+
+    def rows(self, base: Base, items: Sequence[Example], prompt: int) -> Rows:
+        """Examples as ids, with room for a prompt."""
+        from taskloom.learners.language.rows import read_rows
+
+        return read_rows(base, items, self.join, prompt, self.longest_answer)
+
+    def fitted(
+        self, base: Base, prompt: Tensor | None, curve: Sequence[Point] = (), batch: int = 64, task: int = 0
+    ) -> Writer:
+        """The adapted model."""
+        from taskloom.learners.language.fitted import Writer
+
+        return Writer(self, base, prompt, curve, batch, task)
 
     def save(self, fitted: Writer, folder: Path) -> None:
         """Card and whole model; methods that train little save little."""
@@ -165,7 +185,6 @@ def load_language(folder: Path) -> Fitted:
     from taskloom.learners.language.bases import need_transformers
 
     need_transformers()
-    from taskloom.learners.language.fitted import Writer
     from taskloom.learners.training.stepper import pick_device
 
     card = read_card(folder)
@@ -176,7 +195,10 @@ def load_language(folder: Path) -> Fitted:
     base, prompt = made.restore(Path(folder))
     device = pick_device(made.training.device)
     base.model.to(device)
-    return Writer(made, base, None if prompt is None else prompt.to(device), [Point(**p) for p in card["curve"]])
+    fitted: Fitted = made.fitted(
+        base, None if prompt is None else prompt.to(device), [Point(**p) for p in card["curve"]]
+    )
+    return fitted
 
 
 @dataclass(frozen=True)
@@ -205,71 +227,40 @@ class FineTune(Pretrained):
         return {n: p.requires_grad_() for n, p in base.model.named_parameters()}, None
 
 
-@learner("lora", describe="a frozen language model with trained low-rank updates", load=load_language)
 @dataclass(frozen=True)
-class Lora(Pretrained):
-    """LoRA by peft: updates of rank `rank` on all linear maps but the output map."""
+class Frozen(Pretrained):
+    """A model that stays as it is while something small beside it is trained, so that many tasks can share its passes."""
 
-    training: Training = field(
-        default_factory=lambda: Training(steps=1000, batch=64, rate=1e-3, warmup=0, evaluate_every=100, threads=0)
-    )
-    rank: int = 8
-    alpha: float = 16.0
-    lora_dropout: float = 0.0
+    def fit_tasks(
+        self,
+        train: Mapping[str, Pairs],
+        evaluate: Mapping[str, Mapping[str, Pairs]] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+        seconds: float | None = None,
+    ) -> dict[str, Writer]:
+        """Adapt to many tasks in one run, each example with its own task's adapter; each ends as it would alone, within rounding.
 
-    name: ClassVar[str] = "lora"
-
-    def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
-        """The low-rank matrices; everything else is frozen."""
-        import torch
-
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self._inject(base)
-        return {n: p for n, p in base.model.named_parameters() if p.requires_grad}, None
-
-    def _inject(self, base: Base) -> None:
-        try:
-            from peft import LoraConfig, inject_adapter_in_model
-        except ImportError:
-            raise MissingExtra("LoRA", "peft", "train") from None
-        import torch
-
-        base.model.requires_grad_(False)
-        output = base.model.get_output_embeddings()
-        maps = [n for n, m in base.model.named_modules() if isinstance(m, torch.nn.Linear) and m is not output]
-        config = LoraConfig(r=self.rank, lora_alpha=self.alpha, lora_dropout=self.lora_dropout, target_modules=maps)
-        inject_adapter_in_model(config, base.model)
-
-    def save(self, fitted: Writer, folder: Path) -> None:
-        """The card and the low-rank matrices."""
-        from safetensors.torch import save_file
-
-        write_card(folder, self.name, self, curve=[dataclasses.asdict(p) for p in fitted.curve])
-        save_file(
-            {n: p.detach().cpu().contiguous() for n, p in fitted.base.model.named_parameters() if p.requires_grad},
-            folder / TRAINED,
-        )
-
-    def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
-        """The base with the matrices put in."""
-        import torch
-
-        base = self.base([], 0)
-        self._inject(base)
-        saved = _read_trained(folder)
-        own = dict(base.model.named_parameters())
-        if not set(saved) <= set(own):
-            raise LearnerError(f"{folder} was not made with the model '{self.model}' that is here; fit and save again")
-        with torch.no_grad():
-            for name, value in saved.items():
-                own[name].copy_(value)
-        return base, None
+        Args:
+            train: Training data by task.
+            evaluate: Splits by name, each with every task's data.
+            seed: The same for all tasks.
+            folder: For checkpoints.
+            progress: Called after every step.
+            seconds: Time granted.
+        """
+        for split, parts in (evaluate or {}).items():
+            missing = set(train) - set(parts)
+            if missing:
+                raise LearnerError(f"the split '{split}' lacks the task '{sorted(missing)[0]}'")
+        return self._fit(train, evaluate or {}, seed, folder, progress, seconds)
 
 
 @learner("prompt-tune", describe="a frozen language model with a trained prompt of n vectors", load=load_language)
 @dataclass(frozen=True)
-class PromptTune(Pretrained):
+class PromptTune(Frozen):
     """Prompt tuning (TaskBench500: n = 100, all of them trained; the reference trains 72 of its 100 by mistake).
 
     Attributes:
@@ -303,32 +294,6 @@ class PromptTune(Pretrained):
         prompts = table[rows].float().repeat(tasks, 1, 1).clone().requires_grad_()
         return {"prompts": prompts}, prompts
 
-    def fit_tasks(
-        self,
-        train: Mapping[str, Pairs],
-        evaluate: Mapping[str, Mapping[str, Pairs]] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-        seconds: float | None = None,
-    ) -> dict[str, Writer]:
-        """Tune the prompts of many tasks in one run; each ends as it would alone, within rounding.
-
-        Args:
-            train: Training data by task.
-            evaluate: Splits by name, each with every task's data.
-            seed: The same for all tasks.
-            folder: For checkpoints.
-            progress: Called after every step.
-            seconds: Time granted.
-        """
-        for split, parts in (evaluate or {}).items():
-            missing = set(train) - set(parts)
-            if missing:
-                raise LearnerError(f"the split '{split}' lacks the task '{sorted(missing)[0]}'")
-        return self._fit(train, evaluate or {}, seed, folder, progress, seconds)
-
     def save(self, fitted: Writer, folder: Path) -> None:
         """The card and the n vectors."""
         from safetensors.torch import save_file
@@ -340,10 +305,11 @@ class PromptTune(Pretrained):
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
         """The base and the vectors."""
         base = self.base([], 0)
-        return base, _read_trained(folder)["prompt"]
+        return base, read_trained(folder)["prompt"]
 
 
-def _read_trained(folder: Path) -> dict[str, Tensor]:
+def read_trained(folder: Path) -> dict[str, Tensor]:
+    """What was trained beside a frozen model, by name."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 

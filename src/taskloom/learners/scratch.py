@@ -7,7 +7,7 @@ parameter counts are the published ones; `feed_forward: 512` (Transformer) or `1
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -38,36 +38,50 @@ WEIGHTS = "weights.safetensors"
 
 MOST_CLASSES = 10_000
 
+Take = Callable[["Tensor", "dict[str, Tensor]"], "Tensor"]
+"""From logits and trace of a batch to what is wanted of it."""
+
 
 def load_scratch(folder: Path) -> Fitted:
     """A fitted classifier from its folder."""
-    _need_torch()
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    need_torch()
+    card, made = read_learner(folder)
+    reader, classes = made.reader_of(card), tuple(card["classes"])
+    net = made.network_for(reader, len(classes))
+    weights = read_weights(folder, net, card["learner"])
+    return Classifier(made, net, weights, reader, classes, tuple(Point(**p) for p in card["curve"]))
 
+
+def read_learner(folder: Path) -> tuple[dict[str, Any], Any]:
+    """The card of a folder, and the learner that it names."""
     from taskloom.learners.interface import LEARNERS
 
     card = read_card(folder)
     settings = dict(card["settings"])
     loop = settings.pop("training")
     training = Training(**{**loop, "evaluate_at": tuple(loop["evaluate_at"])})
-    made: Any = LEARNERS.get(card["learner"]).settings(**settings, training=training)
+    return card, LEARNERS.get(card["learner"]).settings(**settings, training=training)
+
+
+def read_weights(folder: Path, net: Net, name: str) -> dict[str, Tensor]:
+    """The weights of a network, as they were saved."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
     path = Path(folder) / WEIGHTS
     try:
-        weights = load_file(path)
+        weights: dict[str, Tensor] = load_file(path)
     except FileNotFoundError:
         raise LearnerError(f"{folder} has no {WEIGHTS}; fit and save again") from None
     except SafetensorError as error:
         raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
-    words, classes = Words(tuple(card["words"])), tuple(card["classes"])
-    net = made.network(len(words.words), len(classes))
-    wanted = net.shapes()
-    if {n: tuple(w.shape) for n, w in weights.items()} != wanted:
-        raise LearnerError(f"{path} does not hold the weights of this {card['learner']}; fit and save again")
-    return Classifier(made, net, weights, words, classes, tuple(Point(**p) for p in card["curve"]))
+    if {n: tuple(w.shape) for n, w in weights.items()} != net.shapes():
+        raise LearnerError(f"{path} does not hold the weights of this {name}; fit and save again")
+    return weights
 
 
-def _need_torch() -> None:
+def need_torch() -> None:
+    """Say which extra is missing."""
     try:
         import safetensors
         import torch  # noqa: F401
@@ -78,7 +92,7 @@ def _need_torch() -> None:
 
 @dataclass(frozen=True)
 class Scratch:
-    """What the three classifiers share: from examples to arrays, training, one seed or many."""
+    """What classifiers share: from examples to arrays, training, one seed or many."""
 
     training: Training = field(default_factory=Training)
 
@@ -87,6 +101,26 @@ class Scratch:
     def network(self, vocabulary: int, classes: int) -> Net:
         """The network for so many words and answers."""
         raise NotImplementedError
+
+    def reader(self, texts: Iterable[str]) -> Any:
+        """How inputs become arrays, from all texts that will be read; here by their words."""
+        return Words.of(texts)
+
+    def reader_of(self, card: Mapping[str, Any]) -> Any:
+        """The reader of a saved learner."""
+        return Words(tuple(card["words"]))
+
+    def describe_reader(self, reader: Any) -> dict[str, Any]:
+        """What `reader_of` needs."""
+        return {"words": reader.words}
+
+    def network_for(self, reader: Any, classes: int) -> Net:
+        """The network for a reader."""
+        return self.network(len(reader.words), classes)
+
+    def read(self, reader: Any, net: Net, inputs: Sequence[str], labels: Sequence[int] | None = None) -> Encoded:
+        """Inputs as the network wants them."""
+        return frame(encode(inputs, reader, labels), net, reader)
 
     def fit(
         self,
@@ -111,18 +145,18 @@ class Scratch:
         seconds: float | None = None,
     ) -> list[Classifier]:
         """Train several seeds as one stacked program; each ends as it would alone, within rounding."""
-        _need_torch()
+        need_torch()
         from taskloom.learners.training.loop import train as run
 
         items = columns(train)
         tests = {name: columns(split) for name, split in (evaluate or {}).items()}
-        words = Words.of(text for inputs, _ in (items, *tests.values()) for text in inputs)
+        reader = self.reader(text for inputs, _ in (items, *tests.values()) for text in inputs)
         classes = classes_of(items[1], MOST_CLASSES)
-        net = self.network(len(words.words), len(classes))
+        net = self.network_for(reader, len(classes))
         label = {name: i for i, name in enumerate(classes)}
 
         def arrays(split: tuple[list[str], list[str]]) -> Encoded:
-            return frame(encode(split[0], words, [label.get(target, -1) for target in split[1]]), net, words)
+            return self.read(reader, net, split[0], [label.get(target, -1) for target in split[1]])
 
         outcomes = run(
             net,
@@ -134,7 +168,7 @@ class Scratch:
             progress=progress,
             seconds=seconds,
         )
-        return [Classifier(self, net, o.weights, words, classes, o.curve) for o in outcomes]
+        return [Classifier(self, net, o.weights, reader, classes, o.curve) for o in outcomes]
 
 
 def frame(data: Encoded, net: Net, words: Words) -> Encoded:
@@ -151,12 +185,12 @@ class Classifier:
         learner: Scratch,
         net: Net,
         weights: Mapping[str, Tensor],
-        words: Words,
+        reader: Any,
         classes: tuple[str, ...],
         curve: tuple[Point, ...] = (),
         batch: int = 1024,
     ) -> None:
-        self.learner, self.net, self.words, self.classes, self.curve = learner, net, words, classes, curve
+        self.learner, self.net, self.reader, self.classes, self.curve = learner, net, reader, classes, curve
         self.weights = dict(weights)
         self.batch = batch
 
@@ -194,32 +228,47 @@ class Classifier:
 
         folder = Path(folder)
         curve = [dataclasses.asdict(p) for p in self.curve]
-        write_card(folder, self.learner.name, self.learner, words=self.words.words, classes=self.classes, curve=curve)
+        about = self.learner.describe_reader(self.reader)
+        write_card(folder, self.learner.name, self.learner, **about, classes=self.classes, curve=curve)
         save_file({n: w.contiguous() for n, w in self.weights.items()}, folder / WEIGHTS)
 
-    def _run(self, inputs: Sequence[str], take: Callable[[Tensor, dict[str, Tensor]], Tensor]) -> Tensor:
-        """Some result per input, computed in batches of like length and put back into order."""
+    def _run(self, inputs: Sequence[str], take: Take) -> Tensor:
+        """Some result per input."""
         import torch
-
-        from taskloom.learners.training.stepper import even_batches, pick_device, using_threads
 
         if not inputs:
             return torch.zeros(0, 1)
-        device = pick_device(self.learner.training.device)
-        stack = {n: w.to(device).unsqueeze(0) for n, w in self.weights.items()}
-        data = frame(encode(inputs, self.words), self.net, self.words)
-        out: Tensor | None = None
-        with torch.no_grad(), using_threads(self.learner.training.threads):
-            for rows, width in even_batches(data.lengths, self.batch):
-                trace: dict[str, Tensor] = {}
-                tokens = torch.from_numpy(data.tokens[rows, :width]).to(device)
-                lengths = torch.from_numpy(data.lengths[rows]).to(device)
-                part = take(self.net.forward(stack, tokens, lengths, trace=trace)[0], trace).cpu()
-                if out is None:
-                    out = part.new_empty(len(inputs), *part.shape[1:])
-                out[torch.from_numpy(rows)] = part
-        assert out is not None
-        return out
+        data = self.learner.read(self.reader, self.net, inputs)
+        return in_batches(self.net, self.weights, data, self.learner.training, self.batch, take)
+
+
+def in_batches(net: Net, weights: Mapping[str, Tensor], data: Encoded, how: Training, batch: int, take: Take) -> Tensor:
+    """Some result per row, computed in batches of like length and put back into order."""
+    import torch
+
+    from taskloom.learners.training.memory import in_halves
+    from taskloom.learners.training.stepper import even_batches, pick_device, using_threads
+
+    device = pick_device(how.device)
+    stack = {n: w.to(device).unsqueeze(0) for n, w in weights.items()}
+    out: Tensor | None = None
+
+    def part(rows: list[int]) -> None:
+        nonlocal out
+        trace: dict[str, Tensor] = {}
+        width = int(data.lengths[rows].max())
+        tokens = torch.from_numpy(data.tokens[rows, :width]).to(device)
+        lengths = torch.from_numpy(data.lengths[rows]).to(device)
+        found = take(net.forward(stack, tokens, lengths, trace=trace)[0], trace).cpu()
+        if out is None:
+            out = found.new_empty(len(data), *found.shape[1:])
+        out[torch.tensor(rows)] = found
+
+    with torch.no_grad(), using_threads(how.threads):
+        for rows, _ in even_batches(data.lengths, batch):
+            in_halves(rows.tolist(), part)
+    assert out is not None
+    return out
 
 
 @learner("bilstm", describe="bi-LSTM classifier of CTL++, from scratch", load=load_scratch)

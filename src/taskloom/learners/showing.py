@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+Extract = Literal["line", "known"]
+"""How an answer is cut out: the first line, or the answer of the training split that it names first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,11 +19,13 @@ class Showing:
         describe: Told first, in a paragraph of its own.
         examples: (input, answer) pairs that are shown.
         join: What stands between an input and its answer.
+        answers: Where not empty, the answers that there are: the one that is named first is cut out of a whole sentence.
     """
 
     describe: str = ""
     examples: tuple[tuple[str, str], ...] = ()
     join: str = " |"
+    answers: tuple[str, ...] = ()
 
     def before(self, text: str) -> str:
         """Everything up to the end of the input; the join is added by whoever asks the model."""
@@ -41,4 +48,19 @@ class Showing:
             head, _, tail = line.partition(mark)
             line = head if head.strip() else tail
         line = re.sub(r"^(the\s+)?answer\s*(is\b|:)\s*", "", line.strip(), flags=re.IGNORECASE)
-        return line.strip().strip("\"'`*").removesuffix(".").strip().strip("\"'`*")
+        line = line.strip().strip("\"'`*").removesuffix(".").strip().strip("\"'`*")
+        return line if not self.answers or line in self.answers else self._named(line)
+
+    def _named(self, line: str) -> str:
+        """The known answer that a line names first, the longest of those that begin there; the line itself where it names none."""
+        places = []
+        for answer in self.answers:
+            found = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", line, re.IGNORECASE)
+            if answer and found:
+                places.append((found.start(), -len(answer), answer))
+        return min(places)[2] if places else line
+
+
+def known_answers(targets: Sequence[str]) -> tuple[str, ...]:
+    """The different answers of a training split."""
+    return tuple(sorted(set(targets)))

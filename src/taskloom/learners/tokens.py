@@ -1,11 +1,12 @@
-"""From text to arrays without downloads: a vocabulary of blank-separated words, and a list of classes.
+"""From text to arrays without downloads: a vocabulary of blank-separated words, stories in sentences, and a list of classes.
 
-The order of both is the order of the strings, as in CTL++: digits, capital letters, small letters; EOS is the id after the last
-word and SOS the one after that.
+The order of words and classes is the order of the strings, as in CTL++: digits, capital letters, small letters; EOS is the id after
+the last word and SOS the one after that.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,14 +48,76 @@ class Words:
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text's words."""
+        return self.look_up(text.split(), text)
+
+    def look_up(self, words: Sequence[str], text: str) -> list[int]:
+        """The ids of words of a text; one that was never seen is an error."""
         try:
-            return [self.ids[word] for word in text.split()]
+            return [self.ids[word] for word in words]
         except KeyError as error:
             word = str(error.args[0])
             raise InputError(
                 f"the word '{word}' of the input {text[:60]!r} was in no split that this learner was fitted with; "
                 f"{nearest(word, self.words)}"
             ) from None
+
+
+def sentences_of(text: str) -> list[list[str]]:
+    """The words of each sentence, in small letters and without punctuation; the last sentence asks."""
+    pieces = (re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", piece.lower()) for piece in re.split(r"[.?!\n]", text))
+    found = [words for words in pieces if words]
+    if not found:
+        raise InputError(
+            f"the input {text[:60]!r} has no sentence; write sentences and then a question, e.g. "
+            "'Mary went to the park. Where is Mary?'"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Stories:
+    """How stories are read: the question first, then the last `most` sentences, each in `sentence` places.
+
+    Place 0 is empty; word i of the vocabulary has the id i + 1.
+    """
+
+    words: Words
+    sentence: int
+    most: int
+
+    @classmethod
+    def of(cls, texts: Iterable[str], most: int) -> Stories:
+        """For some texts: their words, and places for the longest of their sentences."""
+        found = [sentence for text in texts for sentence in sentences_of(text)]
+        return cls(Words(tuple(sorted({w for s in found for w in s}))), max(map(len, found), default=1), most)
+
+    def encode(self, inputs: Sequence[str], labels: Sequence[int] | None = None) -> Encoded:
+        """Stories as padded arrays."""
+        import numpy as np
+
+        rows = [self._row(text) for text in inputs]
+        lengths = np.array([row.size for row in rows], dtype=np.int64)
+        tokens = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int64)
+        for place, row in zip(tokens, rows, strict=True):
+            place[: row.size] = row
+        found = np.full(len(rows), -1, dtype=np.int64) if labels is None else np.asarray(labels, dtype=np.int64)
+        return Encoded(tokens, lengths, found)
+
+    def _row(self, text: str) -> NDArray[np.int64]:
+        import numpy as np
+
+        *told, question = sentences_of(text)
+        kept = [question, *told[-self.most :]]
+        row = np.zeros((len(kept), self.sentence), dtype=np.int64)
+        for place, words in zip(row, kept, strict=True):
+            if len(words) > self.sentence:
+                raise InputError(
+                    f"a sentence has {len(words)} words and this learner was fitted with at most {self.sentence}: "
+                    f"{' '.join(words)[:60]!r}; cut it in two, or fit with it in a split"
+                )
+            place[: len(words)] = self.words.look_up(words, text)
+            place[: len(words)] += 1
+        return row.ravel()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
-from math import sqrt
 from pathlib import Path
 
 import taskloom as tl
 from taskloom.auditing import Audit
 from taskloom.dataset import Dataset
 from taskloom.errors import MissingExtra, TaskloomError
+from taskloom.experiments.statistics import wilson
 from taskloom.report import page, plots
 
 SMALL_A = (
@@ -130,14 +130,6 @@ def _score(answer: Callable[[list[str]], list[str]], data: Dataset, split: str) 
     right = sum(tl.exact.score(a, e) for a, e in zip(answers, examples, strict=True))
     low, high = wilson(right, len(examples))
     return f"{right / len(examples):.3f}", f"{low:.3f} to {high:.3f}", f"{len(examples):,}"
-
-
-def wilson(right: float, n: int, z: float = 1.96) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson's, which behaves at 0 and 1)."""
-    share = right / n
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _learning(panels: dict[str, list[plots.Curve]], rows: list[tuple[str, ...]]) -> page.Section:

@@ -10,6 +10,9 @@ from typing import Any
 from taskloom.errors import MissingExtra
 from taskloom.shards import atomic
 
+SHORT = 28
+"""Cells of up to so many characters stay on one line."""
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -21,7 +24,9 @@ class Section:
         heads: The table's columns; no table where there are none.
         rows: The table's rows.
         figure: SVG text.
-        blocks: Preformatted texts, such as examples.
+        blocks: Preformatted texts, such as examples; a `Marked` one has a coloured edge.
+        numbers: Which columns of the table hold numbers, which stand right.
+        folded: Where the table is long and the figure says it all: what to click on to unfold the table.
     """
 
     title: str
@@ -30,6 +35,20 @@ class Section:
     rows: tuple[tuple[Any, ...], ...] = ()
     figure: str = ""
     blocks: tuple[str, ...] = field(default_factory=tuple)
+    numbers: frozenset[int] = frozenset()
+    folded: str = ""
+
+
+class Marked(str):
+    """A block that is `right` or `wrong`."""
+
+    kind: str
+
+    def __new__(cls, text: str, kind: str) -> Marked:
+        """Text with its kind."""
+        made = super().__new__(cls, text)
+        made.kind = kind
+        return made
 
 
 def write(path: Path, title: str, lead: str, sections: list[Section]) -> Path:
@@ -39,7 +58,26 @@ def write(path: Path, title: str, lead: str, sections: list[Section]) -> Path:
     except ImportError as error:
         raise MissingExtra("a report", "jinja2", "report") from error
     source = files("taskloom.report").joinpath("page.html.j2").read_text(encoding="utf-8")
-    page = Environment(autoescape=True).from_string(source).render(title=title, lead=lead, sections=sections)
+    page = (
+        Environment(autoescape=True)
+        .from_string(source)
+        .render(title=title, lead=lead, sections=sections, number=_number, mark=_mark)
+    )
     with atomic(path) as beside:
         beside.write_text(page, encoding="utf-8")
     return path
+
+
+def _number(section: Section, column: int, cell: Any = None) -> Any:
+    kinds = ["number"] if column in section.numbers else []
+    return _class(" ".join([*kinds, *(["short"] if cell is not None and len(str(cell)) <= SHORT else [])]))
+
+
+def _mark(block: str) -> Any:
+    return _class(block.kind if isinstance(block, Marked) else "")
+
+
+def _class(name: str) -> Any:
+    from markupsafe import Markup
+
+    return Markup(f' class="{name}"' if name else "")

@@ -24,14 +24,23 @@ def small_story(rng: random.Random, length: int, strict: bool) -> list[Event]:
         pronoun = bool(events) and rng.random() < 0.25
         who = events[-1].who if pronoun else (person,)
         if kind in ("move", "in", "not", "either"):
-            if not pronoun and rng.random() < 0.3 and kind != "either":
+            if not pronoun and rng.random() < 0.3:
                 who = tuple(rng.sample(PERSONS, 2))
             event = _placed(rng, kind, who, where, strict)
+        elif rng.random() < 0.15:
+            event = _denied(rng, kind, who if pronoun or rng.random() < 0.7 else tuple(rng.sample(PERSONS, 2)))
         else:
             event = _handled(rng, kind, who, where, lies, held) if len(who) == 1 else None
         if event is not None:
-            events.append(replace(event, pronoun=pronoun))
+            them = pronoun and bool(event.also) and event.things == events[-1].things
+            events.append(replace(event, pronoun=pronoun, them=them))
     return events
+
+
+def _denied(rng: random.Random, kind: str, who: tuple[str, ...]) -> Event | None:
+    """What was not done is always true, whoever holds what."""
+    to = rng.choice([p for p in PERSONS if p not in who]) if kind == "give" else ""
+    return Event(kind, who, thing=rng.choice(OBJECTS), to=to, denied=True)  # type: ignore[arg-type]
 
 
 def _placed(rng: random.Random, kind: str, who: tuple[str, ...], where: dict[str, str], strict: bool) -> Event | None:
@@ -45,9 +54,8 @@ def _placed(rng: random.Random, kind: str, who: tuple[str, ...], where: dict[str
     names = rng.sample(PLACES, 2) if kind == "either" else [rng.choice(PLACES)]
     if strict and any(where[p] in names for p in who):
         return None
-    target = rng.choice(names)
     for p in who:
-        where[p] = target
+        where[p] = rng.choice(names)  # of two persons in either of two places, each may be in another
     return Event(kind, who, tuple(names))  # type: ignore[arg-type]
 
 
@@ -59,23 +67,30 @@ def _handled(
     lies: dict[str, str],
     held: dict[str, str],
 ) -> Event | None:
-    person, thing = who[0], rng.choice(OBJECTS)
-    if kind == "grab":
-        if held.get(thing) or lies[thing] != where[person]:
-            return None
-        held[thing] = person
-        return Event("grab", who, thing=thing)
-    if held.get(thing) != person:
-        return None
-    if kind == "drop":
-        held.pop(thing)
-        lies[thing] = where[person]
-        return Event("drop", who, thing=thing)
+    person = who[0]
+    things = rng.sample(OBJECTS, 2) if rng.random() < 0.3 else [rng.choice(OBJECTS)]
     near = [p for p in PERSONS if p != person and where[p] == where[person]]
-    if not near:
+    to = rng.choice(near) if near and kind == "give" else ""
+    if kind == "grab":
+        able = all(not held.get(o) and lies[o] == where[person] for o in things)
+    else:
+        able = all(held.get(o) == person for o in things) and (kind == "drop" or bool(near))
+    if not able:
         return None
-    held[thing] = rng.choice(near)
-    return Event("give", who, thing=thing, to=held[thing])
+    for thing in things:
+        if kind == "drop":
+            held.pop(thing)
+            lies[thing] = where[person]
+        else:
+            held[thing] = to or person
+    places: tuple[str, ...] = ()
+    if rng.random() < 0.2:
+        other = rng.choice([x for x in PLACES if x != where[person]])
+        places = tuple(rng.sample([where[person], other], rng.choice([2, 2, 1])))
+        if where[person] not in places:
+            places = (where[person],)
+    also = things[1] if len(things) > 1 else ""
+    return Event(kind, who, places, things[0], to, also=also)  # type: ignore[arg-type]
 
 
 def all_questions() -> list[Question]:

@@ -1,4 +1,4 @@
-"""Formats out, the importer of reference configurations, and the concat and inject splits."""
+"""Formats out, and the importer of reference configurations."""
 
 from __future__ import annotations
 
@@ -138,45 +138,46 @@ def test_importer_says_what_is_wrong_with_a_file(tmp_path: Path, capsys: pytest.
     assert "there is no file" in capsys.readouterr().err
 
 
-def test_concat_is_the_tasks_one_after_the_other() -> None:
-    plan = recipe.read("babi/concat-T7").plan(0)
-    assert [s.n for s in plan.splits] == [63_000, 7_000]
-    train = plan.split("train")
-    groups = [next(iter(train.rows(i * 9_000, i * 9_000 + 1))).traits["group"] for i in range(7)]
-    assert groups == ["qa1", "qa2", "qa3", "qa5", "qa11", "qa12", "qa13"]
-    assert list(train.rows(8_998, 9_003)) == [e for i in range(8_998, 9_003) for e in train.rows(i, i + 1)]
-    assert plan.check is not None
-    assert all(plan.check(e) == e.targets for e in train.rows(17_990, 18_010))
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tasks": 5},
+        {"tasks": [7]},
+        {"tasks": [{"story_params": {"samples": "many"}}]},
+        {"tasks": [{"story_params": {"actions": [["move"]]}}]},
+        {"tasks": [{"filter_config": {"num_supp_fact_range": [1]}}]},
+        {"tasks": [{"story_params": {"entity_coreference_map": {"Mary": 3}}}]},
+    ],
+)
+def test_values_of_a_wrong_kind_are_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**CONFIG, **change}))
+    with pytest.raises(RecipeError, match=r"config\.json"):
+        importing.import_file(file)
 
 
-def test_inject_asks_everything_that_can_be_answered() -> None:
-    plan = recipe.read("babi/inject-T7", ["splits={train: {n: 210}}"]).plan(0)
-    split = plan.splits[0]
-    examples = list(split.rows(0, split.n))
-    assert len(examples) == split.n > 400
-    assert list(split.rows(50, 90)) == examples[50:90]
-    assert plan.check is not None
-    assert all(plan.check(e) == e.targets for e in examples)
-    assert {e.traits["question"] for e in examples if e.traits["group"] == "qa5"} == {"give-qs", "where-P", "where-O"}
-    assert {e.traits["question"] for e in examples if e.traits["group"] == "qa2"} == {"where-O", "where-P"}
-    assert len({(e.input, e.target) for e in examples}) == len(examples)
+def test_what_a_configuration_leaves_out_is_what_the_reference_does() -> None:
+    from taskloom.recipe import check
 
-
-def test_concat_reads_published_files(tmp_path: Path) -> None:
-    for task in (2, 11):
-        (tmp_path / f"qa{task}_some_train.txt").write_text("".join(formats.babi_text(rows(str(task), 100))))
-    plan = recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)
-    assert [s.n for s in plan.splits] == [180, 20]
-    assert [s.name for s in plan.sources] == ["qa2_some_train.txt", "qa11_some_train.txt"]
-    kept = [e.input for e in plan.split("train").rows(0, 90)]
-    assert kept == [e.input for e in rows("2", 90)]
-
-
-def test_missing_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="no file qa2_"):
-        recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)
-    with pytest.raises(RecipeError, match="there is no folder"):
-        recipe.read("babi/concat-T2", [f"source={tmp_path / 'none'}"]).plan(0)
-    (tmp_path / "qa2_x_train.txt").write_text("1 Mary went to the")
-    with pytest.raises(TaskloomError, match=r"qa2_x_train\.txt:1: .*cut off"):
-        recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)
+    story = {
+        "name": "all",
+        "samples": 20,
+        "n_questions": 1,
+        "actions_before_question": 12,
+        "questions": ["where_person"],
+    }
+    (group,) = importing.convert({"name": "x", "tasks": [{"story_params": story}]})["groups"]
+    assert {*group["events"], *group["wording"]} == {
+        *["MOVE", "GRAB", "DROP", "GIVE", "COREF", "CONJ", "COMPOUND", "NEGATE", "INDEF", "AFFIRM"]
+    }
+    few = {**story, "actions": ["move", "coref"], "coref": ["move", "grab", "indef"], "exhaustive": True}
+    made = importing.convert({"name": "x", "tasks": [{"story_params": few}]})
+    assert made["groups"][0]["events"] == {"MOVE": 1.0, "GRAB": 0.0}
+    assert made["groups"][0]["exhaustive"]
+    split = check(made, "mine", "mine").plan(0).splits[0]
+    text = " ".join(e.input for e in split.rows(0, 20))
+    assert " either in the " in text
+    removed = {"story_params": story, "filter_config": {"remove_distractors": True, "num_supp_fact_range": [4, 15]}}
+    (short,) = importing.convert({"name": "x", "tasks": [removed]})["groups"]
+    assert short["distractors"] == 0
+    assert short["support"] == "4..6"

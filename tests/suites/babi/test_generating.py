@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -16,10 +17,11 @@ from taskloom import recipe
 from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.plan import Plan
+from taskloom.recipe import Fields
 from taskloom.suites.babi.answering import answer, supports
 from taskloom.suites.babi.events import Question
 from taskloom.suites.babi.examples import signature
-from taskloom.suites.babi.fields import BabiFields
+from taskloom.suites.babi.fields import BabiFields, Group, Several, Style, Words
 from taskloom.suites.babi.growing import share_out
 from taskloom.suites.babi.holdout import compositional
 from taskloom.suites.babi.knowledge import Knowledge
@@ -237,26 +239,103 @@ def test_exhaustive_questions() -> None:
     assert sum(e.traits["question"] == "where-P" for e in first) == len(known)
 
 
+EVERY = {"MOVE": 1, "GRAB": 2, "DROP": 1, "GIVE": 2}
+SAID = {**EVERY, "NEGATE": 1, "INDEF": 1, "AFFIRM": 1}
+
+
 def test_constructs_on_any_event() -> None:
-    every = {"MOVE": 1, "AFFIRM": 1, "NEGATE": 1}
     shape = group(
-        questions=["where-P"], wording=["COREF", "CONJ", "COMPOUND", "NEGATE", "INDEF", "AFFIRM"], conj=every, n=150
+        questions=["where-P", "where-O", "where-was-O", "yes-no", "list", "counting", "give-qs"],
+        events=EVERY,
+        wording=["COREF", "CONJ", "COMPOUND", "NEGATE", "INDEF", "AFFIRM"],
+        n=400,
     )
-    plan = custom(splits={"mix": [{**shape, "coref": {**every, "INDEF": 1, "GRAB": 2, "GIVE": 4}}]})
-    text = " ".join(e.input for e in some(plan, 150))
+    plan = custom(splits={"mix": [{**shape, "coref": SAID, "conj": SAID, "negate": EVERY, "indef": EVERY}]})
+    made = some(plan, 400)
+    text = " ".join(e.input for e in made)
     for words in (
         r"s?he (gave|handed|passed) the",
         r"s?he is no longer in",
         r"s?he is either in",
         r"they are (not|no longer) in",
+        r"\w+ and \w+ are in the",
+        r"\w+ and \w+ are (not|no longer) in the",
+        r"\w+ and \w+ are either in the \w+ or the",
+        r"they are in the",
+        r"(took|grabbed|got|picked up) the \w+ and the \w+\.",
+        r"(left|dropped|discarded|put down) the \w+ and the \w+\.",
+        r"(gave|handed|passed) the \w+ and the \w+ to",
+        r"s?he (left|dropped|discarded|put down) them",
+        r"s?he (took|grabbed|got|picked up) them",
+        r"s?he (gave|handed|passed) them to",
+        r"did not (take|grab|get|pick up) the",
+        r"did not (leave|drop|discard|put down) the",
+        r"did not (give|hand|pass) the \w+ to",
+        r"\w+ and \w+ did not (take|grab|get|pick up) the",
+        r"s?he did not",
+        r"(took|grabbed|got|picked up) the \w+ in either the",
+        r"(left|dropped|discarded|put down) the \w+ in either the",
+        r"(gave|handed|passed) the \w+ to \w+ in either the",
     ):
         assert re.search(words, text), words
-    for words in (r"\w+ and \w+ are in the", r"\w+ and \w+ are (not|no longer) in the", r"they are in the"):
-        assert re.search(words, text), words
     assert plan.check is not None
-    for example in some(plan, 150):
+    for example in made:
         assert plan.check(example) == example.targets
-        Knowledge(Vocabulary().places, "strict").tell_all(events_of(example).events)
+        story = events_of(example, Vocabulary())
+        Knowledge(Vocabulary().places, "strict").tell_all(story.events)
+        knowledge = Knowledge(Vocabulary().places).tell_all(story.events)
+        assert supports(knowledge, story.asked[0].question)[0] == cited(example)
+
+
+@pytest.mark.parametrize(
+    ("construct", "events"),
+    [
+        ("CONJ", ["GRAB"]),
+        ("CONJ", ["DROP", "GRAB"]),
+        ("CONJ", ["GIVE", "GRAB"]),
+        ("COMPOUND", ["DROP", "GRAB"]),
+        ("COMPOUND", ["GIVE", "GRAB"]),
+        ("NEGATE", ["GRAB"]),
+        ("NEGATE", ["DROP"]),
+        ("NEGATE", ["GIVE"]),
+        ("INDEF", ["GRAB"]),
+        ("INDEF", ["DROP"]),
+        ("INDEF", ["GIVE"]),
+    ],
+)
+def test_a_proof_can_be_built_on_any_construct_of_any_event(construct: str, events: list[str]) -> None:
+    said = {"conj" if construct in ("CONJ", "COMPOUND") else construct.lower(): events}
+    fields = {"events": EVERY, "wording": [construct], "composition": [construct, events[0]], "n": 12, **said}
+    plan = custom(splits={"mix": [group(questions=["where-O"], support="3..6", **fields)]})
+    for example in some(plan, 12):
+        told = events_of(example, Vocabulary()).events
+        ours = [told[i] for i in cited(example)]
+        assert any(construct in e.concepts() or (construct == "COMPOUND" and e.compound) for e in ours)
+        assert plan.check is not None
+        assert plan.check(example) == example.targets
+
+
+@pytest.mark.parametrize("kind", ["where-P", "where-O", "where-was-O", "yes-no"])
+def test_long_proofs_are_planned_too(kind: str) -> None:
+    made = some(custom(splits={"mix": [group(questions=[kind], support="7..15", length=40, n=27)]}), 27)
+    assert len({e.traits["support"] for e in made}) >= 6
+    assert all(7 <= int(e.traits["support"]) <= 15 for e in made)
+
+
+def test_sizes_of_a_range_that_do_not_fit_the_story_are_left_out() -> None:
+    made = some(custom(splits={"mix": [group(questions=["where-P"], support="2..15", length=8, n=40)]}), 40)
+    assert {2, 3, 4} <= {e.traits["support"] for e in made}
+
+
+@pytest.mark.parametrize("kind", ["list", "counting"])
+def test_supports_of_lists_grow_with_what_is_denied(kind: str) -> None:
+    shape = group(questions=[kind], wording=["NEGATE"], negate=["GRAB", "DROP"], support="4..6", n=24)
+    made = some(custom(splits={"mix": [shape]}), 24)
+    assert {e.traits["support"] for e in made} == {4, 5, 6}
+
+
+def cited(example: Example) -> tuple[int, ...]:
+    return tuple(int(n) - 1 for n in str(example.traits["support_lines"]).split())
 
 
 def test_answers_can_be_weighted() -> None:
@@ -314,11 +393,71 @@ def test_free_questions_of_every_type() -> None:
         ({"splits": {"train": 99999}, "number": 4, "vocabulary": {"places": ["hall", "loft", "yard"]}}, "6 triples of"),
         ({"splits": {"train": 10}, "number": 5}, "see the recipe babi/5"),
         ({"splits": {"t": [group(events={"MOVE": -1})]}}, "from 0 up"),
+        ({"splits": {"t": [group(events={"MOVE": float("nan")})]}}, "from 0 up"),
+        ({"splits": {"t": [group(events=[["MOVE"]])]}}, "a list of names or names with weights"),
+        ({"splits": {"t": [group(length=10**30)]}}, "a story has 1 to 1000 sentences"),
+        ({"splits": {"t": [group(length=0)]}}, "a story has 1 to 1000 sentences"),
+        ({"splits": {"t": [group(story={"gap": 10**30})]}}, "story.gap"),
+        ({"splits": {"t": [group(story={"questions": 10**30})]}}, "story.questions"),
+        ({"splits": {"t": [group()]}, "style": {"move": []}}, "move: at least one word is needed"),
+        ({"splits": {"t": [group()]}, "style": {"give": ["gave."]}}, "give: 'gave.' is no verb"),
+        ({"splits": {"t": [group()]}, "style": {"grab": ["left"]}}, "'left' is in both"),
+        ({"splits": {"t": [group()]}, "vocabulary": {"objects": ["salt and the pepper"]}}, "has the word 'and'"),
+        ({"splits": {"t": [group()]}, "vocabulary": {"persons": ["Then", "Mary"]}}, "has the word 'then'"),
+        (
+            {"splits": {"t": [group(questions=["list"], wording=[], support=9)]}},
+            "each of the 3 objects adds one sentence",
+        ),
+        ({"splits": {"t": [group(questions=["where-P"], support=1, composition=["GIVE"])]}}, "and GIVE in the support"),
+        ({"splits": {"t": [group(conj=["CONJ"])]}}, "unknown 'CONJ'"),
+        ({"splits": {"t": [group(events=["MOVE"], negate=["GRAB"])]}}, "negate: GRAB is in neither events nor wording"),
+        ({"splits": {"t": [group(coref={"MOVE": 0})]}}, "coref: at least one needs a weight above 0"),
     ],
 )
 def test_impossible_recipes_say_why(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(RecipeError, match=message):
         some(custom(**fields))
+
+
+ODD: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    1.5,
+    "x",
+    "",
+    [],
+    ["x"],
+    [[1]],
+    {},
+    {"x": 1},
+    {"a": {"b": 1}},
+    10**30,
+    "5..2",
+    float("nan"),
+    "\0",
+]
+
+
+@pytest.mark.parametrize(
+    ("place", "model"),
+    [("", BabiFields), ("groups", Group), ("vocabulary", Words), ("style", Style), ("story", Several)],
+)
+def test_no_value_of_any_field_makes_a_traceback(place: str, model: type[Fields]) -> None:
+    """A field is taken or refused in words; nothing else comes out."""
+    for name in model.model_fields:
+        for value in ODD:
+            odd = {name: value}
+            fields: dict[str, Any] = {"splits": {"t": 3}, "groups": [group()]}
+            if place == "groups":
+                fields["groups"] = [{**group(), **odd}]
+            elif place == "story":
+                fields["groups"] = [group(story=odd)]
+            else:
+                fields |= odd if place == "" else {place: odd}
+            with contextlib.suppress(RecipeError):
+                recipe.check({"suite": "babi", **fields}, "mine", "mine")
 
 
 def test_the_compositional_rule() -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from taskloom.seeding import Random
 from taskloom.suites.babi.answering import UNKNOWN, answer, arrival, supports
+from taskloom.suites.babi.checking import solve
 from taskloom.suites.babi.events import Event, Question
 from taskloom.suites.babi.knowledge import Contradiction, Knowledge, Reading
+from taskloom.suites.babi.language import sentence
+from taskloom.suites.babi.reading import parse_passage
+from taskloom.suites.babi.vocabulary import Lexicon, Vocabulary
 
 from . import worlds as oracle
 from .small_stories import OBJECTS, PERSONS, PLACES, all_questions, small_story
@@ -145,6 +150,41 @@ def test_answers_and_supports_equal_possible_worlds(part: int) -> None:
 @pytest.mark.parametrize("part", range(100, 120))
 def test_answers_and_supports_equal_possible_worlds_nightly(part: int) -> None:
     assert check_many(2_500, part) > 25_000
+
+
+def test_small_stories_have_every_construct_on_every_event() -> None:
+    rng = random.Random(3)
+    events = [e for i in range(1_500) for e in small_story(rng, 6, bool(i % 2))]
+    seen = {(e.kind, concept) for e in events for concept in e.concepts()}
+    seen |= {(e.kind, "COMPOUND") for e in events if e.compound}
+    constructs = ("COREF", "CONJ", "COMPOUND", "NEGATE", "INDEF")
+    wanted = {(kind, c) for kind in ("grab", "drop", "give") for c in constructs}
+    wanted |= {(kind, c) for kind in ("move", "in", "not", "either") for c in constructs[:3]}
+    assert wanted <= seen
+
+
+def test_every_sentence_is_read_as_it_was_meant() -> None:
+    rng = random.Random(11)
+    vocabulary = Vocabulary(PERSONS, OBJECTS, PLACES, {"Mary": "she", "John": "he", "Anna": "she"})
+    for i in range(400):
+        lexicon = Lexicon(preposition=("in", "at")[i % 2], double_object=bool(i % 3), there_drop=0.3)
+        events = small_story(rng, 8, strict=False)
+        passage = " ".join(sentence(e, vocabulary, lexicon, Random(i)) for e in events)
+        for known in (vocabulary, None):
+            story = parse_passage(passage, "Where is Mary?", known, lexicon)
+            assert [replace(e, text="") for e in story.events] == events, passage
+
+
+def test_the_second_solver_equals_possible_worlds() -> None:
+    rng = random.Random(5)
+    for i in range(300):
+        strict = bool(i % 2)
+        events = small_story(rng, 7, strict)
+        universe = oracle.Universe(PERSONS, OBJECTS, PLACES, strict)
+        final = universe.run(events)
+        for question in all_questions():
+            said = oracle.answer(universe, events, question, final)
+            assert solve(events, question, PLACES, strict) == said, (events, question)
 
 
 def test_longer_stories_have_the_same_answers() -> None:

@@ -27,6 +27,40 @@ def published(number: int) -> Report:
     return solve_file(file)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 Mary went to the park.\n2 Where is Mary?\tpark\t1\n3 Mary dropped the milk.\n", "story:3: the story contr"),
+        ("\n\n1 Mary went to the park.\n\n2 Mary dropped the milk.\n3 Where is Mary?\n", "story:5: the story contr"),
+        (
+            "1 Mary is in the park.\n2 Mary took the milk in either the den or the hall.\n3 Where is Mary?\n",
+            "no place is",
+        ),
+        ("1 The den is north of the hall.\n2 What is north of the zoo?\n", "story:2: .*about the zoo, of which"),
+        ("1 The den is north of the hall.\n2 Mary went to the park.\n", "story:2: cannot read"),
+        ("1 Mary went to the park.\n2 Where is Bob?\n", "story:2: the question is about Bob"),
+        ("1 Mary went to the park.\n2 Where is the milk?\n", "story:2: the question is about the milk"),
+    ],
+)
+def test_stories_that_cannot_be_are_refused_with_their_line(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        solve_text(text)
+
+
+def test_constructs_on_things_are_answered() -> None:
+    told = (
+        "1 Mary took the apple and the milk.\n2 Then she gave them to John.\n3 Bill did not take the milk.\n"
+        "4 John dropped the apple in either the den or the hall.\n5 John is not in the den.\n"
+    )
+    asked = (
+        "6 Where is the apple?\n7 What is John carrying?\n8 Who gave the milk to John?\n9 What did Mary give to John?\n"
+    )
+    report = solve_text(told + asked)
+    assert [s.answer for s in report.solved] == ["unknown", "milk", "Mary", "unknown"]
+    assert [s.support for s in report.solved] == [(), (1, 2, 3, 4), (1, 2), ()]
+    assert "Bill does not take the milk" in report.solved[1].proof
+
+
 @pytest.mark.parametrize("number", range(1, 14))
 def test_published_answers_are_entailed(number: int) -> None:
     report = published(number)

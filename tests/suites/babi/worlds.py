@@ -61,7 +61,20 @@ class Universe:
         """The worlds after a sentence that was read."""
         if event.kind in ("move", "in", "not", "either"):
             return self._read_place(worlds, event)
-        person, thing, hands = self._person(event.who[0]), self._object(event.thing), len(self.persons)
+        if event.denied:
+            return worlds
+        if event.places:
+            kept = np.zeros_like(worlds)
+            for name in event.places:
+                here: dict[int, int | slice] = {self._person(event.who[0]): self.places.index(name)}
+                self._at(kept, here)[...] = self._at(worlds, here)
+            worlds = kept
+        for name in event.things:
+            worlds = self._read_handling(worlds, event, name)
+        return worlds
+
+    def _read_handling(self, worlds: Worlds, event: Event, name: str) -> Worlds:
+        person, thing, hands = self._person(event.who[0]), self._object(name), len(self.persons)
         after = np.zeros_like(worlds)
         for place in range(self.size):
             ground = hands + place
@@ -96,10 +109,10 @@ class Universe:
             return worlds
         hands = len(self.persons)
         may_hold = [self._person(p) for p in {*event.who, event.to} if p]
-        # It may also change nothing: who held the object and is not named may hold it still.
-        return worlds | self._forget(
-            worlds, self._object(event.thing), may_hold + [hands + p for p in range(self.size)]
-        )
+        for name in event.things:
+            # It may also change nothing: who held the object and is not named may hold it still.
+            worlds = worlds | self._forget(worlds, self._object(name), may_hold + [hands + p for p in range(self.size)])
+        return worlds
 
     def places_of(self, worlds: Worlds, person: str) -> set[int]:
         axis = self._person(person)

@@ -9,6 +9,7 @@ from taskloom.recipe import read
 from taskloom.seeding import Key
 from taskloom.suites.zest import ZestFields
 from taskloom.suites.zest.formats import context
+from taskloom.suites.zest.synthetic.algebra import written
 from taskloom.suites.zest.synthetic.showing import family
 from taskloom.suites.zest.synthetic.weaving import world
 
@@ -22,7 +23,7 @@ def test_the_family_on_the_page_is_the_one_that_show_prints() -> None:
     members = family(made, made.splits["dev"][0])
     text = PAGE.read_text(encoding="utf-8")
     for task in members:
-        assert f"| {task.question} | `{task.program.to_json()}` |" in text
+        assert f"| {task.question} | `{written(task.program)}` |" in text
     told = {context(e.input): e.target for t in members for i in range(made.passages) if (e := made.example(t, i))}
     quoted = re.findall(r"^> (.+)\n\nAnswer: `(.+)`$", text, re.M)
     assert len(quoted) == 5

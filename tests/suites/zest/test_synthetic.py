@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -21,6 +22,7 @@ from taskloom.errors import InputError, RecipeError
 from taskloom.example import Example
 from taskloom.recipe import read
 from taskloom.seeding import Key
+from taskloom.suites.taskbench.language import ExpressionError, show
 from taskloom.suites.zest import ZestFields
 from taskloom.suites.zest.evaluation import score
 from taskloom.suites.zest.files import (
@@ -36,8 +38,10 @@ from taskloom.suites.zest.files import (
 from taskloom.suites.zest.formats import context
 from taskloom.suites.zest.statistics import PAPER, statistics
 from taskloom.suites.zest.synthetic import domain as domains
-from taskloom.suites.zest.synthetic import reader
+from taskloom.suites.zest.synthetic import reader, solver
+from taskloom.suites.zest.synthetic.algebra import expression, written
 from taskloom.suites.zest.synthetic.checking import faults
+from taskloom.suites.zest.synthetic.mixes import answered, mixes
 from taskloom.suites.zest.synthetic.programs import Program, wordings
 from taskloom.suites.zest.synthetic.tasks import Task, flip_of
 from taskloom.suites.zest.synthetic.weaving import World, check, weave, world, zest_tasks
@@ -111,11 +115,11 @@ def test_the_reader_reads_the_text_and_nothing_else() -> None:
     program = Program("value", ("area",))
     parks = domains.find("parks")
     text = "Echo Basin covers 9,000 acres. Larch Mesa covers 5,000 acres. It was opened in 1911."
-    assert reader.solve(parks, program.to_json(), text) == "9,000 acres"
-    assert reader.solve(parks, '["value", "opened"]', text) == "n/a"
+    assert solver.solve(parks, written(program), text) == "9,000 acres"
+    assert solver.solve(parks, "opened", text) == "n/a"
     rule = "Echo Basin lies in the Lake District. All parks of the {} close in winter."
-    assert reader.solve(parks, '["flag", "winter"]', rule.format("Lake District")) == "no"
-    assert reader.solve(parks, '["flag", "winter"]', rule.format("River District")) == "n/a"
+    assert solver.solve(parks, "is{winter=yes}", rule.format("Lake District")) == "no"
+    assert solver.solve(parks, "is{winter=yes}", rule.format("River District")) == "n/a"
     with pytest.raises(InputError, match="does not understand"):
         reader.read(parks, "Echo Basin covers 9,000 acres. Echo Basin sings at night.")
 
@@ -189,6 +193,20 @@ def test_table_2(made_full: dict[str, list[Example]]) -> None:
             assert found[row] == pytest.approx(paper[row], rel=0.1), (split, row, found[row], paper[row])
 
 
+def test_all_na_scores_as_in_the_paper(full: World) -> None:
+    """Section 6: one dev task is n/a throughout, so predicting n/a everywhere is worth about 1 / 1 / 1."""
+    dev = zest_tasks(full, "dev")
+    said = ["n/a"] * sum(len(t.instances) for t in dev)
+    for mode in ("official", "corrected"):
+        found = score(dev, said, mode)
+        assert [t.f1 for t in found.tasks].count(1.0) == sum(i == 0 for i in _answered(full, "dev")) >= 1
+        assert all(0 < value < 0.02 for value in found.overall.values())
+
+
+def _answered(made: World, split: str) -> list[int]:
+    return [made.mixes[t.source].answered for t in made.splits[split]]
+
+
 def test_passages_and_questions(made_full: dict[str, list[Example]]) -> None:
     for found in made_full.values():
         for e in found:
@@ -205,9 +223,23 @@ def test_passages_and_questions(made_full: dict[str, list[Example]]) -> None:
 def test_a_question_stands_for_one_program(full: World) -> None:
     programs: dict[tuple[str, str], set[str]] = {}
     for _, task in every_task(full):
-        programs.setdefault((task.domain.name, task.question), set()).add(task.program.to_json())
+        programs.setdefault((task.domain.name, task.question), set()).add(written(task.program))
     assert all(len(p) == 1 for p in programs.values())
     assert len({t.id for _, t in every_task(full)}) == len(every_task(full))
+
+
+def test_programs_are_expressions_of_the_language_of_functions(full: World) -> None:
+    """Each is read back to itself, by atoms of its domain and operators of the language; different programs look different."""
+    texts: dict[tuple[str, str], Program] = {}
+    for _, task in every_task(full):
+        text = written(task.program)
+        assert solver.parsed(task.domain.name, text) == expression(task.program)
+        assert show(solver.parsed(task.domain.name, text)) == text
+        assert texts.setdefault((task.domain.name, text), task.program) == task.program
+    used = {word for _, text in texts for word in re.findall(r"(\w+)\(", text)}
+    assert used == {"chain", "filter", "land", "lor", "map", "union"}
+    with pytest.raises(ExpressionError, match="unknown atom"):
+        solver.parsed("parks", "chain(is{surface=gravel}, bridge)")
 
 
 def test_no_split_knows_a_program_of_another(full: World) -> None:
@@ -269,7 +301,7 @@ def test_rows_are_pure() -> None:
     assert [e.input for e in weave(fields, Key("x", 2)).split("dev").rows(0, 40)] != [e.input for e in rows]
 
 
-GOLDEN = "06537a33da364616e7e03d7612525604"
+GOLDEN = "629443aac36a41088dc62f9b6ffd5a42"
 """The digest of a small recipe. When it changes, the suite's version must be raised: the same recipe gives other data."""
 
 
@@ -300,11 +332,11 @@ def test_knobs() -> None:
     assert {t.domain.name for _, t in every_task(only)} == {"parks", "towns"}
     assert only.splits["dev"] == []
     deep = small(composition_depth=3)
-    assert any(len(t.program.args) == 3 for _, t in every_task(deep) if t.kind == "combination")
+    assert all(len(t.program.leaves) == 3 for _, t in every_task(deep) if t.kind == "combination")
     narrow = small(structure_width=1)
     assert {len(json.loads(e.target)[0]) for e in examples(narrow) if e.traits["answer_type"] == "structure"} == {2}
     for flip, share in (("direction", 0.08), ("value", 0.06), ("attribute", 0.01)):
-        made = small(flips=[flip], shares={"target_semantics": share})
+        made = small(flips=[flip], shares={"target_semantics": share}, tasks={"train": 300, "dev": 0, "test": 0})
         by_id = {t.id: t for _, t in every_task(made)}
         flips = [t for _, t in every_task(made) if t.kind == "target_semantics"]
         assert flips
@@ -314,6 +346,99 @@ def test_knobs() -> None:
     sparse, dense = small(facts=3, distractors=0), small(facts="8..10", distractors=5)
     lengths = [sum(e.input.count(" ") for e in examples(m)) for m in (sparse, dense)]
     assert lengths[0] * 1.2 < lengths[1]
+
+
+@pytest.mark.parametrize(
+    ("knob", "value"),
+    [
+        ("domains", ["parks", "dogs"]),
+        ("facts", "2..4"),
+        ("distractors", "0..1"),
+        ("paraphrase", "far"),
+        ("flips", ["value"]),
+        ("composition_depth", "3"),
+        ("structure_width", "1"),
+        ("na_rate", 0.4),
+        ("classification", 0.3),
+        ("passages", 3),
+        ("shares", {"structure": 0.05}),
+        ("layout", "bart"),
+    ],
+)
+def test_every_knob_changes_the_data(knob: str, value: Any) -> None:
+    def rows(made: World) -> list[tuple[str, str]]:
+        return [(e.input, e.target) for e in examples(made)]
+
+    plain = small(tasks={"train": 60, "dev": 0, "test": 0})
+    assert rows(plain) == rows(small(tasks={"train": 60, "dev": 0, "test": 0}))
+    assert rows(plain) != rows(small(**{"tasks": {"train": 60, "dev": 0, "test": 0}, knob: value}))
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+def test_composition_depth_is_the_number_of_joined_tasks(depth: int) -> None:
+    made = small(composition_depth=depth)
+    joined = [t for _, t in every_task(made) if t.kind == "combination"]
+    assert {len(t.derives_from) for t in joined} == {depth}
+    assert {len(t.program.leaves) for t in joined} == {depth}
+    for e in examples(made):
+        assert check(e) == e.targets
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_structure_width_is_the_number_of_columns(width: int) -> None:
+    made = small(structure_width=width)
+    tables = [json.loads(e.target) for e in examples(made) if e.traits["answer_type"] == "structure"]
+    assert {len(row) - 1 for rows in tables for row in rows} == {width}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.8])
+def test_classification_share(share: float) -> None:
+    made = small(classification=share)
+    for tasks in made.splits.values():
+        assert sum(t.format == "classification" for t in tasks) == pytest.approx(share * len(tasks), abs=1)
+
+
+@given(
+    st.integers(1, 200),
+    st.integers(1, 40),
+    st.floats(0.02, 0.98),
+    st.integers(0, 3),
+)
+def test_mixes_meet_the_rate(tasks: int, passages: int, rate: float, silent: int) -> None:
+    found = answered(tasks, passages, rate, silent)
+    most = max(1, passages - 1)
+    assert all(0 <= n <= passages for n in found)
+    assert sum(n == 0 for n in found) == min(silent, tasks)
+    reachable = [tasks - min(silent, tasks), most * (tasks - min(silent, tasks))]
+    wanted = min(max(round(tasks * passages * (1 - rate)), reachable[0]), reachable[1])
+    assert sum(found) == wanted
+
+
+def test_yes_and_no_are_equally_many_but_not_in_every_task() -> None:
+    names = [str(i) for i in range(200)]
+    found = mixes(names, 20, 0.62, 2, Key("x"))
+    yes, all_ = sum(m.yes for m in found.values()), sum(m.answered for m in found.values())
+    assert yes == pytest.approx(all_ / 2, rel=0.02)
+    alike = [m for m in found.values() if m.answered > 3 and m.yes in (0, m.answered)]
+    assert 0.15 * 200 < len(alike) < 0.6 * 200
+    assert [m.answered for m in found.values()].count(0) == 2
+
+
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_table_2_under_other_seeds(seed: int) -> None:
+    """What the seed can move without a passage being written: output types, words of the descriptions, n/a."""
+    recipe = read("zest/synthetic")
+    assert isinstance(recipe.fields, ZestFields)
+    made = world(recipe.fields, Key(recipe.digest, seed))
+    for split, paper in PAPER.items():
+        tasks = made.splits[split]
+        words = sum(t.question.count(" ") + 1 for t in tasks) / len(tasks)
+        silent = sum(made.passages - made.mixes[t.source].answered for t in tasks) / (len(tasks) * made.passages)
+        yes_no = sum(t.format == "classification" for t in tasks) / len(tasks)
+        found = {"task_words": words, "na": silent, "classification": yes_no}
+        for row, value in found.items():
+            assert value == pytest.approx(paper[row], rel=0.1), (split, row, value, paper[row])
+        assert yes_no == pytest.approx(paper["classification"], abs=0.02)
 
 
 def _mean_overlap(made: World) -> float:
@@ -333,6 +458,18 @@ def _mean_overlap(made: World) -> float:
         (["composition_depth=1"], "within 2..3"),
         (["structure_width=0"], "at least 1"),
         (["na_rate=1.5"], "na_rate"),
+        (["na_rate=.nan"], "na_rate"),
+        (["classification=2"], "classification"),
+        (["flips=[]"], "at least one kind"),
+        (["flips=[value, value]"], "twice"),
+        (["flips=[direction]"], "lower shares.target_semantics to"),
+        (["structure_width=21"], "outside"),
+        (["composition_depth=4"], "within 2..3"),
+        (["facts=-1"], "outside"),
+        (["distractors=3..1"], "empty"),
+        (["paraphrase=loud"], "near"),
+        (["tasks.train=-1"], "greater than or equal to 0"),
+        (["tasks.train=many"], "integer"),
         (["pasages=3"], "did you mean 'passages'"),
         (["facts=8..3"], "empty"),
         (["domains=[parks,parks]"], "twice"),

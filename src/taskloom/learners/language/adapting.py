@@ -1,11 +1,13 @@
 """Adapting a language model: the loop that fine-tuning, LoRA and prompt tuning share, for one task or many at once.
 
-What is trained is a dictionary of named tensors. Prompts of many tasks are one tensor [tasks, n, d], and since the model is frozen
-their gradients do not touch: a step over the batches of all tasks is for each task the step it would take alone.
+What is trained is a dictionary of named tensors. Prompts of many tasks are one tensor [tasks, n, d], LoRA matrices of many tasks
+have an axis of tasks as well, and since the model is frozen their gradients do not touch: a step over the batches of all tasks is
+for each task the step it would take alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import time
@@ -22,16 +24,21 @@ from torch import Tensor
 from taskloom.learners.interface import LearnerError, Paused, Point, Progress, Report, TrainingError
 from taskloom.learners.language.bases import Base
 from taskloom.learners.language.capture import Captured, can_capture
-from taskloom.learners.language.passes import IGNORED, Batch, collate, losses
+from taskloom.learners.language.llama import Shortcuts
+from taskloom.learners.language.passes import IGNORED, Batch, collate, losses, send
 from taskloom.learners.language.rows import Rows, draw_targets
 from taskloom.learners.training import checkpoint
 from taskloom.learners.training.batches import Order
+from taskloom.learners.training.optimiser import GROWTH_STEPS
 from taskloom.learners.training.settings import Training
 from taskloom.learners.training.stepper import computing, pick_precision, using_threads
 from taskloom.seeding import Key
 
 Scores = Callable[[int, Rows], tuple[float, float]]
 """From the number of a task and a split to its score and loss."""
+
+LOOK_EVERY = 25
+"""A GPU is asked for the loss once in so many steps: each question lets it stand idle until the next step is sent."""
 
 WIDTHS = 8
 """Batches are padded to a multiple of this, so that few different shapes occur."""
@@ -64,14 +71,17 @@ class Adapter:
         self.base, self.how, self.seed, self.prompts = base, how, seed, prompts
         self.trained = dict(trained)
         self.tasks = dict(tasks)
-        if len(self.tasks) > 1 and prompts is None:
-            raise LearnerError("only prompts can be tuned for several tasks at once: the model itself must be frozen")
+        # Whether what is trained has an axis of tasks; a model that is trained itself has one task.
+        self.stacked = prompts is not None or len(self.tasks) > 1
         self.device = next(iter(self.trained.values())).device
         self.precision = pick_precision(how.precision, self.device)
+        if how.optimiser == "sgd":
+            raise LearnerError("optimiser is sgd, which only networks from scratch can take; use adamw or adam")
         kind = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam
         self.optimiser = kind(
             list(self.trained.values()),
             lr=torch.tensor(how.rate, device=self.device) if self.device.type == "cuda" else how.rate,
+            betas=(0.9, how.beta2),
             weight_decay=how.weight_decay,
             fused=self.device.type == "cuda",
             capturable=self.device.type == "cuda",
@@ -89,10 +99,15 @@ class Adapter:
         self.parts = 1
         self.loss = 0.0
         # Losses and hits of the training batches since the last point; a hit has all target tokens likeliest, given those before.
-        self.sums = torch.zeros(len(self.tasks))
-        self.hits = torch.zeros(len(self.tasks))
+        self.sums = torch.zeros(len(self.tasks), device=self.device)
+        self.hits = torch.zeros(len(self.tasks), device=self.device)
+        self.last = torch.zeros(len(self.tasks), device=self.device)
+        self.bad = torch.full((), -1, device=self.device)
         self.measured = 0
-        described = {"settings": dataclasses.asdict(how), "seed": seed, "tasks": {n: len(r) for n, r in tasks.items()}}
+        self.folder: Path | None = None
+        # The scale of an fp16 loss, whose gradients would else vanish, and the steps since it last was too large.
+        self.scale, self.calm = (65536.0 if self.precision == "fp16" else 1.0), 0
+        described = {"settings": checkpoint.lasting(how), "seed": seed, "tasks": {n: len(r) for n, r in tasks.items()}}
         self.identity: dict[str, Any] = json.loads(json.dumps({**described, **(identity or {})}))
 
     def go(
@@ -127,6 +142,7 @@ class Adapter:
         progress: Report | None,
         seconds: float | None,
     ) -> None:
+        self.folder = folder
         self._resume(folder)
         began, points = time.monotonic(), self.how.points()
         while self.done < self.how.steps and not self._stopped():
@@ -143,6 +159,7 @@ class Adapter:
                 raise Paused(
                     f"the run is saved after step {self.done} of {self.how.steps}; the same call goes on with it"
                 )
+        self._look()
         if folder:
             self._save(folder)
         self.base.model.eval()
@@ -166,31 +183,36 @@ class Adapter:
             targets += draw_targets(rows, chosen, self.key, step)
             which += [number] * len(chosen)
         batch = collate(self.base, sources, targets, WIDTHS if self.device.type == "cuda" else 1)
-        return batch.to(self.device), torch.tensor(which, device=self.device)
+        return batch.to(self.device), send(torch.tensor(which), self.device)
 
     def _step(self) -> None:
         how = self.how
         self.base.model.train()
         batch, which = self._ahead if self._ahead is not None else self._batch(self.done)
         self._ahead = None
-        rate = how.rate * min(1.0, (self.done + 1) / how.warmup) if how.warmup else how.rate
+        rate = how.rate_at(self.done)
         while True:
             try:
                 sums, hits = self._update(batch, which, rate)
                 break
             except torch.OutOfMemoryError:
                 self._halve(len(which))
-        if self.device.type == "cuda" and self.done + 1 < how.steps:
-            self._ahead = self._batch(self.done + 1)  # while the device works
-        sums, hits = sums.cpu(), hits.cpu()
-        if not bool(torch.isfinite(sums).all()):
-            raise TrainingError(
-                f"the loss is not a number after step {self.done}; use a lower rate, a smaller clip or fp32 "
-                "(the last checkpoint is from before, and the run can be resumed from it with other settings)"
-            )
-        self.loss = float(sums.mean())
+        self.last.copy_(sums)
         self.sums += sums
         self.hits += hits
+        self.bad.copy_(torch.where((self.bad < 0) & ~torch.isfinite(sums).all(), self.done, self.bad))
+        if self.device.type == "cuda" and self.done + 1 < how.steps:
+            self._ahead = self._batch(self.done + 1)  # while the device works
+        if self.device.type == "cpu" or self.done % LOOK_EVERY == 0:
+            self._look()
+
+    def _look(self) -> None:
+        """Read the loss from the device, which waits for it; a loss that is no number ends the run."""
+        self.loss = float(self.last.mean())
+        bad = int(self.bad)
+        if bad >= 0:
+            remedy = checkpoint.note_fault(self.folder, bad)
+            raise TrainingError(f"the loss is not a number after step {bad}; {remedy}")
 
     def _update(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:
         """One step of the optimiser; gives each task's loss and share of hits."""
@@ -200,10 +222,26 @@ class Adapter:
             group["lr"] = rate
         self.optimiser.zero_grad(set_to_none=True)
         sums, hits = self._backward(batch, which)
+        if self.precision == "fp16" and not self._unscale():
+            return sums, hits
         if self.how.clip:
             self.clip()
         self.optimiser.step()
         return sums, hits
+
+    def _unscale(self) -> bool:
+        """Gradients as they are without the scale of fp16; where they overflowed, the step is left out and the scale halved."""
+        gradients = [t.grad for t in self.trained.values() if t.grad is not None]
+        fine = bool(torch.stack([g.isfinite().all() for g in gradients]).all())
+        if not fine:
+            self.scale, self.calm = self.scale / 2, 0
+            return False
+        for gradient in gradients:
+            gradient.div_(self.scale)
+        self.calm += 1
+        if self.calm >= GROWTH_STEPS:
+            self.scale, self.calm = self.scale * 2, 0
+        return True
 
     def _halve(self, rows: int) -> None:
         if 2 * self.parts > rows:
@@ -232,26 +270,43 @@ class Adapter:
         zero = torch.zeros(len(self.tasks), device=self.device)
         return zero.index_add(0, which, (batch.labels != IGNORED).sum(1).float())
 
-    def gradients(self, batch: Batch, which: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    def gradients(
+        self,
+        batch: Batch,
+        which: Tensor,
+        counts: Tensor,
+        fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
+    ) -> tuple[Tensor, Tensor]:
         """Add the gradients of the sum over tasks of the mean loss per target token; gives losses and hits by task."""
-        with computing(self.precision, self.device):
-            each, _, right = losses(self.base, batch, self.prompts, which if self.prompts is not None else None)
+        adapters = self.base.choice.of(which, self.even) if self.stacked else contextlib.nullcontext()
+        with computing(self.precision, self.device), adapters:
+            tasks = which if self.prompts is not None else None
+            each, _, right = losses(self.base, batch, self.prompts, tasks, fast)
         shares = each / counts[which]
-        torch.autograd.backward(shares.sum())
+        torch.autograd.backward(shares.sum() * self.scale)
+        if fast.rounded:
+            fast.rounded.hand_over()
         zero = torch.zeros_like(counts)
         return zero.index_add(0, which, shares.detach()), zero.index_add(0, which, right.float())
 
+    @property
+    def even(self) -> bool:
+        """Whether a batch has as many rows of every task, and is computed whole."""
+        return self.parts == 1 and len({order.batch for order in self.orders.values()}) == 1
+
     def clip(self) -> None:
-        """Limit the norm of the gradient; each prompt of a stack has a norm of its own."""
-        if self.prompts is None:
+        """Limit the norm of the gradient; each task of a stack has a norm of its own."""
+        if not self.stacked:
             torch.nn.utils.clip_grad_norm_(list(self.trained.values()), self.how.clip)
             return
-        assert self.prompts.grad is not None
-        norm = self.prompts.grad.flatten(1).norm(dim=1)
-        self.prompts.grad.mul_((self.how.clip / (norm + 1e-6)).clamp(max=1.0).view(-1, 1, 1))
+        gradients = [t.grad for t in self.trained.values() if t.grad is not None]
+        norm = torch.stack([g.flatten(1).norm(dim=1) for g in gradients]).norm(dim=0)
+        for gradient in gradients:
+            gradient.mul_((self.how.clip / (norm + 1e-6)).clamp(max=1.0).view(-1, 1, 1))
 
     def _measure(self, splits: Mapping[str, Sequence[Rows]], score: Scores) -> None:
         self.base.model.eval()
+        self._look()
         n = self.done - self.measured
         for number, record in enumerate(self.records.values()):
             if self.how.patience and record.since >= self.how.patience:
@@ -270,16 +325,17 @@ class Adapter:
         self.measured = self.done
 
     def _keep(self, number: int) -> None:
-        """Remember the weights of now as the best; of a stack of prompts, those of one task."""
+        """Remember the weights of now as the best; of a stack, those of one task."""
         if self.best is None:
             self.best = {name: tensor.detach().clone() for name, tensor in self.trained.items()}
         for name, tensor in self.trained.items():
-            if self.prompts is None:
+            if not self.stacked:
                 self.best[name].copy_(tensor.detach())
             else:
                 self.best[name][number].copy_(tensor.detach()[number])
 
     def _save(self, folder: Path) -> None:
+        self._look()
         tensors = {f"trained.{n}": t for n, t in self.trained.items()}
         for name, tensor in self.trained.items():
             for part, value in self.optimiser.state[tensor].items():
@@ -289,6 +345,7 @@ class Adapter:
         records = {name: dataclasses.asdict(r) for name, r in self.records.items()}
         tensors |= {"sums": self.sums, "hits": self.hits}
         about = {"identity": self.identity, "done": self.done, "measured": self.measured, "records": records}
+        about |= {"scale": self.scale, "calm": self.calm}
         checkpoint.save(folder, tensors, about)
 
     def _resume(self, folder: Path | None) -> None:
@@ -296,12 +353,8 @@ class Adapter:
         if found is None:
             return
         tensors, about = found
-        if about["identity"] != self.identity:
-            changed = [k for k in self.identity if about["identity"].get(k) != self.identity[k]]
-            raise LearnerError(
-                f"{folder} holds the checkpoint of another run (different: {', '.join(changed)}); "
-                "use another folder, or delete it to start again"
-            )
+        assert folder is not None
+        checkpoint.same_run(folder, about["identity"], self.identity)
         with torch.no_grad():
             for name, tensor in self.trained.items():
                 tensor.copy_(tensors[f"trained.{name}"])
@@ -312,8 +365,10 @@ class Adapter:
                 }
             if any(k.startswith("best.") for k in tensors):
                 self.best = {n: tensors[f"best.{n}"].to(self.device) for n in self.trained}
-        self.sums, self.hits = tensors["sums"], tensors["hits"]
+        self.sums, self.hits = tensors["sums"].to(self.device), tensors["hits"].to(self.device)
         self.done, self.measured = about["done"], about["measured"]
+        if self.precision == "fp16":
+            self.scale, self.calm = about["scale"], about["calm"]
         for name, saved in about["records"].items():
             self.records[name] = TaskRecord(
                 [Point(**p) for p in saved["curve"]], tuple(saved["best"]), saved["best_step"], saved["since"]

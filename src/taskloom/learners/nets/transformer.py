@@ -122,7 +122,9 @@ class Transformer:
             keys = dice.keys[_SITES * i : _SITES * (i + 1)] if dice else None
             first = dice.first_row if dice else 0
             rates = (self.dropout, self.attention_dropout)
-            x = run(weights, x, real, waves, keys, first, self.heads, rates, wrap is not None)
+            # Only SOS is read in the end, so the last layer has that column alone to compute.
+            columns = 1 if i == self.layers - 1 and trace is None else length
+            x = run(weights, x, columns, real, waves, keys, first, self.heads, rates, wrap is not None)
             if trace is not None:
                 trace[f"layer.{i + 1}"] = x[:, :, 0]
         if trace is not None:
@@ -142,6 +144,7 @@ def sinusoids(length: int, size: int, like: Tensor) -> Tensor:
 def _layer(
     w: Weights,
     x: Tensor,
+    columns: int,
     real: Tensor,
     waves: Tensor,
     keys: Tensor | None,
@@ -150,10 +153,11 @@ def _layer(
     rates: tuple[float, float],
     packed: bool,
 ) -> Tensor:
+    """The next states of the first `columns` columns."""
     dropout, attention_dropout = rates
     at = (lambda site: keys[site]) if keys is not None else (lambda site: None)
-    mixed = _attention(w, x, real, waves, keys, first, heads, attention_dropout, packed)
-    x = layer_norm(x + drop(mixed, dropout, at(2), first), w["norm1.weight"], w["norm1.bias"])
+    mixed = _attention(w, x, columns, real, waves, keys, first, heads, attention_dropout, packed)
+    x = layer_norm(x[:, :, :columns] + drop(mixed, dropout, at(2), first), w["norm1.weight"], w["norm1.bias"])
     hidden = drop(linear(x, w["linear1.weight"], w["linear1.bias"]).relu(), dropout, at(3), first)
     out = drop(linear(hidden, w["linear2.weight"], w["linear2.bias"]), dropout, at(4), first)
     return layer_norm(x + out, w["norm2.weight"], w["norm2.bias"])
@@ -162,6 +166,7 @@ def _layer(
 def _attention(
     w: Weights,
     x: Tensor,
+    columns: int,
     real: Tensor,
     waves: Tensor,
     keys: Tensor | None,
@@ -171,7 +176,7 @@ def _attention(
     packed: bool,
 ) -> Tensor:
     seeds, _, length, size = x.shape
-    q = split_heads(linear(x, w["attention.q.weight"]), heads)
+    q = split_heads(linear(x[:, :, :columns], w["attention.q.weight"]), heads)
     # The fused map is laid out head by head, first the head's keys, then its values.
     k, v = split_heads(linear(x, w["attention.kv.weight"]), heads).chunk(2, -1)
     k = drop(k, dropout, keys[0] if keys is not None else None, first)
@@ -183,7 +188,7 @@ def _attention(
     position = torch.einsum("sbhtd,smhd->sbhtm", q + w["attention.position_bias"].view(bias_shape), far)
     # position[..., i, m] is for the distance m - (length - 1); column j of row i wants the distance j - i.
     at = torch.arange(length, device=x.device)
-    index = (at[None, :] - at[:, None] + length - 1).expand_as(content)
+    index = (at[None, :] - at[:columns, None] + length - 1).expand_as(content)
     logits = (content + position.gather(-1, index)) * w["attention.scale"].view(seeds, 1, 1, 1, 1)
     logits = logits.masked_fill(~real[None, :, None, None, :], -math.inf)
     return linear(join_heads(mixtures(logits.softmax(-1), v, packed)), w["attention.out.weight"])

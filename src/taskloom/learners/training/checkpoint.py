@@ -1,7 +1,12 @@
-"""Checkpoints: one safetensors file that is there or not, never half."""
+"""Checkpoints: one safetensors file that is there or not, never half, and the question whose run it is.
+
+A run whose loss was not a number leaves a note beside its checkpoint. The settings that can mend such a fault may then be changed:
+the run goes on from before the fault.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Mapping
@@ -11,8 +16,16 @@ from typing import Any
 from torch import Tensor
 
 from taskloom.learners.interface import LearnerError
+from taskloom.learners.training.settings import Training
 
 NAME = "checkpoint.safetensors"
+FAULT = "fault.json"
+
+WITHOUT_EFFECT = frozenset({"threads", "device", "compile", "graphs", "checkpoint_every"})
+"""Settings that a resumed run may change, since they change no result beyond rounding."""
+
+MENDING = frozenset({"rate", "warmup", "halve_every", "clip", "precision"})
+"""Settings that a run may change when it is resumed after a fault."""
 
 
 def save(folder: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
@@ -25,6 +38,7 @@ def save(folder: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) 
     try:
         save_file({n: t.detach().cpu().contiguous() for n, t in tensors.items()}, beside, {"about": json.dumps(about)})
         os.replace(beside, target)
+        (folder / FAULT).unlink(missing_ok=True)
     finally:
         beside.unlink(missing_ok=True)
 
@@ -42,3 +56,38 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
             return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118 - not a mapping
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise LearnerError(f"{path} is damaged ({error}); delete it to start the run again") from error
+
+
+def lasting(how: Training) -> dict[str, Any]:
+    """The settings that make a run what it is, as JSON keeps them."""
+    found: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(how)))
+    return {name: value for name, value in found.items() if name not in WITHOUT_EFFECT}
+
+
+def note_fault(folder: Path | None, step: int) -> str:
+    """Note that the run broke off with a loss that is no number; gives the remedy to be told."""
+    remedy = "use a lower rate, a smaller clip or fp32"
+    if folder is None:
+        return remedy
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FAULT).write_text(json.dumps({"step": step}) + "\n", encoding="utf-8")
+    if not (folder / NAME).is_file():
+        return remedy
+    return f"{remedy}: with these changed, the same call goes on from the checkpoint in {folder}, which is from before"
+
+
+def same_run(folder: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse the checkpoint of another run."""
+    if (folder / FAULT).is_file():
+        saved, now = _without_mending(saved), _without_mending(now)
+    changed = [k for k in now if saved.get(k) != now[k]]
+    if changed:
+        raise LearnerError(
+            f"{folder} holds the checkpoint of another run (different: {', '.join(changed)}); "
+            "use another folder, or delete it to start again"
+        )
+
+
+def _without_mending(identity: Mapping[str, Any]) -> dict[str, Any]:
+    settings = {k: v for k, v in identity["settings"].items() if k not in MENDING}
+    return {**identity, "settings": settings}

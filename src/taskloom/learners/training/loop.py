@@ -30,9 +30,6 @@ from taskloom.learners.training.stepper import Resident, Stepper, using_threads
 LOOK_EVERY = 100
 """Steps between looks at the device for progress, faults and time; a look waits for the device."""
 
-_WITHOUT_EFFECT = {"threads", "device", "compile", "graphs", "checkpoint_every"}
-"""Settings that a resumed run may change, since they change no result beyond rounding."""
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -171,10 +168,8 @@ class _Run:
         bad = state.bad.tolist()
         for seed, step in zip(self.seeds, bad, strict=True):
             if step >= 0:
-                kept = f"; the checkpoint in {self.folder} is from before" if self.folder else ""
-                raise TrainingError(
-                    f"the loss of seed {seed} is not a number after step {step}{kept}; use a lower rate, a smaller clip or fp32"
-                )
+                remedy = checkpoint.note_fault(self.folder, step)
+                raise TrainingError(f"the loss of seed {seed} is not a number after step {step}; {remedy}")
         if self.done > self.measured:
             self.loss = float(state.loss.mean()) / (self.done - self.measured)
         return self.loss
@@ -227,12 +222,8 @@ class _Run:
         if found is None:
             return
         tensors, about = found
-        if about["identity"] != self.identity:
-            changed = [k for k in self.identity if about["identity"].get(k) != self.identity[k]]
-            raise LearnerError(
-                f"{self.folder} holds the checkpoint of another run (different: {', '.join(changed)}); "
-                "use another folder, or delete it to start again"
-            )
+        assert self.folder is not None
+        checkpoint.same_run(self.folder, about["identity"], self.identity)
         self.stepper.state.restore(tensors)
         if self.best is not None:
             self.best.copy_(tensors["best"])
@@ -244,10 +235,9 @@ def _identity(
     net: Net, data: Encoded, seeds: Sequence[int], how: Training, evaluate: Mapping[str, Encoded]
 ) -> dict[str, Any]:
     """What makes two runs the same run, as JSON keeps it."""
-    settings = {k: v for k, v in dataclasses.asdict(how).items() if k not in _WITHOUT_EFFECT}
     described: dict[str, Any] = {
         "network": repr(net),
-        "settings": settings,
+        "settings": checkpoint.lasting(how),
         "seeds": list(seeds),
         "data": _digest(data),
         "evaluate": {name: _digest(split) for name, split in evaluate.items()},

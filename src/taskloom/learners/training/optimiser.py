@@ -1,4 +1,4 @@
-"""AdamW and Adam over a stack of seeds, each with its own norm, clipping and loss scale.
+"""AdamW, Adam and SGD over a stack of seeds, each with its own norm, clipping and loss scale.
 
 All weights of all seeds lie in one matrix [seeds, numbers]: an update is a dozen operations on three matrices.
 """
@@ -15,7 +15,7 @@ from taskloom.learners.training.settings import Training
 _ALIGN = 8
 """Every weight starts at a multiple of this many numbers, so that matrix products may read it in wide words."""
 
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+BETA1, EPSILON = 0.9, 1e-8
 GROWTH_STEPS = 2_000
 """Steps without an overflow after which an fp16 loss scale is doubled."""
 
@@ -92,14 +92,19 @@ def update(state: State, gradient: Tensor, how: Training, fp16: bool) -> None:
     if how.clip:
         gradient = gradient * (how.clip / (norm + 1e-6)).clamp(max=1.0)
     rate = how.rate * ((state.step + 1) / how.warmup).clamp(max=1.0) if how.warmup else torch.full_like(norm, how.rate)
+    if how.halve_every:
+        rate = rate * 0.5 ** (state.step // how.halve_every)
     rate = rate * fine
-    if how.weight_decay and how.optimiser == "adam":
+    if how.weight_decay and how.optimiser != "adamw":
         gradient = gradient + how.weight_decay * state.weights
     state.updates.add_(fine)
+    if how.optimiser == "sgd":
+        state.weights.sub_(rate * gradient)
+        return
     state.mean.add_((gradient - state.mean) * ((1 - BETA1) * fine))
-    state.square.add_((gradient * gradient - state.square) * ((1 - BETA2) * fine))
+    state.square.add_((gradient * gradient - state.square) * ((1 - how.beta2) * fine))
     first = 1 - BETA1 ** state.updates.clamp(min=1)
-    second = 1 - BETA2 ** state.updates.clamp(min=1)
+    second = 1 - how.beta2 ** state.updates.clamp(min=1)
     if how.weight_decay and how.optimiser == "adamw":
         state.weights.mul_(1 - rate * how.weight_decay)
     state.weights.sub_(rate / first * state.mean / ((state.square / second).sqrt() + EPSILON))

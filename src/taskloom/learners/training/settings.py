@@ -17,9 +17,11 @@ class Training:
     Attributes:
         steps: Updates in all.
         batch: Examples in an update.
-        rate: Learning rate after the warm-up, constant.
+        rate: Learning rate after the warm-up, constant unless `halve_every` is set.
         warmup: The rate is rate * (i + 1) / warmup in step i < warmup.
-        optimiser: `adamw` (decoupled weight decay) or `adam`.
+        halve_every: The rate is halved every so many steps; 0: never.
+        optimiser: `adamw` (decoupled weight decay), `adam`, or `sgd` (plain, without momentum).
+        beta2: How slowly Adam forgets the squares of gradients.
         weight_decay: Of all weights.
         clip: The largest global norm of a seed's gradient; 0 is no limit.
         evaluate_every: Steps between points of the learning curve; 0: only at the end.
@@ -39,7 +41,9 @@ class Training:
     batch: int = 512
     rate: float = 1.5e-4
     warmup: int = 500
-    optimiser: Literal["adamw", "adam"] = "adamw"
+    halve_every: int = 0
+    optimiser: Literal["adamw", "adam", "sgd"] = "adamw"
+    beta2: float = 0.999
     weight_decay: float = 0.0
     clip: float = 5.0
     evaluate_every: int = 1_000
@@ -58,11 +62,27 @@ class Training:
         for name in ("steps", "batch", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        for name in ("warmup", "weight_decay", "clip", "evaluate_every", "patience", "shortest", "threads"):
+        for name in (
+            "warmup",
+            "halve_every",
+            "weight_decay",
+            "clip",
+            "evaluate_every",
+            "patience",
+            "shortest",
+            "threads",
+        ):
             if getattr(self, name) < 0:
                 raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 0")
         if not self.rate > 0:
             raise LearnerError(f"rate is {self.rate}; a learning rate must be above 0")
+        if not 0 < self.beta2 < 1:
+            raise LearnerError(f"beta2 is {self.beta2}; it must lie between 0 and 1")
+
+    def rate_at(self, step: int) -> float:
+        """The learning rate of a step, counted from 0."""
+        rate = self.rate * min(1.0, (step + 1) / self.warmup) if self.warmup else self.rate
+        return rate * 0.5 ** (step // self.halve_every) if self.halve_every else rate
 
     def points(self) -> set[int]:
         """The steps after which the splits are evaluated; the last one always."""

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.nets.dropout import Dice
+from taskloom.learners.nets.judging import judge
 from taskloom.learners.nets.stacked import Net, Wrap
 from taskloom.learners.tokens import Encoded
+from taskloom.learners.training.memory import in_halves
 from taskloom.learners.training.optimiser import Flat, State, update
 from taskloom.learners.training.settings import Training
 
@@ -94,6 +95,10 @@ class Resident:
         self.labels = torch.from_numpy(data.labels).to(device)
         self.lengths_here = data.lengths
 
+    def width(self, rows: Sequence[int]) -> int:
+        """Tokens of the longest of some rows."""
+        return int(self.lengths_here[rows].max())
+
     def batch(self, rows: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
         """Tokens cut to a width, lengths, labels."""
         return self.tokens[rows][:, :width], self.lengths[rows], self.labels[rows]
@@ -166,12 +171,11 @@ class Stepper:
         tokens, lengths, labels = self.data.batch(rows, width)
         dice = Dice(self.seeds, self.state.step, self.net.sites, first)
         logits = self.net.forward(self.weights, tokens, lengths, dice, self.wrap).float()
-        seeds = logits.shape[0]
-        losses = F.cross_entropy(logits.flatten(0, 1), labels.repeat(seeds), reduction="none")
-        loss = losses.view(seeds, -1).sum(1) / batch
+        losses, hits = judge(self.net, logits, tokens, labels)
+        loss = losses.sum(1) / batch
         total = (loss * self.state.scale[:, 0]).sum()
         gradients = torch.autograd.grad(total, list(self.weights.values()), materialize_grads=True)
-        right = (logits.detach().argmax(-1) == labels).sum(1) / batch
+        right = hits.sum(1) / batch
         return loss.detach(), right, self.flat.gather(dict(zip(self.weights, gradients, strict=True)))
 
     def _replay(self, rows: Tensor, width: int) -> None:
@@ -207,14 +211,17 @@ class Stepper:
         seeds = len(self.seeds)
         right = torch.zeros(seeds, device=self.device, dtype=torch.float64)
         loss = torch.zeros(seeds, device=self.device, dtype=torch.float64)
+
+        def part(rows: list[int]) -> None:
+            tokens, lengths, labels = data.batch(torch.tensor(rows, device=self.device), data.width(rows))
+            logits = self.net.forward(weights or self.weights, tokens, lengths).float()
+            losses, hits = judge(self.net, logits, tokens, labels)
+            right.add_(hits.sum(1))
+            loss.add_(losses.sum(1))
+
         with torch.no_grad(), computing(self.precision, self.device):
-            for rows, width in even_batches(data.lengths_here, max(32, 16_384 // seeds)):
-                tokens, lengths, labels = data.batch(torch.from_numpy(rows).to(self.device), width)
-                logits = self.net.forward(weights or self.weights, tokens, lengths).float()
-                right += (logits.argmax(-1) == labels).sum(1)
-                known = labels.clamp(min=0).expand(seeds, -1).unsqueeze(-1)
-                # An answer that was no class in training has no probability; it is wrong, and left out of the loss.
-                loss -= (logits.log_softmax(-1).gather(-1, known).squeeze(-1) * (labels >= 0)).sum(1)
+            for rows, _ in even_batches(data.lengths_here, max(32, 16_384 // seeds)):
+                in_halves(rows.tolist(), part)
         n = len(data.lengths_here)
         return (right / n).tolist(), (loss / n).tolist()
 

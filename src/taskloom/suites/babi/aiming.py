@@ -19,7 +19,8 @@ from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.seeding import Key, Random
 from taskloom.suites.babi.answering import answer, supports
-from taskloom.suites.babi.blueprints import Blueprint, NoBlueprint
+from taskloom.suites.babi.antecedents import NoBlueprint
+from taskloom.suites.babi.blueprints import Blueprint
 from taskloom.suites.babi.drafting import Drafter
 from taskloom.suites.babi.events import POSITIONAL, Event, Question, QuestionKind, composition
 from taskloom.suites.babi.examples import Posed, make_example, signature, support_signature
@@ -32,8 +33,8 @@ from taskloom.suites.babi.stage import Stage
 TRIES = 4_000
 """Draws for one example before the request counts as impossible."""
 
-LARGEST = 6
-"""Sizes of support that are aimed at; beyond, only what turns up by itself."""
+PERSISTENCE = 500
+"""Draws for one size of support before another of the wanted range is tried."""
 
 SPLIT = "the split: the story's structure belongs to another one"
 
@@ -70,21 +71,33 @@ class Aimer:
         self.setting = setting
         self.palette = palette_of(group)
         coref = group.coref if group.coref is not None else dict.fromkeys(group.events, 1.0)
-        self.drafter = Drafter(setting.vocabulary, group.events, group.wording, coref, group.composition)
+        said_of = {
+            "COREF": coref,
+            "CONJ": group.conj,
+            "COMPOUND": group.conj,
+            "NEGATE": group.negate,
+            "INDEF": group.indef,
+        }
+        self.drafter = Drafter(setting.vocabulary, group.events, group.wording, said_of, group.composition)
+        if group.support is not None and group.support.low > group.length.high:
+            raise RecipeError(
+                f"group '{group.name}': length: {group.length} sentences cannot hold a support of {group.support}"
+            )
         self.sizes = {kind: self._sizes(kind) for kind, weight in group.questions.items() if weight}
         for kind, sizes in self.sizes.items():
             if group.support is not None and not sizes:
+                required = f" and {', '.join(group.composition)} in the support" if group.composition else ""
                 raise RecipeError(
                     f"group '{group.name}': no {kind} question has a support of {group.support} with the events "
-                    f"{', '.join(group.events)} and the wording {', '.join(group.wording) or 'none'}; "
-                    "allow other sizes, events or constructs"
+                    f"{', '.join(group.events)}, the wording {', '.join(group.wording) or 'none'}{required}; "
+                    f"{self.drafter.limit(kind)}"
                 )
 
     def _sizes(self, kind: str) -> list[int]:
         wanted = self.group.support
         if wanted is None:
             return []
-        sizes = range(wanted.low, max(wanted.low, min(wanted.high, LARGEST)) + 1)
+        sizes = range(wanted.low, min(wanted.high, self.group.length.high) + 1)
         return [size for size in sizes if self.drafter.possible(kind, size)]  # type: ignore[arg-type]
 
     def make(self, key: Key, index: int, belongs: Callable[[str], bool]) -> Example:
@@ -94,28 +107,36 @@ class Aimer:
             RecipeError: It cannot be had; says which wish blocks it.
         """
         rng = key.random(index)
-        kind = draw_kind(self.group, rng)
-        sizes = self.sizes[kind]
-        size = sizes[int(rng.random() * len(sizes))] if sizes else 0
-        said = self._said(kind, size, rng)
+        kind, size, said = self._wish(rng)
         blocked: Counter[str] = Counter()
-        for _ in range(TRIES):
+        for i in range(1, TRIES + 1):
             try:
                 return self._draw(key, index, kind, size, said, rng, belongs)
             except Blocked as wish:
                 blocked[str(wish)] += 1
+                if str(wish).startswith("per_signature"):
+                    kind, size, said = self._wish(rng)  # there may be no signature of that size for this row
             except NoBlueprint:
                 blocked["the proof: too few persons, objects or places for a support of that size"] += 1
             except Contradiction as error:
                 # The stage and the reasoner disagree: a bug of ours, which must not pass for a hard wish.
                 raise AssertionError(f"group '{self.group.name}', example {index}: {error}") from error
+            if i % PERSISTENCE == 0:
+                kind, size, said = self._wish(rng)
         # Half of all structures belong to another split anyway; that is the reason only where there is no other.
         wishes = Counter({wish: n for wish, n in blocked.items() if wish != SPLIT}) or blocked
         reason, count = wishes.most_common(1)[0]
         raise RecipeError(
-            f"group '{self.group.name}': no {kind} story with a support of {size or 'any'} in {TRIES} draws; "
+            f"group '{self.group.name}': no {kind} story with a support of {self.group.support or 'any size'} in {TRIES} draws; "
             f"what blocked {100 * count // wishes.total()} % of them was {reason}"
         )
+
+    def _wish(self, rng: Random) -> tuple[QuestionKind, int, str]:
+        """What the next example shall be: question type, size of the support (0 for any), and answer of a yes-no question."""
+        kind = draw_kind(self.group, rng)
+        sizes = self.sizes[kind]
+        size = sizes[int(rng.random() * len(sizes))] if sizes else 0
+        return kind, size, self._said(kind, size, rng)
 
     def make_all(self, key: Key, story: int, belongs: Callable[[str], bool]) -> list[Example]:
         """Story number `story` with every question of the group's types that can be answered (and has the wanted support).
@@ -251,7 +272,7 @@ class Aimer:
 
 
 def _compound(events: list[Event], posed: Posed) -> set[str]:
-    return {"COMPOUND"} if any(events[i].pronoun and len(events[i].who) > 1 for i in posed.official) else set()
+    return {"COMPOUND"} if any(events[i].compound for i in posed.official) else set()
 
 
 def _gaps(units: int, spare: int, position: str, rng: Random) -> list[int]:
@@ -297,13 +318,16 @@ class _Guard:
                                 (0, i)
                             )  # so that they can have been where it denies
                     continue
-                self.until[event.thing] = end if event.thing in blueprint.keep else i
-                if event.kind != "grab" or event.thing in dropped:
+                for thing in event.things:
+                    self.until[thing] = end if thing in blueprint.keep else i
+                if event.denied:
+                    continue
+                if event.kind != "grab" or dropped.intersection(event.things):
                     for person in (*event.who, event.to):
                         if person:
                             used[person] = i
                 if event.kind == "drop":
-                    dropped.add(event.thing)
+                    dropped.update(event.things)
         used.update(dict.fromkeys(blueprint.final, end))
         for person in list(used):
             if person not in start:
@@ -343,7 +367,7 @@ class _Guard:
                 event = Event("not", event.who, (stage.place(event.who[0]),), pronoun=event.pronoun)
             if event.kind in POSITIONAL:
                 self._must_change(event)
-            elif event.kind == "give" and stage.place(event.who[0]) != stage.place(event.to):
+            elif event.kind == "give" and not event.denied and stage.place(event.who[0]) != stage.place(event.to):
                 raise Blocked("a planned gift: giver and receiver are not in one place")
             stage.perform(event)
             if event.kind == "either" and stage.rng.random() < 0.5:

@@ -7,10 +7,10 @@ is goes without support, what it says is supported.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from taskloom.suites.babi.events import Event, Question, composition
+from taskloom.suites.babi.events import Question, composition
 from taskloom.suites.babi.knowledge import Handling, Knowledge
 from taskloom.suites.babi.language import number_word
 from taskloom.suites.babi.supports import Located, in_order, needs, product
@@ -53,7 +53,7 @@ def answer(knowledge: Knowledge, question: Question) -> Verdict:
         return _where(knowledge, came.before) if came else Verdict(UNKNOWN)
     if kind == "give-qs":
         gift = asked_gift(knowledge, question)
-        return Verdict(_said(gift.event, question)) if gift else Verdict(UNKNOWN)
+        return Verdict(_said(gift, question)) if gift else Verdict(UNKNOWN)
     held = tuple(sorted(knowledge.holding(question.person)))
     if kind == "counting":
         return Verdict(number_word(len(held)), held)
@@ -80,18 +80,22 @@ def _yes_no(knowledge: Knowledge, question: Question) -> Verdict:
 def whereabouts(knowledge: Knowledge, name: str) -> int | None:
     """The variable that is an object's place now: its holder's stay, or the stay in which it was left."""
     thing = knowledge.things.get(name)
-    if thing is None:
+    if thing is None or thing.last < 0:
         return None
     return knowledge.stay[thing.holder] if thing.holder else thing.ground
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """The last time an object came into a place: the stays before and after, and the handlings that show who carried it."""
+    """The last time an object came into a place: the stays before and after, and the ways to see who carried it.
+
+    Each way is a set of sentences: the one by which the carrier got the object, or the one by which they gave it up, with all that
+    was denied of it in between.
+    """
 
     before: int
     after: int
-    shown_by: tuple[int, ...]
+    shown_by: tuple[tuple[int, ...], ...]
 
 
 def arrival(knowledge: Knowledge, name: str, place: str) -> Arrival | None:
@@ -111,9 +115,13 @@ def arrival(knowledge: Knowledge, name: str, place: str) -> Arrival | None:
         if after != bit or before & bit or len(knowledge.names(before)) != 1 or before & (before - 1):
             return None
         # The holder is known by the handling that gave them the object, or by the one that took it from them.
-        shown = [thing.handlings[carry.handling].sentence]
-        if carry.handling + 1 < len(thing.handlings):
-            shown.append(thing.handlings[carry.handling + 1].sentence)
+        shown = [tuple([h.sentence for h in thing.handlings[carry.handling : carry.told]])]
+        until: list[int] = []
+        for handling in thing.handlings[carry.told :]:
+            until.append(handling.sentence)
+            if not handling.event.denied:
+                shown.append(tuple(until))
+                break
         return Arrival(carry.before, carry.after, tuple(shown))
     return None
 
@@ -121,20 +129,30 @@ def arrival(knowledge: Knowledge, name: str, place: str) -> Arrival | None:
 def fitting_gifts(knowledge: Knowledge, question: Question) -> list[Handling]:
     """Every GIVE that a give question fits, in order."""
     asked = (question.person, question.thing, question.other)
-    told = ((gift, (gift.event.who[0], gift.event.thing, gift.event.to)) for gift in knowledge.gifts)
+    told = ((gift, (gift.event.who[0], gift.thing, gift.event.to)) for gift in knowledge.gifts)
     return [gift for gift, names in told if all(a in ("", b) for a, b in zip(asked, names, strict=True))]
 
 
 def asked_gift(knowledge: Knowledge, question: Question) -> Handling | None:
-    """The latest GIVE that a give question fits."""
+    """The latest GIVE that a give question fits; none where two things were given at once and the question is which."""
     fits = fitting_gifts(knowledge, question)
+    if len(fits) > 1 and question.form == "given" and fits[-1].sentence == fits[-2].sentence:
+        return None
     return fits[-1] if fits else None
 
 
-def _said(event: Event, question: Question) -> str:
+def _said(gift: Handling, question: Question) -> str:
     if question.form == "given":
-        return event.thing
-    return event.who[0] if question.form in ("gave", "gave-to") else event.to
+        return gift.thing
+    return gift.event.who[0] if question.form in ("gave", "gave-to") else gift.event.to
+
+
+def _all(need: Sequence[int], sentences: Iterable[int]) -> int:
+    """The sentences to be read together, with the antecedents of their pronouns."""
+    mask = 0
+    for sentence in sentences:
+        mask |= need[sentence]
+    return mask
 
 
 def supports(knowledge: Knowledge, question: Question, verdict: Verdict | None = None) -> list[tuple[int, ...]]:
@@ -151,13 +169,13 @@ def supports(knowledge: Knowledge, question: Question, verdict: Verdict | None =
     if kind == "where-O":
         variable = whereabouts(knowledge, question.thing)
         assert variable is not None
-        last = need[knowledge.things[question.thing].handlings[-1].sentence]
+        last = _all(need, knowledge.things[question.thing].since())
         return in_order(product(_located(knowledge, variable, need), [last]))
     if kind == "where-was-O":
         came = arrival(knowledge, question.thing, question.place)
         assert came is not None
         places = (_located(knowledge, came.before, need), _located(knowledge, came.after, need))
-        return in_order(product(*places, [need[s] for s in came.shown_by]))
+        return in_order(product(*places, [_all(need, way) for way in came.shown_by]))
     if kind == "give-qs":
         gift = asked_gift(knowledge, question)
         assert gift is not None
@@ -184,15 +202,26 @@ def _yes_no_sets(knowledge: Knowledge, question: Question, verdict: Verdict, nee
 
 
 def _holding_sets(knowledge: Knowledge, person: str, need: Sequence[int]) -> list[int]:
-    """For every object that ever passed through somebody's hands, one sentence that shows whether they hold it now.
+    """For every object that somebody was told about with, the ways to see whether they hold it now.
 
-    That is the last one that names them; where they no longer hold it, any later one on the object does as well.
+    If they do: how they got it, and what was denied of the object since. If not: the last sentence that took it from them, or any
+    later one that puts it elsewhere; of what was only denied, all of it.
     """
     groups: list[list[int]] = []
     for thing in knowledge.things.values():
-        last = max((i for i, h in enumerate(thing.handlings) if h.names(person)), default=None)
-        if last is not None:
-            groups.append([need[h.sentence] for h in thing.handlings[last:]])
+        if thing.holder == person:
+            groups.append([_all(need, thing.since())])
+            continue
+        ways = [0]  # at the start nobody holds anything
+        for handling in thing.handlings:
+            elsewhere = [need[handling.sentence]] if handling.leaves(person) else []
+            if not handling.names(person):
+                ways += elsewhere if ways != [0] else []
+            elif handling.event.denied:
+                ways = [way | need[handling.sentence] for way in ways]
+            else:
+                ways = elsewhere
+        groups.append(ways)
     return product(*groups)
 
 

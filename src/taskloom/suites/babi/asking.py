@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.answering import MAYBE, answer, arrival, whereabouts
+from taskloom.suites.babi.answering import MAYBE, answer, arrival, asked_gift, whereabouts
 from taskloom.suites.babi.events import GIVE_FORMS, GiveForm, Question, QuestionKind
 from taskloom.suites.babi.knowledge import Handling, Knowledge
 
@@ -94,13 +94,13 @@ def _yes_no(knowledge: Knowledge, rng: Random, answers: Mapping[str, float]) -> 
 def _gifts(knowledge: Knowledge, rng: Random) -> Iterator[Question]:
     # Two gifts may lead to one question ("Who gave the milk?"), which is asked once.
     asked = dict.fromkeys(give_question(gift, form) for gift in knowledge.gifts for form in GIVE_FORMS)
-    yield from _shuffled(rng, list(asked))
+    yield from (q for q in _shuffled(rng, list(asked)) if asked_gift(knowledge, q))
 
 
 def give_question(gift: Handling, form: GiveForm) -> Question:
     """One of the five forms, about a gift."""
     event = gift.event
-    giver, thing, to = event.who[0], event.thing, event.to
+    giver, thing, to = event.who[0], gift.thing, event.to
     if form == "gave-to":
         return Question("give-qs", thing=thing, other=to, form=form)
     if form == "given-to":

@@ -11,17 +11,15 @@ every story; blueprints only make it likely to agree.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from taskloom.seeding import Random
+from taskloom.suites.babi.antecedents import NoBlueprint, add_antecedents, free_pronouns
 from taskloom.suites.babi.events import GIVE_FORMS, Event, Kind, Question, QuestionKind
 from taskloom.suites.babi.vocabulary import Vocabulary
 
 Unit = list[Event]
 """Sentences that stand directly one after the other."""
-
-
-class NoBlueprint(Exception):  # noqa: N818 - an outcome, tried again with another draw
-    """This draw leads nowhere: too few objects or persons, or no way to add an antecedent."""
 
 
 @dataclass(slots=True)
@@ -54,26 +52,30 @@ class Blueprint:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a proof comes to its size: gives + 2 swaps + antecedents + one or two anchors + extra."""
+    """How a proof comes to its size: gives + 2 swaps + antecedents + one or two anchors + extra + denials."""
 
     gives: int
     swaps: int
     antecedents: int
     double: bool
     extra: int
+    denials: int = 0
 
 
 class Draft:
     """One blueprint in the making."""
 
-    def __init__(self, words: Vocabulary, can: set[str], coref: set[str], rng: Random) -> None:
-        self.can, self.coref, self.rng = can, coref, rng
+    def __init__(
+        self, words: Vocabulary, can: set[str], coref: set[str], things: set[tuple[str, str]], rng: Random
+    ) -> None:
+        self.can, self.coref, self.things, self.rng = can, coref, things, rng
         self.persons = rng.sample(words.persons, len(words.persons))
         self.objects = rng.sample(words.objects, len(words.objects))
         self.places = rng.sample(words.places, len(words.places))
         self.here = self.places.pop()
         self.units: list[Unit] = []
         self.lines: list[Event] = []  # the sentences that the proof counts
+        self.linked: list[Event] = []  # those of them in which two planned persons meet
         self.held: dict[str, str] = {}  # object in each planned person's hands
         self.departure: Event | None = (
             None  # a where-was-O question's last move: what comes before it must not be a move
@@ -88,8 +90,12 @@ class Draft:
         anchor, asked_place = self._anchor(kind, shape, said)
         person = self._chain(anchor, shape, certain=kind != "yes-no" or said == "yes")
         made = self._asked(kind, shape, person, asked_place)
-        self._antecedents(shape.antecedents)
-        self._free_pronouns()
+        if self.things:
+            self._two_things()
+            if self.lines[0].kind in ("move", "in") and (kind != "yes-no" or said == "yes"):
+                self._in_either()
+        add_antecedents(self, shape.antecedents)
+        free_pronouns(self)
         return made
 
     def _anchor(self, kind: QuestionKind, shape: Shape, said: str) -> tuple[str, str]:
@@ -163,9 +169,11 @@ class Draft:
             first, second = second, first
         thing = self._in_hand(first)
         if link == "give":
-            self._add(Event("give", (first,), thing=thing, to=second))
+            events = [Event("give", (first,), thing=thing, to=second)]
         else:
-            self._add(Event("drop", (first,), thing=thing), Event("grab", (second,), thing=thing))
+            events = [Event("drop", (first,), thing=thing), Event("grab", (second,), thing=thing)]
+        self._add(*events)
+        self.linked += events
         del self.held[first]
         self.held[second] = thing
 
@@ -198,9 +206,11 @@ class Draft:
         if kind == "where-O" and own and "DROP" in self.can and self.rng.random() < 0.5:
             thing = self._in_hand(person)
             self._add(Event("drop", (person,), thing=thing))
+            self._denials(shape.denials, thing, "")
             return Blueprint(self.units, Question("where-O", thing=thing), self.here, keep={thing})
         thing = self._taken(person) if own else self.held[person]
         if kind == "where-O":
+            self._denials(shape.denials, thing, person)
             return Blueprint(self.units, Question("where-O", thing=thing), self.here, {person}, keep={thing})
         place = self.places[0]
         self.departure = self._placing("move", person, (place,))
@@ -218,6 +228,58 @@ class Draft:
         self.lines.append(event)
         return thing
 
+    # Constructs on what somebody does with things
+
+    def _denials(self, count: int, thing: str, holder: str, about: str = "") -> None:
+        """So many sentences that deny a change of hands, each of which the proof needs.
+
+        Args:
+            count: How many.
+            thing: The object.
+            holder: Who holds it, or nobody.
+            about: Somebody whom they must name, unless that is the holder.
+        """
+        for _ in range(count):
+            ways = [kind for kind in ("grab", "drop", "give") if ("NEGATE", kind.upper()) in self.things]
+            if not holder or about not in ("", holder):
+                ways = [kind for kind in ways if kind == "grab"]  # nobody leaves what they do not hold
+            other = about if about not in ("", holder) else self.persons[0] if self.persons else ""
+            if not ways or not other:
+                raise NoBlueprint
+            way = ways[int(self.rng.random() * len(ways))]
+            who, to = (other, "") if way == "grab" else (holder, other if way == "give" else "")
+            self._add(Event(way, (who,), thing=thing, to=to, denied=True))  # type: ignore[arg-type]
+
+    def _two_things(self) -> None:
+        """Now and then let somebody handle a second object with one of the proof's: that costs the proof nothing."""
+        for event in list(self.lines):
+            if not event.thing or event.denied or not self.objects or self.rng.random() < 0.6:
+                continue
+            taken = Event("grab", event.who, thing=event.thing)
+            if ("CONJ", event.kind.upper()) not in self.things:
+                continue
+            if event.kind == "grab":
+                self._change(event, also=self.objects.pop())
+            elif [taken] in self.units and taken not in self.lines and ("CONJ", "GRAB") in self.things:
+                also = self.objects.pop()
+                self._change(taken, also=also)
+                self._change(event, also=also)
+
+    def _in_either(self) -> None:
+        """Now and then tell of a meeting that it was in either of two places; the proof knows better anyway."""
+        for event in list(self.linked):
+            if event in self.lines and ("INDEF", event.kind.upper()) in self.things and self.rng.random() < 0.3:
+                places = [self.here, self.places[int(self.rng.random() * len(self.places))]]
+                self.rng.shuffle(places)
+                self._change(event, places=tuple(places))
+
+    def _change(self, event: Event, **fields: Any) -> None:
+        """Tell one of the planned sentences otherwise."""
+        new = replace(event, **fields)
+        self.units[self.units.index([event])] = [new]
+        for told in (self.lines, self.linked):
+            told[:] = [new if e is event else e for e in told]
+
     # Questions about gifts and hands
 
     def gift(self, size: int) -> Blueprint:
@@ -227,7 +289,7 @@ class Draft:
         giver, to = self.persons.pop(), self.persons.pop()
         thing = self._in_hand(giver)
         self._add(Event("give", (giver,), thing=thing, to=to))
-        self._antecedents(size - 1)
+        add_antecedents(self, size - 1)
         form = GIVE_FORMS[int(self.rng.random() * len(GIVE_FORMS))]
         asked = {
             "gave-to": Question("give-qs", thing=thing, other=to, form=form),
@@ -241,14 +303,20 @@ class Draft:
         person = self.persons.pop()
         pronouns = self.coref & {"GRAB", "DROP"}
         most = len(self.objects)
-        counts = [t for t in range(1, most + 1) if t <= size <= (2 * t if pronouns else t)]
+        denials = range(4 if any(c == "NEGATE" for c, _ in self.things) else 1)
+        counts = [(t, d) for t in range(1, most + 1) for d in denials if t <= size - d <= (2 * t if pronouns else t)]
         if not counts:
             raise NoBlueprint
-        count = counts[int(self.rng.random() * len(counts))]
-        antecedents = size - count
+        count, denied = counts[int(self.rng.random() * len(counts))]
+        antecedents = size - count - denied
         things = [self._fresh() for _ in range(count)]
         for i, thing in enumerate(things):
             self._handled(person, thing, plain=i >= antecedents, gifts=not antecedents)
+        for _ in range(denied):
+            last = self.units[int(self.rng.random() * len(self.units))][-1]
+            told = [e for unit in self.units for e in unit if e.thing == last.thing and not e.denied][-1]
+            holder = {"grab": told.who[0], "give": told.to}.get(told.kind, "")
+            self._denials(1, told.thing, holder, about=person)
         # Units on different objects are independent of each other: any order that keeps each object's own.
         self._shuffle()
         return Blueprint(self.units, Question(kind, person), self.here, keep=set(things), idle={person})
@@ -288,80 +356,3 @@ class Draft:
         for unit in self.units:
             queues.setdefault(unit[-1].thing, []).append(unit)
         self.units = [queues[thing].pop(0) for thing in order]
-
-    # Pronouns
-
-    def _antecedents(self, count: int) -> None:
-        """Give so many of the proof's sentences a pronoun, each with an antecedent that the proof does not count otherwise."""
-        candidates = [e for e in self.lines if len(e.who) == 1 and self._may_follow(e)]
-        self.rng.shuffle(candidates)
-        done = 0
-        for event in candidates:
-            if done == count:
-                break
-            done += self._precede(event)
-        if done < count:
-            raise NoBlueprint
-
-    def _may_follow(self, event: Event) -> bool:
-        if event.kind in ("move", "in"):
-            return "MOVE" in self.coref or ("COMPOUND" in self.can and event is not self.departure)
-        return event.kind.upper() in self.coref
-
-    def _precede(self, event: Event) -> bool:
-        """Put a sentence with the same subject before an event, which then has a pronoun."""
-        at = next((i for i, unit in enumerate(self.units) if unit == [event]), None)
-        if at is None:
-            return False
-        person = event.who[0]
-        after = replace(event, pronoun=True)
-        if event.kind in ("move", "in") and event is not self.departure:
-            start = self.places[-1]
-            if start in event.places:
-                return False
-            if "COMPOUND" in self.can and self.persons and ("MOVE" not in self.coref or self.rng.random() < 0.4):
-                pair = (person, self.persons.pop())
-                self.units[at] = [Event("move", pair, (start,)), Event("move", pair, event.places, pronoun=True)]
-                return True
-            if "MOVE" not in self.coref:
-                return False
-            self.units[at] = [Event("move", (person,), (start,)), after]
-            return True
-        if event.kind in ("drop", "give"):
-            prop = [Event("grab", (person,), thing=event.thing)]
-            if (
-                prop in self.units[:at]
-                and prop[0] not in self.lines
-                and self._quiet(person, self.units.index(prop), at)
-            ):
-                self.units[at] = [*prop, after]
-                self.units.remove(prop)
-                return True
-        if self.objects:
-            self.units[at] = [Event("grab", (person,), thing=self.objects.pop()), after]
-            return True
-        if "NEGATE" in self.can and not any(person in (*e.who, e.to) for unit in self.units[:at] for e in unit):
-            self.units[at] = [Event("not", (person,), (self.places[-1],)), after]
-            return True
-        return False
-
-    def _free_pronouns(self) -> None:
-        """Now and then let a sentence follow one of the proof's own with a pronoun: that costs the proof nothing."""
-        i = 0
-        while i + 1 < len(self.units):
-            before, after = self.units[i][-1], self.units[i + 1][0]
-            if (
-                len(before.who) == 1
-                and before.who == after.who
-                and not before.pronoun
-                and not after.pronoun
-                and before in self.lines
-                and ("MOVE" if after.kind in ("move", "in") else after.kind.upper()) in self.coref
-                and self.rng.random() < 0.5
-            ):
-                self.units[i : i + 2] = [[*self.units[i], replace(after, pronoun=True), *self.units[i + 1][1:]]]
-            i += 1
-
-    def _quiet(self, person: str, start: int, stop: int) -> bool:
-        """Whether nothing between two units needs that person to hold the object already."""
-        return not any(person in (*e.who, e.to) and e.thing for unit in self.units[start + 1 : stop] for e in unit)

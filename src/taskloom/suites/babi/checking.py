@@ -32,7 +32,7 @@ class Moments:
         self.edges: dict[Node, set[Node]] = defaultdict(set)
         self.allowed: dict[Node, frozenset[str]] = {}
         names = {p for e in events for p in (*e.who, e.to) if p}
-        self.things = {e.thing for e in events if e.thing}
+        self.things = {thing for e in events for thing in e.things}
         for moment, event in enumerate(events, 1):
             self._step(moment, event, names)
 
@@ -46,7 +46,8 @@ class Moments:
     def _step(self, moment: int, event: Event, names: set[str]) -> None:
         before = self.hands[-1]
         after = dict(before)
-        placed = set(event.who) if event.places else set()
+        placed = set() if event.thing else set(event.who)
+        done = () if event.denied else event.things
         for name in names - placed:
             self._same((name, moment - 1), (name, moment))
         named = frozenset(event.places)
@@ -55,15 +56,18 @@ class Moments:
             self._limit((name, moment), others if event.kind == "not" else named)
             if self.strict:
                 self._limit((name, moment - 1), named if event.kind == "not" else others)
-        if event.kind == "grab":
-            after[event.thing] = event.who[0]
-        elif event.kind == "drop":
-            del after[event.thing]
-        elif event.kind == "give":
-            after[event.thing] = event.to
-            self._same((event.who[0], moment), (event.to, moment))
+        for thing in done:
+            if event.places:
+                self._limit((event.who[0], moment), named)
+            if event.kind == "grab":
+                after[thing] = event.who[0]
+            elif event.kind == "drop":
+                del after[thing]
+            else:
+                after[thing] = event.to
+                self._same((event.who[0], moment), (event.to, moment))
         for thing in self.things:
-            holder = after.get(thing) or (before.get(thing) if thing == event.thing else None)
+            holder = after.get(thing) or (before.get(thing) if thing in done else None)
             if holder:
                 self._same((thing, moment), (holder, moment))
             if before.get(thing) not in placed:
@@ -122,9 +126,12 @@ def solve(events: Sequence[Event], question: Question, places: Sequence[str], st
 def _gift(events: Sequence[Event], question: Question) -> str:
     role = {"gave": 0, "gave-to": 0, "received": 1, "given-to": 1, "given": 2}[question.form]
     asked = (question.person, question.other, question.thing)
-    told = [(e.who[0], e.to, e.thing) for e in events if e.kind == "give"]
-    fits = [gift for gift in told if all(a in ("", b) for a, b in zip(asked, gift, strict=True))]
-    return fits[-1][role] if fits else "unknown"
+    for event in reversed([e for e in events if e.kind == "give" and not e.denied]):
+        told = [(event.who[0], event.to, thing) for thing in event.things]
+        said = {gift[role] for gift in told if all(a in ("", b) for a, b in zip(asked, gift, strict=True))}
+        if said:
+            return said.pop() if len(said) == 1 else "unknown"
+    return "unknown"
 
 
 def check(example: Example, vocabulary: Vocabulary, lexicon: Lexicon = DYNA, strict: bool = False) -> tuple[str, ...]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.blueprints import Blueprint, Draft, NoBlueprint, Shape
+from taskloom.suites.babi.antecedents import NoBlueprint
+from taskloom.suites.babi.blueprints import Blueprint, Draft, Shape
 from taskloom.suites.babi.events import QuestionKind
 from taskloom.suites.babi.vocabulary import Vocabulary
+
+DENIALS = 3
+"""How many sentences that deny something a proof is planned with, at most."""
 
 
 class Drafter:
@@ -18,12 +22,18 @@ class Drafter:
         vocabulary: Vocabulary,
         events: Mapping[str, float],
         wording: Mapping[str, float],
-        coref: Mapping[str, float],
+        said_of: Mapping[str, Mapping[str, float]],
         required: tuple[str, ...] = (),
     ) -> None:
         self.vocabulary = vocabulary
-        self.can = {*events, *wording}
-        self.coref = {e for e, w in coref.items() if w > 0} if "COREF" in wording else set()
+        said = {c: {e for e, w in said_of[c].items() if w > 0} if c in wording else set() for c in said_of}
+        # Of places: as far as a construct is said of MOVE. Of things: each construct with each event.
+        self.can = {*events, *(c for c in wording if c not in said or "MOVE" in said[c] or c == "COREF")}
+        self.coref = said["COREF"]
+        self.things = {
+            (c, e) for c, found in said.items() if c != "COREF" for e in found if e in ("GRAB", "DROP", "GIVE")
+        }
+        self.denies = any(c == "NEGATE" for c, _ in self.things)
         self.required = set(required)
         self._shapes: dict[tuple[QuestionKind, int, str], list[Shape]] = {}
 
@@ -32,8 +42,20 @@ class Drafter:
         if kind == "give-qs":
             return size == 1 or (size == 2 and "GIVE" in self.coref)
         if kind in ("list", "counting"):
-            return 1 <= size <= len(self.vocabulary.objects) * (2 if self.coref & {"GRAB", "DROP"} else 1)
+            most = len(self.vocabulary.objects) * (2 if self.coref & {"GRAB", "DROP"} else 1)
+            return 1 <= size <= most + (DENIALS if self.denies else 0)
         return any(self.shapes(kind, size, a) for a in ("yes", "no", "maybe"))
+
+    def limit(self, kind: str) -> str:
+        """What would have to be allowed for other supports, as half a sentence."""
+        if kind in ("list", "counting"):
+            return (
+                f"each of the {len(self.vocabulary.objects)} objects adds one sentence (two with COREF on GRAB or DROP, more with "
+                "NEGATE on them); add objects or constructs, or ask for less"
+            )
+        if kind == "give-qs":
+            return "a gift is one sentence, two with COREF on GIVE"
+        return "allow other sizes, events or constructs"
 
     def shapes(self, kind: QuestionKind, size: int, said: str) -> list[Shape]:
         """Every way to reach a size."""
@@ -54,8 +76,8 @@ class Drafter:
                 for gives in range(size + 1 if "GIVE" in self.can else 1):
                     for swaps in range(size // 2 + 1 if {"GRAB", "DROP"} <= self.can else 1):
                         rest = size - gives - 2 * swaps - 1 - double - extra
-                        if rest >= 0:
-                            found.append(Shape(gives, swaps, rest, double, extra))
+                        denials = range(min(rest, DENIALS) + 1 if kind == "where-O" and self.denies else 1)
+                        found += [Shape(gives, swaps, rest - d, double, extra, d) for d in denials if rest >= d]
         return [s for s in found if self._sensible(kind, s)]
 
     def _sensible(self, kind: QuestionKind, shape: Shape) -> bool:
@@ -79,7 +101,8 @@ class Drafter:
             ("MOVE", 1),
             ("GRAB", shape.extra),
         ]
-        slots = sum(n for event, n in sentences if event in self.coref) + (
+        follow = self.coref | {event for construct, event in self.things if construct == "COMPOUND"}
+        slots = sum(n for event, n in sentences if event in follow) + (
             "COMPOUND" in self.can and "MOVE" not in self.coref
         )
         if shape.antecedents > slots:
@@ -90,6 +113,7 @@ class Drafter:
             "GRAB": shape.swaps + shape.extra,
             "COREF": shape.antecedents,
             "COMPOUND": shape.antecedents,
+            "NEGATE": shape.denials if self.denies and "NEGATE" not in self.can else 1,
         }
         return all(needs.get(r, 1) for r in self.required)
 
@@ -109,4 +133,4 @@ class Drafter:
         return self._begin(rng).place(kind, shapes[int(rng.random() * len(shapes))], said)
 
     def _begin(self, rng: Random) -> Draft:
-        return Draft(self.vocabulary, self.can, self.coref, rng)
+        return Draft(self.vocabulary, self.can, self.coref, self.things, rng)

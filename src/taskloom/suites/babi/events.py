@@ -1,8 +1,13 @@
 """What a story says: events, constructs, questions, and the names the paper gives them.
 
-A sentence is one `Event`. Constructs are not events of their own: COREF is an event whose subject is a pronoun, CONJ
-an event with two subjects, COMPOUND both at once; NEGATE and INDEF are the two ways to say where somebody is without
-saying it.
+A sentence is one `Event`. Constructs are not events of their own, they are ways to tell any of the four:
+
+- COREF: its subject is a pronoun.
+- CONJ: it has two subjects ("Mary and John went") or, where one person handles things, two objects ("took the apple and
+  the milk"). Two persons never take, leave or give one thing: nobody could say who of them holds it then.
+- COMPOUND: both at once, a pronoun that stands for two ("they went", "she dropped them").
+- NEGATE: "is not in the park" of a place; "did not take the milk" of a thing: it was not done, nothing else follows.
+- INDEF: "is either in A or B" of a place; "took the milk in either A or B" of a thing: it was done in one of the two.
 """
 
 from __future__ import annotations
@@ -50,10 +55,13 @@ class Event:
     Attributes:
         kind: What it says.
         who: Its subjects: one, or two for CONJ.
-        places: Where; two for "either", none for events that name no place.
+        places: Where; two for "either", none for events that name no place; for objects that change hands, where that was.
         thing: The object that changes hands.
         to: Who receives it.
         pronoun: The subjects are said by a pronoun, so the sentence before is needed to know them.
+        also: A second object that goes the same way.
+        them: The two objects are said by a pronoun.
+        denied: It did not happen ("did not take").
         text: The sentence as the reader sees it.
     """
 
@@ -64,14 +72,32 @@ class Event:
     to: str = ""
     pronoun: bool = False
     text: str = ""
+    also: str = ""
+    them: bool = False
+    denied: bool = False
+
+    @property
+    def things(self) -> tuple[str, ...]:
+        """The objects it is about."""
+        return (self.thing, self.also) if self.also else (self.thing,) if self.thing else ()
+
+    @property
+    def compound(self) -> bool:
+        """Whether a pronoun stands for two."""
+        return self.pronoun and (self.them or len(self.who) > 1)
 
     def concepts(self) -> tuple[str, ...]:
         """The paper's concepts in this sentence."""
         found = [_CONCEPT[self.kind]]
-        if len(self.who) > 1:
+        if len(self.who) > 1 or self.also:
             found.append("CONJ")
         if self.pronoun:
             found.append("COREF")
+        if self.thing:
+            if self.denied:
+                found.append("NEGATE")
+            if self.places:
+                found.append("INDEF" if len(self.places) > 1 else "MOVE")
         return tuple(found)
 
 
@@ -127,13 +153,13 @@ class Story:
         events: The sentences.
         lines: The line number of each sentence within the story.
         asked: The questions, in order.
-        at: The story's first line in its file.
+        at: The line of each sentence in its file, for messages.
     """
 
     events: tuple[Event, ...]
     lines: tuple[int, ...]
     asked: tuple[Asked, ...] = field(default=())
-    at: int = 1
+    at: tuple[int, ...] = ()
 
 
 def composition(events: list[Event]) -> str:

@@ -43,8 +43,11 @@ def signature(events: Sequence[Event]) -> str:
     seen: dict[str, str] = {}
     parts: list[str] = []
     for event in events:
-        words = [event.kind, "~" if event.pronoun else ""]
-        for name in (*event.who, event.thing, event.to, *event.places):
+        words = [
+            event.kind,
+            ("~" if event.pronoun else "") + ("~" if event.them else "") + ("!" if event.denied else ""),
+        ]
+        for name in (*event.who, *event.things, event.to, *event.places):
             if name:
                 number = seen.get(name)
                 if number is None:
@@ -61,12 +64,17 @@ def support_signature(events: Sequence[Event], posed: Posed) -> str:
     return f"{question.kind} {question.form}|" + signature([*(events[i] for i in posed.official), asked])
 
 
+def tokens(text: str) -> int:
+    """How many tokens a model sees that takes every word and every mark for one, as BERT does with bAbI's words."""
+    return len(text.split()) + sum(map(text.count, ".?,"))
+
+
 def concepts_of(events: Sequence[Event]) -> set[str]:
     """Events and constructs in a story; COMPOUND where a pronoun stands for two."""
     found: set[str] = set()
     for event in events:
         found.update(event.concepts())
-        if event.pronoun and len(event.who) > 1:
+        if event.compound:
             found.add("COMPOUND")
     return found
 

@@ -28,6 +28,8 @@ def _weights(known: tuple[str, ...]) -> Any:
         if isinstance(value, str):
             value = [value]
         if isinstance(value, list):
+            if not all(isinstance(name, str | bool) for name in value):
+                raise ValueError(f"a list of names or names with weights, not {value!r}")
             value = dict.fromkeys(value, 1.0)
         if isinstance(value, dict):
             # YAML 1.1 reads yes and no as true and false.
@@ -35,7 +37,7 @@ def _weights(known: tuple[str, ...]) -> Any:
             for name, weight in value.items():
                 if name not in known:
                     raise ValueError(f"unknown '{name}'; {nearest(str(name), known)}")
-                if isinstance(weight, bool) or not isinstance(weight, int | float) or weight < 0:
+                if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1e9:
                     raise ValueError(f"the weight of {name} is a number from 0 up, not {weight!r}")
         return value
 
@@ -44,8 +46,7 @@ def _weights(known: tuple[str, ...]) -> Any:
 
 EventWeights = Annotated[dict[str, float], _weights(EVENTS)]
 WordingWeights = Annotated[dict[str, float], _weights(WORDINGS)]
-CorefWeights = Annotated[dict[str, float], _weights((*EVENTS, "NEGATE", "INDEF", AFFIRM))]
-ConjWeights = Annotated[dict[str, float], _weights(("MOVE", "NEGATE", AFFIRM))]
+SaidWeights = Annotated[dict[str, float], _weights((*EVENTS, "NEGATE", "INDEF", AFFIRM))]
 QuestionWeights = Annotated[dict[str, float], _weights(QUESTIONS)]
 AnswerWeights = Annotated[dict[str, float], _weights(("yes", "no", "maybe"))]
 
@@ -65,6 +66,9 @@ class Words(Fields):
         return made
 
 
+WORD_LISTS = ("move", "grab", "drop", "give", "not_grab", "not_drop", "not_give", "negations", "prefixes")
+
+
 class Style(Fields):
     """Verbs and small words; the defaults are Dyna-bAbI's. Verbs of your own may be any."""
 
@@ -72,6 +76,9 @@ class Style(Fields):
     grab: tuple[str, ...] = Lexicon().grab
     drop: tuple[str, ...] = Lexicon().drop
     give: tuple[str, ...] = Lexicon().give
+    not_grab: tuple[str, ...] = Lexicon().not_grab
+    not_drop: tuple[str, ...] = Lexicon().not_drop
+    not_give: tuple[str, ...] = Lexicon().not_give
     negations: tuple[str, ...] = Lexicon().negations
     prefixes: tuple[str, ...] = Lexicon().prefixes
     there_grab: float = Field(default=0.0, ge=0, le=1)
@@ -79,9 +86,30 @@ class Style(Fields):
     preposition: Literal["in", "at"] = "in"
     double_object: bool = False
 
+    @model_validator(mode="after")
+    def _readable(self) -> Style:
+        for name in WORD_LISTS:
+            words = getattr(self, name)
+            if not words:
+                raise ValueError(f"{name}: at least one word is needed")
+            for word in words:
+                if not word.strip() or word != word.strip() or any(c in word for c in "\t\n\r.?,"):
+                    raise ValueError(
+                        f"{name}: {word!r} is no verb: use words without commas, stops, tabs or outer blanks"
+                    )
+        for one, other in (("grab", "drop"), ("not_grab", "not_drop")):
+            both = set(getattr(self, one)) & set(getattr(self, other))
+            if both:
+                raise ValueError(f"{one} and {other}: '{min(both)}' is in both, so a reader could not tell them apart")
+        return self
+
     def lexicon(self) -> Lexicon:
         """As the language module takes it."""
         return Lexicon(**self.model_dump())
+
+
+MOST = 1_000
+"""The longest story, in sentences, and the most questions to one."""
 
 
 class Several(Fields):
@@ -93,8 +121,8 @@ class Several(Fields):
         ask: How often a question that can be asked is asked; else the story goes on for another gap.
     """
 
-    questions: int = Field(default=5, ge=1)
-    gap: int = Field(default=2, ge=1)
+    questions: int = Field(default=5, ge=1, le=MOST)
+    gap: int = Field(default=2, ge=1, le=MOST)
     ask: float = Field(default=1.0, gt=0, le=1)
 
 
@@ -107,10 +135,13 @@ class Group(Fields):
         events: Events with weights; a weight of 0 leaves an event to constructs and proofs.
         wording: Constructs with weights; AFFIRM is "Mary is in the park".
         coref: What a sentence with a pronoun may say, with weights; all of `events` by default, NEGATE, INDEF and AFFIRM too.
-        conj: What a sentence with two subjects may say, with weights; MOVE by default, NEGATE and AFFIRM too.
+        conj: What a sentence with two subjects (or, for GRAB, DROP and GIVE, two objects) may say, with weights; MOVE by default,
+            NEGATE, INDEF and AFFIRM too. COMPOUND takes the same.
+        negate: What NEGATE is said of: MOVE ("is not in the park") by default, GRAB, DROP and GIVE ("did not take the milk") too.
+        indef: What INDEF is said of: MOVE ("is either in A or B") by default, GRAB, DROP and GIVE ("took it in either A or B") too.
         questions: Question types with weights.
         length: Sentences before the question.
-        support: Size of the official support; sizes within a range are drawn alike, from 1 to 6 unless the range says otherwise.
+        support: Size of the official support; the sizes of a range that are possible are drawn alike.
         composition: Concepts that the official support must have.
         alternatives: Number of minimal supports.
         answers: For yes-no questions, the answers with weights.
@@ -126,8 +157,10 @@ class Group(Fields):
     n: int = Field(default=1, ge=0)
     events: EventWeights = Field(default_factory=lambda: {"MOVE": 1.0})
     wording: WordingWeights = Field(default_factory=dict)
-    coref: CorefWeights | None = None
-    conj: ConjWeights = Field(default_factory=lambda: {"MOVE": 1.0})
+    coref: SaidWeights | None = None
+    conj: SaidWeights = Field(default_factory=lambda: {"MOVE": 1.0})
+    negate: EventWeights = Field(default_factory=lambda: {"MOVE": 1.0})
+    indef: EventWeights = Field(default_factory=lambda: {"MOVE": 1.0})
     questions: QuestionWeights = Field(default_factory=lambda: {"where-P": 1.0})
     length: Span = Span(20, 20)
     support: Span | None = None
@@ -143,6 +176,8 @@ class Group(Fields):
 
     @model_validator(mode="after")
     def _possible(self) -> Group:
+        if not 1 <= self.length.low <= self.length.high <= MOST:
+            raise ValueError(f"length: a story has 1 to {MOST} sentences, not {self.length}")
         if not any(self.events.values()) and not any(self.wording.values()):
             raise ValueError("events: at least one event or construct needs a weight above 0")
         if not any(self.questions.values()):
@@ -160,8 +195,15 @@ class Group(Fields):
             )
         if self.unknown and (self.support or self.exhaustive):
             raise ValueError("unknown: a question that is not settled has no support; leave out support and exhaustive")
-        if "CONJ" in self.wording and not any(self.conj.values()):
-            raise ValueError("conj: at least one needs a weight above 0")
+        for construct in ("coref", "conj", "negate", "indef"):
+            said = getattr(self, construct)
+            if said is not None and not any(said.values()):
+                raise ValueError(f"{construct}: at least one needs a weight above 0")
+            for name in said or ():
+                if name != "MOVE" and name not in self.events and name not in self.wording:
+                    raise ValueError(
+                        f"{construct}: {name} is in neither events nor wording; add it, with weight 0 if need be"
+                    )
         if self.story and (self.per_signature or self.distractors < 1 or self.position != "any"):
             raise ValueError("story: per_signature, distractors and position are for stories with one question")
         return self
@@ -198,6 +240,8 @@ class BabiFields(Fields):
         tested_by: A recipe whose concepts the training groups must share out: each has some, none all, together all of them.
         concat: Instead of groups: one of the paper's sets of bAbI 1.0 tasks, one after the other.
         inject: With concat: also ask every question of these types that can be answered, at each question of each task.
+        window: With concat: leave out the questions that, with the story before them, have more tokens (words and marks).
+        shares: With concat: how many examples a task has for one of a task that is not named here.
         source: With concat: a folder with the published files; regenerated by our own recipes otherwise.
     """
 
@@ -212,6 +256,8 @@ class BabiFields(Fields):
     tested_by: str = ""
     concat: Literal["", "T2", "T7", "T12"] = ""
     inject: dict[int, tuple[Literal["where-P", "where-O"], ...]] = Field(default_factory=dict)
+    window: int | None = Field(default=None, ge=16)
+    shares: dict[int, Annotated[float, Field(gt=0, le=1000)]] = Field(default_factory=dict)
     source: str = ""
 
     @model_validator(mode="after")
@@ -226,8 +272,13 @@ class BabiFields(Fields):
             raise ValueError(
                 f"number: 4 or 14 to 20 have worlds of their own, not {self.number}; see the recipe babi/{self.number}"
             )
-        if (self.inject or self.source) and not self.concat:
-            raise ValueError("inject and source need concat: which tasks?")
+        if (self.inject or self.source or self.window or self.shares) and not self.concat:
+            raise ValueError("inject, window, shares and source need concat: which tasks?")
+        for field in ("inject", "shares"):
+            for task in getattr(self, field):
+                if task not in PARTS.get(self.concat, ()):
+                    known = ", ".join(map(str, PARTS[self.concat]))
+                    raise ValueError(f"{field}: {self.concat} has no task {task}; it has {known}")
         plain = [name for name, value in self.splits.items() if isinstance(value, Size)]
         if plain and not self.groups and not self.concat and self.number is None:
             raise ValueError(f"splits.{plain[0]}: a plain size needs groups: at the top of the recipe")

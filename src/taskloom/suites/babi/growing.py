@@ -22,7 +22,8 @@ from taskloom.suites.babi.examples import Posed, make_example
 from taskloom.suites.babi.fields import Group
 from taskloom.suites.babi.knowledge import Knowledge, Reading
 from taskloom.suites.babi.language import ask, sentence
-from taskloom.suites.babi.stage import Palette, Stage
+from taskloom.suites.babi.palette import Palette
+from taskloom.suites.babi.stage import Stage
 from taskloom.suites.babi.vocabulary import Lexicon, Vocabulary
 
 Belongs = Callable[[str], bool]
@@ -69,7 +70,7 @@ def share_out(total: int, weights: Sequence[int]) -> list[int]:
 def palette_of(group: Group) -> Palette:
     """What may happen in the stories of a group."""
     coref = group.coref if group.coref is not None else {e: w or 1.0 for e, w in group.events.items()}
-    return Palette({**group.events, **group.wording}, coref, group.conj)
+    return Palette({**group.events, **group.wording}, coref, group.conj, group.negate, group.indef)
 
 
 def grow(
@@ -205,11 +206,16 @@ def draw_questions(
 
 
 def pose_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Posed]:
+    """Every question of some types that can be answered, sorted by type and name, with answers and supports."""
+    return [Posed(q, answer(knowledge, q), supports(knowledge, q)) for q in ask_all(knowledge, kinds)]
+
+
+def ask_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Question]:
     """Every question of some types that can be answered, sorted by type and name."""
     order = Random(0)  # askable shuffles; the sorting below makes that of no effect
     found = [q for kind in kinds for q in askable(knowledge, kind, order, answers={})]
     found.sort(key=lambda q: (q.kind, q.form, q.person, q.thing, q.other, q.place))
-    return [Posed(q, answer(knowledge, q), supports(knowledge, q)) for q in found]
+    return found
 
 
 def draw_kind(group: Group, rng: Random) -> QuestionKind:

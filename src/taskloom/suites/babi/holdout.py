@@ -10,13 +10,23 @@ from collections.abc import Iterable, Sequence
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example
-from taskloom.suites.babi.fields import BabiFields, Group
+from taskloom.suites.babi.fields import PARTS, BabiFields, Group
 
 
 def training_groups(fields: BabiFields) -> list[Group]:
-    """Every group of the training splits."""
+    """Every group of the training splits; with concat, that of each task with what is injected."""
+    from taskloom.recipe import read
     from taskloom.suites.babi.planning import groups_of, role_of
 
+    if fields.concat:
+        groups = []
+        for task in PARTS[fields.concat]:
+            own = read(f"babi/{task}").fields
+            assert isinstance(own, BabiFields)
+            asked: dict[str, float] = dict(own.groups[0].questions)
+            asked.update((kind, 1.0) for kind in fields.inject.get(task, ()))
+            groups.append(own.groups[0].model_copy(update={"name": f"qa{task}", "questions": asked}))
+        return groups
     return [g for name in fields.splits if role_of(name) == "train" for g in groups_of(fields, name) if g.n]
 
 
@@ -26,7 +36,7 @@ def check_recipe(fields: BabiFields) -> None:
     Raises:
         RecipeError: It names the group and the concepts.
     """
-    groups = training_groups(fields) if not fields.concat and fields.number is None else []
+    groups = training_groups(fields)
     for group in groups:
         for together in fields.holdout:
             if set(together) <= group.concepts():

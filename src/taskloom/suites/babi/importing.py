@@ -38,6 +38,12 @@ QUESTIONS = {
     "counting": "counting",
     "giving": "give-qs",
 }
+DEFAULT_ACTIONS = {
+    **dict.fromkeys(("move", "grab", "drop", "give", "coref"), 1.0),
+    **dict.fromkeys(("conj", "compound"), 0.5),
+    **dict.fromkeys(("negate", "indef"), 1.0),
+}
+"""What happens when a configuration does not say: everything."""
 _EVENTS = ("MOVE", "GRAB", "DROP", "GIVE")
 _STORY = {
     "samples", "seed", "name", "n_questions", "question_probability", "actions_before_question", "max_actions", "questions",
@@ -126,7 +132,10 @@ def _words(task: Mapping[str, Any], where: str) -> dict[str, Any]:
 def _groups(task: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
     story = task.get("story_params") or {}
     actions = _weights(
-        story.get("actions") or list(ACTIONS)[:4], story.get("actions_distribution"), ACTIONS, f"{where}.actions"
+        story.get("actions") or list(DEFAULT_ACTIONS),
+        story.get("actions_distribution") or (None if story.get("actions") else list(DEFAULT_ACTIONS.values())),
+        ACTIONS,
+        f"{where}.actions",
     )
     coref = _weights(
         story.get("coref") or ["move", "grab", "drop"], story.get("coref_distribution"), ACTIONS, f"{where}.coref"
@@ -141,11 +150,16 @@ def _groups(task: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
     base: dict[str, Any] = {
         "events": {e: w for e, w in actions.items() if e in _EVENTS},
         "wording": wording,
-        **({"coref": {e: w for e, w in coref.items() if e in _EVENTS}} if "COREF" in wording else {}),
+        **({"coref": coref} if "COREF" in wording else {}),
         "questions": questions,
     }
+    for said in base.get("coref", ()):
+        # The reference's pronouns may say what is else never said; so they may here, at weight 0.
+        base["events" if said in _EVENTS else "wording"].setdefault(said, 0.0)
+    if story.get("exhaustive") and not task.get("filter_config"):
+        base["exhaustive"] = True
     many, gap = int(story.get("n_questions", 5)), int(story.get("actions_before_question", 2))
-    if many > 1:
+    if many > 1 and "exhaustive" not in base:
         base["story"] = {"questions": many, "gap": gap, "ask": float(story.get("question_probability", 0.5))}
     else:
         base["length"] = gap
@@ -166,7 +180,9 @@ def _filtered(
         group["questions"] = {q: base["questions"].get(q, 1.0) for q in wanted}
     if given.get("num_supp_fact_range"):
         low, high = given["num_supp_fact_range"]
-        group["support"] = low if low == high else f"{low}..{high}"
+        # By the reference's rejection hardly anything beyond 6 passes a filter of 4 to 15; our sizes are all alike.
+        aimed = max(low, min(high, 6))
+        group["support"] = low if low == aimed else f"{low}..{aimed}"
         group["name"] = f"{name}-{low}" if low == high else f"{name}-{low}-{high}"
     if given.get("required_supp_fact_types"):
         required = _weights(list(given["required_supp_fact_types"]), None, ACTIONS, f"{where}.required_supp_fact_types")
@@ -176,6 +192,8 @@ def _filtered(
     if given.get("min_paths") or given.get("max_paths"):
         low, high = int(given.get("min_paths") or 1), int(given.get("max_paths") or 999)
         group["alternatives"] = f"{low}..{high}"
+    if given.get("remove_distractors"):
+        group["distractors"] = 0
     if "length" in group and given.get("max_len"):
         group["length"] = min(group["length"], int(given["max_len"]))
     return group
@@ -194,7 +212,12 @@ def import_file(path: str | Path) -> dict[str, Any]:
         raise RecipeError(f"{file} is not JSON: {error}") from error
     if not isinstance(config, dict):
         raise RecipeError(f"{file} must be an object with name and tasks")
-    made = convert(config, str(file))
+    try:
+        made = convert(config, str(file))
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise RecipeError(
+            f"{file}: a value is not of the kind that the reference's configuration has ({error})"
+        ) from error
     check(made, str(file), str(file))
     return made
 

@@ -2,7 +2,8 @@
 
 Each stay of a person (from one sentence about where they are to the next) is a variable whose value is a place.
 Sentences only narrow the domain of one variable (MOVE: one place, NEGATE: all but one, INDEF: two) or equate two
-(GIVE: giver and receiver; DROP, then GRAB of the same object: the one who left it and the one who took it). So the
+(GIVE: giver and receiver; DROP, then GRAB of the same object: the one who left it and the one who took it). A place that
+is said of GRAB, DROP or GIVE narrows the stay in which it happened; what was not done changes nothing. So the
 possible worlds are exactly the product, over classes of equal variables, of their intersected domains: nothing is
 approximated, and hindsight comes for free.
 
@@ -40,19 +41,20 @@ class Contradiction(InputError):  # noqa: N818 - the word for it
 
 @dataclass(frozen=True, slots=True)
 class Handling:
-    """One sentence in which an object changes hands."""
+    """One sentence about an object changing hands, or not doing so (`event.denied`)."""
 
     sentence: int
     event: Event
+    thing: str
 
     def names(self, person: str) -> bool:
         """Whether the sentence names that person."""
         return person in self.event.who or person == self.event.to
 
-    @property
-    def holder(self) -> str:
-        """Who holds the object afterwards; nobody after DROP."""
-        return {"grab": self.event.who[0], "give": self.event.to}.get(self.event.kind, "")
+    def leaves(self, person: str) -> bool:
+        """Whether the object is certainly not with that person afterwards."""
+        event = self.event
+        return not event.denied and person != {"grab": event.who[0], "give": event.to}.get(event.kind, "")
 
 
 @dataclass(slots=True)
@@ -64,12 +66,14 @@ class Carry:
         after: The holder's stay after.
         sentence: The sentence that ended the one and began the other.
         handling: Index, among the object's handlings, of the one by which the holder got it.
+        told: How many handlings there were by then.
     """
 
     before: int
     after: int
     sentence: int
     handling: int
+    told: int
 
 
 @dataclass(slots=True)
@@ -77,7 +81,8 @@ class Thing:
     """What is known of one object.
 
     Attributes:
-        handlings: The sentences in which it changes hands.
+        handlings: The sentences in which it changes hands, or is said not to.
+        last: Index of the last handling that was not denied, or -1.
         carries: Its changes of place.
         holder: Who holds it, or nobody.
         ground: The stay in which it was left, or -1: where it lay at the start is never said.
@@ -87,6 +92,11 @@ class Thing:
     carries: list[Carry]
     holder: str
     ground: int
+    last: int = -1
+
+    def since(self) -> tuple[int, ...]:
+        """The sentences that show where it is, but for the place itself: its last change of hands, and what was denied since."""
+        return tuple([h.sentence for h in self.handlings[max(self.last, 0) :]])
 
 
 class Knowledge:
@@ -159,15 +169,15 @@ class Knowledge:
         """
         sentence = len(self.events)
         self.events.append(event)
-        kind = event.kind
-        if kind == "grab":
-            self._grab(event, sentence)
-        elif kind == "drop":
-            self._drop(event, sentence)
-        elif kind == "give":
-            self._give(event, sentence)
-        else:
+        if not event.thing:
             self._place(event, sentence)
+        elif event.denied:
+            for person in (*event.who, event.to):
+                if person:
+                    self._present(person)
+            self._handled(event, event.thing, sentence)
+        else:
+            self._handle(event, sentence)
 
     def tell_all(self, events: Iterable[Event]) -> Knowledge:
         """Take in sentences one after the other."""
@@ -189,42 +199,63 @@ class Knowledge:
             self.stay[person] = after
             for name in self._holds.get(person, ()):
                 thing = self.things[name]
-                thing.carries.append(Carry(before, after, sentence, len(thing.handlings) - 1))
+                thing.carries.append(Carry(before, after, sentence, thing.last, len(thing.handlings)))
 
-    def _grab(self, event: Event, sentence: int) -> None:
-        person, thing = event.who[0], self._thing(event.thing)
+    def _handle(self, event: Event, sentence: int) -> None:
+        if event.places:
+            named = 0
+            for place in event.places:
+                named |= self.bits[place]
+            self._narrow(self._present(event.who[0]), named, sentence)
+        if event.kind == "give":
+            self._equate(self._present(event.who[0]), self._present(event.to), (sentence,))
+        for name in event.things:
+            if event.kind == "grab":
+                self._grab(event, name, sentence)
+            elif event.kind == "drop":
+                self._drop(event, name, sentence)
+            else:
+                self._give(event, name, sentence)
+
+    def _grab(self, event: Event, name: str, sentence: int) -> None:
+        person, thing = event.who[0], self._thing(name)
         if thing.holder:
-            held = thing.handlings[-1].sentence + 1
+            held = thing.since()[0] + 1
             raise Contradiction(
-                sentence, f"{person} cannot take the {event.thing}, which {thing.holder} holds since sentence {held}"
+                sentence, f"{person} cannot take the {name}, which {thing.holder} holds since sentence {held}"
             )
         here = self._present(person)
-        if thing.handlings:
-            self._equate(thing.ground, here, (thing.handlings[-1].sentence, sentence))
-        self._handle(thing, event, sentence)
+        if thing.ground >= 0:
+            self._equate(thing.ground, here, (*thing.since(), sentence))
+        self._changed(event, name, sentence)
         thing.holder = person
-        self._holds.setdefault(person, []).append(event.thing)
+        self._holds.setdefault(person, []).append(name)
 
-    def _drop(self, event: Event, sentence: int) -> None:
-        person, thing = event.who[0], self._thing(event.thing)
-        self._must_hold(person, event.thing, thing, sentence, "leave")
+    def _drop(self, event: Event, name: str, sentence: int) -> None:
+        person, thing = event.who[0], self._thing(name)
+        self._must_hold(person, name, thing, sentence, "leave")
         thing.ground = self._present(person)
-        self._handle(thing, event, sentence)
+        self._changed(event, name, sentence)
         thing.holder = ""
-        self._holds[person].remove(event.thing)
+        self._holds[person].remove(name)
 
-    def _give(self, event: Event, sentence: int) -> None:
-        person, thing = event.who[0], self._thing(event.thing)
-        self._must_hold(person, event.thing, thing, sentence, "give")
-        self._equate(self._present(person), self._present(event.to), (sentence,))
-        self._handle(thing, event, sentence)
+    def _give(self, event: Event, name: str, sentence: int) -> None:
+        person, thing = event.who[0], self._thing(name)
+        self._must_hold(person, name, thing, sentence, "give")
+        self._changed(event, name, sentence)
         self.gifts.append(thing.handlings[-1])
         thing.holder = event.to
-        self._holds[person].remove(event.thing)
-        self._holds.setdefault(event.to, []).append(event.thing)
+        self._holds[person].remove(name)
+        self._holds.setdefault(event.to, []).append(name)
 
-    def _handle(self, thing: Thing, event: Event, sentence: int) -> None:
-        thing.handlings.append(Handling(sentence, event))
+    def _handled(self, event: Event, name: str, sentence: int) -> Thing:
+        thing = self._thing(name)
+        thing.handlings.append(Handling(sentence, event, name))
+        return thing
+
+    def _changed(self, event: Event, name: str, sentence: int) -> None:
+        thing = self._handled(event, name, sentence)
+        thing.last = len(thing.handlings) - 1
 
     def _must_hold(self, person: str, name: str, thing: Thing, sentence: int, verb: str) -> None:
         if thing.holder == person:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from taskloom.seeding import Random
 from taskloom.suites.babi.events import Event, Question
 from taskloom.suites.babi.vocabulary import Lexicon, Vocabulary
@@ -32,16 +34,13 @@ def sentence(event: Event, vocabulary: Vocabulary, lexicon: Lexicon, rng: Random
     kind = event.kind
     if kind == "move":
         return f"{who} {pick(lexicon.move)} to the {event.places[0]}."
-    if kind == "grab":
-        there = " there" if lexicon.there_grab and choose() < lexicon.there_grab else ""
-        return f"{who} {pick(lexicon.grab)} the {event.thing}{there}."
-    if kind == "drop":
-        there = " there" if lexicon.there_drop and choose() < lexicon.there_drop else ""
-        return f"{who} {pick(lexicon.drop)} the {event.thing}{there}."
-    if kind == "give":
-        if lexicon.double_object:
-            return f"{who} {pick(lexicon.give)} {event.to} the {event.thing}."
-        return f"{who} {pick(lexicon.give)} the {event.thing} to {event.to}."
+    if event.thing:
+        there = {"grab": lexicon.there_grab, "drop": lexicon.there_drop}.get(kind, 0.0)
+        verb = _handling(event, pick, lexicon)
+        if event.places:
+            places = " or ".join([f"the {place}" for place in event.places])
+            return f"{who} {verb} {lexicon.preposition} {'either ' if len(event.places) > 1 else ''}{places}."
+        return f"{who} {verb}{' there' if there and choose() < there else ''}."
     plural = len(event.who) > 1 or who.endswith(" they")
     be, at = ("are" if plural else "is"), lexicon.preposition
     if kind == "in":
@@ -49,6 +48,21 @@ def sentence(event: Event, vocabulary: Vocabulary, lexicon: Lexicon, rng: Random
     if kind == "not":
         return f"{who} {be} {pick(lexicon.negations)} {at} the {event.places[0]}."
     return f"{who} {be} either {at} the {event.places[0]} or the {event.places[1]}."
+
+
+def _handling(event: Event, pick: Callable[[tuple[str, ...]], str], lexicon: Lexicon) -> str:
+    """What somebody does, or does not do, with one or two objects."""
+    if event.denied:
+        verbs = {"grab": lexicon.not_grab, "drop": lexicon.not_drop, "give": lexicon.not_give}[event.kind]
+    else:
+        verbs = {"grab": lexicon.grab, "drop": lexicon.drop, "give": lexicon.give}[event.kind]
+    verb = f"did not {pick(verbs)}" if event.denied else pick(verbs)
+    things = "them" if event.them else f"the {event.thing}" + (f" and the {event.also}" if event.also else "")
+    if not event.to:
+        return f"{verb} {things}"
+    if lexicon.double_object and not event.them:
+        return f"{verb} {event.to} {things}"
+    return f"{verb} {things} to {event.to}"
 
 
 def ask(question: Question, lexicon: Lexicon) -> str:

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from taskloom.example import Example
-from taskloom.plan import Plan, Role, Split
+from taskloom.plan import Plan, Role, Split, Tasks
 from taskloom.recipe import Size
 from taskloom.scoring import Scorer, any_of, set_of
 from taskloom.seeding import Key
 from taskloom.suites.babi.aiming import Aimer, Exhaustive
 from taskloom.suites.babi.checking import check
+from taskloom.suites.babi.describing import numbered, tell_story, without_kinds
 from taskloom.suites.babi.examples import TRAITS
 from taskloom.suites.babi.fields import BabiFields, Group
 from taskloom.suites.babi.growing import Belongs, Setting, grow, openings, share_out
@@ -71,7 +72,7 @@ def plan(fields: BabiFields, key: Key) -> Plan:
     if fields.number is not None:
         from taskloom.suites.babi.numbered import plan_number
 
-        return plan_number(fields, key)
+        return numbered(plan_number(fields, key), fields.number)
     if fields.concat:
         from taskloom.suites.babi.concatenating import plan_concat
 
@@ -96,15 +97,19 @@ def plan(fields: BabiFields, key: Key) -> Plan:
     def second(example: Example) -> tuple[str, ...]:
         return check(example, vocabulary, lexicon, strict)
 
+    asked = tuple(
+        dict.fromkeys(q for found in parts.values() for p in found for q, w in p.group.questions.items() if w)
+    )
     return Plan(
         splits=tuple(splits),
         traits=TRAITS,
         describe=DESCRIBE,
-        scorer=scorer_of(q for found in parts.values() for p in found for q in p.group.questions),
+        scorer=scorer_of(asked),
         check=second,
         answer=partial(answer_passage, vocabulary=vocabulary, lexicon=lexicon, reading=fields.reading),
         show=partial(show, vocabulary=vocabulary, lexicon=lexicon, reading=fields.reading),
         shard_rows=2_000,
+        tasks=Tasks("question", tell_story, asked, without=lambda held: plan(without_kinds(fields, held), key)),
     )
 
 

@@ -20,11 +20,16 @@ def says(event: Event) -> str:
         return f"{who} {be} not in the {event.places[0]}"
     if event.kind == "either":
         return f"{who} {be} in the {event.places[0]} or the {event.places[1]}"
+    things = " and ".join(f"the {thing}" for thing in event.things)
+    if event.denied:
+        done = {"grab": f"take {things}", "drop": f"leave {things}", "give": f"give {things} to {event.to}"}[event.kind]
+        return f"{who} {'do' if len(event.who) > 1 else 'does'} not {done}"
+    where = f" in {' or '.join(f'the {place}' for place in event.places)}" if event.places else ""
     if event.kind == "grab":
-        return f"{who} takes the {event.thing}"
+        return f"{who} takes {things}{where}"
     if event.kind == "drop":
-        return f"{who} leaves the {event.thing} there"
-    return f"{who} gives the {event.thing} to {event.to}, so they are in one place"
+        return f"{who} leaves {things}{where or ' there'}"
+    return f"{who} gives {things} to {event.to}{where}, so they are in one place"
 
 
 def in_words(
@@ -40,12 +45,13 @@ def in_words(
     for i in support:
         event = knowledge.events[i]
         text = f"[{lines[i]}] {says(event)}"
-        if event.kind == "drop":
-            left[event.thing] = (lines[i], event.who[0])
-        elif event.thing:
-            before = left.pop(event.thing, None)
+        for thing in () if event.denied else event.things:
+            if event.kind == "drop":
+                left[thing] = (lines[i], event.who[0])
+                continue
+            before = left.pop(thing, None)
             if event.kind == "grab" and before is not None and before[1] != event.who[0]:
-                text += f", so {event.who[0]} is where {before[1]} left it"
+                text += f", so {event.who[0]} is where {before[1]} left the {thing}"
         parts.append(text)
     fits = len(fitting_gifts(knowledge, question)) if question.kind == "give-qs" else 1
     latest = f" (the latest of {fits} gifts that fit the question)" if fits > 1 else ""

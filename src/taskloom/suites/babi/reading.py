@@ -8,13 +8,14 @@ with file, line and reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import cast
 
 from taskloom.errors import InputError
+from taskloom.suites.babi import lines
 from taskloom.suites.babi.events import Asked, Event, GiveForm, Kind, Question, Story
 from taskloom.suites.babi.vocabulary import DEFAULT_PRONOUNS, DYNA, Lexicon, Vocabulary
 
@@ -22,10 +23,13 @@ _MOVE = ("journeyed", "moved", "travelled", "traveled", "went back", "went", "wa
 _GRAB = ("grabbed", "picked up", "took", "got")
 _DROP = ("discarded", "dropped", "left", "put down", "let go of")
 _GIVE = ("gave", "handed", "passed")
+_NOT_GRAB = ("grab", "pick up", "take", "get")
+_NOT_DROP = ("discard", "drop", "leave", "put down", "let go of")
+_NOT_GIVE = ("give", "hand", "pass")
 _PREFIX = ("After that", "Following that", "Afterwards", "Then")
 
 _ANY_NAME = r"[^\W\d_][\w'’-]*"
-_ANY_THING = r"[^\W\d_][\w'’-]*(?: [^\W\d_][\w'’-]*)*?"
+_ANY_THING = r"[^\W\d_][\w'’-]*(?: (?!(?:in|at|and|or|to|there|either)\b)[^\W\d_][\w'’-]*)*?"
 
 
 class _Unreadable(Exception):  # noqa: N818 - a reason, not an error of its own
@@ -56,6 +60,10 @@ class Grammar:
         who = f"(?:{pronoun}|(?P<who>{name}(?:(?:, | and |, and ){name})*))"
         where, what = f"(?P<place>{place})", f"(?P<thing>{thing})"
         be, at = "(?:is|are)", "(?:in|at)"
+        to, things = f"(?P<to>{name})", f"(?:(?P<them>them)|the {what}(?: and the (?P<also>{thing}))?)"
+        one_of = f"either (?:{at} )?the {where} or (?:{at} )?the (?P<second>{place})"
+        there = f"(?: there| {at} {one_of}| either {at} the (?P<first>{place}) or (?:{at} )?the (?P<last>{place})|"
+        there += f" {at} the (?P<only>{place}))?"
         move, give = _words((*_MOVE, *lexicon.move)), _words((*_GIVE, *lexicon.give))
         grab, drop = _words((*_GRAB, *lexicon.grab)), _words((*_DROP, *lexicon.drop))
         self.sentences = self._forms(
@@ -63,10 +71,14 @@ class Grammar:
             ("either", rf"{who} {be} either {at} the {where} or (?:{at} )?the (?P<second>{place})\."),
             ("in", rf"{who} {be} {at} the {where}\."),
             ("move", rf"{who} {move} to the {where}\."),
-            ("give", rf"{who} {give} the {what} to (?P<to>{name})\."),
-            ("give", rf"{who} {give} (?P<to>{name}) the {what}\."),
-            ("grab", rf"{who} {grab} the {what}(?: there)?\."),
-            ("drop", rf"{who} {drop} the {what}(?: there)?\."),
+            ("give", rf"{who} {give} {things} to {to}{there}\."),
+            ("give", rf"{who} {give} {to} {things}{there}\."),
+            ("grab", rf"{who} {grab} {things}{there}\."),
+            ("drop", rf"{who} {drop} {things}{there}\."),
+            ("no give", rf"{who} did not {_words((*_NOT_GIVE, *lexicon.not_give))} the {what} to {to}\."),
+            ("no give", rf"{who} did not {_words((*_NOT_GIVE, *lexicon.not_give))} {to} the {what}\."),
+            ("no grab", rf"{who} did not {_words((*_NOT_GRAB, *lexicon.not_grab))} the {what}(?: there)?\."),
+            ("no drop", rf"{who} did not {_words((*_NOT_DROP, *lexicon.not_drop))} the {what}(?: there)?\."),
         )
         person, other = f"(?P<person>{name})", f"(?P<other>{name})"
         self.questions = self._forms(
@@ -103,13 +115,29 @@ class Grammar:
                 raise _Unreadable(f"{who[0]} is named twice as subject")
             if len(who) > 1 and form.kind in ("grab", "drop", "give"):
                 raise _Unreadable("two persons cannot hold one thing; say it of one of them")
-            places = tuple(got[k] for k in ("place", "second") if got.get(k))
+            if got.get("also") and got["also"] == got["thing"]:
+                raise _Unreadable(f"the {got['also']} is named twice")
+            places = tuple(got[k] for k in ("place", "second", "first", "last", "only") if got.get(k))
             # Published task 10 has "either in the kitchen or the kitchen" (88 times): odd, but it says where.
             to = got.get("to") or ""
             if to and to in who:
                 raise _Unreadable(f"{to} gives something to {to}")
-            return Event(cast(Kind, form.kind), who, places, got.get("thing") or "", to, bool(pronoun), text), pronoun
-        raise _Unreadable("this is none of the sentence forms (see docs: the story language)")
+            event = Event(
+                cast(Kind, form.kind.removeprefix("no ")),
+                who,
+                places,
+                got.get("thing") or "",
+                to,
+                bool(pronoun or got.get("them")),
+                text,
+                got.get("also") or "",
+                bool(got.get("them")),
+                form.kind.startswith("no "),
+            )
+            return event, pronoun
+        if re.search(r"\b[Ee]ither\b", text):
+            raise _Unreadable("'either' goes with places only, or the story would not say who holds what")
+        raise _Unreadable("this is none of the sentence forms (docs/babi.md, 'A construct on any event')")
 
     def _question(self, text: str) -> Question:
         for form in self.questions:
@@ -121,10 +149,14 @@ class Grammar:
             if form.kind in ("where-P", "where-O", "where-was-O", "yes-no", "list", "counting"):
                 return Question(form.kind, **parts, text=text)  # type: ignore[arg-type]
             return Question("give-qs", **parts, form=cast(GiveForm, form.kind), text=text)
-        raise _Unreadable("this is none of the question forms (see docs: the story language)")
+        raise _Unreadable("this is none of the question forms (docs/babi.md, 'What a group can say')")
 
     def resolve(self, event: Event, pronoun: str, before: Event | None) -> Event:
-        """The event with its pronoun replaced by the subjects of the sentence before."""
+        """The event with its pronouns replaced by the subjects, and for "them" the objects, of the sentence before."""
+        if event.them:
+            if before is None or not before.also:
+                raise _Unreadable("'them' has no sentence with two things before it to refer to")
+            event = replace(event, thing=before.thing, also=before.also)
         if not pronoun:
             return event
         if before is None:
@@ -133,7 +165,7 @@ class Grammar:
             raise _Unreadable(f"'{pronoun}' cannot refer to {' and '.join(before.who)}")
         if len(before.who) == 1 and self.pronouns.get(before.who[0], pronoun) != pronoun:
             raise _Unreadable(f"'{pronoun}' cannot refer to {before.who[0]}, the subject of the sentence before")
-        if event.kind in ("grab", "drop", "give") and len(before.who) > 1:
+        if event.thing and not event.denied and len(before.who) > 1:
             raise _Unreadable(f"'{pronoun}' is {' and '.join(before.who)}, and two persons cannot hold one thing")
         if event.to in before.who:
             raise _Unreadable(f"{event.to} gives something to {event.to}")
@@ -146,122 +178,32 @@ def grammar_of(vocabulary: Vocabulary | None = None, lexicon: Lexicon = DYNA) ->
     return Grammar(vocabulary, lexicon)
 
 
-def read_text(path: Path) -> str:
-    """The text of a file: UTF-8 with or without a byte order mark, any line ends.
-
-    Raises:
-        InputError: The file is missing, not a file, empty, or not UTF-8.
-    """
-    if not path.is_file():
-        raise InputError(f"there is no file {path}; a story file is text in bAbI format")
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
-    return tidy_text(text, str(path))
-
-
-def tidy_text(text: str, name: str) -> str:
-    """The text without a byte order mark and with plain line ends.
-
-    Raises:
-        InputError: There is nothing in it.
-    """
-    if not text.strip():
-        raise InputError(f"{name} is empty; a story file has numbered sentences and questions")
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a file in bAbI format, before its words are understood.
-
-    Attributes:
-        at: Line number in the file.
-        number: Line number within the story.
-        text: The sentence or question.
-        asks: Whether it is a question.
-        answer: The answer given.
-        support: The supporting line numbers given.
-    """
-
-    at: int
-    number: int
-    text: str
-    asks: bool = False
-    answer: str = ""
-    support: tuple[int, ...] = ()
-
-
-def split_stories(text: str, name: str) -> Iterator[list[Line]]:
-    """The stories of a file as numbered lines; what they say is not looked at.
-
-    Raises:
-        InputError: A line has no number, numbers do not rise, or a question cites what is not a sentence before it.
-    """
-    rows = text.split("\n")
-    story: list[Line] = []
-    for at, row in enumerate(rows, 1):
-        if not row.strip():
-            continue
-        cut_off = at == len(rows)  # no line end after it
-        line = _line(row, at, name, cut_off)
-        if line.number == 1 and story:
-            yield story
-            story = []
-        previous = story[-1].number if story else 0
-        if line.number <= previous or (not story and line.number != 1):
-            raise InputError(f"{name}:{at}: line numbers must start at 1 and rise; {line.number} follows {previous}")
-        sentences = {x.number for x in story if not x.asks}
-        for cited in line.support:
-            if cited not in sentences:
-                raise InputError(f"{name}:{at}: the question cites line {cited}, which is no sentence before it")
-        story.append(line)
-    if story:
-        yield story
-
-
-def _line(row: str, at: int, name: str, cut_off: bool) -> Line:
-    hint = "; the file seems to be cut off here" if cut_off else ""
-    match = re.fullmatch(r"\s*(\d+) +(.*?)\s*", row)
-    if match is None:
-        raise InputError(f"{name}:{at}: expected a line number, a blank and a sentence, not {row.strip()[:40]!r}{hint}")
-    number, rest = int(match[1]), match[2]
-    if "\t" not in rest:
-        return Line(at, number, rest, rest.endswith("?"))
-    question, answer, *support = (part.strip() for part in rest.split("\t"))
-    cited = support[0].split() if support else []
-    if len(support) > 1 or not all(c.isdigit() for c in cited):
-        raise InputError(f"{name}:{at}: after the answer come line numbers, not {' '.join(support)[:40]!r}{hint}")
-    return Line(at, number, question, True, answer, tuple(int(c) for c in cited))
-
-
-def understand(lines: list[Line], name: str, grammar: Grammar | None = None, last: int = 0) -> Story:
+def understand(numbered: lines.Story, name: str, grammar: Grammar | None = None) -> Story:
     """The story that some lines tell.
 
     Args:
-        lines: The lines of one story.
+        numbered: The lines of one story.
         name: The file, for messages.
         grammar: The forms to read by; any names by default.
-        last: The number of the file's last line when it lacks a line end, to say that the file may be cut off.
+
+    Raises:
+        InputError: With the place of the line that cannot be read, and why.
     """
     grammar = grammar or grammar_of()
     events: list[Event] = []
-    numbers: list[int] = []
     asked: list[Asked] = []
-    for line in lines:
+    for line in numbered.lines:
         try:
-            if line.asks:
+            if isinstance(line, lines.Asked):
                 question = grammar.question(line.text)
-                asked.append(Asked(question, len(events), line.number, line.answer, line.support, line.at))
+                asked.append(Asked(question, len(events), line.number, line.answer or "", line.support, line.line))
             else:
                 event, pronoun = grammar.event(line.text)
                 events.append(grammar.resolve(event, pronoun, events[-1] if events else None))
-                numbers.append(line.number)
         except _Unreadable as error:
-            hint = "; the file seems to be cut off here" if line.at == last else ""
-            raise InputError(f"{name}:{line.at}: cannot read {line.text[:80]!r}: {error}{hint}") from None
-    return Story(tuple(events), tuple(numbers), tuple(asked), lines[0].at)
+            raise InputError(f"{name}:{line.line}: cannot read {line.text[:80]!r}: {error}") from None
+    told = numbered.sentences
+    return Story(tuple(events), tuple(x.number for x in told), tuple(asked), tuple(x.line for x in told))
 
 
 def parse(text: str, name: str = "story", vocabulary: Vocabulary | None = None) -> list[Story]:
@@ -270,14 +212,17 @@ def parse(text: str, name: str = "story", vocabulary: Vocabulary | None = None) 
     >>> [s.asked[0].question.kind for s in parse("1 Mary went to the park.\\n2 Where is Mary?\\tpark\\t1\\n")]
     ['where-P']
     """
-    grammar = grammar_of(vocabulary)
-    last = 0 if text.endswith("\n") else text.count("\n") + 1
-    return [understand(lines, name, grammar, last) for lines in split_stories(text, name)]
+    return [understand(story, name, grammar_of(vocabulary)) for story in lines.read_story_text(text, name)]
+
+
+def parse_path(path: Path, vocabulary: Vocabulary | None = None) -> list[Story]:
+    """All stories of a file in bAbI format."""
+    return [understand(story, str(path), grammar_of(vocabulary)) for story in lines.read_path(path)]
 
 
 def parse_passage(passage: str, question: str, vocabulary: Vocabulary | None = None, lexicon: Lexicon = DYNA) -> Story:
     """One story told in running text, as models see it: sentences that end in a full stop, then a question."""
     sentences = [s if s.endswith(".") else s + "." for s in re.split(r"(?<=\.)\s+", passage.strip()) if s]
-    lines = [Line(i, i, s) for i, s in enumerate(sentences, 1)]
-    lines.append(Line(len(lines) + 1, len(lines) + 1, question.strip(), True))
-    return understand(lines, "the input", grammar_of(vocabulary, lexicon))
+    told: list[lines.Sentence | lines.Asked] = [lines.Sentence(i, s, i) for i, s in enumerate(sentences, 1)]
+    told.append(lines.Asked(len(told) + 1, question.strip(), line=len(told) + 1))
+    return understand(lines.Story(tuple(told)), "the input", grammar_of(vocabulary, lexicon))

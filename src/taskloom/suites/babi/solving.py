@@ -13,12 +13,12 @@ from typing import cast, get_args
 
 from taskloom.errors import InputError, nearest
 from taskloom.scoring import number
-from taskloom.suites.babi import classic, relations
+from taskloom.suites.babi import classic, lines, relations
 from taskloom.suites.babi.answering import UNKNOWN, Verdict, answer, supports
 from taskloom.suites.babi.events import Asked, Question, Story
 from taskloom.suites.babi.knowledge import Contradiction, Knowledge, Reading
 from taskloom.suites.babi.proofs import in_words
-from taskloom.suites.babi.reading import Line, read_text, split_stories, tidy_text, understand
+from taskloom.suites.babi.reading import understand
 from taskloom.suites.babi.reports import Report, Solved
 
 READINGS: tuple[str, ...] = get_args(Reading)
@@ -37,51 +37,47 @@ def solve_file(path: str | Path, reading: str = "natural") -> Report:
     if reading not in READINGS:
         raise InputError(f"there is no reading '{reading}'; {nearest(reading, READINGS)}")
     if str(path) == "-":
-        return solve_text(tidy_text(sys.stdin.read(), "standard input"), "standard input", cast(Reading, reading))
-    return solve_text(read_text(Path(path)), str(path), cast(Reading, reading))
+        return solve_text(sys.stdin.read(), "standard input", cast(Reading, reading))
+    return _solve(lines.read_path(Path(path)), str(path), cast(Reading, reading))
 
 
 def solve_text(text: str, name: str = "story", reading: Reading = "natural") -> Report:
     """The same for text that is at hand; `name` stands for it in messages."""
-    stories = list(split_stories(text, name))
-    if _is_classic(stories[0]):
-        return classic.solve_text(text, name)
-    if relations.read_fact(stories[0][0].text):
-        rooms = tuple(s for x in stories for s in _solve_rooms(x, name))
-        return Report(name, len(stories), rooms, reading=reading)
-    last = 0 if text.endswith("\n") else text.count("\n") + 1
-    read = [understand(lines, name, last=last) for lines in stories]
-    solved = tuple(s for story in read for s in solve_story(story, name, reading))
-    return Report(name, len(read), solved, reading=reading)
+    return _solve(lines.read_story_text(text.removeprefix("\ufeff"), name), name, reading)
 
 
-def _is_classic(lines: list[Line]) -> bool:
-    """Whether a story is written in the words of one of the tasks 14 to 20."""
-    return any(
-        all((task.question if line.asks else task.sentence)(line.text) is not None for line in lines)
-        for task in classic.TASKS.values()
-    )
+def _solve(stories: list[lines.Story], name: str, reading: Reading) -> Report:
+    if classic.written_in(stories[0], classic.TASKS):
+        return classic.solve_stories(stories, name, classic.TASKS, None)
+    if relations.read_fact(stories[0].lines[0].text):
+        solved = tuple(s for x in stories for s in _solve_rooms(x, name))
+    else:
+        solved = tuple(s for x in stories for s in solve_story(understand(x, name), name, reading))
+    return Report(name, len(stories), solved, reading=reading)
 
 
 def solve_story(story: Story, name: str = "story", reading: Reading = "natural") -> list[Solved]:
     """Every question of one story."""
     knowledge = Knowledge(places_of(story), reading)
     solved = []
-    told = 0
     for asked in story.asked:
-        try:
-            knowledge.tell_all(story.events[told : asked.after])
-        except Contradiction as error:
-            at = story.at - 1 + story.lines[error.sentence]
-            raise InputError(f"{name}:{at}: the story contradicts itself: {error.reason}") from None
-        told = asked.after
+        _tell(knowledge, story, asked.after, name)
         _must_know(knowledge, asked, name)
         verdict = answer(knowledge, asked.question)
         sets = tuple(tuple(story.lines[i] for i in s) for s in supports(knowledge, asked.question, verdict))
         official = [story.lines.index(n) for n in sets[0]] if sets else []
         proof = in_words(knowledge, asked.question, verdict, official, story.lines)
         solved.append(_judge(asked, verdict, sets, proof))
+    _tell(knowledge, story, len(story.events), name)  # what comes after the last question may still be impossible
     return solved
+
+
+def _tell(knowledge: Knowledge, story: Story, upto: int, name: str) -> None:
+    try:
+        knowledge.tell_all(story.events[len(knowledge.events) : upto])
+    except Contradiction as error:
+        at = story.at[error.sentence] if story.at else error.sentence + 1
+        raise InputError(f"{name}:{at}: the story contradicts itself: {error.reason}") from None
 
 
 def places_of(story: Story) -> list[str]:
@@ -137,26 +133,32 @@ def judge_support(cited: Iterable[int], sets: tuple[tuple[int, ...], ...]) -> st
     return "larger" if any(s <= mine for s in known) else "insufficient"
 
 
-def _solve_rooms(lines: list[Line], name: str) -> list[Solved]:
+def _solve_rooms(story: lines.Story, name: str) -> list[Solved]:
     facts: list[relations.Fact] = []
     numbers: list[int] = []
     solved = []
-    for line in lines:
-        if not line.asks:
+    for line in story.lines:
+        if isinstance(line, lines.Sentence):
             fact = relations.read_fact(line.text)
             if fact is None:
-                raise InputError(f"{name}:{line.at}: cannot read {line.text[:80]!r} as 'The A is north of the B.'")
+                raise InputError(f"{name}:{line.line}: cannot read {line.text[:80]!r} as 'The A is north of the B.'")
             facts.append(fact)
             numbers.append(line.number)
             continue
         query = relations.read_query(line.text)
         if query is None:
-            raise InputError(f"{name}:{line.at}: cannot read {line.text[:80]!r} as 'What is north of the B?'")
+            raise InputError(f"{name}:{line.line}: cannot read {line.text[:80]!r} as 'What is north of the B?'")
+        if query.other not in {room for fact in facts for room in (fact.room, fact.other)}:
+            raise InputError(
+                f"{name}:{line.line}: the question is about the {query.other}, of which the story has told nothing"
+            )
         found = relations.solve(facts, query)
         rooms = {room for room, _ in found}
         said = rooms.pop() if len(rooms) == 1 else UNKNOWN
         sets = tuple((numbers[i],) for room, i in found if room == said)
         proof = f"[{sets[0][0]}] {facts[found[0][1]].text()}" if sets else "no one sentence says it"
-        asked = Asked(Question("where-P", text=line.text), len(facts), line.number, line.answer, line.support, line.at)
+        asked = Asked(
+            Question("where-P", text=line.text), len(facts), line.number, line.answer or "", line.support, line.line
+        )
         solved.append(_judge(asked, Verdict(said), sets, proof))
     return solved

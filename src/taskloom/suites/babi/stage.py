@@ -6,12 +6,13 @@ change of place, as in the reference's simulator, so that the strict reading nev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from itertools import accumulate
+from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
 from taskloom.seeding import Random
 from taskloom.suites.babi.events import Event, Kind
+from taskloom.suites.babi.palette import Palette
 from taskloom.suites.babi.vocabulary import Vocabulary
 
 ACTION: dict[str, Kind] = {
@@ -23,33 +24,9 @@ ACTION: dict[str, Kind] = {
     "DROP": "drop",
     "GIVE": "give",
 }
+HANDLING = ("GRAB", "DROP", "GIVE")
 TRIES = 12
 """Draws of an action before the stage says that nothing can be done."""
-
-
-class Palette:
-    """What may happen, with weights: events and constructs, what a pronoun may say, and what two may do together."""
-
-    __slots__ = ("conj", "coref", "weights")
-
-    def __init__(self, weights: Mapping[str, float], coref: Mapping[str, float], conj: Mapping[str, float]) -> None:
-        self.weights = _cumulative(weights)
-        self.coref = _cumulative(coref)
-        self.conj = _cumulative(conj)
-
-    def draw(self, rng: Random, among: tuple[tuple[str, float], ...] | None = None) -> str:
-        """One of them, by weight."""
-        table = self.weights if among is None else among
-        at = rng.random() * table[-1][1]
-        for name, upto in table:
-            if at < upto:
-                return name
-        return table[-1][0]
-
-
-def _cumulative(weights: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    kept = [(name, weight) for name, weight in weights.items() if weight > 0]
-    return tuple(zip((n for n, _ in kept), accumulate(w for _, w in kept), strict=True))
 
 
 class Stage:
@@ -83,30 +60,35 @@ class Stage:
             if name == "COREF":
                 done = self._coref(palette) if room > 1 else []
             elif name == "CONJ":
-                done = self._pair(palette, None)
+                done = self._conj(palette.draw(self.rng, palette.conj), palette)
             elif name == "COMPOUND":
                 done = self._compound(palette) if room > 1 else []
             else:
-                done = self._one(ACTION[name], None)
+                done = self._say(name, None, palette)
             if done:
                 return done
         return []
 
     def perform(self, event: Event) -> None:
         """Let an event happen that is known to be possible; `places[0]` is where an "either" is true."""
-        if event.kind == "grab":
-            self.holder[event.thing] = event.who[0]
-            if event.thing in self.lies:
-                self.where[event.who[0]] = self.lies[event.thing]
-        elif event.kind == "drop":
-            self.holder.pop(event.thing)
-            self.lies[event.thing] = self.place(event.who[0])
-            (self.left.add if event.who[0] in self.guarded else self.left.discard)(event.thing)
-        elif event.kind == "give":
-            self.holder[event.thing] = event.to
+        if event.thing:
+            for thing in () if event.denied else event.things:
+                self._handle(event, thing)
         elif event.kind != "not":
             for person in event.who:
                 self.where[person] = event.places[0]
+
+    def _handle(self, event: Event, thing: str) -> None:
+        if event.kind == "grab":
+            self.holder[thing] = event.who[0]
+            if thing in self.lies:
+                self.where[event.who[0]] = self.lies[thing]
+        elif event.kind == "drop":
+            self.holder.pop(thing)
+            self.lies[thing] = self.place(event.who[0])
+            (self.left.add if event.who[0] in self.guarded else self.left.discard)(thing)
+        else:
+            self.holder[thing] = event.to
 
     def place(self, person: str) -> str:
         """Where somebody is; decided now if it never mattered before."""
@@ -117,6 +99,43 @@ class Stage:
 
     def _any(self, things: tuple[str, ...] | list[str]) -> str:
         return things[int(self.rng.random() * len(things))]
+
+    def _say(self, name: str, who: str | None, palette: Palette, pronoun: bool = False) -> list[Event]:
+        """A sentence with one subject: an event, or NEGATE, INDEF or AFFIRM."""
+        of = palette.said_of(name, self.rng)
+        if of == "MOVE":
+            return self._one(ACTION[name], who, pronoun)
+        if name == "NEGATE":
+            return self._denied(ACTION[of], who, pronoun)
+        made = self._MAKERS[ACTION[of]](self, who)
+        return self._somewhere(replace(made, pronoun=pronoun)) if made else []
+
+    def _denied(self, kind: Kind, who: str | None, pronoun: bool = False) -> list[Event]:
+        """Somebody does not take what they do not hold, or does not leave or give away what they do."""
+        others = [p for p in self.vocabulary.persons if p not in self.idle]
+        if kind != "grab":
+            able = self._held(who)
+        else:
+            things = [o for o in self.vocabulary.objects if o not in self.kept]
+            persons = others if who is None else [p for p in others if p == who]
+            able = [(p, o) for p in persons for o in things if self.holder.get(o) != p]
+        if not able:
+            return []
+        person, thing = able[int(self.rng.random() * len(able))]
+        receivers = [p for p in others if p != person] if kind == "give" else [""]
+        if not receivers:
+            return []
+        return [Event(kind, (person,), thing=thing, to=self._any(receivers), pronoun=pronoun, denied=True)]
+
+    def _somewhere(self, event: Event) -> list[Event]:
+        """Somebody does something with things in one of two places."""
+        if event.who[0] in self.guarded:
+            return []
+        self.perform(event)
+        here = self.place(event.who[0])
+        places = [here, self._elsewhere(event.who[0])]
+        self.rng.shuffle(places)
+        return [replace(event, places=tuple(places))]
 
     def _one(self, kind: Kind, who: str | None, pronoun: bool = False) -> list[Event]:
         made = self._MAKERS[kind](self, who)
@@ -129,18 +148,65 @@ class Stage:
         return [event]
 
     def _coref(self, palette: Palette) -> list[Event]:
-        first = self._one(ACTION[palette.draw(self.rng, palette.coref)], None)
+        first = self._say(palette.draw(self.rng, palette.coref), None, palette)
         if not first:
             return []
         for _ in range(TRIES):
-            second = self._one(ACTION[palette.draw(self.rng, palette.coref)], first[0].who[0], pronoun=True)
+            second = self._say(palette.draw(self.rng, palette.coref), first[0].who[0], palette, pronoun=True)
             if second:
                 return first + second
         return first
 
-    def _pair(self, palette: Palette, who: tuple[str, ...] | None) -> list[Event]:
-        """Two persons at once: they go, are, or are no longer somewhere."""
-        kind = ACTION[palette.draw(self.rng, palette.conj)]
+    def _conj(self, name: str, palette: Palette) -> list[Event]:
+        """Two at once: two persons go somewhere, or one person handles two things."""
+        of = palette.said_of(name, self.rng)
+        if name in HANDLING or (name == "INDEF" and of != "MOVE"):
+            made = self._two(ACTION[name if name in HANDLING else of], None)
+            if made is None:
+                return []
+            if name == "INDEF":
+                return self._somewhere(made)
+            self.perform(made)
+            return [made]
+        if of != "MOVE":
+            return self._neither() if of == "GRAB" else []
+        return self._pair(ACTION[name], None)
+
+    def _neither(self) -> list[Event]:
+        """Two persons do not take something; neither of them holds it."""
+        things = [o for o in self.vocabulary.objects if o not in self.kept]
+        persons = [p for p in self.vocabulary.persons if p not in self.idle]
+        if not things:
+            return []
+        thing = self._any(things)
+        persons = [p for p in persons if p != self.holder.get(thing)]
+        if len(persons) < 2:
+            return []
+        return [Event("grab", tuple(self.rng.sample(persons, 2)), thing=thing, denied=True)]
+
+    def _two(self, kind: Kind, who: str | None) -> Event | None:
+        """One person handles two things at once."""
+        able = self._reach(who) if kind == "grab" else self._held(who)
+        if kind == "give":
+            able = [(p, o) for p, o in able if p not in self.guarded]
+        pairs = [(p, a, b) for i, (p, a) in enumerate(able) for q, b in able[i + 1 :] if p == q]
+        if kind == "grab":
+            # What nobody touched yet may be anywhere; what lies somewhere must lie where the other does.
+            pairs = [
+                (p, a, b)
+                for p, a, b in pairs
+                if not (a in self.lies and b in self.lies) or self.lies[a] == self.lies[b]
+            ]
+        if not pairs:
+            return None
+        person, one, other = pairs[int(self.rng.random() * len(pairs))]
+        to = self._receiver(person) if kind == "give" else ""
+        if kind == "give" and not to:
+            return None
+        return Event(kind, (person,), thing=one, also=other, to=to)
+
+    def _pair(self, kind: Kind, who: tuple[str, ...] | None) -> list[Event]:
+        """Two persons at once: they go, are, may be, or are no longer somewhere."""
         if who is None:
             free = [p for p in self.vocabulary.persons if p not in self.still]
             if len(free) < 2:
@@ -158,18 +224,47 @@ class Stage:
             for person in who:
                 self.where[person] = self._any([x for x in self.vocabulary.places if x not in left])
             return [Event("not", who, tuple(left))]  # type: ignore[arg-type]
+        if kind == "either":
+            if len(places) < 2:
+                return []
+            either = tuple(self.rng.sample(places, 2))
+            for person in who:
+                self.where[person] = self._any(either)  # each for themselves
+            return [Event(kind, who, either)]
         event = Event(kind, who, (self._any(places),))
         self.perform(event)
         return [event]
 
     def _compound(self, palette: Palette) -> list[Event]:
-        first = self._pair(palette, None)
+        """Two at once, and then the same two again by a pronoun."""
+        name = palette.draw(self.rng, palette.conj)
+        if name in HANDLING:
+            return self._them(ACTION[name], palette)
+        first = self._pair(ACTION[name], None)
         if not first:
             return []
-        second = self._pair(palette, first[0].who)
-        if not second:
-            return first
-        return [first[0], Event(second[0].kind, second[0].who, second[0].places, pronoun=True)]
+        for _ in range(TRIES):
+            name = palette.draw(self.rng, palette.conj)
+            second = [] if name in HANDLING else self._pair(ACTION[name], first[0].who)
+            if second:
+                return [first[0], replace(second[0], pronoun=True)]
+        return first
+
+    def _them(self, kind: Kind, palette: Palette) -> list[Event]:
+        first = self._two(kind, None)
+        if first is None:
+            return []
+        self.perform(first)
+        person = first.who[0]
+        for _ in range(TRIES):
+            name = palette.draw(self.rng, palette.conj)
+            able = {"grab": ("DROP", "GIVE"), "drop": ("GRAB",)}.get(kind, ())
+            to = self._receiver(person) if name == "GIVE" and person not in self.guarded else ""
+            if name in able and (name != "GIVE" or to) and (name != "GRAB" or person not in self.guarded):
+                second = replace(first, kind=ACTION[name], to=to, pronoun=True, them=True)
+                self.perform(second)
+                return [first, second]
+        return [first]
 
     def _mover(self, who: str | None) -> str | None:
         if who is not None:
@@ -211,11 +306,10 @@ class Stage:
         places = [x for x in self.vocabulary.places if x != here]
         return Event("either", (person,), tuple(self.rng.sample(places, 2))) if len(places) > 1 else None
 
-    def _grab(self, who: str | None) -> Event | None:
+    def _reach(self, who: str | None) -> list[tuple[str, str]]:
+        """Who could take what."""
         free = [o for o in self.vocabulary.objects if o not in self.holder and o not in self.kept]
-        if not free:
-            return None
-        persons = self.vocabulary.persons if who is None else (who,)
+        persons = self.vocabulary.persons if who is None and free else (who,) if who and free else ()
         able = []
         for person in persons:
             if person in self.idle:
@@ -227,6 +321,10 @@ class Stage:
                     here = self.lies[thing]
                     if self.where.get(person, here) == here:
                         able.append((person, thing))
+        return able
+
+    def _grab(self, who: str | None) -> Event | None:
+        able = self._reach(who)
         if not able:
             return None
         person, thing = able[int(self.rng.random() * len(able))]
@@ -253,6 +351,11 @@ class Stage:
         if not held:
             return None
         person, thing = held[int(self.rng.random() * len(held))]
+        to = self._receiver(person)
+        return Event("give", (person,), thing=thing, to=to) if to else None
+
+    def _receiver(self, person: str) -> str:
+        """Somebody who is, or from now on has been, where a person is; nobody if there is none."""
         here = self.place(person)
         near = [
             q
@@ -260,10 +363,10 @@ class Stage:
             if q != person and q not in self.guarded and q not in self.idle and self.where.get(q, here) == here
         ]
         if not near:
-            return None
+            return ""
         to = self._any(near)
         self.where[to] = here
-        return Event("give", (person,), thing=thing, to=to)
+        return to
 
     _MAKERS: ClassVar[dict[Kind, Callable[[Stage, str | None], Event | None]]] = {
         "move": _move,

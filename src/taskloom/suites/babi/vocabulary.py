@@ -13,6 +13,35 @@ from types import MappingProxyType
 from taskloom.errors import RecipeError
 
 PRONOUNS = ("he", "she", "they")
+RESERVED = frozenset(
+    [
+        "he",
+        "she",
+        "they",
+        "them",
+        "the",
+        "a",
+        "in",
+        "at",
+        "to",
+        "and",
+        "or",
+        "either",
+        "is",
+        "are",
+        "not",
+        "no",
+        "longer",
+        "did",
+        "there",
+        "then",
+        "after",
+        "afterwards",
+        "following",
+        "that",
+    ]
+)
+"""Small words that no name may have."""
 
 HE = ("John", "Daniel", "Fred", "Bill", "Jeff")
 SHE = ("Julie", "Sandra", "Mary")
@@ -60,9 +89,15 @@ class Vocabulary:
         for person, pronoun in self.pronouns.items():
             if pronoun not in PRONOUNS:
                 raise RecipeError(f"{where}: the pronoun of {person} is one of he, she, they, not '{pronoun}'")
+        for name in (*self.persons, *self.objects, *self.places):
+            for word in name.casefold().split():
+                if word in RESERVED:
+                    raise RecipeError(
+                        f"{where}: '{name}' has the word '{word}', by which sentences are read; rename it"
+                    )
         names = [*self.persons, *self.objects, *self.places]
         for i, one in enumerate(names):
-            if not one.strip() or one != one.strip() or any(c in one for c in "\t\n.?,"):
+            if not one.strip() or one != one.strip() or any(c in one for c in "\t\n\r.?,"):
                 raise RecipeError(f"{where}: {one!r} is no name: use words without commas, stops, tabs or outer blanks")
             for other in names[i + 1 :]:
                 a, b = one.casefold(), other.casefold()
@@ -75,6 +110,7 @@ class Lexicon:
     """Verbs and small words; every choice is uniform, as in the reference.
 
     Attributes:
+        not_grab: Verbs after "did not"; not_drop and not_give likewise.
         there_grab: How often a grabbing sentence ends in "there" (published text: always, or one in five in task 3).
         there_drop: The same for dropping (published text: about one in five).
         preposition: "in", or "at" as in the paper's Table 5.
@@ -85,6 +121,9 @@ class Lexicon:
     grab: tuple[str, ...] = ("grabbed", "picked up", "took", "got")
     drop: tuple[str, ...] = ("discarded", "dropped", "left", "put down")
     give: tuple[str, ...] = ("gave", "handed", "passed")
+    not_grab: tuple[str, ...] = ("grab", "pick up", "take", "get")
+    not_drop: tuple[str, ...] = ("discard", "drop", "leave", "put down")
+    not_give: tuple[str, ...] = ("give", "hand", "pass")
     negations: tuple[str, ...] = ("not", "no longer")
     prefixes: tuple[str, ...] = ("After that", "Following that", "Afterwards", "Then")
     there_grab: float = 0.0

@@ -21,6 +21,7 @@ from taskloom.plan import Plan, Role, Split
 from taskloom.scoring import exact
 from taskloom.seeding import Key, Permutation
 from taskloom.suites.ctl import graphs
+from taskloom.suites.ctl.describing import with_tasks
 from taskloom.suites.ctl.fields import PROBES, SPLITS, CtlFields
 from taskloom.suites.ctl.graphs import ChainPool, Expressions, Graph, GroupedOrder, Ints, Pool
 from taskloom.suites.ctl.quotas import equalise, refuse
@@ -61,14 +62,17 @@ def plan(fields: CtlFields, key: Key) -> Plan:
         splits.append(Split(name, n, _tables(rows, render), role, DESCRIBE[name]))
     answer = solver(world.names, world.images, fields.order)
     arrow = "from right to left" if fields.order == "right-to-left" else "from left to right"
-    return Plan(
-        tuple(splits),
-        traits=TRAITS,
-        describe=f"Apply the functions to the symbol, {arrow}, and give the resulting symbol.",
-        scorer=exact,
-        answer=answer,
-        check=lambda example: answer(example.input).targets,
-        shard_rows=100_000,
+    return with_tasks(
+        Plan(
+            tuple(splits),
+            traits=TRAITS,
+            describe=f"Apply the functions to the symbol, {arrow}, and give the resulting symbol.",
+            scorer=exact,
+            answer=answer,
+            check=lambda example: answer(example.input).targets,
+            shard_rows=100_000,
+        ),
+        world,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from taskloom.errors import RecipeError
 from taskloom.example import Answer, Example
-from taskloom.plan import Plan, Role, Split
+from taskloom.plan import Held, Level, Plan, Role, Split, Tasks
 from taskloom.suites.taskbench import showing
 from taskloom.suites.taskbench.judging import ByTask, Positions
 from taskloom.suites.taskbench.language import Call, Expression, Type, atoms_of, describe, read_typed, show
@@ -74,7 +74,7 @@ def answerer(fields: TaskbenchFields) -> Callable[[str], Answer]:
 
 def plan(fields: TaskbenchFields, key: Key) -> Plan:
     """The plan of a function recipe."""
-    return _Weaver(fields, key).plan()
+    return _Weaver(fields, key).plan(lambda task: False)
 
 
 class _Weaver:
@@ -88,13 +88,18 @@ class _Weaver:
         self.left_out: dict[str, int] = {}
         self.noted: dict[str, dict[str, int]] = {}
 
-    def plan(self) -> Plan:
-        made = [rows for f in self.asked if (rows := self._rows(f)) is not None]
+    @cached_property
+    def made(self) -> list[WordRows | SequenceRows]:
+        return [rows for f in self.asked if (rows := self._rows(f)) is not None]
+
+    def plan(self, held: Held) -> Plan:
+        made = self.made
         if not made:
             raise RecipeError("; ".join(self._warnings()))
-        splits = [self._split(name, made) for name in self.shares.weights]
+        taught = [rows for rows in made if not held(rows.task)]
+        splits = [self._split(name, taught if name == "train" else made) for name in self.shares.weights]
         splits = [s for s in splits if s.n]
-        splits += self._small(made)
+        splits += self._small(taught)
         if self.fields.answers:
             splits += self._answers()
         one = self.asked[0] if len(self.asked) == 1 else None
@@ -112,7 +117,15 @@ class _Weaver:
             left_out=self.left_out,
             warnings=self._warnings(),
             show=self._show,
+            tasks=Tasks(tell=self._tell, names=tuple(rows.task for rows in made), without=self.plan),
         )
+
+    def _tell(self, task: str, level: Level) -> str:
+        """The description of a function; where labels are shuffled, its meaning is of no help."""
+        if self.fields.labels == "permuted":
+            return "Give the word that goes with the given one; the pairs were shuffled and can only be known by heart."
+        expression, _ = read_typed(task.removeprefix(PREFIX))
+        return describe(expression, level, separators=self.fields.sequences.separators)
 
     def _show(self, example: Example) -> str:
         expression, kind = read_typed(example.task.removeprefix(PREFIX))

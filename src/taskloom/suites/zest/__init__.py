@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from taskloom.recipe import Fields, Span
 from taskloom.registry import suite
 from taskloom.suites.zest.formats import Layout
+from taskloom.suites.zest.scorer import zest as zest
 
 if TYPE_CHECKING:
     from taskloom.plan import Plan
@@ -43,7 +44,10 @@ class ZestFields(Fields):
     shares: Shares = Shares()
     domains: list[str] = Field(default_factory=list, description="empty: all that there are")
     passages: int = Field(20, ge=1, description="passages per task")
-    na_rate: float = Field(0.62, ge=0, le=1)
+    na_rate: float = Field(0.62, ge=0, le=1, description="share of passages that do not answer")
+    classification: float | None = Field(
+        None, ge=0, le=1, description="share of yes/no tasks; by default the paper's for each split"
+    )
     facts: Span = Span(5, 9)
     distractors: Span = Span(2, 5)
     paraphrase: Literal["near", "far", "any"] = "any"
@@ -65,12 +69,21 @@ class ZestFields(Fields):
             raise ValueError("composition_depth must lie within 2..3: a composition joins two or three base tasks")
         if self.structure_width.low < 1:
             raise ValueError("structure_width must be at least 1: a structure says something about each of its items")
+        if not self.flips and self.shares.target_semantics:
+            raise ValueError("flips: name at least one kind of flip, or set shares.target_semantics to 0")
+        if len(set(self.flips)) < len(self.flips):
+            raise ValueError("flips must not name one twice")
         if len(set(self.domains)) < len(self.domains):
             raise ValueError("domains must not name one twice")
         return self
 
 
-@suite("zest", fields=ZestFields, describe="Tasks given only by a description, varied in four controlled ways")
+@suite(
+    "zest",
+    fields=ZestFields,
+    describe="Tasks given only by a description, varied in four controlled ways",
+    version=2,
+)
 def weave(fields: ZestFields, key: Key) -> Plan:
     """The plan of a ZEST recipe."""
     if fields.files:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from taskloom import resources
 from taskloom.errors import InputError, RecipeError
 from taskloom.example import Example
-from taskloom.plan import Plan, Source, Split
+from taskloom.plan import Plan, Source, Split, Tasks
 from taskloom.suites.zest.files import ZestTask, alternatives, read_tasks
-from taskloom.suites.zest.formats import Layout, layout
-from taskloom.suites.zest.scorer import ZestScore
+from taskloom.suites.zest.formats import Layout, layout, told_already
+from taskloom.suites.zest.scorer import zest
 
 if TYPE_CHECKING:
     from taskloom.suites.zest import ZestFields
@@ -36,8 +36,9 @@ def weave(fields: ZestFields) -> Plan:
         splits=tuple(splits),
         traits=TRAITS,
         describe="Answer the question about the passage, or n/a.",
-        scorer=ZestScore(),
+        scorer=zest,
         sources=tuple(sources),
+        tasks=Tasks(tell=told_already),
     )
 
 

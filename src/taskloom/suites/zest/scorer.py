@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from taskloom.example import Example
+from taskloom.scoring import register
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +33,6 @@ class ZestScore:
         kind = mistake(gold, prediction, judged)
         verdict = MISTAKES[kind] if kind else "right"
         return f"{verdict}: said {json.dumps(prediction, ensure_ascii=False)}, wanted {example.target} ({judged.score:.2f})"
+
+
+zest = register(ZestScore())

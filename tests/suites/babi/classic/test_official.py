@@ -14,7 +14,7 @@ from taskloom.seeding import Key
 from taskloom.suites.babi.classic import TASKS, UNKNOWN, Report, solve_file, task_of
 from taskloom.suites.babi.classic.induction import HasColor, HasKind, latest
 from taskloom.suites.babi.classic.positions import loose
-from taskloom.suites.babi.classic.story import read_path
+from taskloom.suites.babi.lines import read_path
 
 DATA = os.environ.get("TASKLOOM_DATA")
 pytestmark = pytest.mark.skipif(not DATA, reason="needs the published bAbI files: set TASKLOOM_DATA")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from taskloom.errors import InputError
 from taskloom.seeding import Key
 from taskloom.suites.babi.classic import TASKS, solve_file, solve_text, task_of
-from taskloom.suites.babi.classic.story import read_lines, read_path
+from taskloom.suites.babi.lines import read_lines, read_path
 
 GOOD = "1 Emily is a cat.\n2 Cats are afraid of mice.\n3 What is emily afraid of?\tmouse\t1 2\n"
 
@@ -47,21 +47,21 @@ def test_two_stories_and_a_question_without_answer() -> None:
     [
         ("", "holds no story"),
         ("\n \n", "holds no story"),
-        ("Emily is a cat.\n", "line 1: 'Emily is a cat.' does not start with its number"),
-        ("2 Emily is a cat.\n", "line 1: a story begins with number 1, not 2"),
-        ("1 Emily is a cat.\n3 Cats are afraid of mice.\n", "line 2: expected number 2, or 1 for a new story, not 3"),
-        ("1 Emily is a cat\n2 Cats are afraid of mice.\n", "line 1: the sentence does not end with '.'"),
+        ("Emily is a cat.\n", ":1: 'Emily is a cat.' does not start with its number"),
+        ("2 Emily is a cat.\n", ":1: a story begins with number 1, not 2"),
+        ("1 Emily is a cat.\n3 Cats are afraid of mice.\n", ":2: expected number 2, or 1 for a new story, not 3"),
+        ("1 Emily is a cat\n2 Cats are afraid of mice.\n", ":1: the sentence does not end with '.'"),
         (
             "1 Emily is a cat.\n2 Cats are afr",
-            "line 2: the sentence does not end with '.': 'Cats are afr'; the file is cut off here",
+            ":2: the sentence does not end with '.': 'Cats are afr'; the file is cut off here",
         ),
-        ("1 Emily is a cat.\n2", "line 2: '2' does not start with its number"),
-        (GOOD + GOOD[:-5], "line 6: the file is cut off inside this question, which has no supporting numbers"),
-        (GOOD[:-5] + "\t1 9\n", "line 3: the supporting number 9 is no earlier sentence"),
-        (GOOD[:-5] + "\tone\n", "line 3: supporting numbers are whole numbers"),
-        (GOOD[:-1] + "\tx\n", "line 3: a question has at most an answer and supporting numbers, here are 3 fields"),
-        ("1 Emily is a cat.\n2 What is emily afraid of?\t\t1\n", "line 2: the answer is empty"),
-        ("1 Emily is a cat.\n2 What is emily afraid of\tmouse\t1\n", "line 2: the question does not end with '?'"),
+        ("1 Emily is a cat.\n2", ":2: '2' does not start with its number"),
+        (GOOD + GOOD[:-5], ":6: the file is cut off inside this question, which has no supporting numbers"),
+        (GOOD[:-5] + "\t1 9\n", ":3: the supporting number 9 is no earlier sentence"),
+        (GOOD[:-5] + "\tone\n", ":3: supporting numbers are whole numbers"),
+        (GOOD[:-1] + "\tx\n", ":3: a question has at most an answer and supporting numbers, here are 3 fields"),
+        ("1 Emily is a cat.\n2 What is emily afraid of?\t\t1\n", ":2: the answer is empty"),
+        ("1 Emily is a cat.\n2 What is emily afraid of\tmouse\t1\n", ":2: the question does not end with '?'"),
     ],
 )
 def test_faults_are_named_with_their_line(text: str, words: str, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_damaged_stories_are_read_or_refused(number: int, index: int, rng: rando
 def test_missing_folder_binary_and_foreign_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no file"):
         solve_file(str(tmp_path / "none.txt"))
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is a folder"):
         solve_file(str(tmp_path))
     binary = tmp_path / "binary.txt"
     binary.write_bytes(b"\xff\xfe1\x00")
@@ -126,7 +126,7 @@ def test_missing_folder_binary_and_foreign_files(tmp_path: Path) -> None:
     foreign.write_text("1 Mary moved to the bathroom.\n2 Where is Mary?\tbathroom\t1\n")
     with pytest.raises(InputError, match="none of the tasks 14, 15"):
         solve_file(str(foreign))
-    with pytest.raises(InputError, match=r"line 1: 'Mary moved to the bathroom\.' is no sentence of task 15"):
+    with pytest.raises(InputError, match=r":1: 'Mary moved to the bathroom\.' is no sentence of task 15"):
         solve_file(str(foreign), 15)
     with pytest.raises(InputError, match="task 3 is not among these"):
         solve_file(str(foreign), 3)
@@ -139,7 +139,7 @@ def test_missing_folder_binary_and_foreign_files(tmp_path: Path) -> None:
         (
             14,
             "Bill went to the zoo yesterday. | Yesterday Bill went to the park.",
-            "line 2: 'Yesterday Bill went to the park.' contra",
+            ":2: 'Yesterday Bill went to the park.' contra",
         ),
         (15, "Emily is a cat. | Emily is a wolf.", "contradicts sentence 1"),
         (15, "Cats are afraid of mice. | Cats are afraid of wolves.", "contradicts sentence 1"),
@@ -150,7 +150,7 @@ def test_missing_folder_binary_and_foreign_files(tmp_path: Path) -> None:
             "The cup is above the box. | The jar is above the cup. | The box is above the jar.",
             "contradicts sentence 1 and 2",
         ),
-        (17, "The cup is above the box. | The cup is to the left of the box.", "line 2"),
+        (17, "The cup is above the box. | The cup is to the left of the box.", ":2"),
         (17, "The cup is above the cup.", "contradicts itself"),
         (
             18,
@@ -172,7 +172,7 @@ def test_missing_folder_binary_and_foreign_files(tmp_path: Path) -> None:
 def test_contradictions_and_strangers(number: int, text: str, words: str) -> None:
     with pytest.raises(InputError) as caught:
         TASKS[number].parse([f"{i} {line}" for i, line in enumerate(text.split(" | "), 1)], "s.txt")
-    assert "s.txt, line" in str(caught.value)
+    assert "s.txt:" in str(caught.value)
     assert words in str(caught.value)
 
 

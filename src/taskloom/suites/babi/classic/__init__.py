@@ -13,8 +13,8 @@ from typing import Any
 
 from taskloom.suites.babi.classic import deduction, induction, motives, paths, positions, sizes, time_reasoning
 from taskloom.suites.babi.classic.report import solve_stories, written_in
-from taskloom.suites.babi.classic.story import Asked, Sentence, Story, read_lines, read_path
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Parsed, Told
+from taskloom.suites.babi.lines import Asked, Sentence, Story, read_lines, read_path, read_story_text
 from taskloom.suites.babi.reports import Report, Solved
 
 __all__ = [
@@ -30,8 +30,10 @@ __all__ = [
     "Story",
     "Told",
     "solve_file",
+    "solve_stories",
     "solve_text",
     "task_of",
+    "written_in",
 ]
 
 TASKS: dict[int, ClassicTask[Any, Any]] = {
@@ -62,4 +64,4 @@ def solve_file(path: str | Path, number: int | None = None) -> Report:
 
 def solve_text(text: str, name: str = "the story", number: int | None = None) -> Report:
     """The same for text that is at hand; `name` stands for it in messages."""
-    return solve_stories(read_lines(text.splitlines(keepends=True), name), name, TASKS, number)
+    return solve_stories(read_story_text(text, name), name, TASKS, number)

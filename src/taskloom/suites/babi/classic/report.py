@@ -11,8 +11,8 @@ from itertools import combinations
 from typing import Any
 
 from taskloom.errors import InputError, nearest
-from taskloom.suites.babi.classic.story import Asked, Story
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Told
+from taskloom.suites.babi.lines import Asked, Story
 from taskloom.suites.babi.reports import Report, Solved
 
 
@@ -47,7 +47,7 @@ def recognise(story: Story, tasks: Mapping[int, ClassicTask[Any, Any]], where: s
         return task
     first = story.lines[0]
     raise InputError(
-        f"{where}, line {first.line}: the story that begins with {first.text[:60]!r} is written in the words of none of the tasks "
+        f"{where}:{first.line}: the story that begins with {first.text[:60]!r} is written in the words of none of the tasks "
         f"{', '.join(map(str, tasks))}; name the task to see which line it does not know"
     )
 

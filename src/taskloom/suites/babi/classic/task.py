@@ -19,7 +19,7 @@ from taskloom.example import Answer, Example, Step, Trait
 from taskloom.recipe import explain
 from taskloom.seeding import Random
 from taskloom.suites.babi.classic.draw import Knobs
-from taskloom.suites.babi.classic.story import Asked, Sentence, Story, read_lines
+from taskloom.suites.babi.lines import Asked, Sentence, Story, read_lines
 
 UNKNOWN = "unknown"
 """The answer where the text leaves it open. No published question has it; the knob `unknown` asks for such questions."""
@@ -137,7 +137,7 @@ class ClassicTask(Generic[F, Q]):
         queries: list[Q] = []
         met: set[str] = set()
         for item in story.lines:
-            place = f"{where}, line {item.line}" if item.line else f"{where}, sentence {item.number}"
+            place = f"{where}:{item.line}" if item.line else f"{where}, sentence {item.number}"
             if isinstance(item, Sentence):
                 told = Told(item.number, self._fact(item.text, place))
                 against = None if consistent else self.clash(facts, told)

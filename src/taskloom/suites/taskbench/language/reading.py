@@ -6,6 +6,7 @@ writes x and S and the reference 0 and S, which stand for the input and are drop
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -23,6 +24,8 @@ LONGEST = 20_000
 
 DEEPEST = 60
 """Brackets within brackets; the tables of the paper reach 4."""
+
+Find = Callable[[str], str | None]
 
 _INPUTS = {"S", "X", "Y", "x", "y", "s"}
 
@@ -69,8 +72,13 @@ def read_typed(text: str) -> tuple[Expression, Type]:
     return expression, type_of(expression, atoms.signature, text)
 
 
-def parse(text: str) -> Expression:
-    """The expression that a text says; atoms are known, types are not looked at."""
+def parse(text: str, find: Find | None = None) -> Expression:
+    """The expression that a text says; atoms are known, types are not looked at.
+
+    Args:
+        text: In any of the three notations.
+        find: Our name for an atom in any of its spellings, or None, where a world has atoms of its own.
+    """
     from lark.exceptions import UnexpectedInput
 
     _refuse_monsters(text)
@@ -78,7 +86,7 @@ def parse(text: str) -> Expression:
         tree = _lark().parse(text)
     except UnexpectedInput as error:
         raise _unreadable(error, text) from None
-    reader = _Reader(text)
+    reader = _Reader(text, find)
     found = reader.item(tree.children[0])
     if found is None:
         raise ExpressionError("a place for the input alone is no function; write a name such as synonyms[eng]", text)
@@ -117,8 +125,9 @@ def _unreadable(error: Exception, text: str) -> ExpressionError:
 class _Reader:
     """Gives the parse tree its meaning. A method returns None where the tree stands for the input itself."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, find: Find | None = None) -> None:
         self.text = text
+        self.own = find
 
     def fail(self, why: str, at: Tree[Token] | Token) -> ExpressionError:
         return ExpressionError(why, self.text, _span(at))
@@ -229,7 +238,8 @@ class _Reader:
         span: Span = (getattr(name, "start_pos", 0) or 0, end)
         if name.strip() == "is":
             return self.is_predicate(pair, spelling[2:].strip(), span)
-        found = atoms.find(self.relocated(spelling, arguments))
+        find = self.own or atoms.find
+        found = find(self.relocated(spelling, arguments))
         if found is None:
             raise ExpressionError(_unknown(spelling), self.text, span)
         atom = Atom(found, span)
@@ -258,10 +268,11 @@ class _Reader:
         relation, equals, value = (part.strip() for part in pair.partition("="))
         if not equals or not relation or not value:
             raise ExpressionError("is needs a relation and a value: is{occupation=actor}", self.text, span)
-        found = atoms.canonical(f"is{{{relation}={value}}}{language}")
+        find = self.own or atoms.canonical
+        found = find(f"is{{{relation}={value}}}{language}")
         if found is not None:
             return Atom(found, span)
-        inner = atoms.canonical(relation + language) or atoms.canonical(relation)
+        inner = find(relation + language) or find(relation)
         if inner is None:
             raise ExpressionError(_unknown(relation + language), self.text, span)
         return Is(Atom(inner, span), value, span)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from taskloom.seeding import Random
 from taskloom.suites.zest.files import CLASSIFICATION_WORDS, EXTRACTION_WORDS, first_word
+from taskloom.suites.zest.synthetic.algebra import written
 from taskloom.suites.zest.synthetic.domain import Attribute, Domain, Feature, Flag, Measure, Members, Number, full_name
 from taskloom.suites.zest.synthetic.programs import wordings
 from taskloom.suites.zest.synthetic.reader import Pattern, grammar
@@ -103,7 +104,7 @@ def _of_questions(domain: Domain) -> Iterator[str]:
             known = CLASSIFICATION_WORDS if program.yes_no else EXTRACTION_WORDS
             forms = wordings(domain, program)
             if len(set(forms)) < 2:
-                told.add(f"the task {program.to_json()} has fewer than two wordings, so it has no paraphrase")
+                told.add(f"the task {written(program)} has fewer than two wordings, so it has no paraphrase")
             for text in forms:
                 if domain.this not in text:
                     told.add(f"the question {text!r} does not say {{this}}")

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from taskloom.errors import RecipeError
 from taskloom.seeding import Random
+from taskloom.suites.zest.synthetic.algebra import answer, written
 from taskloom.suites.zest.synthetic.domain import (
     Domain,
     Feature,
@@ -23,7 +24,7 @@ from taskloom.suites.zest.synthetic.domain import (
     Text,
     full_name,
 )
-from taskloom.suites.zest.synthetic.facts import NA, Facts, Record, Stated, answer
+from taskloom.suites.zest.synthetic.facts import NA, Facts, Record, Stated
 from taskloom.suites.zest.synthetic.programs import Program, picked
 
 Wanted = Literal["yes", "no", "answer", "na"]
@@ -65,7 +66,7 @@ def draw(domain: Domain, program: Program, wanted: Wanted, amounts: Amounts, rng
         found = answer(domain, program, draft.main, draft.rules)
         if kind_of(program, found) == wanted:
             return draft, found
-    raise RecipeError(f"{domain.name}: {TRIES} drafts gave no '{wanted}' for the program {program.to_json()}")
+    raise RecipeError(f"{domain.name}: {TRIES} drafts gave no '{wanted}' for the program {written(program)}")
 
 
 def kind_of(program: Program, found: str) -> Wanted:
@@ -231,7 +232,7 @@ class _Drawing:
         self.used.update((records.name, h) for h in heads)
         made = []
         for head in heads:
-            record = Record(full_name(head, self.rng.choice(records.tails)))
+            record = Record(full_name(head, self.rng.choice(records.tails)), records.name)
             for kind in records.fields:
                 if kind.name != without and self.rng.random() < (0.75 if kind.name in often else 0.35):
                     record.fields[kind.name] = self._field(kind)

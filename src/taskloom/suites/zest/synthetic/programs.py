@@ -3,11 +3,12 @@
 A program is an operation with arguments. On one fact: `value`, `more`, `less`, `is`, `members`, `has`, `flag`. On records:
 `names`, `where`, `over`, `under`, `most`, `least`, `top`, `bottom`, and the yes/no forms `any`, `any_over`, `any_under`. Of
 other programs: `and`, `or`, `both`, `when`. With structured output: `table`, and `pick` for a table of records that fit.
+Each is an expression of the language of functions, by which it is written down and evaluated (`algebra.py`); here are the question
+forms, flips and leaves that the words of a domain give it.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,21 +33,10 @@ JOINING = frozenset({"and", "or", "both", "when"})
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An operation and its arguments: names, values, or programs.
-
-    >>> Program("has", ("animals", "elk")).to_json()
-    '["has", "animals", "elk"]'
-    """
+    """An operation and its arguments: names, values, or programs."""
 
     op: str
     args: tuple[Any, ...]
-
-    def to_json(self) -> str:
-        """The program as the trait `program` keeps it."""
-        return json.dumps(self._plain())
-
-    def _plain(self) -> list[Any]:
-        return [self.op, *(a._plain() if isinstance(a, Program) else a for a in self.args)]
 
     @property
     def yes_no(self) -> bool:

@@ -1,4 +1,4 @@
-"""The independent reader: parses a passage back into facts by the domain's grammar, and answers programs on what it read.
+"""The independent reader: parses a passage back into facts by the domain's grammar; `solver.py` answers programs on them.
 
 It sees the text alone. Every sentence must be understood: one that no clause of the domain explains is an error, not skipped.
 Pronouns refer to what the clause before is about, "the trail" to the last one mentioned, "the park" to the one that the passage
@@ -7,7 +7,6 @@ is about, which must also be the last one mentioned: where the two differ the te
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from itertools import product
@@ -287,83 +286,3 @@ def _regroup(items: list[str], values: tuple[str, ...]) -> list[str]:
 def read(domain: Domain, text: str) -> Reading:
     """What a passage says."""
     return _Reader(domain).read(text)
-
-
-def solve(domain: Domain, program: str, text: str) -> str:
-    """The answer to a program (as JSON), from the text of a passage alone."""
-    return _answer(domain, json.loads(program), read(domain, text))
-
-
-def _answer(domain: Domain, program: list[Any], reading: Reading) -> str:
-    op, *args = program
-    if op in ("and", "or"):
-        # Kleene's logic as minimum and maximum of no < n/a < yes.
-        ranked = [("no", "n/a", "yes").index(_answer(domain, p, reading)) for p in args]
-        return ("no", "n/a", "yes")[min(ranked) if op == "and" else max(ranked)]
-    if op == "both":
-        found = [a for p in args if (a := _answer(domain, p, reading)) != "n/a"]
-        return "|".join(found) if found else "n/a"
-    if op == "when":
-        return _answer(domain, args[1], reading) if _answer(domain, args[0], reading) == "yes" else "n/a"
-    thing = reading.subject
-    if args[0] in domain.records_by_name:
-        return _about_records(domain.records_by_name[args[0]], op, args[1:], thing.owned.get(args[0], []))
-    return _about_entity(op, args, thing, reading)
-
-
-def _about_entity(op: str, args: list[Any], thing: Thing, reading: Reading) -> str:
-    name = args[0]
-    if op == "members":
-        return "|".join(thing.said.get(f"has {name}", [])) or "n/a"
-    if op == "has":
-        for key, verdict in (("has", "yes"), ("lacks", "no")):
-            if args[1] in thing.said.get(f"{key} {name}", []):
-                return verdict
-        return "n/a"
-    said = thing.said.get(name)
-    if said is None:
-        implied = [outcome for when, v, then, outcome in reading.rules if then == name and thing.said.get(when) == v]
-        if not implied:
-            return "n/a"
-        said = implied[0]
-    if op in ("more", "less"):
-        amount = _amount(said) - args[1]
-        return "yes" if (amount > 0 if op == "more" else amount < 0) else "no"
-    if op == "is":
-        return "yes" if said == args[1] else "no"
-    return str(said)
-
-
-def _amount(text: str) -> int:
-    digits = re.match(r"[\d,]+", text)
-    assert digits is not None
-    return int(digits.group().replace(",", ""))
-
-
-def _about_records(records: Records, op: str, args: list[Any], found: list[Thing]) -> str:
-    if op == "names":
-        return "|".join(t.name for t in found) or "n/a"
-    if op == "pick":
-        rule, name, value, *args = args
-        fitting = _about_records(records, rule, [name, value], found).split("|")
-        found, op = [t for t in found if t.name in fitting], "table"
-    if op == "table":
-        columns = {records.field(f).column: f for f in args}
-        rows = [{records.column: t.name} | {c: t.said.get(f, "n/a") for c, f in columns.items()} for t in found]
-        return json.dumps(rows) if rows else "n/a"
-    known = [t for t in found if args[0] in t.said]
-    if not known:
-        return "n/a"
-    if op in ("most", "least", "top", "bottom"):
-        ranked = sorted(known, key=lambda t: _amount(t.said[args[0]]), reverse=op in ("most", "top"))
-        best = ranked[0].said[args[0]]
-        return best if op in ("top", "bottom") else "|".join(t.name for t in known if t.said[args[0]] == best)
-    if op.endswith("over"):
-        right = [t.name for t in known if _amount(t.said[args[0]]) > args[1]]
-    elif op.endswith("under"):
-        right = [t.name for t in known if _amount(t.said[args[0]]) < args[1]]
-    else:
-        right = [t.name for t in known if t.said[args[0]] == args[1]]
-    if op.startswith("any"):
-        return "yes" if right else "no"
-    return "|".join(right) or "n/a"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from taskloom.errors import InputError
 from taskloom.suites.zest.files import PAPER_NAMES
+from taskloom.suites.zest.synthetic.algebra import written
 from taskloom.suites.zest.synthetic.tasks import Task
 from taskloom.suites.zest.synthetic.weaving import World
 
@@ -43,7 +44,7 @@ def show(world: World, example: Example) -> RenderableType:
         table.add_column(PAPER_NAMES[t.kind] + (" (this)" if t.id == task.id else ""), ratio=1)
     made = [world.example(t, number) for t in members]
     table.add_row("task", *(f"[bold]{escape(t.question)}[/bold]" for t in members))
-    table.add_row("program", *(escape(t.program.to_json()) for t in members))
+    table.add_row("program", *(escape(written(t.program)) for t in members))
     passages = [world.passage(t, number)[0] for t in members]
     same = [p == passages[0] and i > 0 for i, p in enumerate(passages)]
     table.add_row("passage", *("(as the base task)" if s else escape(p) for s, p in zip(same, passages, strict=True)))

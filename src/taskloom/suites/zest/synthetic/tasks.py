@@ -6,7 +6,7 @@ split, and everything that is derived from its programs follows it, so no split 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
@@ -14,6 +14,7 @@ from typing import Literal
 from taskloom.errors import RecipeError
 from taskloom.seeding import Key, Random
 from taskloom.suites.zest.files import Kind
+from taskloom.suites.zest.synthetic.algebra import written
 from taskloom.suites.zest.synthetic.domain import Domain, Feature, Flag, Measure, Members, Number, Records, Text
 from taskloom.suites.zest.synthetic.programs import Program, conditional, wordings
 
@@ -94,6 +95,7 @@ class Wishes:
     flips: tuple[Flip, ...]
     depth: tuple[int, int]
     width: tuple[int, int]
+    classification: Mapping[str, float]
 
 
 def groups(domain: Domain, rng: Random) -> list[Group]:
@@ -203,16 +205,29 @@ class _Split:
     size: int
     pools: _Pools
     shown: set[tuple[str, Program]]
+    yes_no: float = 0.0
+    owed: float = 0.0
+
+    def _wanted(self, count: int) -> dict[bool, int]:
+        """How many of some tasks are yes/no tasks; what rounding takes from one kind of task it gives to the next."""
+        exact = self.yes_no * count + self.owed
+        yes = min(count, max(0, round(exact)))
+        self.owed = exact - yes
+        return {True: yes, False: count - yes}
 
     def make(self) -> list[Task]:
         counts = shared_out(self.size, self.wishes.shares)
+        # Structures are neither yes/no nor plain extraction, so the others have a larger share of yes/no.
+        others = self.size - counts["structure"]
+        self.yes_no = min(1.0, self.wishes.classification[self.split] * self.size / others) if others else 0.0
         drawn = self._draw_groups(counts["normal"])
         bases = [self._task(g.domain, "normal", g.programs[0], (), i) for i, g in enumerate(drawn)]
         made = list(bases)
-        made += self._paraphrases(bases, counts["paraphrase"])
-        made += self._flips(drawn, bases, counts["target_semantics"])
-        made += self._compositions(bases, counts["combination"])
-        made += self._structures(bases, counts["structure"])
+        made += self._fill("paraphrase", "paraphrases", counts["paraphrase"], self._paraphrases(bases))
+        made += self._fill("target_semantics", "semantic flips", counts["target_semantics"], self._flips(drawn, bases))
+        many = counts["combination"]
+        made += self._fill("combination", "compositions", many, self._compositions(bases, many))
+        made += self._fill("structure", "output structures", counts["structure"], self._structures(bases))
         return made
 
     def _draw_groups(self, count: int) -> list[Group]:
@@ -222,8 +237,7 @@ class _Split:
         few = max(1, min(many, count // PER_DOMAIN))
         first = self.key.hash64("domains") % many
         chosen = [(first + i) % many for i in range(few)]
-        for yes_no in (True, False):
-            wanted = count // 2 if yes_no else count - count // 2
+        for yes_no, wanted in self._wanted(count).items():
             live = [self.pools[yes_no][i] for i in chosen]
             taken = 0
             while taken < wanted and live:
@@ -253,7 +267,7 @@ class _Split:
         if not question:
             forms = wordings(domain, program)
             question = forms[self._wording(domain, program, bases) % len(forms)]
-        place = (domain.name, kind, program.to_json(), question, number if kind == "paraphrase" else 0)
+        place = (domain.name, kind, written(program), question, number if kind == "paraphrase" else 0)
         name = f"{self.key.hash64('id', *place):016x}{self.key.hash64('id again', *place):016x}"
         source = bases[0].source if kind == "paraphrase" else name
         return Task(name, domain, kind, program, question, tuple(b.id for b in bases), source)
@@ -263,22 +277,42 @@ class _Split:
         if len(bases) == 1:
             forms = wordings(domain, bases[0].program)
             return forms.index(bases[0].question) if bases[0].question in forms else 0
-        return self.key.hash64("wording", domain.name, program.to_json()) % 1_000
+        return self.key.hash64("wording", domain.name, written(program)) % 1_000
 
-    def _paraphrases(self, bases: list[Task], count: int) -> list[Task]:
-        rng = self.key.random("paraphrases")
+    def _fill(self, kind: Kind, what: str, count: int, candidates: Iterator[Task]) -> list[Task]:
+        """So many of the candidates, in the split's proportion of output types; where one type runs out, the other fills up."""
+        wanted = self._wanted(count)
         found: list[Task] = []
+        spare: list[Task] = []
+        for task in candidates if count else ():
+            yes_no = task.program.yes_no
+            (found if wanted[yes_no] else spare).append(task)
+            wanted[yes_no] -= bool(wanted[yes_no])
+            if len(found) == count:
+                return found
+        found += spare[: count - len(found)]
+        if len(found) == count:
+            return found
+        raise RecipeError(
+            f"the split '{self.split}' asks for {count} {what} and its base tasks give only {len(found)}; lower "
+            f"shares.{kind} to {self._possible(kind, len(found)):g}, allow more kinds, or ask for more tasks"
+        )
+
+    def _possible(self, kind: Kind, count: int) -> float:
+        """The largest share, in thousandths, that comes to no more than so many tasks."""
+        others = sum(share for name, share in self.wishes.shares.items() if name != kind)
+        return int(1_000 * count * others / max(1, self.size - count)) / 1_000
+
+    def _paraphrases(self, bases: list[Task]) -> Iterator[Task]:
+        rng = self.key.random("paraphrases")
         said = {b.question for b in bases}
         for turn in range(3):
             for base in rng.sample(bases, len(bases)):
-                if len(found) == count:
-                    return found
                 others = [w for w in wordings(base.domain, base.program) if w not in said]
                 if others:
                     question = self._reworded(base.question, others, rng)
                     said.add(question)
-                    found.append(self._task(base.domain, "paraphrase", base.program, (base,), turn, question))
-        return self._short("paraphrases", count, found)
+                    yield self._task(base.domain, "paraphrase", base.program, (base,), turn, question)
 
     def _reworded(self, question: str, others: list[str], rng: Random) -> str:
         """Another wording: one that shares many words with the first (near), few (far), or any."""
@@ -287,26 +321,19 @@ class _Split:
         pick = max if self.wishes.paraphrase == "near" else min
         return pick(others, key=lambda w: (_overlap(w, question), w))
 
-    def _flips(self, drawn: list[Group], bases: list[Task], count: int) -> list[Task]:
+    def _flips(self, drawn: list[Group], bases: list[Task]) -> Iterator[Task]:
         rng = self.key.random("flips")
         flips = [(b, g.flips(self.wishes.flips)) for g, b in zip(drawn, bases, strict=True)]
-        found: list[Task] = []
         for turn in range(max((len(f) for _, f in flips), default=0)):
             more = [(b, f[turn]) for b, f in flips if len(f) > turn]
-            for base, program in rng.sample(more, min(len(more), count - len(found))):
-                found.append(self._task(base.domain, "target_semantics", program, (base,), turn))
-        return self._short("semantic flips", count, found)
+            for base, program in rng.sample(more, len(more)):
+                yield self._task(base.domain, "target_semantics", program, (base,), turn)
 
-    def _compositions(self, bases: list[Task], count: int) -> list[Task]:
+    def _compositions(self, bases: list[Task], count: int) -> Iterator[Task]:
         rng = self.key.random("compositions")
-        found: list[Task] = []
         said: set[str] = set()
         for turn in range(200 * count):
-            if len(found) == count:
-                return found
-            # Output types take turns; when one of them has run out, the other one fills up.
-            yes_no = (len(found) if turn < 100 * count else turn) % 2 == 0
-            parts = self._parts(bases, rng, yes_no)
+            parts = self._parts(bases, rng, rng.random() < self.yes_no)
             if len(parts) < 2 or len({p.program.args[0] for p in parts}) < len(parts):
                 continue
             parts.sort(key=lambda p: (not p.program.yes_no, p.question))
@@ -316,8 +343,7 @@ class _Split:
             task = self._task(domain, "combination", program, tuple(parts), turn, question)
             if task.question not in said:
                 said.add(task.question)
-                found.append(task)
-        return self._short("compositions", count, found)
+                yield task
 
     def _parts(self, bases: list[Task], rng: Random, yes_no: bool) -> list[Task]:
         """Base tasks of one domain that can be joined: yes/no with yes/no, spans with spans, or a condition with spans."""
@@ -325,33 +351,23 @@ class _Split:
         alike = [
             b for b in bases if b.domain is first.domain and b.program.yes_no == first.program.yes_no and b is not first
         ]
+        others = rng.randint(*self.wishes.depth) - 1
+        condition: list[Task] = []
         if not first.program.yes_no and rng.random() < 0.5:
             conditions = [b for b in bases if b.domain is first.domain and conditional(b.program)]
-            return [rng.choice(conditions), first] if conditions else []
-        many = min(rng.randint(*self.wishes.depth) - 1, len(alike))
-        return [first, *rng.sample(alike, many)]
+            condition = [rng.choice(conditions)] if conditions else []
+        others -= len(condition)
+        return [*condition, first, *rng.sample(alike, others)] if len(alike) >= others else []
 
-    def _structures(self, bases: list[Task], count: int) -> list[Task]:
+    def _structures(self, bases: list[Task]) -> Iterator[Task]:
         rng = self.key.random("structures")
         about = [b for b in bases if b.program.args[0] in b.domain.records_by_name]
-        found: list[Task] = []
         for turn in range(20):
             for base in rng.sample(about, len(about)):
-                if len(found) == count:
-                    return found
                 program = _structured(base, self.wishes.width, rng)
                 if program is not None and (base.domain.name, program) not in self.shown:
                     self.shown.add((base.domain.name, program))
-                    found.append(self._task(base.domain, "structure", program, (base,), turn))
-        return self._short("output structures", count, found)
-
-    def _short(self, what: str, count: int, found: Sequence[Task]) -> list[Task]:
-        if len(found) == count:
-            return list(found)
-        raise RecipeError(
-            f"the split '{self.split}' asks for {count} {what} and its base tasks give only {len(found)}; "
-            "change the shares, allow more kinds, or ask for more tasks"
-        )
+                    yield self._task(base.domain, "structure", program, (base,), turn)
 
 
 def _overlap(one: str, other: str) -> float:
@@ -363,7 +379,10 @@ def _composed(parts: list[Task], rng: Random) -> Program:
     programs = tuple(p.program for p in parts)
     if all(p.yes_no for p in programs):
         return Program(rng.choice(("and", "or")), programs)
-    return Program("when" if programs[0].yes_no else "both", programs)
+    if not programs[0].yes_no:
+        return Program("both", programs)
+    asked = programs[1:]
+    return Program("when", (programs[0], asked[0] if len(asked) == 1 else Program("both", asked)))
 
 
 def _structured(base: Task, width: tuple[int, int], rng: Random) -> Program | None:

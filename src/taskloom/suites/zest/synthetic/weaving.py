@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import TYPE_CHECKING
 
 from taskloom.errors import InputError, RecipeError
 from taskloom.example import Example, Step
-from taskloom.plan import Plan, Source, Split
+from taskloom.plan import Plan, Source, Split, Tasks
 from taskloom.seeding import Key
 from taskloom.suites.zest.files import KINDS, Instance, ZestTask
-from taskloom.suites.zest.formats import Layout, context, layout
-from taskloom.suites.zest.scorer import ZestScore
+from taskloom.suites.zest.formats import Layout, context, layout, told_already
+from taskloom.suites.zest.scorer import zest
+from taskloom.suites.zest.statistics import PAPER
 from taskloom.suites.zest.synthetic import domain as domains
 from taskloom.suites.zest.synthetic import draft, prose
-from taskloom.suites.zest.synthetic.facts import NA, answer, known
+from taskloom.suites.zest.synthetic.algebra import answer, written
+from taskloom.suites.zest.synthetic.facts import NA, known
+from taskloom.suites.zest.synthetic.mixes import SILENT, Mix, mixes
 from taskloom.suites.zest.synthetic.programs import JOINING, Program
 from taskloom.suites.zest.synthetic.tasks import Task, Wishes, tasks
 
@@ -49,7 +53,7 @@ class World:
     key: Key
     splits: dict[str, list[Task]]
     passages: int
-    na_rate: float
+    mixes: Mapping[str, Mix]
     amounts: draft.Amounts
     layout: Layout
 
@@ -69,7 +73,7 @@ class World:
                 "answer_type": answer_type(found),
                 "evidence": evidence,
                 "derives_from": " ".join(task.derives_from),
-                "program": task.program.to_json(),
+                "program": written(task.program),
                 "operation": task.program.op,
                 "instance": number,
                 "passage_words": text.count(" ") + 1,
@@ -83,7 +87,7 @@ class World:
     def passage(self, task: Task, number: int) -> tuple[str, draft.Draft]:
         """The text of an instance and what it states. A paraphrase draws from its base's stream, and so the same passage."""
         rng = self.key.random("passage", task.source, number)
-        wanted = kinds(self.key, task.source, task.program.yes_no, self.passages, self.na_rate)[number]
+        wanted = kinds(self.key, task.source, task.program.yes_no, self.passages, self.mixes[task.source])[number]
         for _ in range(RETRIES):
             drafted, _found = draft.draw(task.domain, task.program, wanted, self.amounts, rng)
             text = prose.passage(task.domain, drafted, rng)
@@ -95,17 +99,12 @@ class World:
 
 
 @lru_cache(maxsize=4096)
-def kinds(key: Key, source: str, yes_no: bool, passages: int, na_rate: float) -> tuple[draft.Wanted, ...]:
-    """Which instances of a task have which kind of answer: n/a at the rate, give or take one; yes and no in halves."""
-    rng = key.random("kinds", source)
-    exact = passages * (1 - na_rate)
-    answered = int(exact) + (rng.random() < exact % 1)
-    if 0 < na_rate < 1:
-        answered = min(passages, max(1, answered + rng.choice((-1, 0, 0, 1))))
-    first: tuple[draft.Wanted, draft.Wanted] = ("yes", "no") if rng.random() < 0.5 else ("no", "yes")
-    found: list[draft.Wanted] = ["na"] * (passages - answered)
-    found += [first[i % 2] if yes_no else "answer" for i in range(answered)]
-    rng.shuffle(found)
+def kinds(key: Key, source: str, yes_no: bool, passages: int, mix: Mix) -> tuple[draft.Wanted, ...]:
+    """Which instances of a task have which kind of answer."""
+    found: list[draft.Wanted] = ["na"] * (passages - mix.answered)
+    for i in range(mix.answered):
+        found.append(("yes" if i < mix.yes else "no") if yes_no else "answer")
+    key.random("kinds", source).shuffle(found)
     return tuple(found)
 
 
@@ -157,9 +156,32 @@ def world(fields: ZestFields, key: Key) -> World:
         flips=tuple(fields.flips),
         depth=(fields.composition_depth.low, fields.composition_depth.high),
         width=(fields.structure_width.low, fields.structure_width.high),
+        classification={
+            split: PAPER[split]["classification"] if fields.classification is None else fields.classification
+            for split in PAPER
+        },
     )
     amounts = draft.Amounts((fields.facts.low, fields.facts.high), (fields.distractors.low, fields.distractors.high))
-    return World(key, tasks(wishes, key), fields.passages, fields.na_rate, amounts, fields.layout)
+    made = tasks(wishes, key)
+    return World(key, made, fields.passages, _mixes(made, fields, key), amounts, fields.layout)
+
+
+def _mixes(made: Mapping[str, list[Task]], fields: ZestFields, key: Key) -> dict[str, Mix]:
+    """The mix of every task that has passages of its own, spread alike in each split, for yes/no tasks and others."""
+    found: dict[str, Mix] = {}
+    for split, members in made.items():
+        uses = Counter(t.source for t in members)
+        # Tasks that lend their passages to paraphrases count more than once, so they are spread for themselves.
+        alike: dict[tuple[bool, int], list[str]] = {}
+        for task in members:
+            if task.source == task.id:
+                alike.setdefault((task.program.yes_no, uses[task.id]), []).append(task.id)
+        silent = round(SILENT * len(members))
+        for (yes_no, many), sources in sorted(alike.items(), key=lambda item: -len(item[1])):
+            place = key.child("mixes", split, int(yes_no), many)
+            found |= mixes(sources, fields.passages, fields.na_rate, silent, place)
+            silent = 0  # the largest group has them all
+    return found
 
 
 def weave(fields: ZestFields, key: Key) -> Plan:
@@ -184,23 +206,24 @@ def weave(fields: ZestFields, key: Key) -> Plan:
         traits=TRAITS,
         describe="Answer the question about the passage: yes, no, words of the passage (several joined by |), JSON where several "
         "things are asked of each item, or n/a where the passage does not say.",
-        scorer=ZestScore(),
+        scorer=zest,
         sources=tuple(Source(n, domains.load(Path(n))[0]) for n in fields.domains if n.endswith(".py")),
         check=check,
         warnings=(
             "paraphrases have the passages of their base tasks, by design: audit counts them as near duplicates",
         ),
         show=lambda example: showing.show(made, example),
+        tasks=Tasks(tell=told_already),
     )
 
 
 def check(example: Example) -> tuple[str, ...]:
     """The answer again: from the text of the passage, by the independent reader."""
-    from taskloom.suites.zest.synthetic import reader
+    from taskloom.suites.zest.synthetic import solver
 
     try:
         found = domains.find(str(example.traits["domain"]))
-        return (reader.solve(found, str(example.traits["program"]), context(example.input)),)
+        return (solver.solve(found, str(example.traits["program"]), context(example.input)),)
     except KeyError as error:
         raise InputError(
             f"the example has no trait {error}; only examples of zest/synthetic can be read again"

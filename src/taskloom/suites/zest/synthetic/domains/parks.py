@@ -382,7 +382,7 @@ DOMAIN = Domain(
             fields=(
                 Measure(
                     "length",
-                    1,
+                    2,
                     24,
                     1,
                     "miles",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from taskloom.errors import InputError
 
-_NUMBERED = re.compile(r"(\d+)[ \t]+(.*)", re.DOTALL)
+_NUMBERED = re.compile(r"([0-9]{1,9})[ \t]+(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +69,39 @@ def read_path(path: Path) -> list[Story]:
         raw = path.read_bytes()
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; give the path of a text in bAbI format") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder; give the path of a text in bAbI format") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
-    return read_lines(text.splitlines(keepends=True), str(path))
+    return read_story_text(text, str(path))
 
 
-def read_lines(lines: Iterable[str], where: str = "the story") -> list[Story]:
+def read_story_text(text: str, where: str) -> list[Story]:
+    """The stories of a text in bAbI format, with any line ends."""
+    rows = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return read_lines([*(row + "\n" for row in rows[:-1]), *filter(None, rows[-1:])], where, ended=True)
+
+
+def read_lines(lines: Iterable[str], where: str = "the story", ended: bool | None = None) -> list[Story]:
     """Stories from lines in bAbI format. A byte order mark, CRLF and empty lines are accepted.
 
     Args:
         lines: With or without their line ends; a last line without one is tested for having been cut off.
         where: What error messages call the place.
+        ended: Whether complete lines have line ends; None finds it from the lines.
     """
     raw = list(lines)
-    ended = any(x.endswith(("\n", "\r")) for x in raw)
+    ended = any(x.endswith(("\n", "\r")) for x in raw) if ended is None else ended
     stories: list[list[Sentence | Asked]] = []
     for at, line in enumerate(raw, 1):
         text = line.removeprefix("\ufeff").rstrip("\r\n")
         if not text.strip():
             continue
-        place = f"{where}, line {at}"
+        place = f"{where}:{at}"
         last = at == len(raw) and ended and not line.endswith(("\n", "\r"))
         item = _read_line(text, at, place, last)
         if item.number == 1:
@@ -134,7 +143,7 @@ def _read_line(text: str, at: int, place: str, last: bool) -> Sentence | Asked:
     if fields and not fields[0].strip():
         raise InputError(f"{place}: the answer is empty; leave out the tab where there is none{cut}")
     support = fields[1].split() if len(fields) > 1 else []
-    if not all(s.isascii() and s.isdigit() for s in support):
+    if not all(s.isascii() and s.isdigit() and len(s) < 10 for s in support):
         raise InputError(f"{place}: supporting numbers are whole numbers with spaces between, not {fields[1]!r}")
     return Asked(number, head, fields[0].strip() if fields else None, tuple(map(int, support)), at)
 

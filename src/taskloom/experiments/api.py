@@ -1,0 +1,139 @@
+"""`taskloom.run`: an experiment from Python or from a file, to its table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from taskloom.experiments import cells, engines, planning, spec, trackers
+from taskloom.experiments.cells import Cell
+from taskloom.experiments.driving import Driver, State, Watch, failures
+from taskloom.experiments.frame import Runs
+from taskloom.experiments.spec import Experiment
+from taskloom.experiments.store import Store
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of an experiment.
+
+    Attributes:
+        store: Where its runs are.
+        cells: All its cells.
+        state: How many were done, and the reasons of those that failed.
+    """
+
+    store: Store
+    cells: list[Cell]
+    state: State
+
+    @property
+    def runs(self) -> list[str]:
+        """The digests of the cells that are finished."""
+        return [cell.run for cell in self.cells if cell.run in self.store]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What an experiment would do: its cells, which of them exist, and the estimated cost of the rest."""
+
+    cells: list[Cell]
+    present: set[str]
+    failed: dict[str, str]
+    estimate: planning.Estimate
+
+
+def look(experiment: Experiment, store: str | Path | None = None) -> Look:
+    """What running an experiment would do; nothing is written."""
+    found = cells.expand(experiment)
+    path = Path(store or experiment.store)
+    opened = Store(path) if path.exists() and any(path.iterdir()) else None
+    present = set(opened.names()) if opened is not None else set()
+    missing = [cell for cell in found if cell.run not in present]
+    failed = failures(opened) if opened is not None else {}
+    mine = {cell.run for cell in missing}
+    return Look(
+        found,
+        {cell.run for cell in found} & present,
+        {run: why for run, why in failed.items() if run in mine},
+        planning.estimate(opened, missing),
+    )
+
+
+def fill(
+    experiment: Experiment,
+    store: str | Path | None = None,
+    *,
+    engine: str = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    tracker: str | None = None,
+    watch: Watch | None = None,
+) -> Outcome:
+    """Run what is missing of an experiment; see `run`."""
+    found = cells.expand(experiment)
+    opened = Store(store or experiment.store, create=True)
+    resources = experiment.resources
+    gpus = 1.0 if resources.gpus == "auto" else float(resources.gpus)
+    missing = sum(cell.run not in opened for cell in found)
+    if not missing:
+        return Outcome(opened, found, State(len(found), len(found)))
+    finished = trackers.following([*experiment.track, *([tracker] if tracker else [])], opened)
+    started = engines.start(engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address)
+    driver = Driver(opened, found, started, resources, watch, finished=finished)
+    return Outcome(opened, found, driver.go())
+
+
+def run(
+    experiment: str | Path | Experiment | None = None,
+    *,
+    recipes: Sequence[str | Mapping[str, Any]] | str | None = None,
+    learners: Sequence[str | Mapping[str, Any]] | str | None = None,
+    seeds: int | Sequence[int] = 1,
+    store: str | Path | None = None,
+    engine: str = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    tracker: str | None = None,
+    watch: Watch | None = None,
+    **more: Any,
+) -> Runs:
+    """Run recipes x learners x seeds, and give back the table of its runs. What is in the store already is not run again.
+
+    Args:
+        experiment: A YAML file, instead of the arguments that follow.
+        recipes: Names, files or blocks.
+        learners: Names or blocks.
+        seeds: How many, or which.
+        store: The folder of the runs; `runs` by default.
+        engine: `local` or `ray`.
+        workers: Processes; as many as there are cores by default.
+        address: Of a Ray cluster.
+        tracker: `trackio`, `wandb` or `mlflow`: shows finished runs as well.
+        watch: Told about progress.
+        **more: Further keys of an experiment: `evaluate`, `grid`, `keep`, `resources`, `train`, `track`.
+    """
+    if experiment is None:
+        given = {"recipes": recipes, "learners": learners, "seeds": seeds, **more}
+        checked = spec.check({k: v for k, v in given.items() if v is not None}, "taskloom.run")
+    elif recipes or learners or more:
+        raise spec.ExperimentError("taskloom.run takes an experiment or its recipes and learners, not both")
+    else:
+        checked = experiment if isinstance(experiment, Experiment) else spec.read(experiment)
+    outcome = fill(checked, store, engine=engine, workers=workers, address=address, tracker=tracker, watch=watch)
+    if outcome.state.failed:
+        _warn(outcome)
+    return Runs(outcome.store, outcome.store.runs(outcome.runs))
+
+
+def _warn(outcome: Outcome) -> None:
+    import warnings
+
+    first = next(iter(outcome.state.failed.values()))
+    warnings.warn(
+        f"{len(outcome.state.failed)} of {len(outcome.cells)} runs failed; the first: {first}; call taskloom.run again to "
+        "retry them",
+        stacklevel=3,
+    )

@@ -1,0 +1,53 @@
+"""Engines: where jobs run. Local processes, or tasks on a Ray cluster; the same jobs, the same bytes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from taskloom.errors import TaskloomError, nearest
+from taskloom.experiments.running import Done, Job
+
+ENGINES = ("local", "ray")
+
+
+class Engine(Protocol):
+    """What the driver asks of an engine."""
+
+    @property
+    def slots(self) -> int:
+        """How many jobs can run at one time."""
+
+    def room(self, job: Job) -> bool:
+        """Whether the job would run at once, or next."""
+
+    def submit(self, job: Job) -> None:
+        """Take a job."""
+
+    def wait(self, seconds: float) -> list[Done]:
+        """Jobs that have ended; waits for one at most so long."""
+
+    def close(self) -> None:
+        """End at once what still runs, and leave."""
+
+
+def start(
+    name: str, *, workers: int | None = None, cpus: int = 1, gpus: float = 1.0, address: str | None = None
+) -> Engine:
+    """An engine by name.
+
+    Args:
+        name: `local` or `ray`.
+        workers: Processes of the local engine; as many as there are cores (over `cpus`) by default.
+        cpus: Cores of one job.
+        gpus: GPUs of one job that wants one; less than 1 shares.
+        address: Of a Ray cluster; a local one is started by default.
+    """
+    if name == "local":
+        from taskloom.experiments.engines.local import LocalEngine
+
+        return LocalEngine(workers, cpus, gpus)
+    if name == "ray":
+        from taskloom.experiments.engines.ray import RayEngine
+
+        return RayEngine(address, workers)
+    raise TaskloomError(f"no engine is called '{name}'; {nearest(name, ENGINES)}")

@@ -1,0 +1,173 @@
+"""The experiment as a person writes it: a YAML file, or the arguments of `taskloom.run`, checked.
+
+recipes: [ctl/A, {recipe: ctl/R, set: {max_length: 8}}] learners: [majority, {learner: bilstm, steps: 2000}] seeds: 3
+grid: {learner.state: [64, 128]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from taskloom.errors import TaskloomError, nearest
+from taskloom.experiments.trackers import TRACKERS
+from taskloom.recipe import Fields, explain
+
+
+class ExperimentError(TaskloomError):
+    """An experiment that cannot be read, is misspelt, or asks for the impossible."""
+
+
+class Keep(Fields):
+    """What a run keeps beside its scores.
+
+    Attributes:
+        predictions: Every example with its prediction and score.
+        logprobs: Log-probabilities of candidates: of the example's own `targets`, or of all `answers` of the training split.
+        model: The fitted learner, in `model/`.
+        curves: The learning curve.
+    """
+
+    predictions: bool = True
+    logprobs: Literal["none", "targets", "answers"] = "none"
+    model: bool = False
+    curves: bool = True
+
+    @model_validator(mode="after")
+    def _possible(self) -> Keep:
+        if self.logprobs != "none" and not self.predictions:
+            raise ValueError("logprobs are kept in the predictions; keep those as well")
+        return self
+
+
+class Resources(Fields):
+    """What one run may use; it changes no result beyond rounding and is no part of a run's digest.
+
+    Attributes:
+        cpus: Cores, and threads for libraries that choose their own number.
+        gpus: GPUs, or a share of one; `auto`: one where there is one and the learner can use it.
+        stack: The most seeds (or tasks) of one learner that are trained as one program; 1: each alone.
+    """
+
+    cpus: int = Field(1, ge=1)
+    gpus: float | Literal["auto"] = "auto"
+    stack: int = Field(25, ge=1)
+
+    @field_validator("gpus")
+    @classmethod
+    def _share(cls, value: float | str) -> float | str:
+        if isinstance(value, float) and value < 0:
+            raise ValueError("cannot be below 0")
+        return value
+
+
+class Experiment(Fields):
+    """Recipes x learners x seeds.
+
+    Attributes:
+        recipes: Names, files, blocks `{recipe: NAME, set: {field: value}, seed: 0, grid: {field: [values]}}`, or whole recipes.
+        learners: Names (`bilstm`, `smollm2/fine-tune`), or blocks `{learner: NAME, setting: value, grid: {setting: [values]}}`.
+        seeds: How many, or which.
+        train: The split to learn from.
+        evaluate: The splits to answer; a recipe's name stands for its test splits. By default all test splits of the recipe and of
+            the recipe that it names as `tested_by`.
+        grid: Values to try of `recipe.FIELD`, for every recipe, or of `learner.SETTING`, for every learner that has it.
+        keep: What each run keeps.
+        resources: What each run may use.
+        store: The folder of the runs.
+        track: Where finished runs are shown as well: `trackio`, `wandb`, `mlflow`. Changes no result.
+    """
+
+    recipes: list[str | dict[str, Any]] = Field(min_length=1)
+    learners: list[str | dict[str, Any]] = Field(min_length=1)
+    seeds: int | list[int] = 1
+    train: str = "train"
+    evaluate: list[str] = Field(default_factory=list)
+    grid: dict[str, list[Any]] = Field(default_factory=dict)
+    keep: Keep = Keep()
+    resources: Resources = Resources()
+    store: str = "runs"
+    track: list[str] = Field(default_factory=list)
+
+    @field_validator("track")
+    @classmethod
+    def _tracked(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if name not in TRACKERS:
+                raise ValueError(f"there is no tracker '{name}'; {nearest(name, TRACKERS)}")
+        return names
+
+    @field_validator("recipes", "learners", "evaluate", "track", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str | dict) else list(value) if isinstance(value, tuple) else value
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _whole(cls, value: Any) -> Any:
+        if isinstance(value, range | tuple):
+            value = list(value)
+        if isinstance(value, bool) or (isinstance(value, int) and value < 1):
+            raise ValueError(f"say how many (at least 1) or which, e.g. 3 or [0, 1, 2], not {value!r}")
+        if isinstance(value, list) and (not value or len(set(map(str, value))) < len(value)):
+            raise ValueError("name different seeds, and at least one")
+        return value
+
+    @field_validator("grid")
+    @classmethod
+    def _placed(cls, grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        for key, values in grid.items():
+            if not key.startswith(("recipe.", "learner.")):
+                raise ValueError(f"'{key}' must say whose field it is: recipe.{key} or learner.{key}")
+            if not values:
+                raise ValueError(f"'{key}' has no values to try")
+        return grid
+
+    @property
+    def seed_list(self) -> list[int]:
+        """The seeds one by one."""
+        return list(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
+
+
+def read(path: str | Path) -> Experiment:
+    """An experiment from its file; recipe files named in it are looked for beside it, then here."""
+    path = Path(path)
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise ExperimentError(f"there is no experiment file {path}") from None
+    except IsADirectoryError:
+        raise ExperimentError(f"{path} is a folder; an experiment is a YAML file with recipes and learners") from None
+    except UnicodeDecodeError as error:
+        raise ExperimentError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise ExperimentError(f"{path}{line} is not YAML: {getattr(error, 'problem', None) or error}") from error
+    if not isinstance(data, dict):
+        raise ExperimentError(f"{path} must be a mapping with 'recipes:' and 'learners:', not {type(data).__name__}")
+    return check(data, str(path), path.parent)
+
+
+def check(data: Mapping[str, Any], where: str, beside: Path | None = None) -> Experiment:
+    """An experiment from plain values."""
+    try:
+        made = Experiment.model_validate(dict(data))
+    except ValidationError as error:
+        raise ExperimentError(explain(error, Experiment, where)) from error
+    return made if beside is None else made.model_copy(update={"recipes": [_beside(r, beside) for r in made.recipes]})
+
+
+def _beside(recipe: str | dict[str, Any], folder: Path) -> str | dict[str, Any]:
+    """A recipe file is named from the experiment's folder first, so that an experiment runs from anywhere."""
+    if isinstance(recipe, dict):
+        named = recipe.get("recipe")
+        return {**recipe, "recipe": _beside(named, folder)} if isinstance(named, str) else recipe
+    file = recipe.partition("::")[0]
+    if file.endswith((".yaml", ".yml", ".py")) and not Path(file).is_absolute() and (folder / file).is_file():
+        return str(folder / recipe)
+    return recipe

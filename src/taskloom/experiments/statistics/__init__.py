@@ -1,0 +1,52 @@
+"""Statistics on results: intervals, paired tests, corrections, effect sizes, power. Pure functions on arrays."""
+
+from taskloom.experiments.statistics.correction import benjamini_hochberg, bonferroni, correct, holm
+from taskloom.experiments.statistics.distributions import StatisticsError
+from taskloom.experiments.statistics.effects import cohens_h, hedges_g, odds_ratio
+from taskloom.experiments.statistics.intervals import (
+    Estimate,
+    clopper_pearson,
+    over_items,
+    over_seeds,
+    over_tasks,
+    two_way,
+    wilson,
+)
+from taskloom.experiments.statistics.pairing import (
+    Comparison,
+    mcnemar,
+    paired_bootstrap,
+    paired_two_way,
+    sign_flip,
+    welch,
+)
+from taskloom.experiments.statistics.power import Question, examples_needed, gap_found, power, seeds_needed
+
+__all__ = [
+    "Comparison",
+    "Estimate",
+    "Question",
+    "StatisticsError",
+    "benjamini_hochberg",
+    "bonferroni",
+    "clopper_pearson",
+    "cohens_h",
+    "correct",
+    "examples_needed",
+    "gap_found",
+    "hedges_g",
+    "holm",
+    "mcnemar",
+    "odds_ratio",
+    "over_items",
+    "over_seeds",
+    "over_tasks",
+    "paired_bootstrap",
+    "paired_two_way",
+    "power",
+    "seeds_needed",
+    "sign_flip",
+    "two_way",
+    "welch",
+    "wilson",
+]

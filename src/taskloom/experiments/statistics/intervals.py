@@ -1,0 +1,220 @@
+"""A mean and how well it is known: over items, over seeds, over tasks, over seeds and items at once.
+
+Which one is right depends on what a reader will generalize to:
+
+* new items for the model at hand: `wilson`, `clopper_pearson`, `over_items`;
+* new seeds (trainings) on the same items: `over_seeds`;
+* new tasks of the same kind: `over_tasks`;
+* new seeds *and* new items: `two_way`, which is what a claim about a learner and a task means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import inf, isfinite, sqrt
+from typing import TYPE_CHECKING, Any
+
+from taskloom.experiments.statistics import distributions as dist
+from taskloom.experiments.statistics.distributions import StatisticsError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[Any]
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean with its confidence interval.
+
+    Attributes:
+        mean: The mean.
+        low: The interval's lower end.
+        high: Its upper end.
+        se: The standard error.
+        seeds: How many trainings it rests on.
+        items: How many items (or tasks) each of them answered.
+        df: Degrees of freedom of the standard error; infinite where a normal or exact interval was used.
+        method: How the interval was made.
+        level: The confidence level.
+    """
+
+    mean: float
+    low: float
+    high: float
+    se: float
+    seeds: int
+    items: int
+    df: float
+    method: str
+    level: float = LEVEL
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: infinite degrees of freedom are null."""
+        return {**asdict(self), "df": self.df if isfinite(self.df) else None}
+
+
+def wilson(right: float, n: float, level: float = LEVEL) -> tuple[float, float]:
+    """Wilson's score interval of a share; the one to use for the accuracy of one run.
+
+    Its coverage is near the level for every share and from a handful of items on (Newcombe 1998), where mean ± 2 standard errors
+    collapses to a point at 0 and 1.
+    """
+    _check_share(right, n)
+    return _score_interval(right / n, n, dist.normal_quantile(0.5 + dist.check_level(level) / 2))
+
+
+def clopper_pearson(right: int, n: int, level: float = LEVEL) -> tuple[float, float]:
+    """The exact interval of a share: covers at least the level, always, and so is wider than needed on average."""
+    _check_share(right, n)
+    tail = (1 - dist.check_level(level)) / 2
+    low = 0.0 if right == 0 else dist.beta_quantile(tail, right, n - right + 1)
+    high = 1.0 if right == n else dist.beta_quantile(1 - tail, right + 1, n - right)
+    return low, high
+
+
+def over_items(scores: ArrayLike, level: float = LEVEL) -> Estimate:
+    """The mean of one run's scores, as it would vary with new items: Wilson's interval for right or wrong, else t."""
+    values = vector(scores, "scores of items", 1)
+    n, mean = len(values), float(values.mean())
+    if is_binary(values):
+        low, high = wilson(float(values.sum()), n, level)
+        return Estimate(mean, low, high, sqrt(mean * (1 - mean) / n), 1, n, inf, "Wilson", level)
+    found = _t_interval(values, level)
+    return Estimate(*found, 1, n, n - 1, "t over items", level)
+
+
+def over_seeds(scores: ArrayLike, level: float = LEVEL, items: int = 0) -> Estimate:
+    """The mean of several trainings' scores, as it would vary with new seeds on the same items: Student's t.
+
+    Args:
+        scores: One score per seed, at least two.
+        level: The confidence level.
+        items: How many items each score is a mean of, for the record.
+    """
+    values = vector(scores, "scores of seeds", 2)
+    return Estimate(*_t_interval(values, level), len(values), items, len(values) - 1, "t over seeds", level)
+
+
+def over_tasks(scores: ArrayLike, level: float = LEVEL) -> Estimate:
+    """The mean over tasks, each counting the same, as it would vary with new tasks of the same kind: Student's t.
+
+    Args:
+        scores: One score per task, or seeds × tasks (then each task's mean over the seeds is taken).
+        level: The confidence level.
+    """
+    values = matrix(scores)
+    means = vector(values.mean(axis=0), "scores of tasks", 2)
+    found = _t_interval(means, level)
+    return Estimate(*found, len(values), len(means), len(means) - 1, "t over tasks", level)
+
+
+def two_way(scores: ArrayLike, level: float = LEVEL) -> Estimate:
+    """The mean over seeds and items (or tasks) at once, as it would vary with new ones of both.
+
+    Every seed answers every item, so the scores are a crossed table with a seed effect, an item effect and the rest. The
+    variance of the mean is that of the random-effects model, from the mean squares of seeds (A), items (B) and rest (E):
+    (A + B - E) / (seeds · items), with Satterthwaite's degrees of freedom. Shares (scores within 0 and 1) then get Wilson's
+    interval at the effective sample size mean · (1 - mean) / variance with t in place of the normal quantile, which stays
+    within 0 and 1 and does not collapse at them.
+
+    Why not a bootstrap of seeds and items: with three to five seeds it draws from three to five values and its intervals are far
+    too short. In simulations with 3 seeds whose accuracy varies it covered 69 % where it promised 95 %; this formula, 93 %.
+
+    Args:
+        scores: seeds × items. With one seed the seeds' variance cannot be known and `over_items` answers instead.
+        level: The confidence level.
+    """
+    values = matrix(scores)
+    if len(values) == 1:
+        return over_items(values[0], level)
+    if values.shape[1] == 1:
+        return over_seeds(values[:, 0], level, 1)
+    mean, variance, df = crossed(values)
+    share = values.min() >= 0 and values.max() <= 1
+    seeds, items = values.shape
+    if not share:
+        half = dist.t_quantile(0.5 + dist.check_level(level) / 2, df) * sqrt(variance) if variance else 0.0
+        return Estimate(mean, mean - half, mean + half, sqrt(variance), seeds, items, df, "t over seeds × items", level)
+    # Where all scores are alike no variance can be seen; then the items count once each, which is the cautious reading.
+    spread = mean * (1 - mean)
+    effective = spread / variance if variance > 0 and spread > 0 else float(items)
+    tail = 0.5 + dist.check_level(level) / 2
+    q = dist.t_quantile(tail, df) if variance > 0 else dist.normal_quantile(tail)
+    low, high = _score_interval(mean, effective, q)
+    return Estimate(mean, low, high, sqrt(variance), seeds, items, df, "Wilson over seeds × items", level)
+
+
+def crossed(values: Floats) -> tuple[float, float, float]:
+    """Mean, variance of the mean and degrees of freedom of a crossed table (at least 2 × 2) with random rows and columns."""
+    rows, columns = values.shape
+    mean = float(values.mean())
+    by_row, by_column = values.mean(axis=1), values.mean(axis=0)
+    a = float(columns * ((by_row - mean) ** 2).sum() / (rows - 1))
+    b = float(rows * ((by_column - mean) ** 2).sum() / (columns - 1))
+    rest = values - by_row[:, None] - by_column[None, :] + mean
+    e = float((rest**2).sum() / ((rows - 1) * (columns - 1)))
+    # A component that comes out negative is 0: the variance is never below that of independent scores.
+    total = max(a, e) + max(b, e) - e
+    if total <= 1e-24 * max(1.0, mean * mean):  # all alike, up to the rounding of the means
+        return mean, 0.0, inf
+    df = total**2 / (a**2 / (rows - 1) + b**2 / (columns - 1) + e**2 / ((rows - 1) * (columns - 1)))
+    return mean, total / values.size, max(1.0, df)
+
+
+def vector(values: ArrayLike, what: str, least: int) -> Floats:
+    """A one-dimensional array of finite numbers, at least so many."""
+    import numpy as np
+
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim != 1:
+        raise StatisticsError(f"{what}: expected one row of numbers, not an array of {found.ndim} dimensions")
+    if len(found) < least:
+        raise StatisticsError(f"{what}: {len(found)} of them; at least {least} are needed")
+    if not np.isfinite(found).all():
+        raise StatisticsError(f"{what}: some are not finite; leave out or repair the runs they come from")
+    return found
+
+
+def matrix(values: ArrayLike) -> Floats:
+    """Seeds × items of finite numbers; one row of numbers is one seed."""
+    import numpy as np
+
+    found = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    if found.ndim != 2 or found.size == 0:
+        raise StatisticsError(f"scores: expected seeds × items, not an array of shape {found.shape}")
+    if not np.isfinite(found).all():
+        raise StatisticsError("scores: some are not finite; leave out or repair the runs they come from")
+    return found
+
+
+def is_binary(values: Floats) -> bool:
+    """Whether all scores are right or wrong."""
+    return bool(((values == 0) | (values == 1)).all())
+
+
+def _check_share(right: float, n: float) -> None:
+    if not (n > 0 and 0 <= right <= n):
+        raise StatisticsError(f"{right} right of {n} is no share: at least one item, and no more right than there are")
+
+
+def _score_interval(share: float, n: float, q: float) -> tuple[float, float]:
+    bend = q * q / n
+    middle = (share + bend / 2) / (1 + bend)
+    half = q / (1 + bend) * sqrt(share * (1 - share) / n + bend / (4 * n))
+    # At 0 and 1 the ends are exact; rounding would leave 1e-17.
+    return (0.0 if share == 0 else max(0.0, middle - half)), (1.0 if share == 1 else min(1.0, middle + half))
+
+
+def _t_interval(values: Floats, level: float) -> tuple[float, float, float, float]:
+    n, mean = len(values), float(values.mean())
+    if n == 1:
+        raise StatisticsError("one number alone has no spread to judge by; two at least are needed")
+    se = float(values.std(ddof=1)) / sqrt(n)
+    half = dist.t_quantile(0.5 + dist.check_level(level) / 2, n - 1) * se
+    return mean, mean - half, mean + half, se

@@ -1,0 +1,251 @@
+"""Two learners on the same items: tests that use the pairing, which a look at two intervals does not.
+
+Each returns a `Comparison` of `a` against `b`: the difference of the means (b - a), an interval for it, and a two-sided p-value.
+
+* One run each: `mcnemar` (right or wrong) or `paired_bootstrap` (any score). They speak of these two models.
+* Several seeds each: `paired_two_way` (seeds and items), `sign_flip` (seeds alone). They speak of the two learners.
+* Different items: `welch` over the seeds, which has no pairing to use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import comb, inf, isfinite, nan, sqrt
+from typing import TYPE_CHECKING, Any
+
+from taskloom.experiments.statistics import distributions as dist
+from taskloom.experiments.statistics.distributions import StatisticsError
+from taskloom.experiments.statistics.intervals import LEVEL, crossed, is_binary, matrix, vector, wilson
+from taskloom.seeding import Key
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[Any]
+
+RESAMPLES = 10_000
+EXACT_FLIPS = 16
+"""Up to so many seeds all 2^seeds sign patterns are tried; above, `RESAMPLES` keyed ones."""
+
+_CHUNK = 1 << 22
+"""Words drawn at a time by the bootstrap: 32 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a test says of b against a.
+
+    Attributes:
+        a: Mean score of a.
+        b: Mean score of b.
+        difference: b - a.
+        low: The interval of the difference, its lower end; nan where the test has none.
+        high: Its upper end.
+        p: Two-sided p-value.
+        test: How it was made.
+        seeds: Trainings of each (the smaller number where they differ).
+        items: Items that both answered; 0 where they answered different ones.
+        df: Degrees of freedom; infinite where there are none.
+        level: The interval's level.
+    """
+
+    a: float
+    b: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    test: str
+    seeds: int
+    items: int
+    df: float = inf
+    level: float = LEVEL
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: what is not finite is null."""
+        found = asdict(self)
+        return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in found.items()}
+
+
+def discordant(a: ArrayLike, b: ArrayLike) -> tuple[int, int]:
+    """How many items only `a` has right, and how many only `b`."""
+    first, second = _items(a, b)
+    if not (is_binary(first) and is_binary(second)):
+        raise StatisticsError(
+            "McNemar's test needs right or wrong (1 or 0); for partial scores use the paired bootstrap"
+        )
+    return int(((first == 1) & (second == 0)).sum()), int(((first == 0) & (second == 1)).sum())
+
+
+def mcnemar(a: ArrayLike, b: ArrayLike, method: str = "mid-p", level: float = LEVEL) -> Comparison:
+    """McNemar's test of two models on the same right-or-wrong items; only items where they differ tell anything.
+
+    Args:
+        a: 1 or 0 for each item.
+        b: The same items, in the same order.
+        method: `mid-p` (recommended by Fagerland et al. 2013: near the nominal error at all sizes), `exact` (binomial, never above
+            the nominal error, so less power), or `chi2` (for large numbers, without continuity correction).
+        level: Of the interval, which is Bonett and Price's adjusted one: it behaves where the models hardly differ.
+    """
+    only_a, only_b = discordant(a, b)
+    first, second = _items(a, b)
+    n, differ, fewer = len(first), only_a + only_b, min(only_a, only_b)
+    if method == "chi2":
+        p = dist.chi2_above((only_a - only_b) ** 2 / differ, 1) if differ else 1.0
+    elif method in ("exact", "mid-p"):
+        twice = 2 * dist.binomial_below(fewer, differ, 0.5) if differ else 1.0
+        at = dist.binomial_below(fewer, differ, 0.5) - (dist.binomial_below(fewer - 1, differ, 0.5) if fewer else 0.0)
+        p = twice - at if method == "mid-p" and differ else twice
+    else:
+        raise StatisticsError(f"McNemar's test has no method '{method}'; known: mid-p, exact, chi2")
+    share_a, share_b = (only_a + 1) / (n + 2), (only_b + 1) / (n + 2)
+    half = dist.normal_quantile(0.5 + dist.check_level(level) / 2)
+    half *= sqrt((share_a + share_b - (share_b - share_a) ** 2) / (n + 2))
+    low, high = max(-1.0, share_b - share_a - half), min(1.0, share_b - share_a + half)
+    mean_a, mean_b = float(first.mean()), float(second.mean())
+    test = f"McNemar ({method})"
+    return Comparison(mean_a, mean_b, (only_b - only_a) / n, low, high, min(1.0, p), test, 1, n, inf, level)
+
+
+def paired_bootstrap(
+    a: ArrayLike, b: ArrayLike, key: Key | int = 0, resamples: int = RESAMPLES, level: float = LEVEL
+) -> Comparison:
+    """The paired bootstrap over items, for any score; given seeds × items, it holds the trained models as they are.
+
+    Items are drawn with replacement, both models' scores together. The interval is between percentiles; p is how often the
+    resampled difference strays from the observed one by at least the observed difference itself, (1 + times) / (1 + resamples).
+
+    Args:
+        a: A score for each item, or seeds × items.
+        b: The same items, in the same order.
+        key: Where the draws come from; the same key gives the same numbers on every machine.
+        resamples: How many.
+        level: Of the interval.
+    """
+    import numpy as np
+
+    first, second = matrix(a), matrix(b)
+    if first.shape[1] != second.shape[1]:
+        raise StatisticsError(f"not the same items: {first.shape[1]} and {second.shape[1]}")
+    gaps = second.mean(axis=0) - first.mean(axis=0)
+    if resamples < 100:
+        raise StatisticsError(f"{resamples} resamples are too few for a percentile; take at least 100")
+    means = _resampled_means(gaps, key if isinstance(key, Key) else Key("paired bootstrap", key), resamples)
+    gap = float(gaps.mean())
+    # A hair of slack: a resample that gives the same difference must count whatever the order of its sum.
+    strayed = int((np.abs(means - gap) >= abs(gap) - 1e-12).sum())
+    tail = (1 - dist.check_level(level)) / 2
+    low, high = (float(q) for q in np.quantile(means, [tail, 1 - tail]))
+    p = (1 + strayed) / (1 + resamples)
+    seeds = min(len(first), len(second))
+    return Comparison(
+        float(first.mean()), float(second.mean()), gap, low, high, p, "paired bootstrap", seeds, len(gaps), inf, level
+    )
+
+
+def _resampled_means(gaps: Floats, key: Key, resamples: int) -> Floats:
+    import numpy as np
+
+    n = len(gaps)
+    found = np.empty(resamples)
+    step = max(1, _CHUNK // n)
+    for low in range(0, resamples, step):
+        high = min(resamples, low + step)
+        # The upper 32 bits scaled to the range: biased by less than n / 2^32.
+        drawn = (key.words(low * n, high * n) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32)
+        found[low:high] = gaps[drawn.astype(np.int64)].reshape(high - low, n).mean(axis=1)
+    return found
+
+
+def paired_two_way(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
+    """Two learners, several seeds each, the same items: a t test whose error holds for new seeds and new items.
+
+    The differences per seed and item are a crossed table like the scores themselves (see `intervals.two_way`): variance of the
+    mean (A + B - E) / (seeds · items), Satterthwaite's degrees of freedom. Where the numbers of seeds differ, or seeds share
+    nothing but their number, the pairing of seeds costs degrees of freedom and no validity.
+
+    Args:
+        a: seeds × items.
+        b: seeds × items, of the same shape.
+        level: Of the interval.
+    """
+    first, second = matrix(a), matrix(b)
+    if first.shape != second.shape or min(first.shape) < 2:
+        raise StatisticsError(
+            f"a test over seeds and items needs the same shape for both, at least 2 × 2; not {first.shape} and {second.shape}"
+        )
+    gap, variance, df = crossed(second - first)
+    return _by_t(first, second, gap, variance, df, "t over seeds × items", first.shape[1], level)
+
+
+def sign_flip(a: ArrayLike, b: ArrayLike, key: Key | int = 0, level: float = LEVEL) -> Comparison:
+    """The paired permutation test over seeds: were the learners alike, each seed's difference could as well have the other sign.
+
+    Assumes no distribution. With k seeds p cannot be below 2 / 2^k: five seeds never reach 0.05, six can. The interval is t's.
+    """
+    import numpy as np
+
+    first, second = vector(a, "scores of seeds", 2), vector(b, "scores of seeds", 2)
+    if len(first) != len(second):
+        raise StatisticsError(f"not the same seeds: {len(first)} and {len(second)}")
+    gaps = second - first
+    k = len(gaps)
+    if k <= EXACT_FLIPS:
+        signs = 1 - 2 * ((np.arange(2**k)[:, None] >> np.arange(k)) & 1)
+        extra = 0
+    else:
+        bits = (key if isinstance(key, Key) else Key("sign flip", key)).words(0, RESAMPLES * k) >> np.uint64(63)
+        signs = 1 - 2 * bits.astype(np.int64).reshape(RESAMPLES, k)
+        extra = 1
+    slack = 1e-12 * float(np.abs(gaps).sum())
+    beyond = int((np.abs(signs @ gaps) >= abs(float(gaps.sum())) - slack).sum())
+    p = (extra + beyond) / (extra + len(signs))
+    shown = _by_t(first, second, float(gaps.mean()), float(gaps.var(ddof=1)) / k, k - 1, "", 0, level)
+    return Comparison(
+        shown.a, shown.b, shown.difference, shown.low, shown.high, p, "sign flips over seeds", k, 0, k - 1, level
+    )
+
+
+def welch(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
+    """Welch's t test of two groups of seeds that share no items (another recipe, another test set)."""
+    first, second = vector(a, "scores of seeds", 2), vector(b, "scores of seeds", 2)
+    va, vb = float(first.var(ddof=1)) / len(first), float(second.var(ddof=1)) / len(second)
+    total = va + vb
+    df = total**2 / (va**2 / (len(first) - 1) + vb**2 / (len(second) - 1)) if total > 1e-24 else inf
+    return _by_t(first, second, float(second.mean() - first.mean()), total, df, "Welch over seeds", 0, level)
+
+
+def _by_t(
+    a: Floats, b: Floats, gap: float, variance: float, df: float, test: str, items: int, level: float
+) -> Comparison:
+    seeds = min(len(a), len(b))
+    mean_a, mean_b = float(a.mean()), float(b.mean())
+    dist.check_level(level)
+    if variance <= 1e-24:  # equal scores, up to the rounding of their mean: three times 0.1 has a variance of 3e-34
+        return _without_spread(mean_a, mean_b, gap, len(a), len(b), items, test, level)
+    half = dist.t_quantile(0.5 + level / 2, df) * sqrt(variance)
+    p = dist.t_two_sided(gap / sqrt(variance), df)
+    return Comparison(mean_a, mean_b, gap, gap - half, gap + half, p, test, seeds, items, df, level)
+
+
+def _without_spread(
+    a: float, b: float, gap: float, rows_a: int, rows_b: int, items: int, test: str, level: float
+) -> Comparison:
+    """Every difference is the same (all right against all wrong, mostly), so no variance can be seen and t is undefined.
+
+    Then the exact test answers: sign flips of the items, each counted once, or where no items are shared a permutation of the
+    seeds. The interval is Wilson's on the scale of differences.
+    """
+    n = items or min(rows_a, rows_b)
+    low, high = wilson(n * (gap + 1) / 2, n, level) if abs(gap) <= 1 else (nan, nan)
+    p = 2.0 ** (1 - items) if items else 2 / comb(rows_a + rows_b, rows_a)
+    return Comparison(
+        a, b, gap, 2 * low - 1, 2 * high - 1, p if gap else 1.0, test, min(rows_a, rows_b), items, inf, level
+    )
+
+
+def _items(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
+    first, second = vector(a, "scores of items", 1), vector(b, "scores of items", 1)
+    if len(first) != len(second):
+        raise StatisticsError(f"not the same items: {len(first)} and {len(second)}")
+    return first, second

@@ -1,0 +1,259 @@
+"""Trackers: finished runs shown in trackio, Weights & Biases or MLflow as well.
+
+The run store is the record; a tracker is a window on it. So a tracker is told of a run when the run is finished, from its files:
+the same for every engine, for seeds trained together, and after any number of kills. What a tracker cannot do never fails a run.
+
+Nothing leaves the machine unless the library is told to by its own settings: W&B writes offline unless WANDB_MODE says otherwise,
+trackio keeps to its folder unless TRACKIO_SPACE_ID is set, MLflow writes beside the runs unless MLFLOW_TRACKING_URI is set.
+Without other settings all of them write to `work/trackers` in the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from taskloom.errors import MissingExtra, TaskloomError, nearest
+
+if TYPE_CHECKING:
+    from taskloom.experiments.store import Store
+
+PROJECT = "taskloom"
+
+Scalar = str | int | float | bool | None
+
+
+class Tracker(Protocol):
+    """What is told of a run: how it was set, its curve point by point, its scores."""
+
+    def start(self, config: Mapping[str, Scalar]) -> None:
+        """A run begins; `config` has run, recipe, learner, seed and the fields of the grid."""
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """A point of the curve."""
+
+    def finish(self, scores: Mapping[str, float]) -> None:
+        """The run is over; one score per split."""
+
+
+class Trackio:
+    """trackio: local first; its dashboard is `trackio show`."""
+
+    def __init__(self, folder: Path) -> None:
+        # Where nobody chose a folder, the runs' own is better than one in the home directory; read at import.
+        os.environ.setdefault("TRACKIO_DIR", str(folder.absolute() / "trackio"))
+        import trackio
+
+        self._library: Any = trackio
+
+    def start(self, config: Mapping[str, Scalar]) -> None:
+        """See `Tracker`."""
+        self._library.init(
+            project=PROJECT,
+            name=title(config),
+            config=dict(config),
+            embed=False,
+            auto_log_gpu=False,
+            auto_log_cpu=False,
+        )
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """See `Tracker`."""
+        self._library.log(dict(metrics), step=step)
+
+    def finish(self, scores: Mapping[str, float]) -> None:
+        """See `Tracker`."""
+        self._library.log({f"final/{split}": score for split, score in scores.items()})
+        self._library.finish()
+
+
+class Wandb:
+    """Weights & Biases: offline, in the runs' folder, unless WANDB_MODE says otherwise (`wandb sync` sends it later)."""
+
+    def __init__(self, folder: Path) -> None:
+        import wandb
+
+        self._library: Any = wandb
+        self._folder = folder
+        self._run: Any = None
+
+    def start(self, config: Mapping[str, Scalar]) -> None:
+        """See `Tracker`."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._run = self._library.init(
+            project=PROJECT,
+            name=title(config),
+            group=f"{config.get('recipe')} {config.get('learner')}",
+            config=dict(config),
+            dir=str(self._folder),
+            mode=os.environ.get("WANDB_MODE", "offline"),
+            reinit="finish_previous",
+            settings=self._library.Settings(silent=True, console="off"),
+        )
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """See `Tracker`."""
+        self._run.log(dict(metrics), step=step)
+
+    def finish(self, scores: Mapping[str, float]) -> None:
+        """See `Tracker`."""
+        for split, score in scores.items():
+            self._run.summary[f"final/{split}"] = score
+        self._run.finish()
+
+
+class Mlflow:
+    """MLflow: files beside the runs, unless MLFLOW_TRACKING_URI names a server or a database."""
+
+    def __init__(self, folder: Path) -> None:
+        where = os.environ.get("MLFLOW_TRACKING_URI")
+        if not where:
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 wants to be asked
+            where = (folder.absolute() / "mlflow").as_uri()
+        from mlflow import MlflowClient
+
+        self._client: Any = MlflowClient(tracking_uri=where)
+        found = self._client.get_experiment_by_name(PROJECT)
+        self._experiment = found.experiment_id if found else self._client.create_experiment(PROJECT)
+        self._run = ""
+
+    def start(self, config: Mapping[str, Scalar]) -> None:
+        """See `Tracker`."""
+        self._run = self._client.create_run(self._experiment, run_name=title(config)).info.run_id
+        for name, value in config.items():
+            self._client.log_param(self._run, name, value)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """See `Tracker`."""
+        for name, value in metrics.items():
+            self._client.log_metric(self._run, name, value, step=step)
+
+    def finish(self, scores: Mapping[str, float]) -> None:
+        """See `Tracker`."""
+        for split, score in scores.items():
+            self._client.log_metric(self._run, f"final/{split}", score)
+        self._client.set_terminated(self._run)
+
+
+TRACKERS: dict[str, tuple[Callable[[Path], Tracker], str]] = {
+    "trackio": (Trackio, "trackio"),
+    "wandb": (Wandb, "wandb"),
+    "mlflow": (Mlflow, "mlflow"),
+}
+"""By name: how to open it, and the library that it needs."""
+
+
+class Quiet:
+    """A tracker that never fails a run: the first fault is said once, and the tracker is left alone from then on."""
+
+    def __init__(self, name: str, tracker: Tracker, warn: Callable[[str], None]) -> None:
+        self.name = name
+        self.failed = False
+        self._tracker = tracker
+        self._warn = warn
+
+    def start(self, config: Mapping[str, Scalar]) -> None:
+        """See `Tracker`."""
+        self._try(lambda: self._tracker.start(config))
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """See `Tracker`."""
+        self._try(lambda: self._tracker.log(step, metrics))
+
+    def finish(self, scores: Mapping[str, float]) -> None:
+        """See `Tracker`."""
+        self._try(lambda: self._tracker.finish(scores))
+
+    def _try(self, call: Callable[[], None]) -> None:
+        if self.failed:
+            return
+        try:
+            with contextlib.redirect_stdout(sys.stderr):  # standard output is for our own results
+                call()
+        except Exception as error:  # whatever somebody else's library raises
+            self.failed = True
+            self._warn(_sentence(self.name, error))
+
+
+def tracker(name: str, folder: Path | str, warn: Callable[[str], None] | None = None) -> Quiet:
+    """The tracker of that name, which will never fail a run.
+
+    Args:
+        name: `trackio`, `wandb` or `mlflow`.
+        folder: Where libraries that write files put them.
+        warn: Told once when the tracker fails; by default a line on standard error.
+
+    Raises:
+        MissingExtra: Its library is not installed: better known before the first run than after the last.
+    """
+    if name not in TRACKERS:
+        raise TaskloomError(f"there is no tracker '{name}'; {nearest(name, TRACKERS)}")
+    opened, library = TRACKERS[name]
+    say = warn or (lambda text: print(text, file=sys.stderr))
+    try:
+        return Quiet(name, opened(Path(folder)), say)
+    except ImportError as error:
+        raise MissingExtra(f"tracking with {name}", library, "trackers") from error
+    except Exception as error:
+        say(_sentence(name, error))
+        made = Quiet(name, _Nothing(), say)
+        made.failed = True
+        return made
+
+
+def show(told: Tracker, scores: Mapping[str, Any], curve: Iterable[Mapping[str, Any]]) -> None:
+    """Tell a tracker of one finished run.
+
+    Args:
+        told: The tracker.
+        scores: The run's `scores.json`.
+        curve: Rows of its `curves.parquet`: step, split, score, loss.
+    """
+    told.start({**{k: scores[k] for k in ("run", "recipe", "learner", "seed")}, **_flat(scores.get("fields", {}))})
+    steps: dict[int, dict[str, float]] = {}
+    for point in curve:
+        for kind in ("score", "loss"):
+            value = point.get(kind)
+            if value is not None and math.isfinite(value):
+                steps.setdefault(int(point["step"]), {})[f"{point['split']}/{kind}"] = float(value)
+    for step in sorted(steps):
+        told.log(step, steps[step])
+    told.finish({k: float(v["score"]) for k, v in scores["splits"].items() if v.get("score") is not None})
+
+
+def following(names: Iterable[str], store: Store) -> Callable[[str], None]:
+    """Trackers opened for a store: call the result with each run that is finished."""
+    opened = [tracker(name, store.path / "work" / "trackers") for name in dict.fromkeys(names)]
+
+    def finished(run: str) -> None:
+        for told in opened:
+            show(told, store.scores(run), store.curves([run]).to_pylist())
+
+    return finished
+
+
+def title(config: Mapping[str, Scalar]) -> str:
+    """What a tracker calls a run: readable, and different for different runs."""
+    return f"{config.get('recipe')} {config.get('learner')} seed {config.get('seed')} {str(config.get('run'))[:8]}"
+
+
+def _flat(fields: Mapping[str, Any]) -> dict[str, Scalar]:
+    return {k: v if isinstance(v, str | int | float | bool) or v is None else repr(v) for k, v in fields.items()}
+
+
+def _sentence(name: str, error: Exception) -> str:
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return f"tracking with {name} failed and is left off ({first}); the runs themselves are not affected"
+
+
+class _Nothing:
+    def start(self, config: Mapping[str, Scalar]) -> None: ...
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
+
+    def finish(self, scores: Mapping[str, float]) -> None: ...

@@ -1,0 +1,217 @@
+"""Programs as expressions of the language of functions (`taskbench.language`), and their value on what a passage states.
+
+The world is the passage: attributes and records are relations of the entity, a record's fields are relations of the record.
+
+| program | expression |
+| --- | --- |
+| value, members, names | `area`, `animals`, `trail` |
+| flag, is, has | `is{open=yes}`, `is{region=Lakeland}`, `is{animals=elk}` |
+| more, less | `above{area=5000}`, `below{area=5000}` |
+| where, over, under | `filter(is{surface=gravel}, trail)`, `filter(above{length=5}, trail)` |
+| any, any_over, any_under | `chain(is{surface=gravel}, trail)`: some trail is |
+| most, least; top, bottom | `chain(most{length}, trail)`; `chain(length, most{length}, trail)` |
+| and, or, both | `land(p, q)`, `lor(p, q)`, `union(f, g)` |
+| when | `map(f, filter(p))`: f of the entity, given that p |
+| table, pick | `map(union(length, surface), trail)`, `map(length, filter(p, trail))`: one object for each |
+
+A passage does not tell everything, so a predicate holds, does not hold, or is unknown, and *land* and *lor* follow Kleene.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, show
+from taskloom.suites.zest.synthetic.domain import Domain, Measure, Members, Number, Records
+from taskloom.suites.zest.synthetic.facts import NA, Facts, Record, Stated, known, yes_no
+from taskloom.suites.zest.synthetic.programs import Program, picked
+
+_OPERATORS = {"and": "land", "or": "lor", "both": "union"}
+
+
+def written(program: Program) -> str:
+    """A program as the trait `program` keeps it, in the notation of the language.
+
+    >>> written(Program("any", ("trail", "surface", "gravel")))
+    'chain(is{surface=gravel}, trail)'
+    """
+    return show(expression(program))
+
+
+@lru_cache(maxsize=8192)
+def expression(program: Program) -> Expression:
+    """A program as an expression."""
+    op, args = program.op, program.args
+    if op in _OPERATORS:
+        return Call(_OPERATORS[op], tuple(expression(p) for p in args))
+    if op == "when":
+        condition, asked = (expression(p) for p in args)
+        return Call("map", (asked, Call("filter", (condition,))))
+    subject = Atom(args[0])
+    if op in ("value", "members", "names"):
+        return subject
+    if op in ("flag", "is", "has", "more", "less"):
+        return _predicate(op, args[0], args[1] if op != "flag" else "yes")
+    if op == "table":
+        return Call("map", (_columns(args[1:]), subject))
+    if op == "pick":
+        return Call("map", (_columns(args[4:]), expression(picked(program))))
+    if op in ("most", "least", "top", "bottom"):
+        extreme = Atom(f"{'most' if op in ('most', 'top') else 'least'}{{{args[1]}}}")
+        return Call("chain", (*((Atom(args[1]),) if op in ("top", "bottom") else ()), extreme, subject))
+    test = _predicate(op.removeprefix("any_"), *args[1:])
+    return Call("chain" if op.startswith("any") else "filter", (test, subject))
+
+
+def _predicate(op: str, name: str, value: Any) -> Expression:
+    if op in ("more", "over"):
+        return Atom(f"above{{{name}={value}}}")
+    if op in ("less", "under"):
+        return Atom(f"below{{{name}={value}}}")
+    return Is(Atom(name), value)
+
+
+def _columns(names: tuple[str, ...]) -> Expression:
+    return Call("union", tuple(map(Atom, names))) if len(names) > 1 else Atom(names[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value of a relation, and how passages and answers write it."""
+
+    raw: Any
+    text: str
+
+
+Thing = Facts | Record
+"""What relations are of: the entity, or one of its records."""
+
+
+def answer(domain: Domain, program: Program, facts: Facts, rules: list[Stated]) -> str:
+    """The answer of a program, as the dataset writes it."""
+    tree = expression(program)
+    passage = Passage(domain, facts, rules)
+    if program.yes_no:
+        verdict = passage.holds(tree, facts)
+        return NA if verdict is None else yes_no(verdict)
+    match tree:
+        case Call("map", (columns, (Atom() | Call("filter", (_, _))) as rows)):
+            return passage.table(columns, rows)
+        case _:
+            texts = [v.name if isinstance(v, Record) else v.text for v in passage.values(tree, facts)]
+            return "|".join(dict.fromkeys(texts)) or NA
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What a passage states about its entity, as a world in which expressions have values."""
+
+    domain: Domain
+    entity: Facts
+    rules: list[Stated]
+
+    def values(self, function: Expression, of: Thing) -> list[Value | Record]:
+        """The values of a relation that are known; none are where the passage does not say."""
+        match function:
+            case Atom(name):
+                return self._stated(name, of)
+            case Call("union", parts):
+                return [value for part in parts for value in self.values(part, of)]
+            case Call("filter", (test, rows)):
+                return [row for row in self._records(rows, of) if self.holds(test, row)]
+            case Call("map", (asked, Call("filter", (condition,)))):
+                return self.values(asked, of) if self.holds(condition, of) else []
+            case Call("chain", (Atom(name), *rest)):
+                found = self._records(_rest(rest), of)
+                at = _argument(name)
+                if at is None:
+                    return [value for row in found for value in self._stated(name, row)]
+                told = [row for row in found if at[1] in row.fields]
+                pick = max if at[0] == "most" else min
+                best = pick((row.fields[at[1]] for row in told), default=None)
+                return [row for row in told if row.fields[at[1]] == best]
+            case _:
+                raise ValueError(f"no relation: {function}")
+
+    def holds(self, predicate: Expression, of: Thing) -> bool | None:
+        """Whether a predicate holds; None where the passage does not say."""
+        match predicate:
+            case Is(Atom(name), wanted):
+                if isinstance(of, Facts) and isinstance(self.domain.by_name.get(name), Members):
+                    return (
+                        True if wanted in of.has.get(name, []) else False if wanted in of.lacks.get(name, []) else None
+                    )
+                return next((v.text == wanted for v in self._stated(name, of) if isinstance(v, Value)), None)
+            case Atom(name):
+                at = _argument(name)
+                assert at is not None
+                field, _, bound = at[1].partition("=")
+                value = next((v.raw for v in self._stated(field, of) if isinstance(v, Value)), None)
+                return None if value is None else bool(value > int(bound) if at[0] == "above" else value < int(bound))
+            case Call("land", parts):
+                verdicts = [self.holds(part, of) for part in parts]
+                return False if False in verdicts else None if None in verdicts else True
+            case Call("lor", parts):
+                verdicts = [self.holds(part, of) for part in parts]
+                return True if True in verdicts else None if None in verdicts else False
+            case Call("chain", (test, *rest)):
+                told = [v for row in self._records(_rest(rest), of) if (v := self.holds(test, row)) is not None]
+                return any(told) if told else None
+            case _:
+                raise ValueError(f"no predicate: {predicate}")
+
+    def table(self, columns: Expression, rows: Expression) -> str:
+        """One object for each record: its name, and what is known of each column."""
+        names = [c.name for c in (columns.parts if isinstance(columns, Call) else (columns,)) if isinstance(c, Atom)]
+        found = []
+        for row in self._records(rows, self.entity):
+            kind = self._kind_of(rows)
+            cells = {kind.column: row.name}
+            for name in names:
+                said = [v.text for v in self._stated(name, row) if isinstance(v, Value)]
+                cells[kind.field(name).column] = said[0] if said else NA
+            found.append(cells)
+        return json.dumps(found) if found else NA
+
+    def _records(self, rows: Expression, of: Thing) -> list[Record]:
+        return [row for row in self.values(rows, of) if isinstance(row, Record)]
+
+    def _kind_of(self, rows: Expression) -> Records:
+        while isinstance(rows, Call):
+            rows = rows.parts[-1]
+        assert isinstance(rows, Atom)
+        return self.domain.records_by_name[rows.name]
+
+    def _stated(self, name: str, of: Thing) -> list[Value | Record]:
+        """The values of an atom: stated, or for the entity implied by a rule."""
+        if isinstance(of, Record):
+            if name not in of.fields:
+                return []
+            kind = next(f for r in self.domain.records for f in r.fields if f.name == name and of.kind == r.name)
+            return [_value(of.fields[name], kind if isinstance(kind, Measure) else None)]
+        if name in self.domain.records_by_name:
+            return list(of.records.get(name, []))
+        attribute = self.domain.by_name[name]
+        if isinstance(attribute, Members):
+            return [Value(v, v) for v in of.has.get(name, [])]
+        found = known(name, of, self.rules)
+        return [] if found is None else [_value(found, attribute if isinstance(attribute, Number) else None)]
+
+
+def _value(raw: Any, number: Number | Measure | None) -> Value:
+    if number is not None:
+        return Value(raw, number.text(raw))
+    return Value(raw, yes_no(raw) if isinstance(raw, bool) else str(raw))
+
+
+def _rest(parts: list[Expression]) -> Expression:
+    return parts[0] if len(parts) == 1 else Call("chain", tuple(parts))
+
+
+def _argument(name: str) -> tuple[str, str] | None:
+    """`above{area=5000}` as ("above", "area=5000"); None for a plain name."""
+    head, brace, inside = name.partition("{")
+    return (head, inside.removesuffix("}")) if brace else None

@@ -1,0 +1,214 @@
+"""Intervals against published values, against SciPy, and by how often they cover."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskloom.experiments.statistics import (
+    StatisticsError,
+    clopper_pearson,
+    over_items,
+    over_seeds,
+    over_tasks,
+    two_way,
+    wilson,
+)
+from taskloom.experiments.statistics.intervals import crossed
+from taskloom.seeding import Key
+
+# Newcombe, Statistics in Medicine 17 (1998), table I: right, n, Wilson, Clopper-Pearson.
+NEWCOMBE = [
+    (81, 263, (0.2553, 0.3662), (0.2527, 0.3676)),
+    (15, 148, (0.0624, 0.1605), (0.0578, 0.1617)),
+    (0, 20, (0.0000, 0.1611), (0.0000, 0.1684)),
+    (1, 29, (0.0061, 0.1718), (0.0009, 0.1776)),
+]
+
+
+def generator(*parts: str | int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=Key("statistics", *parts).hash64()))
+
+
+@pytest.mark.parametrize(("right", "n", "score", "exact"), NEWCOMBE)
+def test_published_intervals(right: int, n: int, score: tuple[float, float], exact: tuple[float, float]) -> None:
+    assert wilson(right, n) == pytest.approx(score, abs=5e-5)
+    assert clopper_pearson(right, n) == pytest.approx(exact, abs=5e-5)
+
+
+@given(st.integers(1, 2000), st.data(), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
+def test_shares_agree_with_scipy(n: int, data: Any, level: float) -> None:
+    right = data.draw(st.integers(0, n))
+    test = scipy.stats.binomtest(right, n)
+    for ours, name in ((wilson, "wilson"), (clopper_pearson, "exact")):
+        low, high = ours(right, n, level)
+        theirs = test.proportion_ci(level, method=name)
+        assert (low, high) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
+        assert 0 <= low <= right / n <= high <= 1
+    # Wrong and right are mirror images.
+    low, high = wilson(n - right, n, level)
+    assert wilson(right, n, level) == pytest.approx((1 - high, 1 - low), abs=1e-12)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=2, max_size=30))
+def test_t_agrees_with_scipy(scores: list[float]) -> None:
+    found = over_seeds(scores)
+    se = scipy.stats.sem(scores)
+    assert found.se == pytest.approx(se, abs=1e-12)
+    if se > 1e-9:
+        low, high = scipy.stats.t.interval(0.95, len(scores) - 1, np.mean(scores), se)
+        assert (found.low, found.high) == pytest.approx((low, high))
+    assert over_tasks(scores).low == pytest.approx(found.low)
+
+
+def test_published_t_interval() -> None:
+    # Student's sleep data (1908): differences of two drugs in ten patients, R's t.test gives 0.70 to 2.46, t = 4.06.
+    found = over_seeds([1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4])
+    assert (found.low, found.high) == pytest.approx((0.7001142, 2.4598858), abs=1e-6)
+    assert found.mean / found.se == pytest.approx(4.0621, abs=1e-4)
+
+
+def test_tasks_count_the_same_whatever_the_seeds() -> None:
+    table = np.array([[0.2, 0.9, 0.5], [0.4, 0.7, 0.5]])
+    assert over_tasks(table).mean == pytest.approx(0.5 * (0.2 + 0.4) / 3 + 0.8 / 3 + 0.5 / 3)
+    assert (over_tasks(table).seeds, over_tasks(table).items) == (2, 3)
+
+
+def test_items_of_one_run() -> None:
+    assert over_items([1, 0, 1, 1]).method == "Wilson"
+    assert (over_items([1, 0, 1, 1]).low, over_items([1, 0, 1, 1]).high) == wilson(3, 4)
+    partial = over_items([0.5, 1, 0, 1])
+    assert (partial.method, partial.df) == ("t over items", 3)
+
+
+def test_variance_components_by_hand() -> None:
+    """A table of sums of squares small enough for paper: rows 1 2 3 / 3 2 7."""
+    table = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 7.0]])
+    # Row means 2, 4; column means 2, 2, 5; mean 3. Seeds: 3(1+1)/1 = 6; items: 2(1+1+4)/2 = 6; rest: squares of
+    # (0, 1, -1, 0, -1, 1) = 4 over 2 = 2.
+    mean, variance, df = crossed(table)
+    assert mean == 3
+    assert variance == pytest.approx((6 + 6 - 2) / 6)
+    assert df == pytest.approx(10**2 / (6**2 / 1 + 6**2 / 2 + 2**2 / 2))
+
+
+@given(st.integers(2, 5), st.integers(2, 12), st.integers(0, 10**6))
+def test_order_of_seeds_and_items_does_not_matter(seeds: int, items: int, seed: int) -> None:
+    rng = generator("order", seed)
+    table = (rng.random((seeds, items)) < 0.7).astype(float)
+    shuffled = table[rng.permutation(seeds)][:, rng.permutation(items)]
+    one, other = two_way(table), two_way(shuffled)
+    assert (one.mean, one.low, one.high) == pytest.approx((other.mean, other.low, other.high), abs=1e-9)
+    assert 0 <= one.low <= one.mean <= one.high <= 1
+
+
+def test_an_interval_never_collapses() -> None:
+    assert two_way(np.ones((3, 500))).low == pytest.approx(wilson(500, 500)[0])
+    assert two_way(np.zeros((3, 500))).high == pytest.approx(wilson(0, 500)[1])
+    one_wrong = np.ones((3, 500))
+    one_wrong[0, 0] = 0
+    assert two_way(one_wrong).high - two_way(one_wrong).low > 0.002
+
+
+def test_one_seed_or_one_item_is_the_simpler_interval() -> None:
+    row = np.array([[1.0, 0.0, 1.0]])
+    assert two_way(row) == over_items(row[0])
+    assert two_way(row.T).method == "t over seeds"
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: over_seeds([0.5]), "at least 2"),
+        (lambda: over_seeds([0.5, float("nan")]), "not finite"),
+        (lambda: wilson(5, 4), "no more right"),
+        (lambda: clopper_pearson(0, 0), "at least one item"),
+        (lambda: wilson(1, 2, level=95), "between 0 and 1"),
+        (lambda: two_way(np.zeros((2, 2, 2))), "seeds × items"),
+        (lambda: two_way([[0.0, np.inf]]), "not finite"),
+    ],
+)
+def test_bad_numbers_get_a_sentence(call: Any, word: str) -> None:
+    with pytest.raises(StatisticsError, match=word):
+        call()
+
+
+def draw(rng: np.random.Generator, seeds: int, items: int, middle: float, by_seed: float, by_item: float) -> Any:
+    """Right or wrong answers with seed and item effects on the logit scale."""
+    logit = middle + by_seed * rng.normal(size=(seeds, 1)) + by_item * rng.normal(size=(1, items))
+    return (rng.random((seeds, items)) < scipy.special.expit(logit)).astype(float)
+
+
+def truth(middle: float, by_seed: float, by_item: float) -> float:
+    """The mean of expit(middle + normal) by quadrature: 200 nodes."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(200)
+    spread = np.hypot(by_seed, by_item)
+    return float((weights * scipy.special.expit(middle + spread * nodes)).sum() / weights.sum())
+
+
+def bootstrap(table: Any, rng: np.random.Generator, times: int = 300) -> tuple[float, float]:
+    """The usual resampling of seeds and items, for comparison."""
+    seeds, items = table.shape
+    rows, columns = rng.integers(0, seeds, (times, seeds)), rng.integers(0, items, (times, items))
+    means = [table[np.ix_(r, c)].mean() for r, c in zip(rows, columns, strict=True)]
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)
+
+
+WORLDS = [
+    (3, 500, 1.4, 0.0, 1.0),
+    (3, 500, 1.4, 0.15, 1.0),
+    (3, 500, 1.4, 0.5, 1.0),
+    (3, 500, 1.4, 1.5, 0.5),
+    (5, 500, 1.4, 0.15, 1.0),
+    (5, 500, 1.4, 0.5, 2.0),
+    (10, 200, 1.4, 0.5, 1.0),
+    (3, 500, 5.0, 0.5, 1.0),
+    (5, 100, 3.0, 1.0, 1.0),
+    (3, 200, 6.0, 1.0, 1.0),
+]
+"""Seeds, items, middle on the logit scale, spread of seeds, spread of items."""
+
+
+def coverage(world: tuple[int, int, float, float, float], times: int) -> float:
+    rng, right = generator("coverage", str(world)), truth(*world[2:])
+    found = [two_way(draw(rng, *world)) for _ in range(times)]
+    return sum(f.low <= right <= f.high for f in found) / times
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=str)
+def test_two_way_covers(world: tuple[int, int, float, float, float]) -> None:
+    """At 95 % promised, 300 draws: below 0.89 would be four standard errors under 0.945."""
+    assert coverage(world, 300) >= 0.89
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("world", WORLDS, ids=str)
+def test_two_way_covers_nearly_as_promised(world: tuple[int, int, float, float, float]) -> None:
+    assert coverage(world, 5_000) >= 0.91
+
+
+@pytest.mark.nightly
+def test_the_bootstrap_of_three_seeds_does_not() -> None:
+    """Why `two_way` is a formula: what its docstring says of the bootstrap."""
+    world = (3, 500, 1.4, 1.5, 0.5)
+    rng, right = generator("bootstrap"), truth(*world[2:])
+    ends = [bootstrap(draw(rng, *world), rng) for _ in range(1_000)]
+    assert sum(low <= right <= high for low, high in ends) / 1_000 < 0.80
+
+
+@pytest.mark.parametrize(("share", "n"), [(0.5, 30), (0.8, 100), (0.95, 100), (0.99, 500), (0.02, 60)])
+def test_shares_cover_exactly(share: float, n: int) -> None:
+    """No simulation needed: the coverage is a sum over all outcomes."""
+    mass = scipy.stats.binom.pmf(np.arange(n + 1), n, share)
+    covered = {
+        f: sum(m for k, m in enumerate(mass) if f(k, n)[0] <= share <= f(k, n)[1]) for f in (wilson, clopper_pearson)
+    }
+    assert covered[clopper_pearson] >= 0.95
+    assert covered[wilson] >= 0.92

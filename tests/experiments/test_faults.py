@@ -1,0 +1,315 @@
+"""What goes wrong in sweeps, done to a real one: kills, crashes, full disks, two drivers, interrupts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskloom.experiments import api
+from taskloom.experiments.driving import failures
+from taskloom.experiments.spec import check
+from taskloom.experiments.store import Store, StoreError
+from tests.experiments.sweeps import (
+    baselines,
+    command,
+    contents,
+    environment,
+    networks,
+    recipe,
+    taskloom,
+    write,
+)
+
+
+def start(folder: Path, store: str, *more: str, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command("run", "experiment.yaml", "--store", store, "--workers", "2", *more),
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def torment(folder: Path, kills: int, seed: int, longest: float) -> dict[str, int]:
+    """Run a sweep again and again, with kill -9 of the driver or of a worker at random moments.
+
+    Every store that gets finished must equal the undisturbed one, and the next one is begun.
+    """
+    wanted = contents(folder / "undisturbed")
+    chance = random.Random(seed)
+    done = {"driver": 0, "worker": 0, "stores": 0}
+    victims = [what for _ in range((kills + 1) // 2) for what in ("worker", "driver")][:kills]
+    chance.shuffle(victims)
+    while True:
+        driver = start(folder, f"tormented-{done['stores']}")
+        while victims and driver.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                driver.wait(chance.uniform(0.0, longest))
+            pids = [driver.pid] if victims[-1] == "driver" else children(driver.pid)
+            if driver.poll() is None and pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(chance.choice(pids), signal.SIGKILL)
+                done[victims.pop()] += 1
+                time.sleep(0.05)
+        _, said = driver.communicate()
+        assert "Traceback" not in said, said
+        if driver.returncode == 0:
+            assert contents(folder / f"tormented-{done['stores']}") == wanted
+            done["stores"] += 1
+            if not victims:
+                return done
+
+
+def prepared(folder: Path, experiment: dict[str, Any]) -> Path:
+    """A folder with an experiment and its undisturbed store."""
+    write(folder, experiment)
+    driver = start(folder, "undisturbed")
+    _, said = driver.communicate()
+    assert driver.returncode == 0, said
+    return folder
+
+
+def test_a_sweep_killed_at_random_moments_ends_with_the_same_table(tmp_path: Path) -> None:
+    experiment = networks(seeds=2, steps=60)  # stacks that leave checkpoints
+    prepared(tmp_path, {**experiment, "learners": experiment["learners"][:2]})
+    done = torment(tmp_path, kills=6, seed=1, longest=4.0)
+    assert (done["driver"], done["worker"]) == (3, 3)
+
+
+@pytest.mark.nightly
+def test_a_sweep_killed_fifty_times_ends_with_the_same_table(tmp_path: Path) -> None:
+    done = torment(prepared(tmp_path, networks(seeds=3, steps=200)), kills=50, seed=0, longest=8.0)
+    print(done)
+    assert (done["driver"], done["worker"]) == (25, 25)
+
+
+def test_two_drivers_on_one_store_share_the_work(tmp_path: Path) -> None:
+    prepared(tmp_path, baselines(seeds=4))
+    first, second = start(tmp_path, "shared"), start(tmp_path, "shared")
+    for driver in (first, second):
+        _, said = driver.communicate()
+        assert driver.returncode == 0, said
+    assert contents(tmp_path / "shared") == contents(tmp_path / "undisturbed")
+
+
+WAITING = """
+import time
+import taskloom as tl
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Wait:
+    name: str = "wait"
+
+    def score(self, prediction, example):
+        while not (Path(__file__).parent / "go").exists():
+            time.sleep(0.05)
+        return 1.0
+
+    def explain(self, prediction, example):
+        return ""
+
+
+@tl.task("test/wait", describe="is scored when a file is there", scorer=Wait())
+def wait(rng: tl.Random) -> tl.Example:
+    return tl.Example(str(rng.randint(0, 10**9)), "x")
+"""
+
+
+def waiting(folder: Path) -> subprocess.Popen[str]:
+    """The driver of an experiment whose workers are all in the middle of a run."""
+    (folder / "wait.py").write_text(WAITING)
+    small = {"recipe": "wait.py", "set": {"splits": {"train": {"n": 5}, "test": {"n": 2}}}}
+    write(folder, {"recipes": [small], "learners": ["majority"], "seeds": 4})
+    driver = start(folder, "runs")
+    wait_for(lambda: len(list((folder / "runs").glob("work/jobs/*"))) == 2)
+    return driver
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_an_interrupt_ends_cleanly_and_says_how_to_go_on(tmp_path: Path) -> None:
+    driver = waiting(tmp_path)
+    workers = children(driver.pid)
+    driver.send_signal(signal.SIGINT)
+    _, said = driver.communicate(timeout=60)
+    assert driver.returncode == 130
+    assert "run the same command again to go on" in said
+    assert "Traceback" not in said
+    assert len(workers) == 2
+    for worker in workers:
+        assert not Path(f"/proc/{worker}").exists()
+    assert not list((tmp_path / "runs" / "work" / "claims").iterdir())
+
+
+def test_orphaned_workers_end_and_the_next_driver_goes_on_at_once(tmp_path: Path) -> None:
+    driver = waiting(tmp_path)
+    workers = children(driver.pid)
+    driver.kill()
+    driver.communicate()
+    wait_for(lambda: not any(Path(f"/proc/{w}").exists() for w in workers))
+    assert list((tmp_path / "runs" / "work" / "claims").iterdir())  # left behind, and no hindrance
+    (tmp_path / "go").touch()
+    done = taskloom("run", "experiment.yaml", "--store", "runs", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not list((tmp_path / "runs" / "work" / "claims").iterdir())
+
+
+def test_a_killed_worker_fails_its_cell_and_the_next_run_retries_just_that(tmp_path: Path) -> None:
+    driver = waiting(tmp_path)
+    os.kill(children(driver.pid)[0], signal.SIGKILL)
+    (tmp_path / "go").touch()
+    said, _ = driver.communicate()
+    assert driver.returncode == 1
+    assert "killed by SIGKILL (out of memory?)" in said
+    store = Store(tmp_path / "runs")
+    assert len(failures(store)) == 1  # what waited behind it went to another worker
+    assert len(store.names()) == 3
+    done = taskloom("run", "experiment.yaml", "--store", "runs", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert failures(store) == {}
+
+
+CRASHING = """
+import os
+import signal
+import taskloom as tl
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Crash:
+    name: str = "crash"
+
+    def score(self, prediction, example):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    def explain(self, prediction, example):
+        return ""
+
+
+@tl.task("test/crash", describe="kills whoever scores it", scorer=Crash())
+def crash(rng: tl.Random) -> tl.Example:
+    return tl.Example(str(rng.randint(0, 10**9)), "x")
+"""
+
+
+def test_a_cell_that_always_crashes_does_not_stop_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "crash.py").write_text(CRASHING)
+    small = {"recipe": "crash.py", "set": {"splits": {"train": {"n": 5}, "test": {"n": 2}}}}
+    write(tmp_path, {**baselines(seeds=1), "recipes": [small, recipe()]})
+    for _ in range(2):  # the second time only the crashing ones are tried
+        done = taskloom("run", "experiment.yaml", "--store", "runs", cwd=tmp_path)
+        assert done.returncode == 1, done.stderr
+        assert "2 failed; 'taskloom run experiment.yaml --store runs' retries just those" in done.stdout
+        assert "killed by SIGSEGV" in done.stdout
+        assert len(Store(tmp_path / "runs").names()) == 2
+    assert len(failures(Store(tmp_path / "runs"))) == 2
+
+
+def test_a_run_whose_loss_is_no_number_fails_alone(tmp_path: Path) -> None:
+    experiment = networks(seeds=2)
+    wild = {**experiment["learners"][2], "rate": 1e30, "clip": 0, "warmup": 0}
+    experiment = {**experiment, "recipes": [recipe()], "learners": ["majority", wild]}
+    outcome = api.fill(check(experiment, "test"), tmp_path / "runs", workers=1)
+    assert len(outcome.runs) == 2
+    assert len(outcome.state.failed) == 2
+    assert all("is not a number after step" in why for why in outcome.state.failed.values())
+
+
+def test_data_that_cannot_be_made_fails_its_cells_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(
+        "import taskloom as tl\n\n@tl.task('test/bad', describe='fails later')\n"
+        "def bad(rng: tl.Random) -> tl.Example:\n    x = rng.randint(0, 999)\n"
+        "    if x > 980:\n        raise ValueError('no more')\n    return tl.Example(f'{x}', 'y')\n"
+    )
+    small = {"recipe": str(tmp_path / "bad.py"), "set": {"splits": {"train": {"n": 300}, "test": {"n": 10}}}}
+    outcome = api.fill(
+        check({**baselines(seeds=1), "recipes": [small, recipe()]}, "test"), tmp_path / "runs", workers=1
+    )
+    assert len(outcome.runs) == 2
+    assert all("its data could not be made" in why and "no more" in why for why in outcome.state.failed.values())
+
+
+def test_files_that_may_not_grow(tmp_path: Path) -> None:
+    """As on a full disk: one sentence, what was finished stays, and the same command goes on later."""
+    write(tmp_path, baselines(seeds=1))
+    assert taskloom("run", "experiment.yaml", "--store", "runs", cwd=tmp_path).returncode == 0
+    before = contents(tmp_path / "runs")
+    write(tmp_path, baselines(seeds=2))
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    driver = start(tmp_path, "runs", preexec_fn=limit)
+    _, said = driver.communicate()
+    assert driver.returncode == 2
+    assert "cannot write to" in said
+    assert "every finished run is kept" in said
+    assert "Traceback" not in said
+    assert {k: v for k, v in contents(tmp_path / "runs").items() if k in before} == before
+    assert taskloom("run", "experiment.yaml", "--store", "runs", cwd=tmp_path).returncode == 0
+    assert len(Store(tmp_path / "runs").names()) == 8
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of a megabyte, where this machine lets us have one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True).returncode:
+        pytest.skip("this machine does not let us mount a small disk")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_disk_that_fills_up_and_one_that_is_read_only(tmp_path: Path, disk: Path) -> None:
+    write(tmp_path, {**baselines(seeds=40), "recipes": [recipe()]})
+    full = taskloom("run", "experiment.yaml", "--store", "disk/runs", cwd=tmp_path)
+    assert full.returncode == 2
+    assert "No space left on device; every finished run is kept" in full.stderr
+    finished = len(Store(disk / "runs").names())
+    assert 0 < finished < 80
+    assert Store(disk / "runs").runs().num_rows == 2 * finished
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    locked = taskloom("run", "experiment.yaml", "--store", "disk/runs", cwd=tmp_path)
+    assert locked.returncode == 2
+    assert "Read-only file system; every finished run is kept" in locked.stderr
+    subprocess.run(["mount", "-o", "remount,rw,size=8m", str(disk)], check=True)
+    assert taskloom("run", "experiment.yaml", "--store", "disk/runs", cwd=tmp_path).returncode == 0
+    assert len(Store(disk / "runs").names()) == 80
+
+
+def test_an_older_store_is_left_alone(tmp_path: Path) -> None:
+    Store(tmp_path / "runs", create=True)
+    (tmp_path / "runs" / "store.json").write_text('{"format": "taskloom runs", "schema": 0}\n')
+    with pytest.raises(StoreError, match="made by an older version"):
+        api.fill(check(baselines(), "test"), tmp_path / "runs")
+    assert [p.name for p in (tmp_path / "runs").iterdir()] == ["store.json"]

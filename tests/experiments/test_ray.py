@@ -1,0 +1,76 @@
+"""The Ray engine: the same bytes as local processes, on one node and on three of which one dies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import taskloom
+from taskloom.errors import TaskloomError
+from taskloom.experiments import api
+from taskloom.experiments.driving import State
+from taskloom.experiments.spec import check
+from tests.experiments.sweeps import baselines, contents, networks
+
+ray = pytest.importorskip("ray")
+
+
+@pytest.fixture(autouse=True)
+def _on_loopback(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home folder
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    yield
+    ray.shutdown()
+
+
+def test_a_sweep_and_a_dataset_by_ray_are_those_of_local_processes(tmp_path: Path) -> None:
+    """One Ray for several checks, since starting it costs more than they do."""
+    experiment = check(baselines(seeds=2), "test")
+    api.fill(experiment, tmp_path / "local", workers=2)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    outcome = api.fill(experiment, tmp_path / "ray", engine="ray")
+    assert not outcome.state.failed
+    assert contents(tmp_path / "ray") == contents(tmp_path / "local")
+    options: dict[str, Any] = {"set": ["splits.train.n=9000"], "shard_rows": 1000}
+    alone = taskloom.make("ctl/A", tmp_path / "alone", **options)
+    spread = taskloom.make("ctl/A", tmp_path / "spread", engine="ray", **options)
+    assert spread.digest == alone.digest
+    assert [p.read_bytes() for p in sorted((tmp_path / "spread").rglob("*.parquet"))] == [
+        p.read_bytes() for p in sorted((tmp_path / "alone").rglob("*.parquet"))
+    ]
+    assert ray.is_initialized()  # it was there before, and is not ours to end
+
+
+def test_no_cluster_at_an_address_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(TaskloomError, match=r"no Ray cluster answers at '127.0.0.1:9'"):
+        taskloom.make("ctl/A", tmp_path / "data", engine="ray", address="127.0.0.1:9")
+    with pytest.raises(TaskloomError, match="an address is HOST:PORT"):
+        api.fill(check(baselines(), "test"), tmp_path / "runs", engine="ray", address="head:port")
+    with pytest.raises(TaskloomError, match="no engine is called 'rai'; did you mean 'ray'"):
+        taskloom.make("ctl/A", tmp_path / "data", engine="rai")
+
+
+@pytest.mark.nightly
+def test_three_nodes_of_which_one_dies_give_the_same_table(tmp_path: Path) -> None:
+    from ray.cluster_utils import Cluster
+
+    experiment = check(networks(seeds=3, steps=100) | {"resources": {"stack": 1}}, "test")
+    api.fill(experiment, tmp_path / "local", workers=2)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    others = [cluster.add_node(num_cpus=1) for _ in range(2)]
+    cluster.wait_for_nodes()
+    killed: list[int] = []
+
+    def watch(state: State) -> None:
+        if state.done >= 4 and not killed:
+            cluster.remove_node(others[0], allow_graceful=False)
+            killed.append(state.done)
+
+    outcome = api.fill(experiment, tmp_path / "ray", engine="ray", address=cluster.address, watch=watch)
+    cluster.shutdown()
+    assert killed
+    assert killed[0] < len(outcome.cells)
+    assert not outcome.state.failed
+    assert contents(tmp_path / "ray") == contents(tmp_path / "local")

@@ -1,0 +1,169 @@
+"""Experiments as people write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskloom.errors import TaskloomError
+from taskloom.experiments.cells import Cell, expand
+from taskloom.experiments.spec import check, read
+from tests.experiments.sweeps import SMALL, baselines, recipe
+
+
+def cells(**changes: Any) -> list[Cell]:
+    return expand(check({**baselines(), **changes}, "test"))
+
+
+def test_the_cells_are_the_product_in_order() -> None:
+    found = [(c.data.name, c.learner_name, c.seed) for c in cells()]
+    assert found == [(r, x, s) for r in ("ctl/A", "ctl/R") for x in ("majority", "nearest-neighbour") for s in (0, 1)]
+
+
+def test_a_grid_applies_to_the_learners_that_have_the_setting() -> None:
+    learners = ["majority", {"learner": "bag-of-words", "most": 5}]
+    found = cells(recipes=[recipe()], learners=learners, seeds=1, grid={"learner.strength": [0.5, 2.0]})
+    assert [(c.learner_name, c.fields.get("learner.strength")) for c in found] == [
+        ("majority", None),
+        ("bag-of-words", 0.5),
+        ("bag-of-words", 2.0),
+    ]
+    assert all(c.fields["learner.most"] == 5 for c in found[1:])
+
+
+def test_a_grid_over_recipe_fields_and_one_within_a_block() -> None:
+    found = cells(recipes=[recipe()], learners=["majority"], seeds=[7], grid={"recipe.max_length": [4, 5]})
+    assert [c.fields["recipe.max_length"] for c in found] == [4, 5]
+    assert len({c.run for c in found}) == 2
+    block = {"learner": "bag-of-words", "grid": {"most": [10, 20, 30]}}
+    assert len(cells(recipes=[recipe()], learners=[block], seeds=1)) == 3
+    own = {**recipe(), "grid": {"splits.train.n": [100, 200]}}
+    assert len(cells(recipes=[own], learners=["majority"], seeds=1)) == 2
+
+
+def test_two_spellings_of_one_cell_are_one() -> None:
+    spelled = [{"learner": "bag-of-words"}, {"learner": "bag-of-words", "strength": 1.0}, "bag-of-words"]
+    assert len(cells(recipes=[recipe()], learners=spelled, seeds=1)) == 1
+
+
+def test_a_whole_recipe_may_stand_in_the_experiment() -> None:
+    [cell] = cells(recipes=[{"suite": "ctl", "name": "mine", "variant": "A", **SMALL}], learners=["majority"], seeds=1)
+    assert cell.data.name == "mine"
+    assert cell.run == cells(recipes=[recipe()], learners=["majority"], seeds=1)[0].run
+
+
+def test_the_configuration_of_a_cell_is_its_experiment() -> None:
+    for cell in cells(grid={"recipe.max_length": [4, 5]}, keep={"model": True}, evaluate=["ood"]):
+        [again] = expand(check(cell.config(), "config"))
+        assert again.run == cell.run
+        assert again.fields == cell.fields
+        assert again.config() == cell.config()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seeds": [1]},
+        {"evaluate": ["ood"]},
+        {"keep": {"model": True}},
+        {"keep": {"logprobs": "targets"}},
+        {"learners": [{"learner": "bag-of-words", "strength": 2.0}]},
+        {"recipes": [{**recipe(), "seed": 1}]},
+        {"recipes": [{"recipe": "ctl/A", "set": {**SMALL, "max_length": 5}}]},
+    ],
+)
+def test_the_digest_covers_what_determines_a_run(change: dict[str, Any]) -> None:
+    base: dict[str, Any] = {"recipes": [recipe()], "learners": ["bag-of-words"], "seeds": [0]}
+    assert cells(**base)[0].run != cells(**{**base, **change})[0].run
+
+
+def test_the_digest_does_not_cover_resources_or_the_store() -> None:
+    assert [c.run for c in cells()] == [c.run for c in cells(resources={"cpus": 2, "stack": 1}, store="elsewhere")]
+
+
+def test_versions_of_the_code_that_matters_are_in_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    import dataclasses
+
+    from taskloom.experiments import cells as module
+    from taskloom.learners.interface import LEARNERS
+
+    before = cells()[0].run
+    newer = dataclasses.replace(LEARNERS.get("majority"), version=2)
+    monkeypatch.setitem(LEARNERS._things, "majority", newer)
+    changed = cells()[0].run
+    assert changed != before
+    monkeypatch.setattr(module, "VERSION", 99)
+    assert cells()[0].run not in (before, changed)
+
+
+def test_a_model_and_a_method_name_a_learner() -> None:
+    [cell] = cells(recipes=[recipe()], learners=["smollm2/fine-tune"], seeds=1)
+    assert (cell.learner_name, cell.settings["model"]) == ("fine-tune", "smollm2")
+
+
+def test_a_recipe_that_is_tested_by_another_is_evaluated_on_it() -> None:
+    [cell] = cells(recipes=["babi/diverse-T7"], learners=["majority"], seeds=1)
+    assert [(split, data.name) for split, data in cell.tests] == [
+        ("dev", "babi/diverse-T7"),
+        ("mix", "babi/mix-T7"),
+        ("test", "babi/diverse-T7"),
+    ]
+    [again] = expand(check(cell.config(), "config"))
+    assert again.run == cell.run
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"recipies": []}, "unknown key 'recipies'; did you mean 'recipes'?"),
+        ({"recipes": []}, "recipes: List should have at least 1 item"),
+        ({"recipes": ["ctl/AA"]}, "no recipe is called 'ctl/AA'; did you mean 'ctl/A'"),
+        ({"recipes": [{"recipe": "ctl/A", "max_length": 3}]}, "stand under 'set', e.g. set: {max_length: …}"),
+        ({"recipes": [{"recipe": "ctl/A", "set": {"max_lenght": 3}}]}, "did you mean 'max_length'"),
+        ({"learners": ["majorty"]}, "no learner is called 'majorty'; did you mean 'majority'?"),
+        ({"learners": [{"learner": "bilstm", "stat": 3}]}, "no setting 'stat'; did you mean 'state'"),
+        ({"learners": [{"state": 3}]}, "a block says which learner"),
+        ({"seeds": 0}, "seeds: say how many (at least 1) or which"),
+        ({"seeds": [1, 1]}, "name different seeds"),
+        ({"seeds": True}, "say how many"),
+        ({"train": "trian"}, "no split 'trian' to learn from; did you mean 'train'?"),
+        ({"evaluate": ["odd"]}, "ctl/A has no split 'odd'; did you mean 'ood'?"),
+        ({"grid": {"state": [1]}}, "'state' must say whose field it is: recipe.state or learner.state"),
+        ({"grid": {"learner.stat": [1]}}, "no learner here has the setting 'stat'"),
+        ({"grid": {"recipe.max_length": []}}, "has no values to try"),
+        ({"keep": {"logprobs": "answers", "predictions": False}}, "logprobs are kept in the predictions"),
+        ({"keep": {"modle": True}}, "unknown key 'keep.modle'; did you mean 'model'?"),
+        ({"resources": {"cpus": 0}}, "resources.cpus: should be greater than or equal to 1"),
+    ],
+)
+def test_faults_are_one_sentence(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(TaskloomError) as caught:
+        cells(**change)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value).split("\n  ")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("recipes: [", "is not YAML"),
+        ("- a\n- b\n", "must be a mapping"),
+        ("", "must be a mapping"),
+    ],
+)
+def test_files_that_are_no_experiment(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text(text)
+    with pytest.raises(TaskloomError, match=said):
+        read(path)
+    with pytest.raises(TaskloomError, match="there is no experiment file"):
+        read(tmp_path / "none.yaml")
+
+
+def test_recipe_files_are_found_beside_the_experiment(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("extends: ctl/A\nmax_length: 8\n")
+    (tmp_path / "e.yaml").write_text("recipes: [mine.yaml]\nlearners: [majority]\n")
+    [cell] = expand(read(tmp_path / "e.yaml"))
+    assert cell.data.name == "mine"
