@@ -46,7 +46,7 @@ def _function(fields: TaskbenchFields) -> Callable[[str], Answer]:
     "taskbench",
     fields=TaskbenchFields,
     describe="Word and sequence functions from a typed language (TaskBench500)",
-    version=2,
+    version=3,
     resolve=_resolve,
     function=_function,
 )
