@@ -206,7 +206,9 @@ def test_balanced_unions() -> None:
 
 def test_balanced_unions_of_little_overlap_are_left_out() -> None:
     """The union has thousands of inputs; what counts is how many the balanced mixture has, and that some can be tested."""
-    with pytest.raises(RecipeError, match=r"fewer than 3000 examples .*union\(entailments\[eng\], synonyms\[eng\]\) \(992\)"):
+    with pytest.raises(
+        RecipeError, match=r"fewer than 3000 examples .*union\(entailments\[eng\], synonyms\[eng\]\) \(992\)"
+    ):
         plan("taskbench/union(entailments[eng], synonyms[eng])", "balanced=true", "minimum=3000")
     with pytest.raises(RecipeError, match="no input that both operands know"):
         plan("taskbench/union(genre, father)", "balanced=true")
@@ -223,7 +225,6 @@ def test_few_shot_sets_of_sequences_are_different_however_few_there_are() -> Non
         assert draws[5] == tuple(e.input for e in rows(made, "32-shot-5", 0, 7) + rows(made, "32-shot-5", 7, 32))
     made = plan(MAP, "sequences.n=30", "answers=false")
     assert {e.input for e in rows(made, "32-shot-1")} == {e.input for e in rows(made, "train")}
-
 
 
 def test_permuted_labels_keep_the_labels_and_lose_the_relation() -> None:
