@@ -19,6 +19,7 @@ from taskloom.learners.interface import (
     Pairs,
     Point,
     Report,
+    check_candidates,
     check_settings,
     columns,
     examples,
@@ -68,6 +69,7 @@ def _remembered(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _certain(answers: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
     """The log-probabilities of a model that is sure of its answer."""
+    check_candidates(answers, candidates)
     return [[0.0 if c == a else -math.inf for c in row] for a, row in zip(answers, candidates, strict=True)]
 
 
@@ -208,6 +210,7 @@ class FittedBag(_Remembering):
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """By the classifier."""
+        check_candidates(inputs, candidates)
         place = {c: i for i, c in enumerate(self.memory["classes"])}
         scores = self._scores(inputs)
         return [
@@ -259,6 +262,8 @@ class BagOfWords:
             raise MissingExtra("the baseline 'bag-of-words'", "scikit-learn", "audit") from None
         inputs, targets = columns(train)
         inputs, targets = inputs[: self.most], targets[: self.most]
+        if not any(text.split() for text in inputs):
+            raise LearnerError(f"{self.name} counts words and the training inputs have none; use 'majority'")
         counter = CountVectorizer(tokenizer=str.split, token_pattern=None, lowercase=False)
         counts = counter.fit_transform(inputs)
         classes = sorted(set(targets))
