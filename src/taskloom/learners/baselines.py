@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from taskloom.errors import InputError, MissingExtra
+from taskloom.example import Example
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,
@@ -289,12 +290,17 @@ class FittedSolver(_Remembering):
 
     @cached_property
     def _plan(self) -> Plan:
+        from taskloom.dataset import Dataset
         from taskloom.recipe import read
 
-        plan = read(self.learner.recipe, self.learner.set).plan(self.learner.seed)
+        if self.memory:
+            recipe, seed = Dataset(self.memory, {}).recipe, int(self.memory["seed"])
+        else:
+            recipe, seed = read(self.learner.recipe, self.learner.set), self.learner.seed
+        plan = recipe.plan(seed)
         if plan.answer is None:
             raise LearnerError(
-                f"'{self.learner.recipe}' has no solver that answers a bare input; take a recipe that is a function"
+                f"'{recipe.name}' has no solver that answers a bare input; take a recipe that is a function"
             )
         return plan
 
@@ -322,13 +328,18 @@ def load_solver(folder: Path) -> Fitted:
     return FittedSolver(Solver(settings["recipe"], tuple(settings["set"]), settings["seed"]), memory)
 
 
-@learner("solver", describe="upper bound: the suite's own solver", load=load_solver)
+CHECKED = 100
+"""Training examples that a solver has to answer as they are answered: a wrong world shows at once."""
+
+
+@learner("solver", describe="upper bound: the suite's own solver", load=load_solver, version=2)
 @dataclass(frozen=True)
 class Solver:
     """Answers by the rules; learns nothing.
 
     Attributes:
-        recipe: Whose solver is asked. Empty: the task that the training examples name.
+        recipe: Whose solver is asked. Empty: the recipe, with its seed, that made the training split; where that is no split of
+            a dataset, the task that the examples name.
         set: Overrides of the recipe, as in `taskloom make --set`.
         seed: Of the recipe's world, where it depends on one.
     """
@@ -348,16 +359,25 @@ class Solver:
         folder: Path | None = None,
         progress: Report | None = None,
     ) -> FittedSolver:
-        """Find the solver."""
-        recipe = self.recipe
-        if not recipe:
-            named = sorted({e.task for e in examples(train) if e.task})
+        """Find the solver, and see that the training examples follow its rules."""
+        recipe, memory = self.recipe, {}
+        made_by: Mapping[str, Any] = getattr(train, "manifest", {})
+        if not recipe and not self.set and made_by.get("recipe", {}).get("suite"):
+            memory = {"recipe": made_by["recipe"], "seed": made_by["seed"]}
+        elif not recipe:
+            named = sorted({e.task for e in train if isinstance(e, Example) and e.task})
             if len(named) != 1:
                 raise LearnerError(
                     "the solver must know whose rules to follow: set recipe, e.g. {learner: solver, recipe: ctl/A} "
                     f"(the training examples name {', '.join(named) or 'no task'})"
                 )
             recipe = named[0]
-        fitted = FittedSolver(Solver(recipe, self.set, self.seed), {})
-        assert fitted._plan.answer is not None  # an unknown recipe is an error now, not at the first answer
+        fitted = FittedSolver(Solver(recipe, self.set, self.seed), memory)
+        some = examples(train)[:CHECKED] if len(train) else []
+        for said, example in zip(fitted.answer([e.input for e in some]), some, strict=True):
+            if said not in example.targets:
+                raise LearnerError(
+                    f"the solver answers {example.input[:60]!r} by {said!r} and the training split by {example.target!r}: "
+                    "that was made with other settings; give them as set and seed"
+                )
         return fitted
