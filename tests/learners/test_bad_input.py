@@ -54,6 +54,8 @@ both = pytest.mark.parametrize("made", [lstm, writer])
         ({"learner": "bilstm", "rate": float("inf")}, "rate is inf"),
         ({"learner": "bilstm", "clip": float("nan")}, "clip is nan"),
         ({"learner": "lora", "alpha": float("nan")}, "alpha is nan"),
+        ({"learner": "endpoint", "url": "not a url"}, "url is 'not a url'; it must begin with http"),
+        ({"learner": "endpoint", "timeout": float("nan")}, "timeout is nan"),
         ({"learner": "bilstm", "steps": "many"}, "steps: .*given: 'many'"),
     ],
 )
@@ -256,3 +258,15 @@ def test_steps_before_a_capture_leave_no_trace(monkeypatch: pytest.MonkeyPatch) 
     again = writer(clip=0.0).fit(DATA)
     assert kept == [True] * 3
     assert again.logprob(["a 1"], [["1"]]) == plain.logprob(["a 1"], [["1"]])
+
+
+def test_endpoints_that_are_not_there(tmp_path: Path) -> None:
+    pytest.importorskip("openai")
+    nobody = {"learner": "endpoint", "url": "http://127.0.0.1:9/v1", "model": "m", "pause": 0.01}
+    with pytest.raises(LearnerError, match=r"2 requests is used up; the last failure: APIConnectionError"):
+        read({**nobody, "requests": 2}).fit(DATA).answer(["a 1", "b 2", "a 2"])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LearnerError, match=r"the cache of answers .* cannot be used .*name another"):
+        read({**nobody, "cache": str(tmp_path / "file" / "answers")}).fit(DATA).answer(["a 1"])
+    read(nobody).fit(DATA).save(str(tmp_path / "saved"))  # type: ignore[arg-type]
+    load(str(tmp_path / "saved"))

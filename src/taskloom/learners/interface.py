@@ -234,7 +234,7 @@ def check_seed(seed: Any) -> None:
 
 def write_card(folder: Path, name: str, settings: Any, **more: Any) -> None:
     """Say in the folder which learner it holds."""
-    card = {"learner": name, "settings": asdict(settings), **more}
+    folder, card = Path(folder), {"learner": name, "settings": asdict(settings), **more}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
