@@ -216,7 +216,7 @@ class Adapter:
 
     def _update(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:
         """One step of the optimiser; gives each task's loss and share of hits."""
-        if self.fast is not None and self.parts == 1:
+        if self.fast is not None:
             return self.fast.step(batch, which, rate)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
@@ -250,6 +250,7 @@ class Adapter:
                 "take bf16, LoRA or a prompt instead of full fine-tuning, or a smaller model"
             )
         self.parts *= 2
+        self.fast = None  # captured steps hold memory of their own
         torch.cuda.empty_cache()
         warnings.warn(f"out of memory on {self.device}: going on with batches in {self.parts} parts", stacklevel=2)
 
