@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -78,7 +78,7 @@ class Dataset:
         return f"<Dataset {self.manifest['recipe'].get('name', '')}: {sizes}>"
 
     def __getitem__(self, split: str) -> Examples:
-        return Examples(self.table(split))
+        return Examples(self.table(split), self.manifest)
 
     def __contains__(self, split: object) -> bool:
         return split in self.manifest["splits"]
@@ -94,9 +94,15 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """The examples of a split: a sequence over an Arrow table that makes `Example` objects only as they are asked for."""
+    """The examples of a split: a sequence over an Arrow table that makes `Example` objects only as they are asked for.
+
+    Attributes:
+        table: Their rows.
+        manifest: Of the dataset that they are from: whose rules they follow.
+    """
 
     table: pa.Table
+    manifest: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __len__(self) -> int:
         return int(self.table.num_rows)

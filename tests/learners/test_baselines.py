@@ -77,5 +77,23 @@ def test_the_solver_is_right_everywhere(tmp_path: Path) -> None:
         fitted.save(tmp_path)
         assert load(tmp_path).answer([e.input for e in data["ood"]]) == [e.target for e in data["ood"]]
     assert fitted.answer(["no such thing"]) == [""]
+
+
+def test_the_solver_knows_the_world_of_its_data(tmp_path: Path) -> None:
+    sizes = ["splits.train.n=60", "splits.iid.n=10", "splits.ood.n=10", "splits.all.n=0"]
+    small = ["symbols=4", "functions=8", "max_length=3", "table_seed=3", *sizes]
+    data = taskloom.make("ctl/A", seed=1, set=small)
+    fitted = read("solver").fit(data["train"])
+    fitted.save(tmp_path)
+    for one in (fitted, load(tmp_path), read({"learner": "solver", "recipe": "ctl/A", "set": small}).fit([])):
+        assert one.answer([e.input for e in data["ood"]]) == [e.target for e in data["ood"]]
+    # A world that is not that of the data would be an upper bound that is none.
+    with pytest.raises(LearnerError, match="made with other settings; give them as set and seed"):
+        read({"learner": "solver", "recipe": "ctl/A"}).fit(data["train"])
+    with pytest.raises(LearnerError, match="made with other settings"):
+        read("solver").fit(list(data["train"]))
+
+
+def test_the_solver_must_know_whose_it_is() -> None:
     with pytest.raises(LearnerError, match="whose rules"):
         read("solver").fit(TRAIN)

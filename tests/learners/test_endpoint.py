@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("openai")
 
 from taskloom.learners import LearnerError, load
-from taskloom.learners.asking import BudgetSpent, Cache, EndpointError
+from taskloom.learners.asking import BudgetSpent, Cache, EndpointError, Gate
 from taskloom.learners.config import read
 from taskloom.learners.showing import Showing
 
@@ -149,7 +149,24 @@ def test_concurrency_adapts_to_what_the_endpoint_bears(server: Faulty) -> None:
     assert server.most_active <= 16
     # Halving and growing by one swings about the limit: most requests get through, where sixteen at once would not.
     assert server.refused < len(words)
-    assert fitted.asker.gate.limit <= 6
+
+
+def test_the_gate_halves_and_grows_by_one() -> None:
+    gate = Gate(16)
+    assert gate.limit == 4
+    for left in (2, 1, 1):
+        gate.too_much()
+        assert gate.limit == left
+    gate.went_well()
+    assert gate.limit == 2
+    with gate:  # a second place is taken while another request succeeds
+        gate.went_well()
+        assert gate.limit == 2
+        gate.went_well()
+        assert gate.limit == 3
+    for _ in range(9):  # idle places prove nothing
+        gate.went_well()
+    assert gate.limit == 3
 
 
 def test_concurrency_grows_where_it_may(server: Faulty) -> None:

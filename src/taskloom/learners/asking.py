@@ -66,18 +66,19 @@ class Cache:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._lock = threading.Lock()
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=30)
             with self._base:
                 self._base.execute(
                     "create table if not exists answers (question text primary key, answer text not null)"
                 )
-        except sqlite3.DatabaseError as error:
-            raise EndpointError(
-                f"the cache of answers {path} cannot be used ({error}); delete it, or name another"
-            ) from error
+        except (OSError, sqlite3.DatabaseError) as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: Exception) -> EndpointError:
+        return EndpointError(f"the cache of answers {self.path} cannot be used ({error}); delete it, or name another")
 
     def get(self, question: str) -> str | None:
         """The answer, or None."""
@@ -90,8 +91,11 @@ class Cache:
 
     def put(self, question: str, answer: str) -> None:
         """Keep an answer, at once."""
-        with self._lock, self._base:
-            self._base.execute("insert or replace into answers values (?, ?)", [question, answer])
+        try:
+            with self._lock, self._base:
+                self._base.execute("insert or replace into answers values (?, ?)", [question, answer])
+        except sqlite3.DatabaseError as error:
+            raise self._unusable(error) from error
 
 
 class Gate:
@@ -146,6 +150,7 @@ class Asker:
         self._client = OpenAI(base_url=url, api_key=key or "none", max_retries=0, timeout=limits.timeout)
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self._fault = ""
 
     def ask(
         self, questions: Sequence[str], most_tokens: int, progress: Callable[[int, int], None] | None = None
@@ -184,7 +189,11 @@ class Asker:
         if failed:
             worst = next((e for e in failed if not isinstance(e, _Stopped)), failed[0])
             answered = len(open_) - len(failed)
-            raise type(worst)(f"{worst} ({answered} of {len(open_)} open questions were answered and are in the cache)")
+            # A budget that went into failures would else hide them.
+            why = f"; the last failure: {self._fault}" if self._fault and isinstance(worst, BudgetSpent) else ""
+            raise type(worst)(
+                f"{worst}{why} ({answered} of {len(open_)} open questions were answered and are in the cache)"
+            )
         return [found[d] for d in digests]
 
     def _digest(self, question: str, most_tokens: int) -> str:
@@ -198,6 +207,7 @@ class Asker:
                 raise _Stopped("stopped")
             with self.gate:
                 answer, last, wait = self._try(question, most_tokens)
+            self._fault = last or self._fault
             if answer is not None:
                 self.gate.went_well()
                 self.cache.put(digest, answer)

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from taskloom.errors import InputError, MissingExtra
+from taskloom.example import Example
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,
     Pairs,
     Point,
     Report,
+    check_candidates,
     check_settings,
     columns,
     examples,
@@ -68,6 +70,7 @@ def _remembered(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _certain(answers: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
     """The log-probabilities of a model that is sure of its answer."""
+    check_candidates(answers, candidates)
     return [[0.0 if c == a else -math.inf for c in row] for a, row in zip(answers, candidates, strict=True)]
 
 
@@ -208,6 +211,7 @@ class FittedBag(_Remembering):
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """By the classifier."""
+        check_candidates(inputs, candidates)
         place = {c: i for i, c in enumerate(self.memory["classes"])}
         scores = self._scores(inputs)
         return [
@@ -259,6 +263,8 @@ class BagOfWords:
             raise MissingExtra("the baseline 'bag-of-words'", "scikit-learn", "audit") from None
         inputs, targets = columns(train)
         inputs, targets = inputs[: self.most], targets[: self.most]
+        if not any(text.split() for text in inputs):
+            raise LearnerError(f"{self.name} counts words and the training inputs have none; use 'majority'")
         counter = CountVectorizer(tokenizer=str.split, token_pattern=None, lowercase=False)
         counts = counter.fit_transform(inputs)
         classes = sorted(set(targets))
@@ -284,12 +290,17 @@ class FittedSolver(_Remembering):
 
     @cached_property
     def _plan(self) -> Plan:
+        from taskloom.dataset import Dataset
         from taskloom.recipe import read
 
-        plan = read(self.learner.recipe, self.learner.set).plan(self.learner.seed)
+        if self.memory:
+            recipe, seed = Dataset(self.memory, {}).recipe, int(self.memory["seed"])
+        else:
+            recipe, seed = read(self.learner.recipe, self.learner.set), self.learner.seed
+        plan = recipe.plan(seed)
         if plan.answer is None:
             raise LearnerError(
-                f"'{self.learner.recipe}' has no solver that answers a bare input; take a recipe that is a function"
+                f"'{recipe.name}' has no solver that answers a bare input; take a recipe that is a function"
             )
         return plan
 
@@ -317,13 +328,18 @@ def load_solver(folder: Path) -> Fitted:
     return FittedSolver(Solver(settings["recipe"], tuple(settings["set"]), settings["seed"]), memory)
 
 
-@learner("solver", describe="upper bound: the suite's own solver", load=load_solver)
+CHECKED = 100
+"""Training examples that a solver has to answer as they are answered: a wrong world shows at once."""
+
+
+@learner("solver", describe="upper bound: the suite's own solver", load=load_solver, version=2)
 @dataclass(frozen=True)
 class Solver:
     """Answers by the rules; learns nothing.
 
     Attributes:
-        recipe: Whose solver is asked. Empty: the task that the training examples name.
+        recipe: Whose solver is asked. Empty: the recipe, with its seed, that made the training split; where that is no split of
+            a dataset, the task that the examples name.
         set: Overrides of the recipe, as in `taskloom make --set`.
         seed: Of the recipe's world, where it depends on one.
     """
@@ -343,16 +359,25 @@ class Solver:
         folder: Path | None = None,
         progress: Report | None = None,
     ) -> FittedSolver:
-        """Find the solver."""
-        recipe = self.recipe
-        if not recipe:
-            named = sorted({e.task for e in examples(train) if e.task})
+        """Find the solver, and see that the training examples follow its rules."""
+        recipe, memory = self.recipe, {}
+        made_by: Mapping[str, Any] = getattr(train, "manifest", {})
+        if not recipe and not self.set and made_by.get("recipe", {}).get("suite"):
+            memory = {"recipe": made_by["recipe"], "seed": made_by["seed"]}
+        elif not recipe:
+            named = sorted({e.task for e in train if isinstance(e, Example) and e.task})
             if len(named) != 1:
                 raise LearnerError(
                     "the solver must know whose rules to follow: set recipe, e.g. {learner: solver, recipe: ctl/A} "
                     f"(the training examples name {', '.join(named) or 'no task'})"
                 )
             recipe = named[0]
-        fitted = FittedSolver(Solver(recipe, self.set, self.seed), {})
-        assert fitted._plan.answer is not None  # an unknown recipe is an error now, not at the first answer
+        fitted = FittedSolver(Solver(recipe, self.set, self.seed), memory)
+        some = examples(train)[:CHECKED] if len(train) else []
+        for said, example in zip(fitted.answer([e.input for e in some]), some, strict=True):
+            if said not in example.targets:
+                raise LearnerError(
+                    f"the solver answers {example.input[:60]!r} by {said!r} and the training split by {example.target!r}: "
+                    "that was made with other settings; give them as set and seed"
+                )
         return fitted

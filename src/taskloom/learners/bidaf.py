@@ -16,6 +16,7 @@ from taskloom.learners.interface import (
     Pairs,
     Point,
     Report,
+    check_candidates,
     check_settings,
     examples,
     learner,
@@ -153,9 +154,10 @@ class BiDAFLearner:
         *,
         folder: Path | None = None,
         progress: Report | None = None,
+        seconds: float | None = None,
     ) -> Pointer:
         """Train one seed; see `Learner.fit`."""
-        return self.fit_many(train, evaluate, [seed], folder=folder, progress=progress)[0]
+        return self.fit_many(train, evaluate, [seed], folder=folder, progress=progress, seconds=seconds)[0]
 
     def fit_many(
         self,
@@ -172,7 +174,7 @@ class BiDAFLearner:
         from taskloom.learners.training.loop import train as run
 
         items = ask(with_spans(examples(train), self.name, self.without_span))
-        tests = {name: ask(examples(split)) for name, split in (evaluate or {}).items()}
+        tests = {name: ask(examples(split, name)) for name, split in (evaluate or {}).items()}
         reader = Passages.of([item for part in (items, *tests.values()) for item in part])
         net = self.network(reader)
         held = {name: reader.encode(part)[0] for name, part in tests.items()}
@@ -202,6 +204,7 @@ class Pointer:
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """The log-probability of each candidate, wherever it stands; minus infinity for what does not stand in the input."""
+        check_candidates(inputs, candidates)
         return [[said.weigh(c) for c in row] for said, row in zip(self._point(inputs), candidates, strict=True)]
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:

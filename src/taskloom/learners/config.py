@@ -18,13 +18,19 @@ def read(block: str | Mapping[str, Any], where: str = "the learner") -> Learner:
 
     Settings of the training loop may stand at the top as well: `{learner: bilstm, steps: 2000}`.
     """
-    data = {"learner": block} if isinstance(block, str) else dict(block)
+    data = {"learner": block} if isinstance(block, str) else _mapping(block, where)
     if "learner" not in data:
         raise LearnerError(f"{where}: say which learner, e.g. 'learner: bilstm'; {nearest('', LEARNERS.names())}")
     entry = LEARNERS.get(str(data.pop("learner")))
     default: Any = entry()
     values = _flat(default, data, f"{where} '{entry.name}'")
     return _build(entry.settings, values, f"{where} '{entry.name}'")
+
+
+def _mapping(block: Any, where: str) -> dict[str, Any]:
+    if isinstance(block, Mapping) and all(isinstance(key, str) for key in block):
+        return dict(block)
+    raise LearnerError(f"{where}: {str(block)[:60]!r} is no block of settings; write 'name: value' lines")
 
 
 def _flat(default: Any, data: dict[str, Any], where: str) -> dict[str, Any]:
@@ -37,7 +43,7 @@ def _flat(default: Any, data: dict[str, Any], where: str) -> dict[str, Any]:
     else:
         loop = dataclasses.asdict(training)
     known = set(loop)
-    given = dict(data.pop("training", None) or {}) if known else {}
+    given = _mapping(data.pop("training", None) or {}, f"{where}: training") if known else {}
     for key, value in data.items():
         if key in own:
             values[key] = value

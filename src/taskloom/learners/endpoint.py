@@ -114,6 +114,11 @@ class Endpoint:
     name: ClassVar[str] = "endpoint"
 
     def __post_init__(self) -> None:
+        if not self.url.startswith(("http://", "https://")):
+            raise LearnerError(f"url is '{self.url}'; it must begin with http:// or https:// and end with /v1")
+        for name in ("timeout", "pause"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise LearnerError(f"{name} is {getattr(self, name)}; it must be a number above 0")
         for name in ("requests", "tokens", "shots"):
             if getattr(self, name) < 0:
                 raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 0")

@@ -7,12 +7,13 @@ states, and is saved and loaded without pickle. Nothing here imports torch, so t
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from taskloom.errors import TaskloomError
+from taskloom.errors import InputError, TaskloomError
 from taskloom.example import Example
 from taskloom.registry import Registry
 
@@ -169,9 +170,11 @@ MAY_BE_ZERO = frozenset({"shots", "filters"})
 
 
 def check_settings(settings: Any) -> None:
-    """Refuse sizes below 1 and dropout rates outside 0..1 among a learner's own settings."""
+    """Refuse sizes below 1, dropout rates outside 0..1 and numbers that are none among a learner's own settings."""
     for one in fields(settings):
         value = getattr(settings, one.name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise LearnerError(f"{settings.name}: {one.name} is {value}; it must be a number")
         least = int(one.name not in MAY_BE_ZERO)
         if isinstance(value, int) and not isinstance(value, bool) and value < least:
             raise LearnerError(f"{settings.name}: {one.name} is {value}; it must be at least {least}")
@@ -179,32 +182,64 @@ def check_settings(settings: Any) -> None:
             raise LearnerError(f"{settings.name}: {one.name} is {value}; it must be at least 0 and below 1")
 
 
-def examples(data: Pairs) -> list[Example]:
-    """Any accepted form of data as examples; an empty split is an error."""
-    found = [item if isinstance(item, Example) else Example(item[0], item[1]) for item in data]
+def examples(data: Pairs, split: str = "train") -> list[Example]:
+    """Any accepted form of data as examples; an empty split is an error that names it."""
+    found = [_example(item, split) for item in data]
     if not found:
-        raise LearnerError("there is nothing to learn from: the split is empty")
+        raise _empty(split)
     return found
 
 
-def columns(data: Pairs) -> tuple[list[str], list[str]]:
+def _example(item: Any, split: str) -> Example:
+    match item:
+        case Example(targets=(_, *_)):
+            return item
+        case (str(text), str() as target) | (str(text), [str(), *_] as target):
+            return Example(text, target)
+    raise LearnerError(
+        f"the split '{split}' has {str(item)[:60]!r} where an example or a pair of texts (input, target) should be"
+    )
+
+
+def _empty(split: str) -> LearnerError:
+    if split == "train":
+        return LearnerError("there is nothing to learn from: the training split is empty")
+    return LearnerError(f"the split '{split}' is empty; leave it out, or give it examples")
+
+
+def columns(data: Pairs, split: str = "train") -> tuple[list[str], list[str]]:
     """Inputs and official targets alone, read straight from the table where a split is one: a large split is fast that way."""
     table: Any = getattr(data, "table", None)
     if table is None:
-        found = examples(data)
+        found = examples(data, split)
         return [e.input for e in found], [e.target for e in found]
     if len(data) == 0:
-        raise LearnerError("there is nothing to learn from: the split is empty")
+        raise _empty(split)
     import pyarrow.compute as pc
 
     return table["input"].to_pylist(), pc.list_element(table["targets"], 0).to_pylist()
 
 
+def check_candidates(inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> None:
+    """Refuse candidates that are not one list for each input."""
+    if len(inputs) != len(candidates):
+        raise InputError(f"there are {len(inputs)} inputs and candidates for {len(candidates)}; give each input a list")
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse what random generators cannot take."""
+    if not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
+        raise LearnerError(f"the seed is {seed!r}; it must be a whole number of at most 64 bits")
+
+
 def write_card(folder: Path, name: str, settings: Any, **more: Any) -> None:
     """Say in the folder which learner it holds."""
-    folder.mkdir(parents=True, exist_ok=True)
-    card = {"learner": name, "settings": asdict(settings), **more}
-    (folder / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    folder, card = Path(folder), {"learner": name, "settings": asdict(settings), **more}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise LearnerError(f"{folder} cannot be written ({error.strerror}); save into another folder") from error
 
 
 def read_card(folder: Path) -> dict[str, Any]:
@@ -212,8 +247,10 @@ def read_card(folder: Path) -> dict[str, Any]:
     path = Path(folder) / CARD
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise LearnerError(f"{folder} holds no fitted learner: there is no {CARD}") from None
+    except OSError as error:
+        raise LearnerError(f"{path} cannot be read ({error.strerror})") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
     if not isinstance(card, dict) or "learner" not in card:
@@ -223,4 +260,10 @@ def read_card(folder: Path) -> dict[str, Any]:
 
 def load(folder: Path | str) -> Fitted:
     """A fitted learner from the folder it was saved in."""
-    return LEARNERS.get(str(read_card(Path(folder))["learner"])).load(Path(folder))
+    folder = Path(folder)
+    entry = LEARNERS.get(str(read_card(folder)["learner"]))
+    try:
+        return entry.load(folder)
+    except (KeyError, TypeError, ValueError) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise LearnerError(f"{folder} is damaged or of another version ({said}); fit and save again") from error

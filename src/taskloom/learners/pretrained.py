@@ -19,6 +19,7 @@ from taskloom.learners.interface import (
     Pairs,
     Point,
     Report,
+    check_seed,
     check_settings,
     examples,
     learner,
@@ -106,14 +107,18 @@ class Language:
 
         need_transformers()
         from taskloom.learners.language.adapting import Adapter
+        from taskloom.learners.training.memory import room_for
         from taskloom.learners.training.stepper import pick_device
 
+        check_seed(seed)
         data = {name: few(self.usable(examples(split)), self.shots, seed) for name, split in train.items()}
-        tests = {split: {name: examples(rows) for name, rows in parts.items()} for split, parts in evaluate.items()}
+        tests = {s: {name: examples(rows, s) for name, rows in parts.items()} for s, parts in evaluate.items()}
         everything = [e for part in (data, *tests.values()) for split in part.values() for e in split]
-        base = self.base([t for e in everything for t in (e.input + self.join, *e.targets)], seed)
+        with room_for("the model"):
+            base = self.base([t for e in everything for t in (e.input + self.join, *e.targets)], seed)
         self.check(base, [e for split in data.values() for e in split])
-        base.model.to(pick_device(self.training.device))
+        with room_for(f"the model '{base.name}'"):
+            base.model.to(pick_device(self.training.device))
         trained, prompts = self.prepare(base, len(data), seed)
         length = 0 if prompts is None else prompts.shape[1]
         rows = {name: self.rows(base, split, length) for name, split in data.items()}
@@ -255,6 +260,8 @@ class Frozen(Pretrained):
             progress: Called after every step.
             seconds: Time granted.
         """
+        if not train:
+            raise LearnerError("there is nothing to learn from: there is no task")
         for split, parts in (evaluate or {}).items():
             missing = set(train) - set(parts)
             if missing:

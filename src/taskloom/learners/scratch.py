@@ -19,6 +19,7 @@ from taskloom.learners.interface import (
     Pairs,
     Point,
     Report,
+    check_candidates,
     check_settings,
     columns,
     learner,
@@ -134,9 +135,10 @@ class Scratch:
         *,
         folder: Path | None = None,
         progress: Report | None = None,
+        seconds: float | None = None,
     ) -> Classifier:
         """Train one seed; see `Learner.fit`."""
-        return self.fit_many(train, evaluate, [seed], folder=folder, progress=progress)[0]
+        return self.fit_many(train, evaluate, [seed], folder=folder, progress=progress, seconds=seconds)[0]
 
     def fit_many(
         self,
@@ -153,7 +155,7 @@ class Scratch:
         from taskloom.learners.training.loop import train as run
 
         items = columns(train)
-        tests = {name: columns(split) for name, split in (evaluate or {}).items()}
+        tests = {name: columns(split, name) for name, split in (evaluate or {}).items()}
         reader = self.reader(text for inputs, _ in (items, *tests.values()) for text in inputs)
         classes = classes_of(items[1], MOST_CLASSES)
         net = self.network_for(reader, len(classes))
@@ -207,6 +209,7 @@ class Classifier:
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """The log-probability of each candidate; minus infinity for an answer that was none in training."""
+        check_candidates(inputs, candidates)
         rows = self._run(inputs, lambda logits, trace: logits.log_softmax(-1))
         place = {name: i for i, name in enumerate(self.classes)}
         return [

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from taskloom.learners.language.passes import IGNORED, Batch, collate, losses, s
 from taskloom.learners.language.rows import Rows, draw_targets
 from taskloom.learners.training import checkpoint
 from taskloom.learners.training.batches import Order
+from taskloom.learners.training.memory import is_short
 from taskloom.learners.training.optimiser import GROWTH_STEPS
 from taskloom.learners.training.settings import Training
 from taskloom.learners.training.stepper import computing, pick_precision, using_threads
@@ -121,6 +122,8 @@ class Adapter:
             raise LearnerError(
                 "patience stops a run by its score on the split 'dev', and there is none; set patience to 0"
             )
+        if seconds is not None and folder is None:
+            raise LearnerError("a run with limited time needs a folder to be resumed from")
         with using_threads(self.how.threads):
             self._run(splits, score, folder, progress, seconds)
 
@@ -132,8 +135,10 @@ class Adapter:
         progress: Report | None,
         seconds: float | None,
     ) -> None:
-        self.folder = folder
-        self._resume(folder)
+        if folder is not None:
+            folder = self.folder = Path(folder)
+            checkpoint.prepare(folder)
+            self._resume(folder)
         began, points = time.monotonic(), self.how.points()
         while self.done < self.how.steps and not self._stopped():
             self._step()
@@ -144,7 +149,8 @@ class Adapter:
                 progress(Progress(self.done, self.how.steps, self.loss, time.monotonic() - began))
             if folder and self.done % self.how.checkpoint_every == 0 and self.done < self.how.steps:
                 self._save(folder)
-            if seconds is not None and folder and time.monotonic() - began > seconds and self.done < self.how.steps:
+            if seconds is not None and time.monotonic() - began > seconds and self.done < self.how.steps:
+                assert folder is not None
                 self._save(folder)
                 raise Paused(
                     f"the run is saved after step {self.done} of {self.how.steps}; the same call goes on with it"
@@ -185,8 +191,10 @@ class Adapter:
             try:
                 sums, hits = self._update(batch, which, rate)
                 break
-            except torch.OutOfMemoryError:
-                self._halve(len(which))
+            except RuntimeError as error:
+                if not is_short(error):
+                    raise
+            self._halve(len(which))
         self.last.copy_(sums)
         self.sums += sums
         self.hits += hits
@@ -201,12 +209,14 @@ class Adapter:
         self.loss = float(self.last.mean())
         bad = int(self.bad)
         if bad >= 0:
-            remedy = checkpoint.note_fault(self.folder, bad)
-            raise TrainingError(f"the loss is not a number after step {bad}; {remedy}")
+            self._fault("the loss is not a number", bad)
+
+    def _fault(self, what: str, step: int) -> NoReturn:
+        raise TrainingError(f"{what} after step {step}; {checkpoint.note_fault(self.folder, step)}")
 
     def _update(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:
         """One step of the optimiser; gives each task's loss and share of hits."""
-        if self.fast is not None and self.parts == 1:
+        if self.fast is not None:
             return self.fast.step(batch, which, rate)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
@@ -240,6 +250,7 @@ class Adapter:
                 "take bf16, LoRA or a prompt instead of full fine-tuning, or a smaller model"
             )
         self.parts *= 2
+        self.fast = None  # captured steps hold memory of their own
         torch.cuda.empty_cache()
         warnings.warn(f"out of memory on {self.device}: going on with batches in {self.parts} parts", stacklevel=2)
 
@@ -325,7 +336,9 @@ class Adapter:
                 self.best[name][number].copy_(tensor.detach()[number])
 
     def _save(self, folder: Path) -> None:
-        self._look()
+        self._look()  # a broken state must never replace a sound checkpoint
+        if not checkpoint.sound(self.trained.values()):
+            self._fault("a weight is not a number", self.done - 1)
         tensors = {f"trained.{n}": t for n, t in self.trained.items()}
         for name, tensor in self.trained.items():
             for part, value in self.optimiser.state[tensor].items():
@@ -338,21 +351,21 @@ class Adapter:
         about |= {"scale": self.scale, "calm": self.calm}
         checkpoint.save(folder, tensors, about)
 
-    def _resume(self, folder: Path | None) -> None:
-        found = checkpoint.read(folder) if folder else None
+    def _resume(self, folder: Path) -> None:
+        found = checkpoint.read(folder)
         if found is None:
             return
-        tensors, about = found
-        assert folder is not None
-        checkpoint.same_run(folder, about["identity"], self.identity)
+        with checkpoint.restoring(folder):
+            checkpoint.same_run(folder, found[1]["identity"], self.identity)
+            self._restore(*found)
+
+    def _restore(self, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
         with torch.no_grad():
             for name, tensor in self.trained.items():
                 tensor.copy_(tensors[f"trained.{name}"])
                 parts = {k.split(".")[1] for k in tensors if k.startswith("optimiser.") and k.endswith(f".{name}")}
-                self.optimiser.state[tensor] = {
-                    part: tensors[f"optimiser.{part}.{name}"].to("cpu" if part == "step" else self.device)
-                    for part in parts
-                }
+                state = {part: tensors[f"optimiser.{part}.{name}"].to(self.device) for part in parts}
+                self.optimiser.state[tensor] = state
             if any(k.startswith("best.") for k in tensors):
                 self.best = {n: tensors[f"best.{n}"].to(self.device) for n in self.trained}
         self.sums, self.hits = tensors["sums"].to(self.device), tensors["hits"].to(self.device)

@@ -87,6 +87,7 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
     """
     need_transformers()
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoConfig, AutoTokenizer
 
     source = str(smollm2_folder()) if name == SMOLLM2 else name
@@ -103,9 +104,9 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
                 model = maker.from_pretrained(source, dtype=torch.float32)
             else:
                 model = maker.from_config(config, dtype=torch.float32)
-    except (OSError, ValueError, KeyError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise LearnerError(f"the model '{name}' cannot be opened: {first}") from error
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise LearnerError(f"the model '{name}' cannot be opened: {said[0]}") from error
     if tokeniser.pad_token_id is None:
         tokeniser.pad_token = tokeniser.eos_token
     return Base(name, kind, model.eval(), tokeniser)

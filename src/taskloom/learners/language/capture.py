@@ -6,6 +6,8 @@ captured step starts them all at once. Layers are compiled as well.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,12 +17,10 @@ from taskloom.learners.language.bases import Base
 from taskloom.learners.language.llama import Rounded, Shortcuts, can_follow
 from taskloom.learners.language.passes import Batch, plain
 from taskloom.learners.training.settings import Training
-from taskloom.learners.training.stepper import compiled
+from taskloom.learners.training.stepper import compiled, record
 
 if TYPE_CHECKING:
     from taskloom.learners.language.adapting import Adapter
-
-WARM_UPS = 3
 
 
 def can_capture(base: Base, how: Training, device: torch.device) -> bool:
@@ -52,8 +52,7 @@ class Captured:
         # compiled layer would have to guard, and so it would the choice of a task's adapter.
         known = can_follow(adapter.base.model)
         use = adapter.how.compile and not adapter.stacked and not known
-        kind = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(adapter.precision)
-        rounded = Rounded(adapter.base.model, kind) if known and kind else None
+        rounded = Rounded(adapter.base.model, torch.bfloat16) if known and adapter.precision == "bf16" else None
         self.fast = Shortcuts(compiled if adapter.how.compile and known else None, rounded)
         self.layers = {layer: compiled(layer._call_impl) for layer in adapter.base.model.model.layers} if use else {}
 
@@ -85,30 +84,35 @@ class Captured:
         return sums, hits / rows
 
     def _capture(self, given: list[Tensor]) -> tuple[torch.cuda.CUDAGraph, list[Tensor], tuple[Tensor, Tensor]]:
-        """Warm up, which really trains, put everything back, and record."""
-        adapter = self.adapter
         places = [t.clone() for t in given]
-        weights = {n: t.detach().clone() for n, t in adapter.trained.items()}
-        moments = {n: {k: v.clone() for k, v in adapter.optimiser.state[t].items()} for n, t in adapter.trained.items()}
-        # Only while a step is recorded: answering has other shapes each time, and would compile for each of them.
+        self.pool = self.pool or torch.cuda.graph_pool_handle()
+        with put_back(self.adapter), self._compiled_layers():
+            graph, out = record(lambda: self._one(places), self.pool)
+        return graph, places, out
+
+    @contextlib.contextmanager
+    def _compiled_layers(self) -> Iterator[None]:
+        """Only while a step is recorded: answering has other shapes each time, and would compile for each of them."""
         for layer, quick in self.layers.items():
             layer._compiled_call_impl = quick
-        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
-            for _ in range(WARM_UPS):
-                self._one(places)
-        torch.cuda.current_stream().wait_stream(aside)
-        graph = torch.cuda.CUDAGraph()
-        self.pool = self.pool or torch.cuda.graph_pool_handle()
-        with torch.cuda.graph(graph, pool=self.pool):
-            out = self._one(places)
-        for layer in self.layers:
-            layer._compiled_call_impl = None
+        try:
+            yield
+        finally:
+            for layer in self.layers:
+                layer._compiled_call_impl = None
+
+
+@contextlib.contextmanager
+def put_back(adapter: Adapter) -> Iterator[None]:
+    """What happens to weights and moments inside the block leaves no trace, even where memory runs out in the middle of it."""
+    weights = {n: t.detach().clone() for n, t in adapter.trained.items()}
+    moments = {n: {k: v.clone() for k, v in adapter.optimiser.state[t].items()} for n, t in adapter.trained.items()}
+    try:
+        yield
+    finally:
         with torch.no_grad():
             for name, tensor in adapter.trained.items():
                 tensor.copy_(weights[name])
                 for part, value in adapter.optimiser.state[tensor].items():
-                    # Before the first step there are no moments: they start at zero.
+                    # In place, since captured graphs know the memory. Before the first step moments are zero.
                     value.copy_(moments[name][part]) if part in moments[name] else value.zero_()
-        return graph, places, out

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from taskloom.errors import nearest
-from taskloom.learners.interface import LearnerError, Point
+from taskloom.learners.interface import LearnerError, Point, check_candidates
 from taskloom.learners.language.bases import Base
 from taskloom.learners.language.passes import collate, losses, with_prompts
 from taskloom.learners.language.rows import Rows, read_source, read_target
@@ -108,6 +108,7 @@ class Writer:
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """The summed log-probability of each candidate's tokens and the end mark."""
+        check_candidates(inputs, candidates)
         sources: list[list[int]] = []
         targets: list[list[int]] = []
         for text, row in zip(inputs, candidates, strict=True):

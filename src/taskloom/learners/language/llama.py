@@ -117,7 +117,7 @@ def logits_at(
         ids: Tokens, padded on the right, where nothing looks from.
         where: The positions that are asked.
         prompts: [tasks, n, d] vectors that stand before the tokens.
-        tasks: [batch] the prompt of each row; the first one where it is left out.
+        tasks: [batch] the prompt of each row, where there are prompts.
         fast: What makes it faster.
     """
     device = ids.device.type
@@ -130,7 +130,7 @@ def logits_at(
         if fast.rounded:
             of = fast.rounded.of
             layers = [Layer(*(of.get(id(w), w) for w in layer)) for layer in layers]
-        pasts = _prompt_states(core, layers, prompts, tasks, len(ids), form, run)
+        pasts = _prompt_states(core, layers, prompts, tasks, form, run)
         start = 0 if prompts is None else prompts.shape[1]
         turns = _turns(core, start, ids.shape[1])
         asked = (turns[0][0][where].unsqueeze(1), turns[1][0][where].unsqueeze(1))
@@ -146,17 +146,17 @@ def logits_at(
 
 
 def _prompt_states(
-    core: Any, layers: list[Layer], prompts: Tensor | None, tasks: Tensor | None, batch: int, form: Form, run: Any
+    core: Any, layers: list[Layer], prompts: Tensor | None, tasks: Tensor | None, form: Form, run: Any
 ) -> Sequence[Pair | None]:
     """Keys and values of the prompts at every layer, computed once per task and handed to each example of the task."""
     if prompts is None:
         return [None] * len(layers)
-    which = tasks if tasks is not None else torch.zeros(batch, dtype=torch.long, device=prompts.device)
+    assert tasks is not None
     turns = _turns(core, 0, prompts.shape[1])
     h, change, found = prompts.to(form.kind), None, []
     for weights in layers:
         h, change, (keys, values) = run(weights, h, change, turns, turns, None, None, None, form)
-        found.append((keys.index_select(0, which), values.index_select(0, which)))
+        found.append((keys.index_select(0, tasks), values.index_select(0, tasks)))
     return found
 
 

@@ -94,6 +94,8 @@ def losses(
         tasks: [batch] which prompt belongs to which example; none needed for one task.
         fast: What makes it faster, where the model is one whose layers we know.
     """
+    if prompts is not None and tasks is None:
+        tasks = _first(batch.ids)
     if base.kind == "decoder" and can_follow(base.model):
         assert batch.where is not None
         logits = logits_at(base.model, batch.ids, batch.where, prompts, tasks, fast)
@@ -119,7 +121,8 @@ def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
     model = base.model
     given: dict[str, Any] = {"input_ids": batch.ids, "use_cache": prompts is not None}
     if prompts is not None:
-        given["past_key_values"] = prompt_states(base, prompts, tasks, len(batch.ids))
+        assert tasks is not None
+        given["past_key_values"] = prompt_states(base, prompts, tasks)
     assert batch.where is not None
     wide = batch.where.unsqueeze(-1)
     if not plain(model):
@@ -148,16 +151,20 @@ def plain(model: Any) -> bool:
     return getattr(model.config, "model_type", "") == "llama"
 
 
-def prompt_states(base: Base, prompts: Tensor, tasks: Tensor | None, batch: int) -> Any:
+def _first(ids: Tensor) -> Tensor:
+    """The first prompt for each row."""
+    return torch.zeros(len(ids), dtype=torch.long, device=ids.device)
+
+
+def prompt_states(base: Base, prompts: Tensor, tasks: Tensor) -> Any:
     """Keys and values of the prompts, run once per task and handed to each example of the task."""
     from transformers import DynamicCache
 
     run = base.model.model if plain(base.model) else base.model
     made = run(inputs_embeds=prompts.to(_dtype(base)), use_cache=True).past_key_values
-    which = tasks if tasks is not None else torch.zeros(batch, dtype=torch.long, device=prompts.device)
     shared = DynamicCache()
     for i, layer in enumerate(made.layers):
-        shared.update(layer.keys.index_select(0, which), layer.values.index_select(0, which), i)
+        shared.update(layer.keys.index_select(0, tasks), layer.values.index_select(0, tasks), i)
     return shared
 
 
@@ -169,7 +176,7 @@ def _dtype(base: Base) -> torch.dtype:
 def with_prompts(base: Base, ids: Tensor, mask: Tensor, prompts: Tensor, tasks: Tensor | None) -> tuple[Tensor, Tensor]:
     """Input vectors and mask with each example's prompt before its tokens (after padding on the left)."""
     vectors = base.model.get_input_embeddings()(ids)
-    own = prompts[tasks if tasks is not None else torch.zeros(len(ids), dtype=torch.long, device=ids.device)]
+    own = prompts[_first(ids) if tasks is None else tasks]
     return torch.cat([own.to(vectors.dtype), vectors], 1), torch.cat(
         [mask.new_ones(len(mask), prompts.shape[1]), mask], 1
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from taskloom.errors import nearest
 from taskloom.example import Example
-from taskloom.learners.interface import LearnerError
+from taskloom.learners.interface import LearnerError, check_candidates
 from taskloom.learners.language.bases import Base
 from taskloom.learners.language.fitted import Writer
 from taskloom.learners.language.passes import IGNORED, collate, point
@@ -78,6 +77,7 @@ class Pointing(Writer):
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """The log-probability of each candidate, wherever it stands; minus infinity for what does not stand in the input."""
+        check_candidates(inputs, candidates)
         return [[said.weigh(c) for c in row] for said, row in zip(self._point(inputs), candidates, strict=True)]
 
     def score(self, rows: Rows) -> tuple[float, float]:
@@ -132,7 +132,3 @@ class Pointing(Writer):
         with torch.no_grad(), computing("fp32", self.device):
             for rows in self._batches(lengths):
                 in_halves(rows, some)
-
-    def save(self, folder: Path) -> None:
-        """As the learner knows how."""
-        self.learner.save(self, Path(folder))

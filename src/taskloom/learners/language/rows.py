@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from taskloom.errors import InputError
 from taskloom.example import Example
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.language.bases import Base
@@ -35,6 +36,10 @@ def read_source(base: Base, text: str, join: str) -> list[int]:
     end = base.tokeniser.eos_token_id
     if base.kind == "encoder-decoder" and (not ids or ids[-1] != end):
         ids.append(end)
+    if not ids:
+        raise InputError(
+            f"the input {text!r} is empty for '{base.name}', which needs something to begin from; set join"
+        )
     return ids
 
 

@@ -6,16 +6,18 @@ the run goes on from before the fault.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from taskloom.learners.interface import LearnerError
+from taskloom.learners.interface import LearnerError, TrainingError
 from taskloom.learners.training.settings import Training
 
 NAME = "checkpoint.safetensors"
@@ -30,17 +32,56 @@ MENDING = frozenset({"rate", "warmup", "halve_every", "clip", "precision"})
 
 def save(folder: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Write beside the place, then rename into it."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    folder.mkdir(parents=True, exist_ok=True)
     target = folder / NAME
     beside = folder / f".{NAME}.{os.getpid()}"
     try:
         save_file({n: t.detach().cpu().contiguous() for n, t in tensors.items()}, beside, {"about": json.dumps(about)})
         os.replace(beside, target)
         (folder / FAULT).unlink(missing_ok=True)
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(
+            f"the checkpoint {target} cannot be written ({error}); make room for it: the same call goes on from the one before"
+        ) from error
     finally:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            beside.unlink()
+
+
+def prepare(folder: Path) -> None:
+    """Make the folder, and see before the first step rather than after thousands that it can be written to."""
+    probe = folder / f".probe.{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise LearnerError(
+            f"the folder {folder} cannot be written to ({error.strerror}), and checkpoints go there; choose another"
+        ) from error
+
+
+def sound(weights: Iterable[Tensor]) -> bool:
+    """Whether all weights are numbers. A step may break them with a loss that still is one: the loss is from before it."""
+    return all(bool(w.isfinite().all()) for w in weights)
+
+
+@contextlib.contextmanager
+def restoring(folder: Path) -> Iterator[None]:
+    """A checkpoint that lacks what a run needs is damaged, or from another version."""
+    try:
+        yield
+    except (KeyError, TypeError, RuntimeError) as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise
+        raise _damaged(folder / NAME, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> LearnerError:
+    said = f"{type(error).__name__}: {error}"
+    return LearnerError(f"{path} is damaged or of another version ({said}); delete it to start the run again")
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
@@ -55,7 +96,7 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
             about: dict[str, Any] = json.loads(file.metadata()["about"])
             return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118 - not a mapping
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise LearnerError(f"{path} is damaged ({error}); delete it to start the run again") from error
+        raise _damaged(path, error) from error
 
 
 def lasting(how: Training) -> dict[str, Any]:
@@ -69,7 +110,6 @@ def note_fault(folder: Path | None, step: int) -> str:
     remedy = "use a lower rate, a smaller clip or fp32"
     if folder is None:
         return remedy
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / FAULT).write_text(json.dumps({"step": step}) + "\n", encoding="utf-8")
     if not (folder / NAME).is_file():
         return remedy

@@ -13,17 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from taskloom.learners.interface import LearnerError, Paused, Point, Progress, Report, TrainingError
+from taskloom.learners.interface import LearnerError, Paused, Point, Progress, Report, TrainingError, check_seed
 from taskloom.learners.nets.stacked import Net
 from taskloom.learners.tokens import Encoded
 from taskloom.learners.training import checkpoint
 from taskloom.learners.training.batches import Order
+from taskloom.learners.training.memory import room_for
 from taskloom.learners.training.settings import Training
 from taskloom.learners.training.stepper import Resident, Stepper, using_threads
 
@@ -96,6 +97,8 @@ def _check(
     folder: Path | None,
     seconds: float | None,
 ) -> None:
+    for seed in seeds:
+        check_seed(seed)
     if len(set(seeds)) != len(seeds) or not seeds:
         raise LearnerError(f"seeds must be different and at least one, not {list(seeds)}")
     if len(data) == 0:
@@ -121,8 +124,11 @@ class _Run:
         evaluate: Mapping[str, Encoded],
         folder: Path | None,
     ) -> None:
-        self.seeds, self.how, self.folder = list(seeds), how, folder
-        self.stepper = Stepper(net, data, seeds, how)
+        self.seeds, self.how, self.folder = list(seeds), how, None if folder is None else Path(folder)
+        if self.folder:
+            checkpoint.prepare(self.folder)
+        with room_for(f"the network, {len(seeds)} time(s),"):
+            self.stepper = Stepper(net, data, seeds, how)
         self.order = Order(data.lengths, how.batch, how.order_seed, how.shortest)
         self.splits = {name: Resident(split, self.stepper.device) for name, split in evaluate.items()}
         self.records = [_Record() for _ in seeds]
@@ -168,11 +174,13 @@ class _Run:
         bad = state.bad.tolist()
         for seed, step in zip(self.seeds, bad, strict=True):
             if step >= 0:
-                remedy = checkpoint.note_fault(self.folder, step)
-                raise TrainingError(f"the loss of seed {seed} is not a number after step {step}; {remedy}")
+                self._fault(f"the loss of seed {seed} is not a number", step)
         if self.done > self.measured:
             self.loss = float(state.loss.mean()) / (self.done - self.measured)
         return self.loss
+
+    def _fault(self, what: str, step: int) -> NoReturn:
+        raise TrainingError(f"{what} after step {step}; {checkpoint.note_fault(self.folder, step)}")
 
     def _measure(self) -> None:
         state, n = self.stepper.state, self.done - self.measured
@@ -205,6 +213,8 @@ class _Run:
     def _save(self, spent: float) -> None:
         assert self.folder is not None
         self._look()  # a broken state must never replace a sound checkpoint
+        if not checkpoint.sound([self.stepper.state.weights]):
+            self._fault("a weight is not a number", self.done - 1)
         tensors = self.stepper.state.tensors()
         if self.best is not None:
             tensors["best"] = self.best
@@ -223,12 +233,13 @@ class _Run:
             return
         tensors, about = found
         assert self.folder is not None
-        checkpoint.same_run(self.folder, about["identity"], self.identity)
-        self.stepper.state.restore(tensors)
-        if self.best is not None:
-            self.best.copy_(tensors["best"])
-        self.done, self.measured, self.seconds_before = about["done"], about["measured"], about["seconds"]
-        self.records = [_Record(**{**r, "curve": [Point(**p) for p in r["curve"]]}) for r in about["records"]]
+        with checkpoint.restoring(self.folder):
+            checkpoint.same_run(self.folder, about["identity"], self.identity)
+            self.stepper.state.restore(tensors)
+            if self.best is not None:
+                self.best.copy_(tensors["best"])
+            self.done, self.measured, self.seconds_before = about["done"], about["measured"], about["seconds"]
+            self.records = [_Record(**{**r, "curve": [Point(**p) for p in r["curve"]]}) for r in about["records"]]
 
 
 def _identity(

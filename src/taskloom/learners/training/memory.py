@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import torch
@@ -13,12 +14,30 @@ from taskloom.learners.interface import LearnerError
 R = TypeVar("R")
 
 
+def is_short(error: RuntimeError) -> bool:
+    """Whether an error is that of memory; torch has a type for it on a GPU, and only words on a CPU."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+@contextlib.contextmanager
+def room_for(what: str) -> Iterator[None]:
+    """Say in one sentence that something that cannot be halved does not fit."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_short(error):
+            raise
+        raise LearnerError(f"{what} does not fit into memory; use a smaller one, or fewer seeds at once") from None
+
+
 def in_halves(rows: list[R], run: Callable[[list[R]], None]) -> None:
     """Run something on rows; where memory is short on half of them at a time, and so on down to one."""
     try:
         run(rows)
         return
-    except torch.OutOfMemoryError:
+    except RuntimeError as error:
+        if not is_short(error):
+            raise
         if len(rows) == 1:
             raise LearnerError(
                 "a single example does not fit into memory; use a smaller model, a shorter input, or bf16"

@@ -5,7 +5,8 @@ All weights of all seeds lie in one matrix [seeds, numbers]: an update is a doze
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
@@ -74,6 +75,15 @@ class State:
         """Take a checkpoint's values, in place, since captured graphs know the memory."""
         for name, tensor in self.tensors().items():
             tensor.copy_(saved[name])
+
+    @contextlib.contextmanager
+    def put_back(self) -> Iterator[None]:
+        """What happens inside the block leaves no trace, even where memory runs out in the middle of it."""
+        saved = {name: tensor.clone() for name, tensor in self.tensors().items()}
+        try:
+            yield
+        finally:
+            self.restore(saved)
 
 
 def update(state: State, gradient: Tensor, how: Training, fp16: bool) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from taskloom.learners.interface import LearnerError
@@ -59,6 +60,10 @@ class Training:
     graphs: bool = True
 
     def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise LearnerError(f"{one.name} is {value}; it must be a number")
         for name in ("steps", "batch", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 1")

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,9 +17,11 @@ from taskloom.learners.nets.dropout import Dice
 from taskloom.learners.nets.judging import judge
 from taskloom.learners.nets.stacked import Net, Wrap
 from taskloom.learners.tokens import Encoded
-from taskloom.learners.training.memory import in_halves
+from taskloom.learners.training.memory import in_halves, is_short
 from taskloom.learners.training.optimiser import Flat, State, update
 from taskloom.learners.training.settings import Training
+
+R = TypeVar("R")
 
 WARM_UPS = 3
 """Eager runs before a capture, in which kernels are compiled and libraries choose their algorithms."""
@@ -35,6 +37,10 @@ def pick_device(name: str) -> torch.device:
         raise LearnerError(f"device is '{name}'; use auto, cpu, cuda or cuda:0") from None
     if device.type == "cuda" and not torch.cuda.is_available():
         raise LearnerError(f"device is '{name}' but torch sees no GPU here; use auto or cpu")
+    try:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, NotImplementedError, AssertionError):
+        raise LearnerError(f"device is '{name}', which does not compute here; use auto, cpu, cuda or cuda:0") from None
     return device
 
 
@@ -86,6 +92,20 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
+def record(step: Callable[[], R], pool: Any) -> tuple[torch.cuda.CUDAGraph, R]:
+    """A step as a CUDA graph, and the tensors in which it leaves its results; the warm-up really takes steps."""
+    aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(WARM_UPS):
+            step()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool):
+        found = step()
+    return graph, found
+
+
 class Resident:
     """Encoded data on the device, where batches are gathered by row numbers."""
 
@@ -132,16 +152,13 @@ class Stepper:
     def advance(self, rows: Tensor, width: int) -> None:
         """One update on these rows."""
         with computing(self.precision, self.device):
-            if self.graphs is not None and self.parts == 1:
-                try:
-                    return self._replay(rows, width)
-                except torch.OutOfMemoryError:
-                    self._halve(len(rows))
             while True:
                 try:
-                    return self._step(rows, width)
-                except torch.OutOfMemoryError:
-                    self._halve(len(rows))
+                    return self._step(rows, width) if self.graphs is None else self._replay(rows, width)
+                except RuntimeError as error:
+                    if not is_short(error):
+                        raise
+                self._halve(len(rows))
 
     def _halve(self, batch: int) -> None:
         if 2 * self.parts > batch:
@@ -189,22 +206,13 @@ class Stepper:
         graph.replay()
 
     def _capture(self, width: int) -> torch.cuda.CUDAGraph:
-        """Record a step as a graph. The warm-up really trains, so the state is put back afterwards."""
+        """Record a step as a graph."""
         assert self._rows is not None
-        saved = {name: tensor.clone() for name, tensor in self.state.tensors().items()}
-        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
-            for _ in range(WARM_UPS):
-                self._step(self._rows, width)
-        torch.cuda.current_stream().wait_stream(aside)
-        graph = torch.cuda.CUDAGraph()
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
-        with torch.cuda.graph(graph, pool=self._pool):
-            self._step(self._rows, width)
-        self.state.restore(saved)
-        return graph
+        rows = self._rows
+        with self.state.put_back():
+            return record(lambda: self._step(rows, width), self._pool)[0]
 
     def measure(self, data: Resident, weights: dict[str, Tensor] | None = None) -> tuple[list[float], list[float]]:
         """Score and mean loss of every seed on some data, in answering mode."""
