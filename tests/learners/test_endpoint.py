@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("openai")
 
 from taskloom.learners import LearnerError, load
-from taskloom.learners.asking import BudgetSpent, Cache, EndpointError, Gate
+from taskloom.learners.asking import Asker, BudgetSpent, Cache, EndpointError, Gate, Limits
 from taskloom.learners.config import read
 from taskloom.learners.showing import Showing
 
@@ -188,6 +188,9 @@ def test_answers_are_asked_once(server: Faulty, tmp_path: Path) -> None:
     other = endpoint(server, cache=cache, model="n")
     other.answer(["a"])
     assert server.seen == 4  # another model is another question
+    here = Asker("http://localhost:1/v1", "m", "", Limits())
+    there = Asker("http://localhost:2/v1", "m", "", Limits())
+    assert here._digest("a", 5) != there._digest("a", 5)  # and so is a model of that name elsewhere
     (tmp_path / "broken").write_bytes(b"no database at all, but long enough to be taken for one" * 40)
     with pytest.raises(EndpointError, match="cannot be used"):
         Cache(tmp_path / "broken")

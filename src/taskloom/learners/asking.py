@@ -142,7 +142,7 @@ class Asker:
             from openai import OpenAI
         except ImportError:
             raise MissingExtra("an endpoint", "openai", "endpoints") from None
-        self.model, self.limits = model, limits
+        self.url, self.model, self.limits = url, model, limits
         self.spent = Spent()
         self.gate = Gate(limits.at_once)
         self.cache = Cache(cache)
@@ -197,7 +197,7 @@ class Asker:
         return [found[d] for d in digests]
 
     def _digest(self, question: str, most_tokens: int) -> str:
-        text = json.dumps([self.model, question, most_tokens], ensure_ascii=False)
+        text = json.dumps([self.url, self.model, question, most_tokens], ensure_ascii=False)
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
 
     def _one(self, digest: str, question: str, most_tokens: int) -> str:
