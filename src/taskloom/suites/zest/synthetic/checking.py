@@ -8,9 +8,9 @@ from taskloom.seeding import Random
 from taskloom.suites.zest.files import CLASSIFICATION_WORDS, EXTRACTION_WORDS, first_word
 from taskloom.suites.zest.synthetic.algebra import written
 from taskloom.suites.zest.synthetic.domain import Attribute, Domain, Feature, Flag, Measure, Members, Number, full_name
+from taskloom.suites.zest.synthetic.groups import groups
 from taskloom.suites.zest.synthetic.programs import wordings
 from taskloom.suites.zest.synthetic.reader import Pattern, grammar
-from taskloom.suites.zest.synthetic.tasks import groups
 
 LEAST_NAMES = 9
 """First names that a passage may need: three entities may each have three records of one kind, and no two alike."""
