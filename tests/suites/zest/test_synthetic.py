@@ -164,6 +164,15 @@ def test_a_domain_of_ones_own(tmp_path: Path) -> None:
         ("forts", "attributes=(PARKS.attributes[0], replace(PARKS.attributes[0], name='plot')), rules=()", "says both"),
         ("forts", "fillers=('Dogs are allowed in Echo Basin.',)", "states a fact"),
         ("forts", "noun=1/0", "cannot be imported"),
+        ("forts", "rules=(1,)", "cannot be used"),
+        ("forts", "opens=()", "'opens' is empty"),
+        ("forts", "fillers=()", "'fillers' is empty"),
+        ("forts", "attributes=(replace(PARKS.attributes[0], low=9, high=3),), rules=()", "no two values from 9 to 3"),
+        (
+            "forts",
+            "attributes=(replace(PARKS.attributes[0], says=('{{E covers {{V}}',)),), rules=()",
+            "a brace that is not",
+        ),
     ],
 )
 def test_faulty_domains(name: str, change: str, says: str, tmp_path: Path) -> None:

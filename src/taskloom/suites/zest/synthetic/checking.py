@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from taskloom.seeding import Random
@@ -32,6 +33,9 @@ def _of_names(domain: Domain) -> Iterator[str]:
         yield f"two attributes or records are called '{name}'"
     if domain.short in {r.one for r in domain.records}:
         yield f"'the {domain.short}' would mean the entity and a record: choose another short"
+    for what, lines in (("opens", domain.opens), ("fillers", domain.fillers)):
+        if not lines:
+            yield f"'{what}' is empty: a passage needs one"
     for text in domain.opens:
         if "{E}" not in text:
             yield f"the opening {text!r} does not name the entity: {{E}}"
@@ -48,6 +52,12 @@ def _of_attributes(domain: Domain) -> Iterator[str]:
             yield f"'{a.name}' and its kin '{a.kin}' are of different types"
         if isinstance(a, Number) and len(a.more) != len(a.less):
             yield f"'{a.name}' has {len(a.more)} questions for more and {len(a.less)} for less: they go in pairs"
+    for a in (*domain.attributes, *(f for r in domain.records for f in r.fields)):
+        if isinstance(a, Number | Measure) and not (a.step > 0 and a.low + a.step <= a.high):
+            yield f"'{a.name}' has no two values from {a.low} to {a.high} in steps of {a.step}"
+        for text in (*getattr(a, "says", ()), *getattr(a, "yes", ()), *getattr(a, "no", ()), *getattr(a, "denies", ())):
+            if re.search(r"[{}]", re.sub(r"\{[EVN]\}", "", text)):
+                yield f"the clause {text!r} has a brace that is not part of {{E}}, {{V}} or {{N}}"
     for rule in domain.rules:
         for name in (rule.when, rule.then):
             if name not in domain.by_name:
