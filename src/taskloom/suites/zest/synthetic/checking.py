@@ -52,10 +52,10 @@ def _of_attributes(domain: Domain) -> Iterator[str]:
             yield f"'{a.name}' and its kin '{a.kin}' are of different types"
         if isinstance(a, Number) and len(a.more) != len(a.less):
             yield f"'{a.name}' has {len(a.more)} questions for more and {len(a.less)} for less: they go in pairs"
-    for a in (*domain.attributes, *(f for r in domain.records for f in r.fields)):
-        if isinstance(a, Number | Measure) and not (a.step > 0 and a.low + a.step <= a.high):
-            yield f"'{a.name}' has no two values from {a.low} to {a.high} in steps of {a.step}"
-        for text in (*getattr(a, "says", ()), *getattr(a, "yes", ()), *getattr(a, "no", ()), *getattr(a, "denies", ())):
+    for stated in (*domain.attributes, *(f for r in domain.records for f in r.fields)):
+        if isinstance(stated, Number | Measure) and not (stated.step > 0 and stated.low + stated.step <= stated.high):
+            yield f"'{stated.name}' has no two values from {stated.low} to {stated.high} in steps of {stated.step}"
+        for text in (t for kind in ("says", "yes", "no", "denies") for t in getattr(stated, kind, ())):
             if re.search(r"[{}]", re.sub(r"\{[EVN]\}", "", text)):
                 yield f"the clause {text!r} has a brace that is not part of {{E}}, {{V}} or {{N}}"
     for rule in domain.rules:
