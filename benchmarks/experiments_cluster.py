@@ -32,7 +32,7 @@ def measured(cells: int = 300) -> float:
     from taskloom.experiments.spec import check
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     spent = {}
     for number in (10, 10 + cells):
         recipe = {"recipe": "ctl/A", "set": TINY}

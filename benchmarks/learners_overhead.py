@@ -70,7 +70,9 @@ def stories() -> None:
         judge = Exact()
         score = sum(judge.score(a, e) for a, e in zip(said, examples, strict=True)) / len(examples)
         each = 1000 * (time.process_time() - began) / len(examples)
-        print(f"{name}, {len(examples):,} examples answered and scored ({score:.3f}): {each:.4f} ms an example, limit 0.2")
+        print(
+            f"{name}, {len(examples):,} examples answered and scored ({score:.3f}): {each:.4f} ms an example, limit 0.2"
+        )
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from taskloom.experiments import planning, running
+from taskloom.experiments import answering, planning, running
 from taskloom.experiments.cells import Cell, expand
 from taskloom.experiments.engines.local import LocalEngine, death, visible_gpus
 from taskloom.experiments.running import TOGETHER, Job, perform, scratch
@@ -55,7 +55,7 @@ def _together(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(LEARNERS._things, "together", Entry("together", "", Together, load))
     CALLS.clear()
     yield
-    for cached in (running._template, running._dataset, running._split, running._examples, running._given):
+    for cached in (running._template, answering.dataset_in, answering.split_in, answering._examples, answering._given):
         cached.cache_clear()
 
 

@@ -34,7 +34,7 @@ def test_a_sweep_and_a_dataset_by_ray_are_those_of_local_processes(tmp_path: Pat
     """One Ray for several checks, since starting it costs more than they do."""
     experiment = check(baselines(seeds=2), "test")
     api.fill(experiment, tmp_path / "local", workers=2)
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     outcome = api.fill(experiment, tmp_path / "ray", engine="ray")
     assert not outcome.state.failed
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")

@@ -21,8 +21,8 @@ import yaml
 
 from taskloom.example import Example, Trait
 from taskloom.experiments import store as stores
+from taskloom.experiments.answering import summary
 from taskloom.experiments.cells import expand
-from taskloom.experiments.running import summary
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import Store
 from taskloom.registry import find_scorer
