@@ -1,4 +1,4 @@
-"""Scores by task for every suite: C@T, consistency, seen and unseen tasks."""
+"""Scores by task for every suite: C@T, consistency, withheld tasks."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_unseen_tasks_are_told_apart() -> None:
     data = tl.make("babi/diverse-T7", set=changes)
     said = [e.target if e.traits["question"] != "give-qs" else "nobody" for e in data["test"]]
     found = score_dataset(data, "test", said)
-    assert found.seen["seen"].at["90"] == 1.0
-    assert (found.seen["unseen"].tasks, found.seen["unseen"].at["90"]) == (1, 0.0)
+    assert found.withheld["not withheld"].at["90"] == 1.0
+    assert (found.withheld["withheld"].tasks, found.withheld["withheld"].at["90"]) == (1, 0.0)
 
 
 def test_the_zest_scorer_is_known_by_name() -> None:

@@ -25,7 +25,7 @@ THRESHOLDS: tuple[float, ...] = (75, 90)
 
 @dataclass(frozen=True, slots=True)
 class TaskScore:
-    """One task: how many examples, their mean score, its family, and whether training lacked it."""
+    """One task: how many examples, their mean score, its family, and whether it was withheld from training."""
 
     task: str
     n: int
@@ -51,7 +51,8 @@ class Competence:
         examples: How many were scored.
         accuracy: The mean score over examples.
         overall: Mean and C@T over all tasks.
-        seen: The same for the tasks that training has and for those it lacks; empty where nothing was withheld.
+        withheld: The same for the tasks that `unseen` took out of training and for the others (which training need not have:
+            CTL has splits of chains that it never shows); empty where nothing was withheld.
         consistency: The same over families of at least two tasks, each by its worst; None where tasks are not linked.
         tasks: Every task.
     """
@@ -59,7 +60,7 @@ class Competence:
     examples: int
     accuracy: float
     overall: Row
-    seen: dict[str, Row]
+    withheld: dict[str, Row]
     consistency: Row | None
     tasks: tuple[TaskScore, ...]
 
@@ -70,7 +71,7 @@ class Competence:
 
     def text(self) -> str:
         """For people."""
-        rows = [("all tasks", self.overall), *((f"{name} tasks", row) for name, row in self.seen.items())]
+        rows = [("all tasks", self.overall), *self.withheld.items()]
         if self.consistency is not None:
             rows.append(("families, by their worst task", self.consistency))
         width = max(len(name) for name, _ in rows)
@@ -131,7 +132,7 @@ def competence(
         examples=len(found),
         accuracy=fsum(every) / len(every),
         overall=_row([t.score for t in tasks], thresholds),
-        seen=_seen(tasks, thresholds),
+        withheld=_withheld(tasks, thresholds),
         consistency=_consistency(tasks, thresholds) if linked else None,
         tasks=tasks,
     )
@@ -152,9 +153,9 @@ def _row(values: Sequence[float], thresholds: Sequence[float]) -> Row:
     return Row(many, fsum(values) / many, at)
 
 
-def _seen(tasks: Sequence[TaskScore], thresholds: Sequence[float]) -> dict[str, Row]:
-    parts = {"seen": [t.score for t in tasks if not t.unseen], "unseen": [t.score for t in tasks if t.unseen]}
-    return {name: _row(values, thresholds) for name, values in parts.items() if values} if parts["unseen"] else {}
+def _withheld(tasks: Sequence[TaskScore], thresholds: Sequence[float]) -> dict[str, Row]:
+    parts = {"not withheld": [t.score for t in tasks if not t.unseen], "withheld": [t.score for t in tasks if t.unseen]}
+    return {name: _row(values, thresholds) for name, values in parts.items() if values} if parts["withheld"] else {}
 
 
 def _consistency(tasks: Sequence[TaskScore], thresholds: Sequence[float]) -> Row | None:

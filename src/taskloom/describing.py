@@ -70,10 +70,14 @@ def withheld(plan: Plan, unseen: float | Sequence[str], key: Key) -> Held:
         raise RecipeError("described.unseen: this recipe has no training split to withhold tasks from; leave it out")
     if not isinstance(unseen, float | int):
         for name in unseen:
-            if tasks.always(name):
-                raise RecipeError(f"described.unseen: training always has '{name}'; name another task")
             if tasks.names is not None and name not in tasks.names:
                 raise RecipeError(f"described.unseen: no task is called '{name}'; {nearest(name, tasks.names)}")
+            if not tasks.possible(name):
+                raise RecipeError(
+                    f"described.unseen: no task is called '{name}'; the trait '{tasks.by}' of an example shows how they are written"
+                )
+            if tasks.always(name):
+                raise RecipeError(f"described.unseen: training always has '{name}'; name another task")
         if tasks.names is not None and set(tasks.names) <= set(unseen):
             raise RecipeError(
                 "described.unseen: these are all tasks, so training would be empty; leave one of them out"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +25,8 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     ValidationError,
+    field_validator,
+    model_validator,
 )
 from pydantic_core import core_schema
 
@@ -41,10 +43,23 @@ RESERVED = ("suite", "task", "extends", "describe", "seed", "described")
 """Keys of a recipe file that are not fields of its suite."""
 
 
+_NUMBERS = (int, float, int | None, float | None)
+
+
 class Fields(BaseModel):
     """What every suite's recipe fields derive from: unknown keys are errors, values are never silently changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers_are_numbers(cls, given: Any) -> Any:
+        """Pydantic takes true for 1."""
+        for name, value in given.items() if isinstance(given, dict) else ():
+            field = cls.model_fields.get(name)
+            if isinstance(value, bool) and field is not None and field.annotation in _NUMBERS:
+                raise ValueError(f"{name}: write a number, not {str(value).lower()}")
+        return given
 
 
 class Size(Fields):
@@ -60,6 +75,17 @@ class Described(Fields):
     unseen: Annotated[float, Field(ge=0, lt=1)] | tuple[str, ...] = Field(
         0.0, description="Share of the tasks that training lacks, or their names"
     )
+
+    @field_validator("unseen", mode="wrap")
+    @classmethod
+    def _share_or_names(cls, value: Any, read: Callable[[Any], Any]) -> Any:
+        """One sentence instead of one for each kind that it might have been."""
+        try:
+            if not isinstance(value, bool):
+                return read(value)
+        except ValueError:
+            pass
+        raise ValueError(f"write a share from 0 to below 1, or a list of task names, not {value!r}")
 
 
 class Span:

@@ -38,6 +38,23 @@ def test_missing_and_extra_predictions(mode: str) -> None:
     assert any("1 predictions after the last example" in n for n in report.notes)
 
 
+@pytest.mark.parametrize("mode", ["official", "corrected"])
+def test_extra_predictions_for_a_dataset_are_told(mode: str) -> None:
+    examples = [Example(f"input {i}", "owl", question="What is it?", task=f"t{i % 2}") for i in range(4)]
+    report = score_examples(examples, ["owl"] * 6, mode)
+    assert report.overall["90"] == 1.0
+    assert "2 predictions after the last example were ignored" in report.notes
+
+
+def test_a_task_without_examples_is_told_and_never_done() -> None:
+    found = tasks_from([task("b", ["owl"]), task("e", [])])
+    report = score(found, ["cat"], "corrected")
+    assert report.overall == {"mean": 0.0, "75": 0.0, "90": 0.0}
+    assert any("task e" in note and "no examples" in note for note in report.notes)
+    with pytest.raises(InputError, match="no examples to score"):
+        score(found[1:], [], "corrected")
+
+
 def test_wrong_order_is_scored_as_it_stands_and_doubted_where_it_shows() -> None:
     assert score(TASKS, ["n/a", "owl", "owl", "n/a"]).by_type["normal"]["mean"] == 0.0
     structures = [f'[{{"a": "x{i}"}}]' for i in range(4)]
@@ -162,6 +179,7 @@ def test_a_structure_of_many_objects(mode: str) -> None:
         (json.dumps(task("b", [[{"a": "x"}]])), "json.dumps"),
         (json.dumps(task("b", [3])), "must be a text"),
         (json.dumps({**task("b", []), "examples": [{}]}), "example 1 has no 'context'"),
+        (json.dumps(task("b", ["owl"])).replace('"owls"', "[1]"), "'domain' must be a text"),
     ],
 )
 def test_unreadable_gold(text: str, says: str, tmp_path: Path) -> None:

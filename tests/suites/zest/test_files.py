@@ -47,6 +47,39 @@ def test_the_recipe_over_files(shared: Path, tmp_path: Path, monkeypatch: pytest
         read("zest/real", [f"files.dev={tmp_path / 'none.jsonl'}"]).plan(0)
 
 
+def test_odd_files_of_ones_own(tmp_path: Path) -> None:
+    row = {
+        "id": "b",
+        "question": "Is it?",
+        "type": {"generalization_type": "normal", "derives_from": [], "domain": None},
+        "examples": [{"context": "c", "answer": "yes"}],
+    }
+    path = tmp_path / "mine.jsonl"
+    path.write_text(f"{json.dumps(row)}\n{json.dumps(row)}\n", encoding="utf-8")
+    plan = read("zest/synthetic", [f"files.dev={path}"]).plan(0)
+    assert plan.warnings == ("mine.jsonl, line 2, task b: its id is already used on line 1",)
+    assert next(iter(plan.split("dev").rows(0, 1))).traits["domain"] == ""
+    path.write_text(json.dumps(row | {"question": "Is it \ud800?"}), encoding="utf-8")
+    with pytest.raises(RecipeError, match="half a character"):
+        read("zest/synthetic", [f"files.dev={path}"]).plan(0)
+    with pytest.raises(TaskloomError, match="is a folder; name a file in it"):
+        read("zest/synthetic", [f"files.dev={tmp_path}"]).plan(0)
+
+
+@pytest.mark.parametrize(
+    ("question", "format"),
+    [
+        ("After leaving office, where did this president go to retire?", "extraction"),
+        ("While in office, did this president travel?", "classification"),
+        ("Is it open?", "classification"),
+        ("Where is it, and when?", "extraction"),
+    ],
+)
+def test_the_format_of_a_task_that_no_passage_answers(question: str, format: str) -> None:
+    row = {"id": "b", "question": question, "examples": [{"context": "c", "answer": "n/a"}]}
+    assert tasks_from([row])[0].format == format
+
+
 def test_layouts() -> None:
     assert layout("Is it?", "It is.\nSo.") == "zeroshot question: Is it?\n\nzeroshot context: It is.\nSo.\n\n"
     assert layout("Is it?", "It is.", "bart") == "zeroshot question: Is it? zeroshot context: It is."

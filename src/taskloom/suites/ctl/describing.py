@@ -20,11 +20,18 @@ def with_tasks(plan: Plan, world: World) -> Plan:
     def without(held: Held) -> Plan:
         from taskloom.describing import withhold
 
-        return withhold(plan, unseen_chains)(held)
+        return withhold(told, unseen_chains)(held)
 
-    tasks = Tasks("functions", partial(_tell, world), always=lambda chain: " " not in chain, without=without)
-    plan = replace(plan, tasks=tasks)
-    return plan
+    names = frozenset(world.names)
+    tasks = Tasks(
+        "functions",
+        partial(_tell, world),
+        possible=lambda chain: names.issuperset(chain.split(" ")),
+        always=lambda chain: " " not in chain,
+        without=without,
+    )
+    told = replace(plan, tasks=tasks)
+    return told
 
 
 def _tell(world: World, chain: str, level: Level) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from taskloom.recipe import Fields, Span
 from taskloom.registry import suite
@@ -26,6 +26,8 @@ class Tasks(Fields):
 
 class Shares(Fields):
     """The parts that the generalization types have, as the granularity of the paper's tables shows them."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
     normal: float = Field(0.22, gt=0)
     paraphrase: float = Field(0.235, ge=0)
@@ -82,7 +84,7 @@ class ZestFields(Fields):
     "zest",
     fields=ZestFields,
     describe="Tasks given only by a description, varied in four controlled ways",
-    version=2,
+    version=3,
 )
 def weave(fields: ZestFields, key: Key) -> Plan:
     """The plan of a ZEST recipe."""

@@ -73,9 +73,9 @@ class ZestTask:
         if self.kind == "structure" or any(is_structure(a) for a in answers):
             return "structure"
         said = {a.strip().lower() for a in answers if not is_na(a)}
-        # A task whose answers are all n/a shows its type only by its first word, as in the public script.
+        # A task whose answers are all n/a shows its type only by its first word (the public script's words).
         if not said:
-            return "classification" if first_word(self.question) in CLASSIFICATION_WORDS else "extraction"
+            return "classification" if first_word(main_clause(self.question)) in CLASSIFICATION_WORDS else "extraction"
         return "classification" if said <= {"yes", "no"} else "extraction"
 
 
@@ -91,6 +91,16 @@ def first_word(question: str) -> str:
     """The word by which the public script sorts a question into classification or extraction."""
     words = question.split()
     return words[0].lower() if words else ""
+
+
+def main_clause(question: str) -> str:
+    """A question without the clause of time before it.
+
+    >>> main_clause("After leaving office, where did this president go?")
+    'where did this president go?'
+    """
+    before, comma, rest = question.partition(",")
+    return rest.strip() if comma and first_word(before) in ("after", "while") else question
 
 
 def is_na(text: str) -> bool:
@@ -113,7 +123,7 @@ def alternatives(answer: Answer | None) -> tuple[str, ...]:
 def lines(path: Path) -> Iterator[tuple[int, str]]:
     """Numbered lines of a text file, as the public script sees them (white space at both ends removed)."""
     if not path.is_file():
-        raise InputError(f"there is no file {path}")
+        raise InputError(f"{path} is a folder; name a file in it" if path.is_dir() else f"there is no file {path}")
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
@@ -206,7 +216,10 @@ def _type(found: Any, where: str) -> tuple[Kind | None, tuple[str, ...], str]:
     bases = found.get("derives_from") or []
     if not isinstance(bases, list) or not all(isinstance(b, str) for b in bases):
         raise InputError(f"{where}: 'derives_from' must be a list of task ids")
-    return kind, tuple(bases), str(found.get("domain", ""))
+    domain = found.get("domain")
+    if not isinstance(domain, str | None):
+        raise InputError(f"{where}: 'domain' must be a text, not {json.dumps(domain)[:60]}")
+    return kind, tuple(bases), domain or ""
 
 
 def _instance(found: Any, where: str) -> Instance:

@@ -11,7 +11,7 @@ from taskloom import resources
 from taskloom.errors import InputError, RecipeError
 from taskloom.example import Example
 from taskloom.plan import Plan, Source, Split, Tasks
-from taskloom.suites.zest.files import ZestTask, alternatives, read_tasks
+from taskloom.suites.zest.files import ZestTask, alternatives, problems, read_tasks
 from taskloom.suites.zest.formats import Layout, layout, told_already
 from taskloom.suites.zest.scorer import zest
 
@@ -23,13 +23,18 @@ TRAITS: dict[str, type] = {"generalization_type": str, "domain": str, "format": 
 
 def weave(fields: ZestFields) -> Plan:
     """The plan of files: splits in the order of the recipe, instances in the order of the files."""
-    splits, sources = [], []
+    splits, sources, warnings = [], [], []
     for name, given in fields.files.items():
         path = _find(given)
         found = read_tasks(path)
         for task in found:
             if any(i.answer is None for i in task.instances):
                 raise RecipeError(f"{path}: task {task.id} has no answers; a dataset needs a file with answers")
+            if not _is_text(task):
+                raise RecipeError(
+                    f"{path}:{task.line} has half a character (\\ud800 to \\udfff); save the file as UTF-8 again"
+                )
+        warnings += _oddities(path.name, found)
         splits.append(_split(name, found, fields.layout))
         sources.append(Source(path.name, blake2b(path.read_bytes(), digest_size=16).hexdigest()))
     return Plan(
@@ -38,8 +43,30 @@ def weave(fields: ZestFields) -> Plan:
         describe="Answer the question about the passage, or n/a.",
         scorer=zest,
         sources=tuple(sources),
+        warnings=tuple(warnings),
         tasks=Tasks(tell=told_already),
     )
+
+
+def _is_text(task: ZestTask) -> bool:
+    """Whether Parquet can hold it: JSON may write one half of a character of two."""
+    texts = [task.id, task.question, task.domain, *task.derives_from, *(i.context for i in task.instances)]
+    texts += [text for i in task.instances for text in alternatives(i.answer)]
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _oddities(name: str, tasks: list[ZestTask]) -> list[str]:
+    """What a person should look at in a file, as one sentence with the first place."""
+    found = problems(tasks)
+    if not found:
+        return []
+    first = found[0]
+    more = f" ({len(found) - 1} more such things in the file)" if len(found) > 1 else ""
+    return [f"{name}, line {first.line}, task {first.task}: {first.what}{more}"]
 
 
 def _find(given: str) -> Path:

@@ -78,10 +78,14 @@ def _score(
     _check_gold(tasks, gold)
     wanted = sum(len(t.instances) for t in tasks)
     notes = _check_number(wanted, predictions, _name(gold, "the gold tasks"), pred)
+    notes += _order_notes(tasks, predictions) + _task_notes(tasks)
     if mode == "official":
         _refuse_faults(predictions, pred)
-    judged = _judge_all(tasks, predictions, mode == "official", pred)
-    return _report(mode, judged, thresholds, notes + _order_notes(tasks, predictions) + _task_notes(tasks))
+    else:
+        tasks = [t for t in tasks if t.instances]  # nothing was done there; the notes name them
+    if not tasks:
+        raise InputError(f"{_name(gold, 'the gold tasks')} has no examples to score")
+    return _report(mode, _judge_all(tasks, predictions, mode == "official", pred), thresholds, notes)
 
 
 def score_examples(
@@ -96,11 +100,13 @@ def score_examples(
     found = list(examples)
     predictions = _predictions(pred)
     _check_number(len(found), predictions, "the dataset", pred)
+    extra = predictions[len(found) :]
     places: dict[str, list[int]] = {}
     for i, e in enumerate(found):
         places.setdefault(e.task, []).append(i)
     tasks = [task_of([found[i] for i in at], line) for line, at in enumerate(places.values(), start=1)]
-    return _score(tasks, [predictions[i] for at in places.values() for i in at], mode, thresholds, "the dataset", pred)
+    ordered = [predictions[i] for at in places.values() for i in at]
+    return _score(tasks, ordered + extra, mode, thresholds, "the dataset", pred)
 
 
 def _predictions(pred: str | Path | Sequence[str]) -> list[Prediction]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from taskloom.seeding import Random
 from taskloom.suites.zest.files import CLASSIFICATION_WORDS, EXTRACTION_WORDS, first_word
 from taskloom.suites.zest.synthetic.algebra import written
 from taskloom.suites.zest.synthetic.domain import Attribute, Domain, Feature, Flag, Measure, Members, Number, full_name
+from taskloom.suites.zest.synthetic.groups import groups
 from taskloom.suites.zest.synthetic.programs import wordings
 from taskloom.suites.zest.synthetic.reader import Pattern, grammar
-from taskloom.suites.zest.synthetic.tasks import groups
 
 LEAST_NAMES = 9
 """First names that a passage may need: three entities may each have three records of one kind, and no two alike."""
@@ -32,6 +33,9 @@ def _of_names(domain: Domain) -> Iterator[str]:
         yield f"two attributes or records are called '{name}'"
     if domain.short in {r.one for r in domain.records}:
         yield f"'the {domain.short}' would mean the entity and a record: choose another short"
+    for what, lines in (("opens", domain.opens), ("fillers", domain.fillers)):
+        if not lines:
+            yield f"'{what}' is empty: a passage needs one"
     for text in domain.opens:
         if "{E}" not in text:
             yield f"the opening {text!r} does not name the entity: {{E}}"
@@ -48,6 +52,12 @@ def _of_attributes(domain: Domain) -> Iterator[str]:
             yield f"'{a.name}' and its kin '{a.kin}' are of different types"
         if isinstance(a, Number) and len(a.more) != len(a.less):
             yield f"'{a.name}' has {len(a.more)} questions for more and {len(a.less)} for less: they go in pairs"
+    for stated in (*domain.attributes, *(f for r in domain.records for f in r.fields)):
+        if isinstance(stated, Number | Measure) and not (stated.step > 0 and stated.low + stated.step <= stated.high):
+            yield f"'{stated.name}' has no two values from {stated.low} to {stated.high} in steps of {stated.step}"
+        for text in (t for kind in ("says", "yes", "no", "denies") for t in getattr(stated, kind, ())):
+            if re.search(r"[{}]", re.sub(r"\{[EVN]\}", "", text)):
+                yield f"the clause {text!r} has a brace that is not part of {{E}}, {{V}} or {{N}}"
     for rule in domain.rules:
         for name in (rule.when, rule.then):
             if name not in domain.by_name:

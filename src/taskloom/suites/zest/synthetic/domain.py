@@ -300,7 +300,12 @@ def load(path: Path) -> tuple[str, Domain]:
         raise RecipeError(f"{path} must define DOMAIN, a taskloom.suites.zest.synthetic.domain.Domain")
     if found.name in names() or found.name in _LOADED:
         raise RecipeError(f"{path}: the name '{found.name}' is taken by another domain; rename yours")
-    wrong = faults(found)
+    try:
+        wrong = faults(found)
+    except Exception as error:  # a value of a wrong type, which Python lets pass until it is used
+        raise RecipeError(
+            f"{path}: DOMAIN cannot be used ({type(error).__name__}: {error}); compare its values with a built-in domain's"
+        ) from error
     if wrong:
         raise RecipeError(f"{path}: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""))
     _LOADED[found.name] = digest, found

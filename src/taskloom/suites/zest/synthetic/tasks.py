@@ -1,7 +1,7 @@
 """The tasks of a recipe: base tasks, and the four generalizations as operations on their programs.
 
-Base programs come in groups that are closed under semantic flips (above 5,000 acres, below 5,000 acres). A group belongs to one
-split, and everything that is derived from its programs follows it, so no split knows a program of another one.
+Base programs come in groups that are closed under semantic flips (`groups.py`). A group belongs to one split, and everything that
+is derived from its programs follows it, so no split knows a program of another one.
 """
 
 from __future__ import annotations
@@ -15,49 +15,14 @@ from taskloom.errors import RecipeError
 from taskloom.seeding import Key, Random
 from taskloom.suites.zest.files import Kind
 from taskloom.suites.zest.synthetic.algebra import written
-from taskloom.suites.zest.synthetic.domain import Domain, Feature, Flag, Measure, Members, Number, Records, Text
+from taskloom.suites.zest.synthetic.domain import Domain
+from taskloom.suites.zest.synthetic.groups import Flip, Group, groups
 from taskloom.suites.zest.synthetic.programs import Program, conditional, wordings
 
-Flip = Literal["direction", "value", "attribute"]
-"""direction: more or less, first or last, with or without. value: another value. attribute: a kindred attribute."""
-
-THRESHOLDS = 4
-"""Numbers that yes/no questions about one attribute compare with."""
-RECORD_THRESHOLDS = 6
 PER_DOMAIN = 5
 """Base tasks that a split has of each of its domains at least, where it has so many."""
-CELLS = 4
-"""Groups made of the values of one attribute at most: a list of 96 founders must not crowd out the rest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Programs that are flips of one another; the first is the base task."""
-
-    domain: Domain
-    programs: tuple[Program, ...]
-
-    def flips(self, allowed: tuple[Flip, ...]) -> list[Program]:
-        """The programs that differ from the base task in one allowed respect."""
-        return [p for p in self.programs[1:] if flip_of(self.programs[0], p) in allowed]
-
-
-def flip_of(one: Program, other: Program) -> Flip | None:
-    """In which respect two programs differ; None when in none, or in more than one."""
-    if one.op != other.op:
-        opposed = one.args == other.args and frozenset((one.op, other.op)) in OPPOSITES
-        return "direction" if opposed else None
-    if one.args[0] != other.args[0]:
-        return "attribute" if one.args[1:] == other.args[1:] else None
-    if one.args == other.args:
-        return None
-    return "direction" if {one.args[-1], other.args[-1]} == {"yes", "no"} else "value"
-
-
-OPPOSITES = frozenset(
-    frozenset(pair)
-    for pair in (("more", "less"), ("over", "under"), ("any_over", "any_under"), ("most", "least"), ("top", "bottom"))
-)
+DRAWS = 10
+"""How often base tasks are drawn before a recipe counts as impossible; of splits with 20 tasks one draw in ten fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,63 +63,24 @@ class Wishes:
     classification: Mapping[str, float]
 
 
-def groups(domain: Domain, rng: Random) -> list[Group]:
-    """All flip-closed groups of a domain; the base program of each is drawn."""
-    found: list[list[Program]] = []
-    seen: set[str] = set()
-    for a in domain.attributes:
-        ask = "members" if isinstance(a, Members) else "flag" if isinstance(a, Flag) else "value"
-        if a.name not in seen:
-            seen |= {a.name, a.kin}
-            found.append([Program(ask, (name,)) for name in (a.name, a.kin) if name])
-        if isinstance(a, Number) and a.more:
-            found += _compared(("more", "less"), (a.name,), a.thresholds(2 * THRESHOLDS))
-        elif isinstance(a, Text | Members) and (a.has if isinstance(a, Members) else a.confirm):
-            op = "has" if isinstance(a, Members) else "is"
-            found += _cells([Program(op, (a.name, v)) for v in a.values], rng)
-    names = [Program("names", (r.name,)) for r in domain.records]
-    found += [names[i : i + 2] for i in range(0, len(names), 2)]
-    for r in domain.records:
-        found += _of_records(r, rng)
-    return [Group(domain, tuple(rng.sample(programs, len(programs)))) for programs in found]
-
-
-def _compared(ops: tuple[str, str], at: tuple[str, ...], thresholds: list[int]) -> list[list[Program]]:
-    """Two neighbouring thresholds and both directions make a group: a base task, its opposite, and another number."""
-    pairs = [thresholds[i : i + 2] for i in range(0, len(thresholds) - 1, 2)]
-    return [[Program(op, (*at, t)) for t in pair for op in ops] for pair in pairs]
-
-
-def _cells(programs: list[Program], rng: Random) -> list[list[Program]]:
-    """Yes/no programs in threes, since they are plenty, so that a base task may have two flips; the others in twos."""
-    mixed = rng.sample(programs, len(programs))
-    size = 3 if programs[0].yes_no else 2
-    return [mixed[i : i + size] for i in range(0, len(mixed), size)][:CELLS]
-
-
-def _of_records(records: Records, rng: Random) -> list[list[Program]]:
-    found: list[list[Program]] = []
-    for f in records.fields:
-        at = (records.name, f.name)
-        if isinstance(f, Measure):
-            found += [[Program("most", at), Program("least", at)], [Program("top", at), Program("bottom", at)]]
-            for ops in (("over", "under"), ("any_over", "any_under")):
-                found += _compared(ops, at, f.thresholds(2 * RECORD_THRESHOLDS))
-        elif isinstance(f, Feature):
-            found += [[Program(op, (*at, v)) for v in ("yes", "no")] for op in ("where", "any")]
-        else:
-            for op in ("where", "any"):
-                found += _cells([Program(op, (*at, v)) for v in f.values], rng)
-    return found
-
-
 def tasks(wishes: Wishes, key: Key) -> dict[str, list[Task]]:
-    """The tasks of every split, in a keyed order."""
+    """The tasks of every split, in a keyed order. A few base tasks may happen to lack derivatives: then others are drawn."""
+    for turn in range(DRAWS - 1):
+        try:
+            return _drawn(wishes, key.child("again", turn) if turn else key)
+        except RecipeError:
+            continue
+    return _drawn(wishes, key.child("again", DRAWS - 1))
+
+
+def _drawn(wishes: Wishes, key: Key) -> dict[str, list[Task]]:
     pools = _pools(wishes, key)
     shown: set[tuple[str, Program]] = set()
+    # Small splits have few domains, all splits the same ones: what differs between them is the tasks.
+    first = key.hash64("domains") % len(wishes.domains)
     found: dict[str, list[Task]] = {}
     for split, size in wishes.sizes.items():
-        made = _Split(wishes, key.child("tasks", split), split, size, pools, shown).make()
+        made = _Split(wishes, key.child("tasks", split), split, size, pools, shown, first).make()
         order = key.random("order", split)
         found[split] = _whole_family_first(order.sample(made, len(made)))
     return found
@@ -205,6 +131,7 @@ class _Split:
     size: int
     pools: _Pools
     shown: set[tuple[str, Program]]
+    first: int
     yes_no: float = 0.0
     owed: float = 0.0
 
@@ -235,8 +162,7 @@ class _Split:
         # A small split stays with few domains: compositions join base tasks of one domain, and need some of them.
         many = len(self.wishes.domains)
         few = max(1, min(many, count // PER_DOMAIN))
-        first = self.key.hash64("domains") % many
-        chosen = [(first + i) % many for i in range(few)]
+        chosen = [(self.first + i) % many for i in range(few)]
         for yes_no, wanted in self._wanted(count).items():
             live = [self.pools[yes_no][i] for i in chosen]
             taken = 0
@@ -290,8 +216,11 @@ class _Split:
             wanted[yes_no] -= bool(wanted[yes_no])
             if len(found) == count:
                 return found
-        found += spare[: count - len(found)]
+        filled = spare[: count - len(found)]
+        found += filled
         if len(found) == count:
+            # The next kinds of tasks make up for the type that filled up.
+            self.owed += sum(-1 if task.program.yes_no else 1 for task in filled)
             return found
         raise RecipeError(
             f"the split '{self.split}' asks for {count} {what} and its base tasks give only {len(found)}; lower "

@@ -171,16 +171,18 @@ def _mixes(made: Mapping[str, list[Task]], fields: ZestFields, key: Key) -> dict
     found: dict[str, Mix] = {}
     for split, members in made.items():
         uses = Counter(t.source for t in members)
-        # Tasks that lend their passages to paraphrases count more than once, so they are spread for themselves.
-        alike: dict[tuple[bool, int], list[str]] = {}
+        # Tasks that lend their passages to paraphrases count more than once, so they are spread for themselves; and flips,
+        # since a flip that nothing answers is not done by saying n/a: its base task counts, too.
+        alike: dict[tuple[bool, bool, int], list[str]] = {}
         for task in members:
             if task.source == task.id:
-                alike.setdefault((task.program.yes_no, uses[task.id]), []).append(task.id)
+                flip = task.kind == "target_semantics"
+                alike.setdefault((flip, task.program.yes_no, uses[task.id]), []).append(task.id)
         silent = round(SILENT * len(members))
-        for (yes_no, many), sources in sorted(alike.items(), key=lambda item: -len(item[1])):
-            place = key.child("mixes", split, int(yes_no), many)
+        for (flip, yes_no, many), sources in sorted(alike.items(), key=lambda item: (item[0][0], -len(item[1]))):
+            place = key.child("mixes", split, int(flip), int(yes_no), many)
             found |= mixes(sources, fields.passages, fields.na_rate, silent, place)
-            silent = 0  # the largest group has them all
+            silent = 0  # the largest group that is not of flips has them all
     return found
 
 

@@ -247,7 +247,7 @@ DOMAIN = Domain(
         Text(
             "coat",
             ("curly", "feathered", "long and silky", "rough", "short and dense", "smooth", "wavy", "wiry"),
-            says=("the coat of {E} is {V}", "{E} wears a coat that is {V}", "brushes find the hair of {E} {V}"),
+            says=("the coat of {E} is {V}", "{E} wears a coat that is {V}", "the hair of {E} is {V}"),
             asks=(
                 "What kind of coat does {this} have?",
                 "How does the coat of {this} feel?",
@@ -463,7 +463,7 @@ DOMAIN = Domain(
                     "titles",
                     says=("{N} has won {V}", "the shelf of {N} holds {V}"),
                     more="decorated with more than",
-                    less="decorated with less than",
+                    less="decorated with fewer than",
                     most="most decorated",
                     least="least decorated",
                     how="How decorated",

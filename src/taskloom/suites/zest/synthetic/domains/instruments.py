@@ -65,7 +65,7 @@ DOMAIN = Domain(
         "museums like to show {E}",
         "nobody who has heard {E} forgets it",
     ),
-    aside="a close relative of it",
+    aside="often heard beside it",
     fillers=(
         "Good examples are rare and seldom sold.",
         "Beginners need patience and quiet neighbours.",
@@ -266,10 +266,10 @@ DOMAIN = Domain(
             (
                 "banquets",
                 "barn dances",
+                "christenings",
                 "coronations",
                 "funerals",
                 "hunts",
-                "lullabies",
                 "masses",
                 "masques",
                 "processions",
@@ -318,9 +318,13 @@ DOMAIN = Domain(
         ),
         Flag(
             "outdoors",
-            yes=("{E} can be played outdoors", "players of {E} may go outdoors"),
-            no=("{E} cannot be played outdoors", "players of {E} must stay indoors"),
-            asks=("Can {this} be played outdoors?", "Can players of {this} go outdoors?", "Is {this} played outdoors?"),
+            yes=("{E} can be played outdoors", "players of {E} may perform outdoors"),
+            no=("{E} cannot be played outdoors", "players of {E} must perform indoors"),
+            asks=(
+                "Can {this} be played outdoors?",
+                "Can players of {this} perform outdoors?",
+                "Is {this} played outdoors?",
+            ),
             kin="standing",
         ),
         Flag(
@@ -447,7 +451,7 @@ DOMAIN = Domain(
                 Feature(
                     "tours",
                     yes=("the {N} goes on tour", "every summer the {N} travels"),
-                    no=("the {N} does not go on tour", "in no summer the {N} travels"),
+                    no=("the {N} does not go on tour", "the {N} stays at home all summer"),
                     being="going on tour",
                     not_being="not going on tour",
                     column="tours",

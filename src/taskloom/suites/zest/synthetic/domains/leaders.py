@@ -70,7 +70,7 @@ DOMAIN = Domain(
         "{E} served the republic in a restless time",
         "letters of {E} fill a whole archive",
     ),
-    aside="a rival of the same years",
+    aside="a colleague from a neighbouring country",
     fillers=(
         "The republic changed a great deal in those decades.",
         "Newspapers of the time followed every step of the government.",
@@ -150,7 +150,7 @@ DOMAIN = Domain(
                 "Did the count give {this} above {V}?",
             ),
             less=(
-                "Did {this} receive less than {V}?",
+                "Did {this} receive fewer than {V}?",
                 "Was {this} carried into office by under {V}?",
                 "Did the count give {this} below {V}?",
             ),
@@ -174,7 +174,7 @@ DOMAIN = Domain(
             ),
             less=(
                 "Did {this} govern for less than {V}?",
-                "Did the presidency of {this} last shorter than {V}?",
+                "Did the presidency of {this} last less than {V}?",
                 "Did {this} stay in office for under {V}?",
             ),
         ),

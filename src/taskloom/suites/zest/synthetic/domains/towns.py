@@ -83,7 +83,7 @@ DOMAIN = Domain(
             48_000,
             200,
             "inhabitants",
-            says=("{E} has {V}", "{E} is a home to {V}", "the last census of {E} counted {V}"),
+            says=("{E} has {V}", "{E} is home to {V}", "the last census of {E} counted {V}"),
             asks=(
                 "How many people live in {this}?",
                 "What is the population of {this}?",
@@ -95,7 +95,7 @@ DOMAIN = Domain(
                 "Did the last census of {this} count over {V}?",
             ),
             less=(
-                "Do less than {V} live in {this}?",
+                "Do fewer than {V} live in {this}?",
                 "Is the population of {this} below {V}?",
                 "Did the last census of {this} count under {V}?",
             ),
@@ -380,7 +380,7 @@ DOMAIN = Domain(
                 ),
                 Quality(
                     "held",
-                    ("at Easter", "at harvest time", "at midsummer", "before Lent", "in advent", "in May"),
+                    ("at Easter", "at harvest time", "at midsummer", "before Lent", "in Advent", "in May"),
                     says=("the {N} is held {V}", "the drums of the {N} are heard {V}"),
                     being="held {V}",
                     column="date",
@@ -428,7 +428,7 @@ DOMAIN = Domain(
                     900,
                     10,
                     "feet",
-                    says=("the {N} spans {V}", "it takes {V} of stone and timber to make the {N}"),
+                    says=("the {N} spans {V}", "walkers on the {N} cover {V}"),
                     more="longer than",
                     less="shorter than",
                     most="longest",
