@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,13 +20,14 @@ from taskloom.example import Example
 from taskloom.plan import Plan
 from taskloom.recipe import Fields, Span
 from taskloom.suites.babi.answering import answer, supports
+from taskloom.suites.babi.dividing import BEGINNING, role_of, structures
 from taskloom.suites.babi.events import Question
 from taskloom.suites.babi.examples import signature
 from taskloom.suites.babi.fields import BabiFields, Group, Several, Style, Words
 from taskloom.suites.babi.growing import share_out
 from taskloom.suites.babi.holdout import compositional
 from taskloom.suites.babi.knowledge import Knowledge
-from taskloom.suites.babi.planning import groups_of, role_of
+from taskloom.suites.babi.planning import groups_of
 from taskloom.suites.babi.reading import parse_passage
 from taskloom.suites.babi.vocabulary import Vocabulary
 
@@ -153,6 +155,18 @@ def test_no_structure_is_in_training_and_in_a_test() -> None:
     assert all(e.key == signature(events_of(e).events) for e in test[:50])
 
 
+def test_grown_stories_have_a_structure_of_their_side() -> None:
+    """By the beginning, so a test story of ten sentences or more has a structure that no training story of any recipe has."""
+    side = structures(["train", "test"])
+    for name in ("1", "3", "7", "11", "13"):
+        for split in plan_of(name).splits:
+            for example in split.rows(0, 150):
+                events = events_of(example).events
+                if len(events) >= BEGINNING:
+                    assert side[role_of(split.name)](signature(events[:BEGINNING])), (name, split.name, example.input)
+    assert all(side["test"](signature(events_of(e).events[:BEGINNING])) for e in some(plan_of("mix-T12"), 100))
+
+
 def test_grown_splits_share_no_text() -> None:
     seen: dict[str, str] = {}
     for split in plan_of("1").splits:
@@ -177,6 +191,16 @@ def test_composition_of_the_support_can_be_required() -> None:
         custom(splits={"mix": [group(questions=["where-P"], support="3..5", composition=["COREF", "GIVE"])]})
     ):
         assert {"COREF", "GIVE"} <= set(str(example.traits["composition"]).split("+"))
+
+
+@pytest.mark.parametrize(("kind", "alternatives"), [("where-P", 1), ("where-O", "4..6"), ("yes-no", 2)])
+def test_structure_is_planned_without_a_size_too(kind: str, alternatives: Any) -> None:
+    required = ["COREF", "GIVE"] if alternatives == 1 else []
+    shape = group(questions=[kind], composition=required, alternatives=alternatives, n=12)
+    made = some(custom(splits={"mix": [shape]}))
+    assert {int(e.traits["supports"]) for e in made} <= set(range(7)) & {*Span.read(alternatives)}
+    assert all({*required} <= {*str(e.traits["composition"]).split("+")} for e in made)
+    assert len({e.traits["support"] for e in made}) > 2
 
 
 def test_number_of_proofs_can_be_required() -> None:
@@ -284,8 +308,10 @@ def test_constructs_on_any_event() -> None:
         r"(took|grabbed|got|picked up) the \w+ and the \w+\.",
         r"(left|dropped|discarded|put down) the \w+ and the \w+\.",
         r"(gave|handed|passed) the \w+ and the \w+ to",
-        r"s?he (left|dropped|discarded|put down) them",
-        r"s?he (took|grabbed|got|picked up) them",
+        r"s?he (left|dropped|discarded) them",
+        r"s?he put them down\.",
+        r"s?he (took|grabbed|got) them",
+        r"s?he picked them up\.",
         r"s?he (gave|handed|passed) them to",
         r"did not (take|grab|get|pick up) the",
         r"did not (leave|drop|discard|put down) the",
@@ -297,10 +323,13 @@ def test_constructs_on_any_event() -> None:
         r"(gave|handed|passed) the \w+ to \w+ in either the",
     ):
         assert re.search(words, text), words
+    assert not re.search(r"(up|down) them", text)
     assert plan.check is not None
     for example in made:
         assert plan.check(example) == example.targets
         story = events_of(example, Vocabulary())
+        for before, after in pairwise(story.events):  # "Mary gave the milk to Sandra. Then she …": who?
+            assert not (after.pronoun and before.to) or Vocabulary().clear(before.who[0], before.to)
         Knowledge(Vocabulary().places, "strict").tell_all(story.events)
         knowledge = Knowledge(Vocabulary().places).tell_all(story.events)
         assert supports(knowledge, story.asked[0].question)[0] == cited(example)
@@ -428,6 +457,14 @@ def test_free_questions_of_every_type() -> None:
             "each of the 3 objects adds one sentence",
         ),
         ({"splits": {"t": [group(questions=["where-P"], support=1, composition=["GIVE"])]}}, "and GIVE in the support"),
+        (
+            {"splits": {"t": [group(length=1, events=["MOVE"], wording=[])]}},
+            "more events or names have more structures",
+        ),
+        (
+            {"splits": {"t": [group(questions=["give-qs"], composition=["COREF"], coref=["MOVE"])]}},
+            "no give-qs question has a support of any size with .* and COREF in the support",
+        ),
         ({"splits": {"t": [group(conj=["CONJ"])]}}, "unknown 'CONJ'"),
         ({"splits": {"t": [group(events=["MOVE"], negate=["GRAB"])]}}, "negate: GRAB is in neither events nor wording"),
         ({"splits": {"t": [group(coref={"MOVE": 0})]}}, "coref: at least one needs a weight above 0"),
