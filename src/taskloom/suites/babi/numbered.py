@@ -14,7 +14,7 @@ from taskloom.seeding import Key
 from taskloom.suites.babi.dividing import role_of
 from taskloom.suites.babi.fields import BabiFields
 from taskloom.suites.babi.relations import Fact, Query, read_fact, read_query
-from taskloom.suites.babi.telling import split_text
+from taskloom.suites.babi.telling import show_derived, split_text
 
 
 def plan_number(fields: BabiFields, key: Key) -> Plan:
@@ -63,6 +63,7 @@ def _rooms_plan(fields: BabiFields, key: Key, sizes: dict[str, int]) -> Plan:
         describe="Read which room lies where and answer the question.",
         scorer=any_of,
         check=check_rooms,
+        show=show_derived,
     )
 
 
