@@ -66,7 +66,7 @@ def _handling(event: Event, pick: Callable[[tuple[str, ...]], str], lexicon: Lex
         verb, things = stem, f"them {particle}"
     if not event.to:
         return f"{verb} {things}"
-    if lexicon.double_object and not event.them:
+    if lexicon.double_object and not event.them and particle not in PARTICLES:
         return f"{verb} {event.to} {things}"
     return f"{verb} {things} to {event.to}"
 
