@@ -19,6 +19,7 @@ from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.plan import Plan
 from taskloom.recipe import Fields, Span
+from taskloom.scoring import set_of
 from taskloom.suites.babi.answering import answer, supports
 from taskloom.suites.babi.dividing import BEGINNING, role_of, structures
 from taskloom.suites.babi.events import Question
@@ -384,6 +385,20 @@ def test_supports_of_lists_grow_with_what_is_denied(kind: str) -> None:
 
 def cited(example: Example) -> tuple[int, ...]:
     return tuple(int(n) - 1 for n in str(example.traits["support_lines"]).split())
+
+
+def test_two_things_given_at_once_are_one_answer() -> None:
+    shape = group(
+        questions=["give-qs"], wording=["CONJ"], conj={"GRAB": 2, "GIVE": 4}, events={"GRAB": 1, "GIVE": 0}, n=60
+    )
+    plan = custom(splits={"mix": [shape]})
+    made = some(plan)
+    both = [e for e in made if "," in e.target]
+    assert both
+    assert all(e.question.startswith("What did") and e.traits["support"] == 1 for e in both)
+    assert plan.check is not None
+    assert all(plan.check(e) == e.targets for e in made)
+    assert plan.scorer is set_of
 
 
 def test_answers_can_be_weighted() -> None:

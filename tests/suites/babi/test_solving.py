@@ -57,7 +57,7 @@ def test_constructs_on_things_are_answered() -> None:
         "6 Where is the apple?\n7 What is John carrying?\n8 Who gave the milk to John?\n9 What did Mary give to John?\n"
     )
     report = solve_text(told + asked)
-    assert [s.answer for s in report.solved] == ["unknown", "milk", "Mary", "unknown"]
+    assert [s.answer for s in report.solved] == ["unknown", "milk", "Mary", "apple,milk"]
     assert [s.support for s in report.solved] == [(), (1, 2, 3, 4), (1, 2), ()]
     assert "Bill does not take the milk" in report.solved[1].proof
 
@@ -192,6 +192,15 @@ def test_no_cut_of_a_file_is_read_as_a_wrong_claim(tmp_path: Path, story: str) -
     with pytest.raises(InputError, match=r"story.txt:2: the file ends without a line end in 'p', .*; end the line if"):
         solve(tmp_path, "1 Mary went to the park.\n2 Where is Mary?\tp")
     assert solve(tmp_path, "1 Mary went to the park.\n2 Where is Mary?\tp\n").answers == {"wrong": 1}
+
+
+def test_two_things_given_at_once_are_both_the_answer() -> None:
+    story = "1 Mary took the milk and the apple.\n2 Then she gave them to John.\n"
+    (solved,) = solve_text(story + "3 What did Mary give to John?\tmilk,apple\t1 2\n").solved
+    assert (solved.answer, solved.verdict, solved.support_verdict) == ("apple,milk", "agrees", "official")
+    assert "latest" not in solved.proof
+    (solved,) = solve_text(story + "3 What did Mary give to John?\tmilk\t1 2\n").solved
+    assert solved.verdict == "wrong"
 
 
 def test_rooms(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def plan(fields: BabiFields, key: Key) -> Plan:
         splits=tuple(splits),
         traits=TRAITS,
         describe=DESCRIBE,
-        scorer=scorer_of(asked),
+        scorer=scorer_of([p.group for found in parts.values() for p in found]),
         check=second,
         answer=partial(answer_passage, vocabulary=vocabulary, lexicon=lexicon, reading=fields.reading),
         show=partial(show, vocabulary=vocabulary, lexicon=lexicon, reading=fields.reading),
@@ -91,9 +91,13 @@ def plan(fields: BabiFields, key: Key) -> Plan:
     )
 
 
-def scorer_of(questions: Iterable[str]) -> Scorer:
-    """Lists are compared as sets; every other answer is one word."""
-    return set_of if "list" in set(questions) else any_of
+def scorer_of(groups: Iterable[Group]) -> Scorer:
+    """Lists, and what was given where that may be two things, are compared as sets; every other answer is one word."""
+    for group in groups:
+        gifts = group.questions.get("give-qs") and group.conj.get("GIVE") and {"CONJ", "COMPOUND"} & {*group.wording}
+        if group.questions.get("list") or gifts:
+            return set_of
+    return any_of
 
 
 def _parts(groups: list[Group]) -> list[Part]:

@@ -108,7 +108,7 @@ def _must_know(knowledge: Knowledge, asked: Asked, name: str) -> None:
 def same_answer(question: Question, verdict: Verdict, claimed: str) -> bool:
     """Whether two answers say the same: lists in any order, numbers in words or digits."""
     said = claimed.strip().casefold()
-    if question.kind == "list":
+    if question.kind == "list" or question.form == "given":
         items = {x.strip() for x in said.split(",")} - {"nothing", ""}
         return items == {x.casefold() for x in verdict.items}
     if question.kind == "counting":
