@@ -243,6 +243,15 @@ def test_position_of_the_support(position: str, low: int, high: int) -> None:
         assert max(lines) <= high
 
 
+def test_position_and_distractors_go_without_a_size() -> None:
+    for position in ("early", "late"):
+        for example in some(custom(splits={"mix": [group(questions=["where-O"], position=position, length=30, n=20)]})):
+            middle = sum(map(int, str(example.traits["support_lines"]).split())) / int(example.traits["support"])
+            assert middle < 16 if position == "early" else middle > 14
+    bare = some(custom(splits={"mix": [group(questions=["where-P"], distractors=0, n=20)]}))
+    assert all(int(e.traits["sentences"]) <= 3 * int(e.traits["support"]) for e in bare)
+
+
 def test_examples_per_signature_can_be_capped() -> None:
     from taskloom.suites.babi.examples import Posed, support_signature
 
@@ -449,6 +458,7 @@ def test_free_questions_of_every_type() -> None:
         ({"splits": {"t": [group(questions=["where-P"], composition=["CONJ"])]}}, "neither events nor wording"),
         ({"splits": {"t": 5}}, "needs groups"),
         ({"splits": {}}, "name at least one"),
+        ({"splits": {"t": []}}, "splits.t: a list of groups needs one at least"),
         ({"splits": {"train": [group()]}, "holdout": [["COREF", "GIVE"]]}, "has COREF and GIVE together"),
         ({"splits": {"train": [group()]}, "holdout": [["COREFF", "GIVE"]]}, "did you mean 'COREF'"),
         ({"splits": {"train": [group()]}, "vocabulary": {"persons": ["Ann", "Anna"]}}, "collide"),
@@ -479,6 +489,25 @@ def test_free_questions_of_every_type() -> None:
         (
             {"splits": {"t": [group(questions=["give-qs"], composition=["COREF"], coref=["MOVE"])]}},
             "no give-qs question has a support of any size with .* and COREF in the support",
+        ),
+        (
+            {"splits": {"t": [group(exhaustive=True, story={})]}},
+            "^mine: splits.t.0: exhaustive: goes with [a-z_, ]*$",
+        ),
+        ({"splits": {"t": [group(questions=["yes-no"], unknown=0.5)]}}, "unknown: is an answer of where-P"),
+        ({"splits": {"t": [group(answers=["maybe"])]}}, "answers: are those of yes-no"),
+        ({"splits": {"t": [group()]}, "vocabulary": {"pronouns": {"Mray": "she"}}}, "did you mean 'Mary'"),
+        (
+            {"splits": {"t": [group(events=["MOVE"], wording=[], questions=["where-O"])]}},
+            "questions: where-O, of which nothing can be asked after the events MOVE and the wording none",
+        ),
+        (
+            {"splits": {"t": [group(events=["GRAB"], wording=[])]}},
+            "length: 20, after the events GRAB and the wording none nothing more can happen",
+        ),
+        (
+            {"splits": {"t": [group(wording=["NEGATE"], questions=["yes-no"], answers=["maybe"], support=1)]}},
+            "answers: no yes-no question with a support of 1, the events .* is answered by maybe",
         ),
         ({"splits": {"t": [group(conj=["CONJ"])]}}, "unknown 'CONJ'"),
         ({"splits": {"t": [group(events=["MOVE"], negate=["GRAB"])]}}, "negate: GRAB is in neither events nor wording"),

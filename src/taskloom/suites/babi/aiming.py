@@ -106,11 +106,16 @@ class Aimer:
         return max(0, self.group.alternatives.low - 1) if self.group.alternatives else 0
 
     def _planned(self) -> Span | None:
-        """The sizes of support to plan for: those asked for, or any small one where its content or number is asked for."""
+        """The sizes of support to plan for: those asked for, or any small one where more is asked of it than its size."""
         group = self.group
-        if group.support is None and not group.unknown and (group.composition or self._others()):
+        wishes = group.composition or self._others() or group.position != "any" or group.distractors < 1
+        if group.support is None and not group.unknown and not group.exhaustive and wishes:
             return Span(1, OPEN)
         return group.support
+
+    def _happening(self) -> str:
+        group = self.group
+        return f"the events {', '.join(group.events)} and the wording {', '.join(group.wording) or 'none'}"
 
     def _sizes(self, kind: str) -> list[int]:
         wanted = self._planned()
@@ -204,7 +209,8 @@ class Aimer:
         able = {a: w for a, w in weights.items() if not size or self.drafter.shapes("yes-no", size, a)}
         if not able:
             raise RecipeError(
-                f"group '{self.group.name}': no yes-no question with a support of {size} has these answers"
+                f"group '{self.group.name}': answers: no yes-no question with a support of {size}, {self._happening()} "
+                f"is answered by {', '.join(weights)}"
             )
         return rng.choices(list(able), weights=list(able.values()))[0]
 
@@ -240,7 +246,7 @@ class Aimer:
             answers = {said: 1.0} if kind == "yes-no" else None
             planned = next(draw_questions(knowledge, kind, self.group, rng, answers), None)
             if planned is None:
-                raise Blocked("the question: nothing of that type could be asked")
+                raise Blocked(f"questions: {kind}, of which nothing can be asked after {self._happening()}")
         verdict = answer(knowledge, planned)
         if not verdict.known and not self.group.unknown:
             raise Blocked("the question: a distractor made it undecidable")
@@ -282,6 +288,8 @@ class Aimer:
             wanted = len(events) + gaps[i]
             while len(events) < wanted:
                 done = stage.act(self.palette, wanted - len(events))
+                if not done and blueprint is None:
+                    raise Blocked(f"length: {self.group.length}, after {self._happening()} nothing more can happen")
                 if not done:
                     raise Blocked("distractors: the proof leaves nobody free to act")
                 events += done

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from taskloom.errors import RecipeError, TaskloomError, nearest
+from taskloom.suites.babi.vocabulary import Vocabulary
 
 ACTIONS = {
     "move": "MOVE",
@@ -120,7 +121,9 @@ def _words(task: Mapping[str, Any], where: str) -> dict[str, Any]:
         if variables.get(theirs):
             vocabulary[ours] = list(variables[theirs])
     if story.get("entity_coreference_map"):
-        vocabulary["pronouns"] = {p: words[0] for p, words in story["entity_coreference_map"].items()}
+        persons = vocabulary.get("persons", Vocabulary().persons)
+        given = story["entity_coreference_map"]
+        vocabulary["pronouns"] = {p: words[0] for p, words in given.items() if p in persons}
     style = {verb: list(story[verb]) for verb in ("move", "grab", "drop", "give") if story.get(verb)}
     if story.get("negate"):
         style["negations"] = list(story["negate"])
