@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from taskloom.errors import RecipeError, nearest
 from taskloom.recipe import Fields, Size, Span
 from taskloom.suites.babi.events import CONSTRUCTS, EVENTS, QUESTIONS
-from taskloom.suites.babi.vocabulary import Lexicon, Vocabulary
+from taskloom.suites.babi.vocabulary import DEFAULT_PRONOUNS, Lexicon, Vocabulary
 
 AFFIRM = "AFFIRM"
 """The wording "Mary is in the park"; the paper counts such a sentence as MOVE, so it is no concept of its own."""
@@ -61,10 +61,9 @@ class Words(Fields):
 
     def vocabulary(self) -> Vocabulary:
         """The checked vocabulary."""
-        if "pronouns" in self.model_fields_set:
-            for name in self.pronouns:
-                if name not in self.persons:
-                    raise RecipeError(f"vocabulary: pronouns: unknown '{name}'; {nearest(name, self.persons)}")
+        for name in self.pronouns:
+            if name not in self.persons and name not in DEFAULT_PRONOUNS:
+                raise RecipeError(f"vocabulary: pronouns: unknown '{name}'; {nearest(name, self.persons)}")
         made = Vocabulary(self.persons, self.objects, self.places, dict(self.pronouns))
         made.check()
         return made
