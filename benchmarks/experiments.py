@@ -66,7 +66,7 @@ def generation() -> int:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     took = {}
     for workers in (1, 2):
-        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+        ray.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
         with TemporaryDirectory() as folder:
             small = ["splits.train.n=50000"]  # workers start and import before the clock runs
             taskloom.make("ctl/A", Path(folder) / "warm", set=small, engine="ray", shard_rows=1000)

@@ -41,7 +41,9 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is gone after it."""
     from taskloom.registry import TASKS
+    from taskloom.suites.taskbench import atoms
 
+    monkeypatch.setattr(atoms, "_ADDED", dict(atoms._ADDED))
     monkeypatch.setattr(TASKS, "_things", dict(TASKS._things))
     monkeypatch.setattr(TASKS, "_origin", dict(TASKS._origin))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,10 @@ def test_reading_predictions(tmp_path: Path) -> None:
     assert read_predictions(path) == ["a b", "", "two\nlines", "last"]
     path.write_bytes(b"")
     assert read_predictions(path) == []
+
+
+def test_a_suites_own_scorer_is_found_in_a_fresh_process() -> None:
+    """As `taskloom rescore --scorer zest` does, before any recipe of the suite was read."""
+    code = "from taskloom.registry import find_scorer; print(find_scorer('zest').name)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "zest\n"

@@ -38,7 +38,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "babi/17": (SMALL,),
     "babi/18": (SMALL,),
     "babi/20": (SMALL,),
-    "taskbench/english": (),
+    "taskbench/english": ("sequences.n=100", "few_shot={k: 4, draws: 1}"),
 }
 """Recipes with several tasks."""
 

@@ -347,7 +347,9 @@ def score(
 
 @app.command("run")
 def run_(
-    file: Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="A YAML file: recipes, learners, seeds.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="EXPERIMENT", help="A YAML file, or one that comes with us: ctlpp-small.")
+    ],
     store: Annotated[
         Path | None, typer.Option("--store", metavar="DIR", help="The folder of the runs [runs, or as the file says].")
     ] = None,

@@ -6,6 +6,7 @@ Used by `taskloom make --engine ray` and by the Ray engine of experiments. Ray i
 from __future__ import annotations
 
 import socket
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -22,6 +23,10 @@ ANSWER_WITHIN = 10.0
 """Seconds in which a cluster's head must answer; Ray itself would try for minutes."""
 
 
+ASK_EVERY = 5.0
+"""Seconds between two looks at the size of the cluster."""
+
+
 class Ray:
     """A connection to a cluster; one that was there before is left as it is when this one ends.
 
@@ -36,6 +41,7 @@ class Ray:
         except ImportError:
             raise MissingExtra("the engine 'ray'", "ray", "ray") from None
         self.ray: Any = ray
+        self._asked: tuple[float, dict[str, float]] | None = None
         self.joined = not ray.is_initialized()
         if not self.joined:
             return
@@ -44,7 +50,7 @@ class Ray:
                 _reach(address)
                 ray.init(address=address, log_to_driver=False)
             else:
-                ray.init(num_cpus=cpus, include_dashboard=False, log_to_driver=False)
+                ray.init(address="local", num_cpus=cpus, include_dashboard=False, log_to_driver=False)
         except (OSError, ValueError, RuntimeError) as error:
             first = str(error).strip().splitlines()[0]
             where = f"no Ray cluster answers at '{address}'" if address else "Ray does not start here"
@@ -54,13 +60,20 @@ class Ray:
 
     @property
     def cores(self) -> int:
-        """Of all nodes that are there now; a cluster may grow and shrink."""
-        return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+        """Of all nodes; a cluster may grow and shrink."""
+        return max(1, int(self._resources().get("CPU", 1)))
 
     @property
     def gpus(self) -> float:
-        """Of all nodes that are there now."""
-        return float(self.ray.cluster_resources().get("GPU", 0))
+        """Of all nodes."""
+        return float(self._resources().get("GPU", 0))
+
+    def _resources(self) -> dict[str, float]:
+        """What the cluster has. Asking the head takes longer than all else that a job costs, so it is asked now and then."""
+        now = time.monotonic()
+        if self._asked is None or now - self._asked[0] > ASK_EVERY:
+            self._asked = (now, dict(self.ray.cluster_resources()))
+        return self._asked[1]
 
     def leave(self) -> None:
         """Disconnect; a cluster that was started here ends."""

@@ -2,7 +2,8 @@
 
 A recipe is a YAML file that names a suite (or a task) and sets its fields. It is checked by the suite's pydantic
 model; the digest is taken over the checked fields with all defaults filled in, so that two spellings of one recipe
-have one digest, and the suite's version, so that changed code never passes for the same data.
+have one digest, the suite's version and the code that a file adds to it, so that changed code never passes for the same
+data.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -146,10 +148,12 @@ class Recipe:
 
     def _core(self) -> dict[str, Any]:
         kind = "task" if self.suite.name in TASKS else "suite"
+        code = self.suite.code(self.fields) if self.suite.code else {}
         return {
             kind: self.suite.name,
             "version": self.suite.version,
             "fields": self.fields.model_dump(mode="json"),
+            **({"code": code} if code else {}),
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -160,6 +164,7 @@ class Recipe:
             "name": self.name,
             kind: core[kind],
             "version": core["version"],
+            **({"code": core["code"]} if "code" in core else {}),
             "describe": self.describe,
             **({"described": self.described.model_dump(mode="json")} if self.described else {}),
             **core["fields"],
@@ -168,13 +173,16 @@ class Recipe:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "the manifest") -> Recipe:
         """Rebuild a recipe that `to_dict` wrote."""
-        rest = {k: v for k, v in data.items() if k not in ("name", "version")}
+        rest = {k: v for k, v in data.items() if k not in ("name", "version", "code")}
         recipe = check(rest, str(data.get("name", where)), where)
         if "version" in data and data["version"] != recipe.suite.version:
             raise RecipeError(
                 f"{where}: made by version {data['version']} of '{recipe.suite.name}', this is version {recipe.suite.version}; "
                 "make the dataset again, or install the taskloom that made it"
             )
+        for name, digest in recipe._core().get("code", {}).items():
+            if digest != data.get("code", {}).get(name):
+                raise RecipeError(f"{where}: made with other code of '{name}' than now; make the dataset again")
         return recipe
 
     def plan(self, seed: int | None = None) -> Plan:
@@ -213,6 +221,10 @@ def find_task(name: str) -> None:
     """Make the task of a task file known: what a worker process or a later `verify` does before it rebuilds a recipe."""
     if name.endswith(".py") or ".py::" in name:
         _find(name)
+    elif name.endswith((".yaml", ".yml")):
+        # It may extend a recipe of a Python file. The recipe itself is known already: its file need not be there any more.
+        with suppress(TaskloomError):
+            _find(name)
 
 
 def _find(name: str) -> tuple[dict[str, Any], str]:

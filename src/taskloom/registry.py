@@ -9,13 +9,15 @@ looked up.
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import inspect
+import marshal
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from taskloom.errors import TaskloomError, nearest
@@ -117,6 +119,8 @@ class Suite:
         module: Where it is defined; its recipes lie in `recipes/` beside it.
         resolve: For suites whose names are a language: fields for a name that has no file, or None.
         function: For suites whose tasks are functions: from checked fields to the function, where it can be had without a plan.
+        code: For suites that people add functions to: the digests, by name, of the added code that these fields use. They are
+            part of the recipe's digest, as the code of a task file is.
     """
 
     name: str
@@ -127,6 +131,7 @@ class Suite:
     module: str
     resolve: Callable[[str], dict[str, Any] | None] | None = None
     function: Callable[[Any], Callable[[str], Answer]] | None = None
+    code: Callable[[Any], dict[str, str]] | None = None
 
     def recipe_files(self) -> dict[str, Path]:
         """Recipe names of this suite with their files."""
@@ -147,11 +152,12 @@ def suite(
     version: int = 1,
     resolve: Callable[[str], dict[str, Any] | None] | None = None,
     function: Callable[[F], Callable[[str], Answer]] | None = None,
+    code: Callable[[F], dict[str, str]] | None = None,
 ) -> Callable[[Callable[[F, Key], Plan]], Callable[[F, Key], Plan]]:
     """Register a function from checked recipe fields and a key to a plan as a suite."""
 
     def record(weave: Callable[[F, Key], Plan]) -> Callable[[F, Key], Plan]:
-        made = Suite(name, describe, fields, weave, version, weave.__module__, resolve, function)
+        made = Suite(name, describe, fields, weave, version, weave.__module__, resolve, function, code)
         SUITES.add(name, made, weave.__module__)
         return weave
 
@@ -193,15 +199,23 @@ def load_file(path: Path) -> list[str]:
         raise TaskloomError(f"there is no file {path}; a task file is a Python module that uses @tl.task")
     module_name = f"{path.stem} ({path.resolve()})"  # two files of one name are two modules
     TASKS.forget(module_name)
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(module_name)
+    module.__file__ = str(path.resolve())
     sys.modules[module_name] = module
     try:
-        spec.loader.exec_module(module)
+        # Compiled here and not by importlib, whose bytecode cache takes an edit within the same second for no edit.
+        exec(compile(path.read_bytes(), module.__file__, "exec", dont_inherit=True), module.__dict__)
     except TaskloomError:
         raise
     except (Exception, SystemExit) as error:
         raise TaskloomError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     return TASKS.of(module_name)
+
+
+def source_of(function: Callable[..., Any]) -> bytes:
+    """What digests stand for when they speak of a function's code: its whole file or, where there is none, its own bytecode."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        return b""
+    path = Path(code.co_filename)
+    return path.read_bytes() if path.is_file() else marshal.dumps(code)

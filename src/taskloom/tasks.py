@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
 from taskloom.errors import InputError, RecipeError, TaskloomError
 from taskloom.example import Answer, Example, Step
 from taskloom.plan import Plan, Role, Split
-from taskloom.registry import TASKS
+from taskloom.registry import TASKS, source_of
 from taskloom.scoring import Exact, Scorer
 from taskloom.seeding import Key, Random
 
@@ -88,9 +87,7 @@ class Task:
 
     def version(self) -> int:
         """A number that changes with the code of the task's module, and with it the digest of its recipes."""
-        source = inspect.getsourcefile(self.make)
-        raw = Path(source).read_bytes() if source and Path(source).is_file() else b""
-        return int.from_bytes(blake2b(raw, digest_size=6).digest(), "little")
+        return int.from_bytes(blake2b(source_of(self.make), digest_size=6).digest(), "little")
 
     def fields(self) -> type[BaseModel]:
         """The pydantic model of this task's recipe fields: its knobs and the sizes of its splits."""

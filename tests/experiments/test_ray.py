@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,9 @@ from taskloom.errors import TaskloomError
 from taskloom.experiments import api
 from taskloom.experiments.driving import State
 from taskloom.experiments.spec import check
-from tests.experiments.sweeps import baselines, contents, networks
+from taskloom.experiments.store import Store
+from tests.experiments.sweeps import baselines, command, contents, environment, networks, write
+from tests.experiments.sweeps import taskloom as taskloom_command
 
 ray = pytest.importorskip("ray")
 
@@ -29,7 +34,7 @@ def test_a_sweep_and_a_dataset_by_ray_are_those_of_local_processes(tmp_path: Pat
     """One Ray for several checks, since starting it costs more than they do."""
     experiment = check(baselines(seeds=2), "test")
     api.fill(experiment, tmp_path / "local", workers=2)
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     outcome = api.fill(experiment, tmp_path / "ray", engine="ray")
     assert not outcome.state.failed
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")
@@ -74,3 +79,34 @@ def test_three_nodes_of_which_one_dies_give_the_same_table(tmp_path: Path) -> No
     assert killed[0] < len(outcome.cells)
     assert not outcome.state.failed
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")
+
+
+@pytest.mark.nightly
+def test_the_head_is_killed_and_the_same_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
+    write(tmp_path, networks(seeds=2, steps=150) | {"resources": {"stack": 1}})
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    arguments = ("run", "experiment.yaml", "--store", "runs")
+    driver = subprocess.Popen(
+        command(*arguments, "--engine", "ray", "--address", cluster.address),
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while driver.poll() is None and not list((tmp_path / "runs").glob("??/*/scores.json")):
+        time.sleep(0.1)
+    cluster.head_node.kill_gcs_server()
+    cluster.head_node.kill_raylet()
+    _, said = driver.communicate(timeout=200)
+    print(said[-3000:])
+    assert driver.returncode != 0
+    finished = Store(tmp_path / "runs").names()
+    assert 0 < len(finished) < 12
+    again = taskloom_command(*arguments, cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert taskloom_command("run", "experiment.yaml", "--store", "alone", cwd=tmp_path).returncode == 0
+    assert contents(tmp_path / "runs") == contents(tmp_path / "alone")

@@ -167,3 +167,10 @@ def test_recipe_files_are_found_beside_the_experiment(tmp_path: Path) -> None:
     (tmp_path / "e.yaml").write_text("recipes: [mine.yaml]\nlearners: [majority]\n")
     [cell] = expand(read(tmp_path / "e.yaml"))
     assert cell.data.name == "mine"
+
+
+def test_the_experiments_that_come_with_taskloom_are_sound() -> None:
+    found = expand(read("ctlpp-small"))
+    assert len(found) == 2 * 4 * 3
+    with pytest.raises(TaskloomError, match="did you mean 'ctlpp-small'"):
+        read("ctlp-small")

@@ -90,10 +90,16 @@ def test_a_span_is_chosen_and_weighed() -> None:
     said = Pointed("ab cd ab", [(0, 2), (3, 5), (6, 8)], start, end)
     assert said.best(3) == "cd ab"  # 0.5 * 0.3; the likelier end stands before the start
     assert said.best(1) == "ab"  # 0.2 * 0.6 beats 0.5 * 0.1 and 0.3 * 0.3
+    random = np.random.default_rng(0)
+    for n, longest in product((1, 2, 7), (1, 3, 9)):
+        places = [(i, i + 1) for i in range(n)]
+        some = Pointed("abcdefg", places, random.normal(size=n), random.normal(size=n))
+        pairs = [(some.start[i] + some.end[j], i, j) for i in range(n) for j in range(i, min(n, i + longest))]
+        _, i, j = max(pairs)
+        assert some.best(longest) == "abcdefg"[i : j + 1]
     assert said.weigh("ab") == pytest.approx(math.log(0.2 * 0.6 + 0.3 * 0.3))
     assert said.weigh("b") == -math.inf
-    random = torch.Generator().manual_seed(0)
-    table = torch.randn(2, 5, 2, 7, generator=random).log_softmax(-1)
+    table = torch.randn(2, 5, 2, 7, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
     first, last = best_spans(table)
     for s, b in product(range(2), range(5)):
         pairs = [(float(table[s, b, 0, i] + table[s, b, 1, j]), i, j) for i in range(7) for j in range(i, 7)]

@@ -77,8 +77,8 @@ def fill(
     opened = Store(store or experiment.store, create=True)
     resources = experiment.resources
     gpus = 1.0 if resources.gpus == "auto" else float(resources.gpus)
-    missing = sum(cell.run not in opened for cell in found)
-    if not missing:
+    present = set(opened.names())
+    if all(cell.run in present for cell in found):
         return Outcome(opened, found, State(len(found), len(found)))
     finished = trackers.following([*experiment.track, *([tracker] if tracker else [])], opened)
     started = engines.start(engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address)

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from taskloom.experiments import planning
+from taskloom.experiments.answering import data_folder
 from taskloom.experiments.cells import Cell, Data
 from taskloom.experiments.claims import Claims
 from taskloom.experiments.engines import Engine
-from taskloom.experiments.running import Done, Job, data_folder
+from taskloom.experiments.running import Done, Job
 from taskloom.experiments.spec import Resources
 from taskloom.experiments.store import Store, StoreError, writing
 

@@ -1,7 +1,8 @@
 """Rescoring: scores recomputed from stored predictions by another scorer, or by the suite's own one. No model is called.
 
-What the scores were is kept beside: `scores-OLD.json` and, example by example, `scores-OLD.parquet`, named by the scorer. First the
-predictions get their new scores, then scores.json; a rescoring that is killed in between is completed by the same command.
+What the scores were is kept beside: `scores-OLD.json` and, example by example, `scores-OLD.parquet`, named by the
+scorer. First the predictions get their new scores, then scores.json; a rescoring that is killed in between is
+completed by the same command.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ import yaml
 
 from taskloom.example import Example, Trait
 from taskloom.experiments import store as stores
+from taskloom.experiments.answering import summary
 from taskloom.experiments.cells import expand
-from taskloom.experiments.running import summary
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import Store
-from taskloom.scoring import Scorer, scorer
+from taskloom.registry import find_scorer
+from taskloom.scoring import Scorer
 from taskloom.shards import atomic
 
 OWN = "own"
@@ -59,7 +61,7 @@ def rescore(
     """
     store = Store(path)
     if name != OWN:
-        scorer(name)  # a misspelt name is an error before anything is read
+        find_scorer(name)  # a misspelt name is an error before anything is read
     changes: list[Change] = []
     for run in store.names() if runs is None else runs:
         changes += _one(store, run, name)
@@ -75,7 +77,7 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
         return []  # its predictions were not kept, so its scores stay as they are
     table = stores.read_parquet(path)
     splits = table["split"].cast(pa.string())
-    by_split = {s: scorer(name) for s in said["splits"]} if name != OWN else _own(folder)
+    by_split = {s: find_scorer(name) for s in said["splits"]} if name != OWN else _own(folder)
     scores = [
         by_split[s].score(p, e)
         for s, p, e in zip(splits.to_pylist(), table["prediction"].to_pylist(), _examples(table), strict=True)

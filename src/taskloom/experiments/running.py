@@ -26,25 +26,20 @@ from typing import Any
 import pyarrow as pa
 
 from taskloom import dataset, making
-from taskloom.dataset import Dataset, Examples
 from taskloom.errors import TaskloomError
-from taskloom.example import Example
 from taskloom.experiments import store as stores
+from taskloom.experiments.answering import answered, data_folder, dataset_in, split_in
 from taskloom.experiments.cells import Cell, expand
 from taskloom.experiments.environment import environment
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import Store, StoreError
 from taskloom.learners.interface import Fitted
-from taskloom.scoring import Scorer
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """What the system says when a store cannot take more."""
 
 TOGETHER = "together.json"
 """In the folder of an unfinished job: the runs that are trained as one program, so that it is taken up as it was."""
-
-MOST_CANDIDATES = 200
-"""Log-probabilities of all answers are for tasks with few of them."""
 
 
 @dataclass(frozen=True)
@@ -134,11 +129,6 @@ def _same(cells: Sequence[Cell], job: Job) -> None:
 def scratch(store: Store, name: str) -> Path:
     """The folder of an unfinished job: its checkpoints and its log."""
     return store.path / "work" / "jobs" / name
-
-
-def data_folder(store: Store, key: str) -> Path:
-    """Where a dataset lies in a store."""
-    return store.path / "data" / key
 
 
 def _cell(config: Mapping[str, Any]) -> Cell:
@@ -251,35 +241,9 @@ def _fit_tasks(store: Store, cells: Sequence[Cell], folder: Path) -> list[Fitted
     return [made[cell.run] for cell in cells]
 
 
-@lru_cache(maxsize=4)
-def _dataset(folder: Path) -> Dataset:
-    return dataset.load(folder)
-
-
-@lru_cache(maxsize=16)
-def _split(folder: Path, split: str) -> Examples:
-    return _dataset(folder)[split]
-
-
-@lru_cache(maxsize=16)
-def _examples(folder: Path, split: str) -> list[Example]:
-    return list(_split(folder, split))
-
-
-@lru_cache(maxsize=16)
-def _given(folder: Path, split: str) -> pa.Table:
-    """The columns of predictions.parquet that the data gives; runs of one recipe share them."""
-    table = _split(folder, split).table
-    examples = _examples(folder, split)
-    traits = [[(k, v if isinstance(v, str) else json.dumps(v)) for k, v in e.traits.items()] for e in examples]
-    named = pa.DictionaryArray.from_arrays(pa.array([0] * len(examples), pa.int32()), pa.array([split]))
-    columns = {"split": named, **{c: table[c] for c in ("index", "task", "input", "targets")}}
-    return pa.table({**columns, "traits": pa.array(traits, stores.PREDICTION_COLUMNS.field("traits").type)})
-
-
 def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
-    train: Any = _split(data_folder(store, cell.data.key), cell.train) if cell.train else []
-    return train, {split: _split(data_folder(store, data.key), split) for split, data in cell.tests}
+    train: Any = split_in(data_folder(store, cell.data.key), cell.train) if cell.train else []
+    return train, {split: split_in(data_folder(store, data.key), split) for split, data in cell.tests}
 
 
 def _finish(store: Store, job: Job, cell: Cell, model: Fitted, folder: Path, seconds: float) -> dict[str, str]:
@@ -333,59 +297,8 @@ def said(store: Store, cell: Cell, splits: Mapping[str, Any]) -> dict[str, Any]:
         "fields": cell.fields,
         "scorer": cell.data.plan.scorer.name,
         "splits": dict(splits),
-        "data": _dataset(data_folder(store, cell.data.key)).digest,
+        "data": dataset_in(data_folder(store, cell.data.key)).digest,
     }
-
-
-def answered(
-    store: Store, cell: Cell, model: Fitted, split: str, scorer: Scorer, folder: Path
-) -> tuple[pa.Table, dict[str, Any]]:
-    """The rows of predictions.parquet of one split, and its scores."""
-    examples = _examples(folder, split)
-    inputs = [e.input for e in examples]
-    predictions = model.answer(inputs)
-    scores = [scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
-    candidates, logprobs = _weighed(store, cell, model, examples)
-    table = _given(folder, split)
-    table = table.append_column("prediction", pa.array(predictions, pa.string()))
-    table = table.append_column("score", pa.array(scores, pa.float64()))
-    table = table.append_column("candidates", pa.array(candidates, pa.list_(pa.string())))
-    table = table.append_column("logprobs", pa.array(logprobs, pa.list_(pa.float64())))
-    return table.select(stores.PREDICTION_COLUMNS.names).cast(stores.PREDICTION_COLUMNS), summary(
-        [e.task for e in examples], scores
-    )
-
-
-def _weighed(store: Store, cell: Cell, model: Fitted, examples: Sequence[Example]) -> tuple[list[Any], list[Any]]:
-    if cell.keep.logprobs == "none":
-        return [None] * len(examples), [None] * len(examples)
-    if cell.keep.logprobs == "targets":
-        rows = [list(e.targets) for e in examples]
-    else:
-        every = sorted({e.target for e in _examples(data_folder(store, cell.data.key), cell.train)})
-        if len(every) > MOST_CANDIDATES:
-            raise TaskloomError(
-                f"keep.logprobs: {cell.data.name} has {len(every)} different answers (limit {MOST_CANDIDATES}); "
-                "keep those of the targets: logprobs: targets"
-            )
-        rows = [every] * len(examples)
-    return rows, model.logprob([e.input for e in examples], rows)
-
-
-def summary(tasks: Sequence[str], scores: Sequence[float]) -> dict[str, Any]:
-    """Number and mean of scores, by task as well where there are several."""
-    found: dict[str, Any] = {"n": len(scores), "score": _mean(scores)}
-    names = sorted(set(tasks))
-    if len(names) > 1:
-        by_task: dict[str, list[float]] = {name: [] for name in names}
-        for task, score in zip(tasks, scores, strict=True):
-            by_task[task].append(score)
-        found["by_task"] = {name: {"n": len(s), "score": _mean(s)} for name, s in by_task.items()}
-    return found
-
-
-def _mean(scores: Sequence[float]) -> float | None:
-    return sum(scores) / len(scores) if scores else None
 
 
 @contextlib.contextmanager

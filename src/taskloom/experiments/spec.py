@@ -133,13 +133,29 @@ class Experiment(Fields):
         return list(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
 
 
+EXAMPLES = Path(__file__).parent / "examples"
+"""Experiments that come with Taskloom."""
+
+
+def named(name: str) -> Path | None:
+    """The file of an experiment that comes with Taskloom; a file of that name goes first."""
+    path = EXAMPLES / f"{name}.yaml"
+    return path if "/" not in name and not Path(name).exists() and path.is_file() else None
+
+
 def read(path: str | Path) -> Experiment:
-    """An experiment from its file; recipe files named in it are looked for beside it, then here."""
-    path = Path(path)
+    """An experiment from its file, or one that comes with Taskloom by its name.
+
+    Recipe files that it names are looked for beside it, then here.
+    """
+    path = named(str(path)) or Path(path)
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise ExperimentError(f"there is no experiment file {path}") from None
+        known = nearest(str(path), [p.stem for p in EXAMPLES.glob("*.yaml")])
+        raise ExperimentError(
+            f"there is no experiment file {path}; of those that come with Taskloom, {known}"
+        ) from None
     except IsADirectoryError:
         raise ExperimentError(f"{path} is a folder; an experiment is a YAML file with recipes and learners") from None
     except UnicodeDecodeError as error:

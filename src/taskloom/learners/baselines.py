@@ -19,6 +19,7 @@ from taskloom.learners.interface import (
     Pairs,
     Point,
     Report,
+    check_settings,
     columns,
     examples,
     learner,
@@ -235,6 +236,11 @@ class BagOfWords:
     most: int = 20_000
 
     name: ClassVar[str] = "bag-of-words"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if not self.strength > 0:
+            raise LearnerError(f"{self.name}: strength is {self.strength}; it must be above 0")
 
     def fit(
         self,

@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from taskloom.errors import nearest
-from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, Report, examples, learner, write_card
+from taskloom.learners.interface import (
+    Fitted,
+    LearnerError,
+    Pairs,
+    Point,
+    Report,
+    check_settings,
+    examples,
+    learner,
+    write_card,
+)
 from taskloom.learners.scratch import WEIGHTS, in_batches, need_torch, read_learner, read_weights
 from taskloom.learners.spans import Asked, Missing, Pointed, ask, split_question, with_spans
 from taskloom.learners.tokens import Encoded, Words
@@ -123,6 +133,9 @@ class BiDAFLearner:
     without_span: Missing = "refuse"
 
     name: ClassVar[str] = "bidaf"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     def network(self, reader: Passages) -> BiDAF:
         """See `nets.bidaf`."""

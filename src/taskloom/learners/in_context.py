@@ -15,6 +15,7 @@ from taskloom.learners.interface import (
     Pairs,
     Point,
     Report,
+    check_settings,
     columns,
     examples,
     learner,
@@ -105,6 +106,9 @@ class InContext:
     device: str = "auto"
 
     name: ClassVar[str] = "in-context"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     def fit(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
@@ -162,6 +162,21 @@ def learner(
         return settings
 
     return record
+
+
+MAY_BE_ZERO = frozenset({"shots", "filters"})
+"""Whole numbers among settings that may be 0, which means: none."""
+
+
+def check_settings(settings: Any) -> None:
+    """Refuse sizes below 1 and dropout rates outside 0..1 among a learner's own settings."""
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        least = int(one.name not in MAY_BE_ZERO)
+        if isinstance(value, int) and not isinstance(value, bool) and value < least:
+            raise LearnerError(f"{settings.name}: {one.name} is {value}; it must be at least {least}")
+        if one.name.endswith("dropout") and not 0 <= value < 1:
+            raise LearnerError(f"{settings.name}: {one.name} is {value}; it must be at least 0 and below 1")
 
 
 def examples(data: Pairs) -> list[Example]:

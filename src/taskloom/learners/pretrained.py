@@ -19,6 +19,7 @@ from taskloom.learners.interface import (
     Pairs,
     Point,
     Report,
+    check_settings,
     examples,
     learner,
     read_card,
@@ -66,6 +67,9 @@ class Language:
     longest_answer: int = 32
 
     name: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     def base(self, texts: Sequence[str], seed: int) -> Base:
         """The model to adapt."""

@@ -19,6 +19,7 @@ from taskloom.learners.interface import (
     Pairs,
     Point,
     Report,
+    check_settings,
     columns,
     learner,
     read_card,
@@ -97,6 +98,9 @@ class Scratch:
     training: Training = field(default_factory=Training)
 
     name: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     def network(self, vocabulary: int, classes: int) -> Net:
         """The network for so many words and answers."""

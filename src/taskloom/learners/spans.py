@@ -121,14 +121,20 @@ class Pointed:
     end: NDArray[np.float64]
 
     def best(self, longest: int) -> str:
-        """The likeliest span of at most so many tokens."""
+        """The likeliest span of at most so many tokens, without a table of all pairs: that would cost more than the model."""
         import numpy as np
 
         n = len(self.offsets)
-        joint = self.start[:n, None] + self.end[None, :n]
-        ahead = np.arange(n)[None, :] - np.arange(n)[:, None]
-        joint = np.where((ahead >= 0) & (ahead < longest), joint, -np.inf)
-        first, last = divmod(int(joint.argmax()), n)
+        start, end = self.start[:n], self.end[:n]
+        if longest >= n:
+            last = int((np.maximum.accumulate(start) + end).argmax())
+            first = int(start[: last + 1].argmax())
+        else:
+            sums = [start[: n - more] + end[more:] for more in range(longest)]
+            tops = [float(s.max()) for s in sums]
+            more = int(np.argmax(tops))
+            first = int(sums[more].argmax())
+            last = first + more
         return self.context[self.offsets[first][0] : self.offsets[last][1]]
 
     def weigh(self, candidate: str) -> float:

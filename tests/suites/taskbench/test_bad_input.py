@@ -80,7 +80,11 @@ def test_fields(change: str, says: str, capsys: pytest.CaptureFixture[str]) -> N
 
 
 FILES = [
-    ("cut.nt.gz", gzip.compress(b"<http://a.b/c> <http://a.b/d> <http://a.b/e> .\n" * 99, mtime=0)[:40], "damaged or cut off"),
+    (
+        "cut.nt.gz",
+        gzip.compress(b"<http://a.b/c> <http://a.b/d> <http://a.b/e> .\n" * 99, mtime=0)[:40],
+        "damaged or cut off",
+    ),
     ("junk.nt.gz", b"no gzip at all", "damaged or cut off"),
     ("junk.nt", b"hello world\n", "line 1 is not N-Triples"),
     ("latin.nt", '<http://a.b/c> <http://a.b/d> "Zoë"@en .\n'.encode("latin-1"), "not N-Triples"),

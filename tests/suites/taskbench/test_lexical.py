@@ -13,7 +13,7 @@ from taskloom.suites.taskbench import atoms, evaluate
 from taskloom.suites.taskbench.check import Plain
 from taskloom.suites.taskbench.derive import Deriver
 from taskloom.suites.taskbench.language import normal, read, read_typed, type_of
-from taskloom.suites.taskbench.lexical import files, packaged
+from taskloom.suites.taskbench.lexical import files, lexicon, packaged
 from taskloom.suites.taskbench.lexical.lexicon import open_lexicon
 from taskloom.suites.taskbench.lexical.world import Rules
 from taskloom.suites.taskbench.solved import profile, solve
@@ -121,15 +121,15 @@ def test_the_cache_is_used_and_a_damaged_one_is_replaced(monkeypatch: pytest.Mon
     monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path))
     open_lexicon.cache_clear()
     try:
-        first = open_lexicon("packaged")
+        first = open_lexicon("synthetic")
         (place,) = (tmp_path / "taskbench").iterdir()
         with monkeypatch.context() as patch:
-            patch.setattr(packaged, "read", lambda: pytest.fail("compiled although the cache is whole"))
+            patch.setattr(lexicon, "compile_raw", lambda *_: pytest.fail("compiled although the cache is whole"))
             open_lexicon.cache_clear()
-            assert open_lexicon("packaged").texts == first.texts
+            assert open_lexicon("synthetic").texts == first.texts
         (place / "fold.npy").write_bytes(b"damaged")
         open_lexicon.cache_clear()
-        assert (open_lexicon("packaged").fold == first.fold).all()
+        assert (open_lexicon("synthetic").fold == first.fold).all()
         assert [p.name for p in (tmp_path / "taskbench").iterdir()] == [place.name]
     finally:
         open_lexicon.cache_clear()

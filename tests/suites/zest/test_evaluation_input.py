@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskloom.cli import run
 from taskloom.errors import InputError
 from taskloom.example import Example
 from taskloom.suites.zest.evaluation import score, score_examples
@@ -87,6 +88,9 @@ def test_mistakes_of_plain_answers(gold: str, prediction: str, kind: str | None)
         ("n/a", "ｎ／ａ"),
         ("10-12 owls", "10–12 owls"),
         ("owl's", "owl’s"),
+        ("barn owl", "barn\u200b owl"),
+        ("barn owl", "\ufeffbarn owl"),
+        ("n/a", "\ufeffn/a"),
     ],
 )
 def test_corrected_reads_look_alikes_and_spellings(gold: str, prediction: str) -> None:
@@ -207,3 +211,72 @@ def test_examples_of_any_suite_are_grouped_by_their_task(order: list[int]) -> No
     report = score_examples([right[i] for i in order], [said[i] for i in order])
     assert {t.task.id: t.f1 for t in report.tasks} == {"one": 1.0, "two": 0.5}
     assert report.overall == {"mean": 0.75, "75": 0.5, "90": 0.5}
+
+
+def _files(folder: Path, gold: bytes, pred: bytes) -> list[str]:
+    (folder / "gold.jsonl").write_bytes(gold)
+    (folder / "pred.txt").write_bytes(pred)
+    return ["score", "zest", "--gold", str(folder / "gold.jsonl"), "--pred", str(folder / "pred.txt")]
+
+
+GOLD = json.dumps(task("b", ["owl", "n/a"])).encode()
+RIGHT = b"owl\nn/a\n"
+
+
+@pytest.mark.parametrize(
+    ("gold", "pred", "says"),
+    [
+        (b"", RIGHT, "has no tasks"),
+        (bytes(range(256)), RIGHT, "not UTF-8"),
+        (GOLD.decode().encode("utf-16"), RIGHT, "not UTF-8"),
+        (b"[" * 100_000, RIGHT, "is not JSON"),
+        (b"[1, 2]", RIGHT, "must be a JSON object"),
+        (b'{"id": 5, "question": ["x"], "type": null, "examples": "no"}', RIGHT, "'id' that is not a text"),
+        (json.dumps(task("b", [5])).encode(), RIGHT, "must be a text or a list"),
+        (json.dumps(task("b", [[]])).encode(), RIGHT, "must be a text or a list"),
+        (GOLD.replace(b'"owl"', b"NaN"), RIGHT, "must be a text or a list"),
+        (json.dumps(task("b", ["x"], "odd")).encode(), RIGHT, "no generalization type 'odd'"),
+        (GOLD, b"", "has 0 predictions"),
+        (GOLD, b"owl\n", "has 1 predictions"),
+        (GOLD, b"\xff\xfe\n", "not UTF-8"),
+        (GOLD, b"owl\n\n", "the line is empty"),
+    ],
+)
+def test_bad_files_are_one_sentence_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], gold: bytes, pred: bytes, says: str
+) -> None:
+    assert run(_files(tmp_path, gold, pred)) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("taskloom: ")
+    assert said.count("\n") == 1
+    assert says in said
+
+
+@pytest.mark.parametrize("mode", ["official", "corrected"])
+@pytest.mark.parametrize(
+    "pred",
+    [
+        b"owl " * 2_500_000 + b"\nn/a\n",
+        b"[" * 200_000 + b"\nn/a\n",
+        b'[{"a": ' + b"[" * 90_000 + b"\nn/a\n",
+        "оwl\nｎ／ａ\n".encode(),
+        b'"\\ud800"\nn/a\n',
+        b"NaN\n1e400\n",
+        RIGHT.replace(b"\n", b"\r\n"),
+    ],
+    ids=["10 MB line", "deep list", "deep structure", "look-alikes", "half a surrogate", "numbers", "CRLF"],
+)
+def test_odd_predictions_are_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str], pred: bytes, mode: str) -> None:
+    assert run([*_files(tmp_path, GOLD, pred), "--mode", mode, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n_instances"] == 2
+
+
+def test_a_gold_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "gold.jsonl").write_bytes(b"\xef\xbb\xbf" + GOLD)
+    assert [t.id for t in read_tasks(tmp_path / "gold.jsonl")] == ["b"]
+
+
+def test_a_10_mb_answer_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = json.dumps(task("b", ["owl " * 2_500_000, "n/a"])).encode()
+    assert run([*_files(tmp_path, long, RIGHT), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["instance_mean"] == 1.0

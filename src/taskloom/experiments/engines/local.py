@@ -1,8 +1,8 @@
 """The local engine: worker processes on this machine, some of which have a GPU each.
 
-A worker has one job in hand and one more waiting in its pipe, so that small jobs follow each other without a round
-trip. When a worker dies, the job in hand has failed, with the signal and the end of its log as the reason; the one
-that waited goes to another worker.
+A worker has one job in hand and, while jobs are small, one more waiting in its pipe, so that they follow each other
+without a round trip. When a worker dies, the job in hand has failed, with the signal and the end of its log as the
+reason; the one that waited goes to another worker.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from taskloom.experiments import store as stores
 from taskloom.experiments.running import Done, Job, scratch
 from taskloom.experiments.store import Store
 
-AHEAD = 2
-"""Jobs that a worker is given at a time: one in hand, the others in its pipe."""
+QUICK = 0.5
+"""Seconds: a worker whose last job took less is given one more ahead. Nothing waits behind a long job while others are idle."""
 
 
 @dataclass
@@ -33,6 +33,7 @@ class _Worker:
     connection: Connection
     gpu: str | None
     jobs: deque[Job] = field(default_factory=deque)
+    ahead: int = 0
 
 
 class LocalEngine:
@@ -80,8 +81,10 @@ class LocalEngine:
             worker = handles[handle]
             try:
                 while worker.connection.poll():
-                    found.append(worker.connection.recv())
+                    done: Done = worker.connection.recv()
+                    found.append(done)
                     worker.jobs.popleft()
+                    worker.ahead = int(done.seconds < QUICK)
             except (EOFError, OSError):
                 found += self._bury(worker)
         while self.lost and self._choose(self.lost[0]) is not None:
@@ -115,8 +118,8 @@ class LocalEngine:
         new = next((p for p in free if (p is not None) == wants), "none")
         if new != "none":
             return new or "cpu"
-        least = min(mine, key=lambda w: len(w.jobs), default=None)
-        return least if least is not None and len(least.jobs) < AHEAD else None
+        least = min(mine, key=lambda w: len(w.jobs) - w.ahead, default=None)
+        return least if least is not None and len(least.jobs) < 1 + least.ahead else None
 
     def _start(self, gpu: str | None) -> _Worker:
         ours, theirs = socket.socketpair()

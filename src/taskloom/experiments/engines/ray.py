@@ -1,7 +1,7 @@
 """The Ray engine: jobs as Ray tasks, on a cluster that is there or on one started on this machine.
 
-All nodes must see the store under the same path (a shared file system). When a node dies, its jobs go to others; a job whose worker
-process dies again and again has failed, like one that kills its worker on a single machine.
+All nodes must see the store under the same path (a shared file system). When a node dies, its jobs go to others; a
+job whose worker process dies again and again has failed, like one that kills its worker on a single machine.
 """
 
 from __future__ import annotations
@@ -81,9 +81,8 @@ class RayEngine:
 
     def _give(self, job: Job, attempt: int) -> None:
         has_gpus = bool(job.gpus) and self.cluster.gpus > 0
-        threads = {"env_vars": {"OMP_NUM_THREADS": str(job.cpus)}}
         options = {"num_cpus": job.cpus, "num_gpus": job.gpus if has_gpus else 0, "max_retries": 0}
-        self.running[self.remote.options(**options, runtime_env=threads).remote(job)] = (job, attempt)
+        self.running[self.remote.options(**options, runtime_env=_threads(job)).remote(job)] = (job, attempt)
 
     def _check(self, job: Job) -> None:
         """One look from a worker's side before anything is given out."""
@@ -95,12 +94,17 @@ class RayEngine:
                 return str(error)
             return ""
 
-        trouble = self.ray.get(self.ray.remote(sees).options(num_cpus=0).remote(job.store))
+        trouble = self.ray.get(self.ray.remote(sees).options(runtime_env=_threads(job)).remote(job.store))
         if trouble:
             raise TaskloomError(
                 f"a Ray node does not see the store {job.store} ({trouble}); put it on a file system that all nodes share"
             )
         self.seen.add(job.store)
+
+
+def _threads(job: Job) -> dict[str, Any]:
+    """As many threads as in a worker of the local engine, so that libraries round in the same way."""
+    return {"env_vars": {"OMP_NUM_THREADS": str(job.cpus)}}
 
 
 def _failed(job: Job, why: str) -> Done:

@@ -75,17 +75,7 @@ class Adapter:
         self.stacked = prompts is not None or len(self.tasks) > 1
         self.device = next(iter(self.trained.values())).device
         self.precision = pick_precision(how.precision, self.device)
-        if how.optimiser == "sgd":
-            raise LearnerError("optimiser is sgd, which only networks from scratch can take; use adamw or adam")
-        kind = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam
-        self.optimiser = kind(
-            list(self.trained.values()),
-            lr=torch.tensor(how.rate, device=self.device) if self.device.type == "cuda" else how.rate,
-            betas=(0.9, how.beta2),
-            weight_decay=how.weight_decay,
-            fused=self.device.type == "cuda",
-            capturable=self.device.type == "cuda",
-        )
+        self.optimiser = _optimiser(list(self.trained.values()), how, self.device)
         self.orders = {
             name: Order(np.array(rows.lengths(), dtype=np.int64), how.batch, how.order_seed)
             for name, rows in tasks.items()
@@ -373,3 +363,15 @@ class Adapter:
             self.records[name] = TaskRecord(
                 [Point(**p) for p in saved["curve"]], tuple(saved["best"]), saved["best_step"], saved["since"]
             )
+
+
+def _optimiser(tensors: list[Tensor], how: Training, device: torch.device) -> torch.optim.Optimizer:
+    """torch's own; on a GPU fused, with a rate that a captured step can read."""
+    if how.optimiser == "sgd":
+        raise LearnerError("optimiser is sgd, which only networks from scratch can take; use adamw or adam")
+    kind = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam
+    on_gpu = device.type == "cuda"
+    rate = torch.tensor(how.rate, device=device) if on_gpu else how.rate
+    return kind(
+        tensors, lr=rate, betas=(0.9, how.beta2), weight_decay=how.weight_decay, fused=on_gpu, capturable=on_gpu
+    )

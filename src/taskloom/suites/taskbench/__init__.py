@@ -42,13 +42,33 @@ def _function(fields: TaskbenchFields) -> Callable[[str], Answer]:
     return answerer(fields)
 
 
+def _code(fields: TaskbenchFields) -> dict[str, str]:
+    """Digests of the files that added atoms come from; only functions and atoms that a recipe names can be such."""
+    from hashlib import blake2b
+
+    from taskloom.registry import source_of
+    from taskloom.suites.taskbench.atoms import added
+    from taskloom.suites.taskbench.language import atoms_of, parse
+
+    if not added():
+        return {}
+    named = [*fields.functions, *(fields.compose.atoms if fields.compose else ())]
+    used = {atom for name in named for atom in atoms_of(parse(name))} & added().keys()
+    return {
+        atom: blake2b(source_of(function), digest_size=16).hexdigest()
+        for atom in sorted(used)
+        if (function := added()[atom].function) is not None
+    }
+
+
 @suite(
     "taskbench",
     fields=TaskbenchFields,
     describe="Word and sequence functions from a typed language (TaskBench500)",
-    version=2,
+    version=3,
     resolve=_resolve,
     function=_function,
+    code=_code,
 )
 def weave(fields: TaskbenchFields, key: Key) -> Plan:
     """The plan of a function recipe."""

@@ -76,6 +76,12 @@ def atom(name: str, *, one: str, many: str = "", define: str = "", gives: str = 
         match = re.fullmatch(r"([^\W\d]\w*)(?:\[(\w+)(?:->(\w+))?\])?", name)
         if match is None:
             raise TaskloomError(f"'{name}' is no name for an atom: write e.g. rhymes[eng]")
+        for code in filter(None, match.groups()[1:]):
+            if code not in LANGUAGES:
+                raise TaskloomError(
+                    f"the atom '{name}': there are no words of '{code}'; languages: {', '.join(LANGUAGES)}"
+                )
+        _refuse_taken(name, function.__module__)
         source = f"word[{match[2]}]" if match[2] else "entity"
         if get_type_hints(function).get("return") is bool:
             found = Type("predicate", source)
@@ -99,6 +105,17 @@ def atom(name: str, *, one: str, many: str = "", define: str = "", gives: str = 
         return function
 
     return record
+
+
+def _refuse_taken(name: str, module: str) -> None:
+    """Silence would give one of two functions of a name, and nobody knows which."""
+    there = _ADDED.get(name)
+    if there is None and canonical(name) is not None:
+        raise TaskloomError(f"the atom '{name}' is there already ({canonical(name)}); choose another name")
+    if there is not None and there.function is not None and there.function.__module__ != module:
+        raise TaskloomError(
+            f"the atom '{name}' is defined twice: in {there.function.__module__} and in {module}; rename one"
+        )
 
 
 def added() -> dict[str, Known]:

@@ -96,10 +96,15 @@ class WordRows:
         """How many rows a split has."""
         return len(self._members.get(split, ()))
 
-    def few(self, name: str, k: int) -> NDArray[np.int64]:
-        """A drawn subset of the training rows."""
+    def few(self, name: str, k: int, draw: int = 0) -> NDArray[np.int64]:
+        """A drawn subset of the training rows; of a balanced union as many of one side as of the other."""
         train = self._members["train"]
-        return train[np.argsort(salted(self._rows[train], self.key, name), kind="stable")[:k]]
+        drawn = train[np.argsort(salted(self._rows[train], self.key, name), kind="stable")]
+        if self.sides is not None:
+            side = self.sides[drawn]
+            rank = np.where(side == 0, np.cumsum(side == 0), np.cumsum(side == 1))
+            drawn = drawn[np.lexsort((side, rank))]
+        return drawn[:k]
 
     def rows(self, split: str, start: int, stop: int) -> pa.Table:
         """Rows start..stop of a split."""
@@ -108,13 +113,13 @@ class WordRows:
     def table(self, chosen: NDArray[np.int64]) -> pa.Table:
         """The rows of these places of the domain."""
         solved = self.solved
-        counts = solved.answers.counts[chosen]
         if self.permuted:
             answers = Table(np.arange(len(chosen) + 1, dtype=np.int64), self._labels[chosen])
         else:
             answers = _official_first(solved.answers.take(chosen), self._official[chosen])
         inputs = held(solved.inputs).take(numbers(solved.domain[chosen]))
-        traits = dict(self.traits) | {"answers": counts.astype(np.float64), "length": np.ones(len(chosen), np.int64)}
+        counts = answers.counts.astype(np.float64)
+        traits = dict(self.traits) | {"answers": counts, "length": np.ones(len(chosen), np.int64)}
         if self.sides is not None:
             traits["side"] = held(self.side_names).take(numbers(self.sides[chosen].astype(np.int32)))
         targets = list_of_texts(answers, solved.outputs)
@@ -159,16 +164,25 @@ class SequenceRows:
         """How many rows a split has."""
         return self.counts.get(split, 0)
 
-    def few(self, name: str, k: int) -> NDArray[np.int64]:
-        """A drawn subset of the training rows: a block of neighbours, since rows are drawn one by one independently anyway."""
+    def few(self, name: str, k: int, draw: int = 0) -> NDArray[np.int64]:
+        """A drawn subset of the training rows, in their order.
+
+        A block of neighbours, since rows are drawn one by one independently anyway, and another block for every draw. Where
+        there are too few blocks for the draws, any rows.
+        """
         n = self.count("train")
-        blocks = max(1, n // k)
-        start = k * (self.sampler.key.hash64(name) % blocks)
-        return np.arange(start, min(start + k, n))
+        if draw < n // k:
+            start = k * int(self.sampler.key.permutation(n // k, "few", k)(draw))
+            return np.arange(start, start + k)
+        return np.sort(np.argsort(self.sampler.key.child("few", name).words(0, n), kind="stable")[:k])
 
     def table(self, chosen: NDArray[np.int64]) -> pa.Table:
-        """These neighbouring rows of the training split."""
-        return self.rows("train", int(chosen[0]), int(chosen[-1]) + 1)
+        """These rows of the training split, which are neighbours or few."""
+        if not len(chosen):
+            return self.rows("train", 0, 0)
+        first = int(chosen[0])
+        found = self.rows("train", first, int(chosen[-1]) + 1)
+        return found if found.num_rows == len(chosen) else found.take(numbers(chosen - first))
 
     def rows(self, split: str, start: int, stop: int) -> pa.Table:
         """Rows start..stop of a split."""
@@ -196,21 +210,27 @@ class SequenceRows:
 
 
 def join_balanced(
-    first: Solved, second: Solved, hashes: Hashes, key: Key
+    first: Solved, second: Solved, hashes: Hashes, shares: Shares, key: Key
 ) -> tuple[Solved, NDArray[np.int8], NDArray[np.bool_]]:
     """The balanced mixture of two relations (App. D): every common input once for each, and equal numbers of the others.
 
+    The others are for training alone, so their numbers are made equal there: training sees each relation equally often.
     Returns the mixture, for each row the relation it belongs to, and whether its input is a common one.
     """
     first, second = _samenumbers(first, second)
     common = np.isin(first.domain, second.domain)
     shared = np.isin(second.domain, first.domain)
-    parts: list[tuple[Solved, NDArray[np.int64]]] = []
-    spare = min(int((~common).sum()), int((~shared).sum()))
+    others: list[NDArray[np.int64]] = []
     for solved, both in ((first, common), (second, shared)):
         alone = np.flatnonzero(~both)
-        order = np.argsort(salted(hashes.of(solved.inputs, solved.domain[alone]), key, "alone"), kind="stable")
-        parts.append((solved, np.concatenate((np.flatnonzero(both), np.sort(alone[order[:spare]])))))
+        content = hashes.of(solved.inputs, solved.domain[alone])
+        order = np.argsort(salted(content, key, "alone"), kind="stable")
+        others.append(alone[order[shares.member(content[order], "train")]])
+    spare = min(map(len, others))
+    parts = [
+        (solved, np.concatenate((np.flatnonzero(both), np.sort(alone[:spare]))))
+        for (solved, both), alone in zip(((first, common), (second, shared)), others, strict=True)
+    ]
     domain = np.concatenate([solved.domain[places] for solved, places in parts])
     answers = stack([solved.answers.take(places) for solved, places in parts])
     sides = np.repeat(np.array([0, 1], dtype=np.int8), [len(places) for _, places in parts])

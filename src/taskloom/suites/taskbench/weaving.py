@@ -103,13 +103,10 @@ class _Weaver:
         if self.fields.answers:
             splits += self._answers()
         one = self.asked[0] if len(self.asked) == 1 else None
-        separators = self.fields.sequences.separators
         return Plan(
             splits=tuple(splits),
             traits=TRAITS,
-            describe=describe(one.expression, "instruction", separators=separators)
-            if one
-            else "Apply the named function.",
+            describe=self._tell(one.task, "instruction") if one else "Apply the named function.",
             scorer=ByTask(self._sequence_scorer),
             answer=self.world.deriver(one) if one else None,
             check=None if self.fields.labels == "permuted" else self._check,
@@ -151,18 +148,21 @@ class _Weaver:
         return f"having fewer than {self.fields.minimum} examples (lower 'minimum' to have more)"
 
     def _rows(self, function: Function) -> WordRows | SequenceRows | None:
-        solved = self.world.solve(function)
         key = self.key.child("task", function.name)
         traits = {"family": family(function.expression), "composition": composition(function.expression)}
+        permuted = self.fields.labels == "permuted"
+        if permuted and function.type.form == "sequence":
+            raise RecipeError(f"labels=permuted is for functions of words, and {function.name} is one of sequences")
+        if self.fields.balanced:
+            return self._balanced(function, key, traits)
+        solved = self.world.solve(function)
         if function.type.form == "sequence":
             return self._sequences(function, solved, key, traits)
         if len(solved.domain) < self.fields.minimum:
             self._leave_out(function.name, len(solved.domain), self._too_few)
             return None
-        permuted = self.fields.labels == "permuted"
         traces = () if permuted else (self.world.trace(function),)
-        rows = WordRows(function.task, solved, key, self.hashes, self.shares, traits, permuted=permuted, traces=traces)
-        return self._balanced(function, rows) if self.fields.balanced else rows
+        return WordRows(function.task, solved, key, self.hashes, self.shares, traits, permuted=permuted, traces=traces)
 
     def _sequences(self, function: Function, solved: Solved, key: Key, traits: dict[str, str]) -> SequenceRows | None:
         """Sequences of a function; where few are possible, each of them once."""
@@ -188,7 +188,8 @@ class _Weaver:
             return f"sequences of fewer than {least} words (sequences.words; the numbers are sequences)"
         return "" if all(room.values()) else "want of words of its own in some split (word_disjoint)"
 
-    def _balanced(self, function: Function, rows: WordRows) -> WordRows:
+    def _balanced(self, function: Function, key: Key, traits: dict[str, str]) -> WordRows | None:
+        """A union as a balanced mixture of its operands; only inputs that both of them know can be tested."""
         tree = function.expression
         if not isinstance(tree, Call) or tree.operator != "union" or len(tree.parts) != 2:
             raise RecipeError(
@@ -196,10 +197,16 @@ class _Weaver:
             )
         sides = [Function(n, e, k) for n in map(show, tree.parts) for e, k in [read_typed(n)]]
         first, second = (self.world.solve(side) for side in sides)
-        solved, numbers, both = join_balanced(first, second, self.hashes, rows.key)
+        solved, numbers, both = join_balanced(first, second, self.hashes, self.shares, key)
+        if len(solved.domain) < self.fields.minimum or not both.any():
+            why = self._too_few if both.any() else "having no input that both operands know (balanced)"
+            self._leave_out(function.name, len(solved.domain), why)
+            return None
+        permuted = self.fields.labels == "permuted"
+        traces = () if permuted else tuple(self.world.trace(side) for side in sides)
         names = tuple(side.name for side in sides)
-        traces = tuple(self.world.trace(side) for side in sides) if rows.traces else ()
-        return replace(rows, solved=solved, sides=numbers, side_names=names, shared=both, traces=traces)
+        rows = WordRows(function.task, solved, key, self.hashes, self.shares, traits, permuted=permuted, traces=traces)
+        return replace(rows, sides=numbers, side_names=names, shared=both)
 
     def _split(self, name: str, made: list[WordRows | SequenceRows]) -> Split:
         counts = [rows.count(name) for rows in made]
@@ -228,7 +235,7 @@ class _Weaver:
             k = self.fields.few_shot.k
             for draw in range(self.fields.few_shot.draws):
                 found.append(
-                    _subset(f"{k}-shot-{draw}", k, made, f"{k} training examples of each task, draw {draw + 1}")
+                    _subset(f"{k}-shot-{draw}", k, made, f"{k} training examples of each task, draw {draw + 1}", draw)
                 )
         if self.fields.memorise:
             n = self.fields.memorise
@@ -280,8 +287,8 @@ def _counts(found: dict[str, int]) -> str:
     return ", ".join(listed[:LISTED]) + rest
 
 
-def _subset(name: str, k: int, made: Iterable[WordRows | SequenceRows], describe: str) -> Split:
-    chosen = [(rows, rows.few(name, k)) for rows in made]
+def _subset(name: str, k: int, made: Iterable[WordRows | SequenceRows], describe: str, draw: int = 0) -> Split:
+    chosen = [(rows, rows.few(name, k, draw)) for rows in made]
 
     def rows(start: int, stop: int) -> pa.Table:
         import pyarrow as pa

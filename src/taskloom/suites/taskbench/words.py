@@ -191,10 +191,22 @@ class Words:
 def call(known: atoms.Known, text: str) -> set[str]:
     """The values of an added atom at one text, with underscores; of a predicate `true` or `false`."""
     assert known.function is not None
-    found = known.function(text.replace("_", " "))
-    if isinstance(found, bool):
+    asked = text.replace("_", " ")
+    try:
+        found = known.function(asked)
+        if known.type.form == "relation" and not isinstance(found, str):
+            found = list(found)
+    except (Exception, SystemExit) as error:
+        raise TaskloomError(f"the atom '{known.name}' raised {type(error).__name__} at '{asked}': {error}") from error
+    if known.type.form == "predicate":
+        if not isinstance(found, bool):
+            raise TaskloomError(f"the atom '{known.name}' gave {found!r} at '{asked}'; a predicate gives True or False")
         return {"true" if found else "false"}
-    return {str(value).replace(" ", "_") for value in found}
+    if isinstance(found, str) or not all(isinstance(value, str) and value.strip() for value in found):
+        raise TaskloomError(
+            f"the atom '{known.name}' gave {found!r} at '{asked}'; a relation gives a set of texts, none of them empty"
+        )
+    return {" ".join(value.split()).replace(" ", "_") for value in found}
 
 
 def _padded(table: Table, rows: int) -> Table:

@@ -124,7 +124,8 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def read_tasks(path: Path) -> list[ZestTask]:
     """Read and check a file of tasks."""
-    tasks = [_task(_object(line, f"{path}:{n}"), f"{path}:{n}", n) for n, line in lines(path) if line]
+    numbered = [(n, line.removeprefix("\ufeff")) for n, line in lines(path)]  # some editors write a mark first
+    tasks = [_task(_object(line, f"{path}:{n}"), f"{path}:{n}", n) for n, line in numbered if line]
     if not tasks:
         raise InputError(f"{path} has no tasks; a ZEST file has one JSON object a line")
     return tasks

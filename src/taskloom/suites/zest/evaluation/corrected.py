@@ -25,6 +25,7 @@ from taskloom.suites.zest.files import parse_structure
 _NA = re.compile(r"""\s*|[\s.,;:!?"'`()_-]*n\s*/?\s*a[\s.,;:!?"'`()_-]*""", re.IGNORECASE)
 _ALIKE = str.maketrans(
     {**dict.fromkeys("‐‑‒–—―−", "-"), **dict.fromkeys("‘’‚′", "'"), **dict.fromkeys("“”„″", '"'), "∕": "/", "⁄": "/"}
+    | dict.fromkeys("\ufeff\u200b\u200c\u200d\u2060\u00ad", "")
 )
 
 Spans = tuple[str, ...]
@@ -47,7 +48,7 @@ NA = Value((), True)
 
 
 def fold(text: str) -> str:
-    """Unicode look-alikes in one form: full-width letters, dashes, quotation marks, slashes."""
+    """Unicode look-alikes in one form: full-width letters, dashes, quotation marks, slashes; nothing for what cannot be seen."""
     return text if text.isascii() else unicodedata.normalize("NFKC", text.translate(_ALIKE)).translate(_ALIKE)
 
 

@@ -21,7 +21,7 @@ FLAGS: dict[str, str] = {
     "extra_dicts": "superfluous objects cost nothing",
     "key_order": "keys are compared by position",
     "keys": "missing keys count as wrong answers, superfluous keys cost nothing",
-    "unicode": "look-alike characters (dashes, quotation marks, full-width letters) make a different word",
+    "unicode": "look-alike characters (dashes, quotation marks, full-width letters) and invisible ones make a different word",
     "rounding": "a score on the border of two hundredths is rounded by its binary error",
 }
 """Flag and what it means, for reports."""

@@ -41,7 +41,7 @@ def show(world: World, example: Example) -> RenderableType:
     table = Table(show_lines=True, expand=True)
     table.add_column("", no_wrap=True)
     for t in members:
-        table.add_column(PAPER_NAMES[t.kind] + (" (this)" if t.id == task.id else ""), ratio=1)
+        table.add_column(PAPER_NAMES[t.kind] + (" (this)" if t.id == task.id else ""), ratio=1, overflow="fold")
     made = [world.example(t, number) for t in members]
     table.add_row("task", *(f"[bold]{escape(t.question)}[/bold]" for t in members))
     table.add_row("program", *(escape(written(t.program)) for t in members))
