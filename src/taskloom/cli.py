@@ -187,11 +187,13 @@ def export(
     described = bool(found.manifest["recipe"].get("described"))
     table = undescribed_table(found.table(split)) if described else found.table(split)
     examples = list(shards.to_examples(table))
-    formats.write(examples, out, kind)
+    formats.write(examples, out, kind, formats.words_of(found.recipe) if "seed" in found.manifest else None)
+    left_out = formats.squad(examples)[1] if kind == "squad" else 0
     if as_json:
-        printing.emit({"file": str(out), "format": kind, "examples": len(examples)})
+        printing.emit({"file": str(out), "format": kind, "examples": len(examples) - left_out, "left_out": left_out})
     else:
-        typer.echo(f"{out}: {len(examples):,} examples of {folder}, split {split}, as {kind}")
+        without = f" ({left_out:,} left out: their answer is no word of the story)" if left_out else ""
+        typer.echo(f"{out}: {len(examples) - left_out:,} examples of {folder}, split {split}, as {kind}{without}")
 
 
 @app.command()

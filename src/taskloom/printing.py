@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,6 +110,11 @@ def examples(
         total = int(data.table(chosen).num_rows)
         rows = data.table(chosen).slice(start, n)
         about = str(data.manifest.get("describe", ""))
+        if "seed" in data.manifest and not as_json:
+            with suppress(
+                TaskloomError
+            ):  # made from files that are no longer there, or by a task that is not: shown plainly
+                show = data.recipe.plan(data.manifest["seed"]).show
     else:
         plan = read(name, changes).plan(seed)
         part = plan.split(split) if split else plan.splits[0]

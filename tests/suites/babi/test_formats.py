@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from taskloom import recipe
+from taskloom.cli import run
 from taskloom.errors import RecipeError, TaskloomError
 from taskloom.example import Example
 from taskloom.making import make
@@ -75,6 +76,58 @@ def test_a_split_of_a_dataset_is_written(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
+OWN: dict[str, Any] = {
+    "vocabulary": {
+        "persons": ["Zoë", "Li Wei", "O'Brien", "Robin"],
+        "objects": ["red ball", "lamp"],
+        "places": ["old mill", "harbour", "cave"],
+        "pronouns": {"Zoë": "she"},
+    },
+    "style": {
+        "move": ["ambled", "strolled back"],
+        "grab": ["snatched up"],
+        "give": ["handed over", "offered"],
+        "prefixes": ["Soon"],
+        "double_object": True,
+    },
+}
+
+
+def test_stories_in_words_of_ones_own_are_shown_and_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    constructs = {"wording": ["COREF", "CONJ", "COMPOUND"], "conj": ["MOVE", "GRAB", "GIVE"]}
+    shape = {
+        "n": 40,
+        "events": ["MOVE", "GRAB", "GIVE"],
+        **constructs,
+        "questions": ["where-P", "yes-no"],
+        "length": 12,
+    }
+    made = recipe.check({"suite": "babi", **OWN, "splits": {"test": [shape]}}, "mine", "mine")
+    data = make(made, tmp_path / "data")
+    text = " ".join(e.input for e in data["test"])
+    assert "handed over the lamp to" in text
+    assert not any(f"handed over {name} " in text for name in OWN["vocabulary"]["persons"])
+    arguments = ["export", str(tmp_path / "data"), "--split", "test", "-o", str(tmp_path / "out")]
+    assert run([*arguments, "--format", "events", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["examples"] == 40
+    told = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    assert [len(t["events"]) for t in told] == [12] * 40
+    assert run([*arguments, "--format", "squad"]) == 0
+    left_out = sum(e.traits["question"] == "yes-no" for e in data["test"])
+    assert f"{40 - left_out} examples of" in (said := capsys.readouterr().out)
+    assert f"({left_out} left out" in said
+    assert run(["show", str(tmp_path / "data"), "-n", "1"]) == 0
+    assert "\n 12 " in capsys.readouterr().out
+
+
+def test_worlds_without_events_have_none_to_write(tmp_path: Path) -> None:
+    with pytest.raises(TaskloomError, match="task 17 has a world without events"):
+        formats.write(rows("17", 3), tmp_path / "x", "events")
+
+
 CONFIG: dict[str, Any] = {
     "name": "mix",
     "only_dev": True,
@@ -109,6 +162,7 @@ def test_a_reference_configuration_becomes_a_recipe(tmp_path: Path, capsys: pyte
     assert importing.main([str(file)]) == 0
     made = tmp_path / "mix.yaml"
     made.write_text(capsys.readouterr().out)
+    assert "&" not in made.read_text()  # no aliases: people go on writing there
     examples = list(recipe.read(str(made)).plan(0).split("mix").rows(0, 40))
     sizes = sorted(int(e.traits["support"]) for e in examples)
     assert sizes[:20] == [1] * 20
@@ -125,6 +179,8 @@ def test_a_reference_configuration_becomes_a_recipe(tmp_path: Path, capsys: pyte
         ({"tasks": [{"story_params": {"actions": ["fly"]}}]}, "unknown 'fly'"),
         ({"tasks": [{"story_params": {"sampels": 3}}]}, "did you mean 'samples'"),
         ({"tasks": [{"filter_config": {"max_length": 3}}]}, "unknown key 'max_length'"),
+        ({"tasks": [{"filter_config": {"always_pass_q_types": ["list"]}}]}, "always_pass_q_types: questions that are"),
+        ({"tasks": [{"filter_config": {"filter_each_q": False}}]}, "filter_each_q: with several questions a story"),
         ({"tasks": [{"story_params": {}}, {"game_variables": {"persons": ["Bob"]}}]}, "one vocabulary"),
     ],
 )

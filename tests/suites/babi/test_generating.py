@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -18,14 +19,16 @@ from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.plan import Plan
 from taskloom.recipe import Fields, Span
+from taskloom.scoring import set_of
 from taskloom.suites.babi.answering import answer, supports
+from taskloom.suites.babi.dividing import BEGINNING, role_of, structures
 from taskloom.suites.babi.events import Question
 from taskloom.suites.babi.examples import signature
 from taskloom.suites.babi.fields import BabiFields, Group, Several, Style, Words
 from taskloom.suites.babi.growing import share_out
 from taskloom.suites.babi.holdout import compositional
 from taskloom.suites.babi.knowledge import Knowledge
-from taskloom.suites.babi.planning import groups_of, role_of
+from taskloom.suites.babi.planning import groups_of
 from taskloom.suites.babi.reading import parse_passage
 from taskloom.suites.babi.vocabulary import Vocabulary
 
@@ -153,6 +156,18 @@ def test_no_structure_is_in_training_and_in_a_test() -> None:
     assert all(e.key == signature(events_of(e).events) for e in test[:50])
 
 
+def test_grown_stories_have_a_structure_of_their_side() -> None:
+    """By the beginning, so a test story of ten sentences or more has a structure that no training story of any recipe has."""
+    side = structures(["train", "test"])
+    for name in ("1", "3", "7", "11", "13"):
+        for split in plan_of(name).splits:
+            for example in split.rows(0, 150):
+                events = events_of(example).events
+                if len(events) >= BEGINNING:
+                    assert side[role_of(split.name)](signature(events[:BEGINNING])), (name, split.name, example.input)
+    assert all(side["test"](signature(events_of(e).events[:BEGINNING])) for e in some(plan_of("mix-T12"), 100))
+
+
 def test_grown_splits_share_no_text() -> None:
     seen: dict[str, str] = {}
     for split in plan_of("1").splits:
@@ -177,6 +192,16 @@ def test_composition_of_the_support_can_be_required() -> None:
         custom(splits={"mix": [group(questions=["where-P"], support="3..5", composition=["COREF", "GIVE"])]})
     ):
         assert {"COREF", "GIVE"} <= set(str(example.traits["composition"]).split("+"))
+
+
+@pytest.mark.parametrize(("kind", "alternatives"), [("where-P", 1), ("where-O", "4..6"), ("yes-no", 2)])
+def test_structure_is_planned_without_a_size_too(kind: str, alternatives: Any) -> None:
+    required = ["COREF", "GIVE"] if alternatives == 1 else []
+    shape = group(questions=[kind], composition=required, alternatives=alternatives, n=12)
+    made = some(custom(splits={"mix": [shape]}))
+    assert {int(e.traits["supports"]) for e in made} <= set(range(7)) & {*Span.read(alternatives)}
+    assert all({*required} <= {*str(e.traits["composition"]).split("+")} for e in made)
+    assert len({e.traits["support"] for e in made}) > 2
 
 
 def test_number_of_proofs_can_be_required() -> None:
@@ -216,6 +241,15 @@ def test_position_of_the_support(position: str, low: int, high: int) -> None:
         lines = [int(n) for n in str(example.traits["support_lines"]).split()]
         assert low <= min(lines)
         assert max(lines) <= high
+
+
+def test_position_and_distractors_go_without_a_size() -> None:
+    for position in ("early", "late"):
+        for example in some(custom(splits={"mix": [group(questions=["where-O"], position=position, length=30, n=20)]})):
+            middle = sum(map(int, str(example.traits["support_lines"]).split())) / int(example.traits["support"])
+            assert middle < 16 if position == "early" else middle > 14
+    bare = some(custom(splits={"mix": [group(questions=["where-P"], distractors=0, n=20)]}))
+    assert all(int(e.traits["sentences"]) <= 3 * int(e.traits["support"]) for e in bare)
 
 
 def test_examples_per_signature_can_be_capped() -> None:
@@ -284,8 +318,10 @@ def test_constructs_on_any_event() -> None:
         r"(took|grabbed|got|picked up) the \w+ and the \w+\.",
         r"(left|dropped|discarded|put down) the \w+ and the \w+\.",
         r"(gave|handed|passed) the \w+ and the \w+ to",
-        r"s?he (left|dropped|discarded|put down) them",
-        r"s?he (took|grabbed|got|picked up) them",
+        r"s?he (left|dropped|discarded) them",
+        r"s?he put them down\.",
+        r"s?he (took|grabbed|got) them",
+        r"s?he picked them up\.",
         r"s?he (gave|handed|passed) them to",
         r"did not (take|grab|get|pick up) the",
         r"did not (leave|drop|discard|put down) the",
@@ -297,10 +333,13 @@ def test_constructs_on_any_event() -> None:
         r"(gave|handed|passed) the \w+ to \w+ in either the",
     ):
         assert re.search(words, text), words
+    assert not re.search(r"(up|down) them", text)
     assert plan.check is not None
     for example in made:
         assert plan.check(example) == example.targets
         story = events_of(example, Vocabulary())
+        for before, after in pairwise(story.events):  # "Mary gave the milk to Sandra. Then she …": who?
+            assert not (after.pronoun and before.to) or Vocabulary().clear(before.who[0], before.to)
         Knowledge(Vocabulary().places, "strict").tell_all(story.events)
         knowledge = Knowledge(Vocabulary().places).tell_all(story.events)
         assert supports(knowledge, story.asked[0].question)[0] == cited(example)
@@ -357,6 +396,20 @@ def cited(example: Example) -> tuple[int, ...]:
     return tuple(int(n) - 1 for n in str(example.traits["support_lines"]).split())
 
 
+def test_two_things_given_at_once_are_one_answer() -> None:
+    shape = group(
+        questions=["give-qs"], wording=["CONJ"], conj={"GRAB": 2, "GIVE": 4}, events={"GRAB": 1, "GIVE": 0}, n=60
+    )
+    plan = custom(splits={"mix": [shape]})
+    made = some(plan)
+    both = [e for e in made if "," in e.target]
+    assert both
+    assert all(e.question.startswith("What did") and e.traits["support"] == 1 for e in both)
+    assert plan.check is not None
+    assert all(plan.check(e) == e.targets for e in made)
+    assert plan.scorer is set_of
+
+
 def test_answers_can_be_weighted() -> None:
     made = some(custom(splits={"mix": [group(questions=["yes-no"], support="1..3", answers=["maybe"])]}))
     assert {e.target for e in made} == {"maybe"}
@@ -405,6 +458,7 @@ def test_free_questions_of_every_type() -> None:
         ({"splits": {"t": [group(questions=["where-P"], composition=["CONJ"])]}}, "neither events nor wording"),
         ({"splits": {"t": 5}}, "needs groups"),
         ({"splits": {}}, "name at least one"),
+        ({"splits": {"t": []}}, "splits.t: a list of groups needs one at least"),
         ({"splits": {"train": [group()]}, "holdout": [["COREF", "GIVE"]]}, "has COREF and GIVE together"),
         ({"splits": {"train": [group()]}, "holdout": [["COREFF", "GIVE"]]}, "did you mean 'COREF'"),
         ({"splits": {"train": [group()]}, "vocabulary": {"persons": ["Ann", "Anna"]}}, "collide"),
@@ -428,6 +482,33 @@ def test_free_questions_of_every_type() -> None:
             "each of the 3 objects adds one sentence",
         ),
         ({"splits": {"t": [group(questions=["where-P"], support=1, composition=["GIVE"])]}}, "and GIVE in the support"),
+        (
+            {"splits": {"t": [group(length=1, events=["MOVE"], wording=[])]}},
+            "more events or names have more structures",
+        ),
+        (
+            {"splits": {"t": [group(questions=["give-qs"], composition=["COREF"], coref=["MOVE"])]}},
+            "no give-qs question has a support of any size with .* and COREF in the support",
+        ),
+        (
+            {"splits": {"t": [group(exhaustive=True, story={})]}},
+            "^mine: splits.t.0: exhaustive: goes with [a-z_, ]*$",
+        ),
+        ({"splits": {"t": [group(questions=["yes-no"], unknown=0.5)]}}, "unknown: is an answer of where-P"),
+        ({"splits": {"t": [group(answers=["maybe"])]}}, "answers: are those of yes-no"),
+        ({"splits": {"t": [group()]}, "vocabulary": {"pronouns": {"Mray": "she"}}}, "did you mean 'Mary'"),
+        (
+            {"splits": {"t": [group(events=["MOVE"], wording=[], questions=["where-O"])]}},
+            "questions: where-O, of which nothing can be asked after the events MOVE and the wording none",
+        ),
+        (
+            {"splits": {"t": [group(events=["GRAB"], wording=[])]}},
+            "length: 20, after the events GRAB and the wording none nothing more can happen",
+        ),
+        (
+            {"splits": {"t": [group(wording=["NEGATE"], questions=["yes-no"], answers=["maybe"], support=1)]}},
+            "answers: no yes-no question with a support of 1, the events .* is answered by maybe",
+        ),
         ({"splits": {"t": [group(conj=["CONJ"])]}}, "unknown 'CONJ'"),
         ({"splits": {"t": [group(events=["MOVE"], negate=["GRAB"])]}}, "negate: GRAB is in neither events nor wording"),
         ({"splits": {"t": [group(coref={"MOVE": 0})]}}, "coref: at least one needs a weight above 0"),
@@ -517,6 +598,19 @@ def test_the_other_tasks_are_recipes_too(number: int) -> None:
     assert plan.check is not None
     for example in plan.split("test").rows(0, 10):
         assert set(example.targets) <= set(plan.check(example))
+
+
+@pytest.mark.parametrize("number", [4, 14, 15, 16, 17, 18, 19, 20])
+def test_the_other_tasks_are_shown_with_their_support(number: int) -> None:
+    plan = plan_of(str(number))
+    (example,) = some(plan, 1)
+    assert plan.show is not None
+    shown = plan.show(example)
+    cited = [int(n) for n in str(example.traits["support_lines"]).split()]
+    bold = {str(shown)[span.start : span.start + 3].strip() for span in shown.spans if span.style == "bold green"}
+    assert bold == {str(n) for n in cited}
+    assert all(f"[{n}]" in str(shown) for n in cited)
+    assert f"{example.question} {example.target}" in str(shown)
 
 
 def test_knobs_are_checked() -> None:

@@ -37,6 +37,24 @@ def test_what_is_written_is_read_back(seed: int, lexicon: Lexicon) -> None:
     assert list(again.events) == told
 
 
+def test_verbs_of_two_words_take_a_pronoun_between_them() -> None:
+    words = Lexicon(drop=("put down", "let go of"), grab=("picked up",), give=("handed over",))
+    two = {"thing": "milk", "also": "apple", "pronoun": True, "them": True}
+    told = [Event("grab", ("Mary",), thing="milk", also="apple"), Event("drop", ("Mary",), **two)]  # type: ignore[arg-type]
+    told += [Event("grab", ("Mary",), **two), Event("give", ("Mary",), to="John", **two)]  # type: ignore[arg-type]
+    seen = {sentence(e, PEOPLE, words, Key("verbs", i).random()).split(" she ")[-1] for e in told for i in range(9)}
+    assert seen == {
+        "Mary picked up the milk and the apple.",
+        "put them down.",
+        "let go of them.",
+        "picked them up.",
+        "handed them over to John.",
+    }
+    passage = "Mary picked the milk and the apple up. Then she put them down. Then she picked them up. "
+    story = parse_passage(passage + "Then she handed them over to John.", "Where is Mary?", PEOPLE, words)
+    assert [replace(e, text="") for e in story.events] == told
+
+
 @pytest.mark.parametrize(
     "question",
     [

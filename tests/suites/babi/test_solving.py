@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 from pathlib import Path
@@ -56,8 +57,8 @@ def test_constructs_on_things_are_answered() -> None:
         "6 Where is the apple?\n7 What is John carrying?\n8 Who gave the milk to John?\n9 What did Mary give to John?\n"
     )
     report = solve_text(told + asked)
-    assert [s.answer for s in report.solved] == ["unknown", "milk", "Mary", "unknown"]
-    assert [s.support for s in report.solved] == [(), (1, 2, 3, 4), (1, 2), ()]
+    assert [s.answer for s in report.solved] == ["unknown", "milk", "Mary", "apple,milk"]
+    assert [s.support for s in report.solved] == [(), (1, 2, 3, 4), (1, 2), (1, 2)]
     assert "Bill does not take the milk" in report.solved[1].proof
 
 
@@ -175,6 +176,33 @@ def test_bad_stories_are_refused_with_their_line(tmp_path: Path, text: str, mess
         solve(tmp_path, text)
 
 
+CHAIN = (
+    "1 Mary went to the park.\n2 Mary took the milk.\n3 Mary gave the milk to John.\n"
+    "4 Where is the milk?\tpark\t1 3\n5 Where is John?\tpark\t1 3\n"
+)
+
+
+@pytest.mark.parametrize("story", ["1 Mary went to the park.\n2 Where is Mary?\tpark\t1\n", CHAIN])
+def test_no_cut_of_a_file_is_read_as_a_wrong_claim(tmp_path: Path, story: str) -> None:
+    for end in range(1, len(story)):
+        with contextlib.suppress(InputError):
+            report = solve(tmp_path, story[:end])
+            assert {s.verdict for s in report.solved} <= {"agrees", "unclaimed"}
+            assert {s.support_verdict for s in report.solved} <= {"official", "unclaimed"}
+    with pytest.raises(InputError, match=r"story.txt:2: the file ends without a line end in 'p', .*; end the line if"):
+        solve(tmp_path, "1 Mary went to the park.\n2 Where is Mary?\tp")
+    assert solve(tmp_path, "1 Mary went to the park.\n2 Where is Mary?\tp\n").answers == {"wrong": 1}
+
+
+def test_two_things_given_at_once_are_both_the_answer() -> None:
+    story = "1 Mary took the milk and the apple.\n2 Then she gave them to John.\n"
+    (solved,) = solve_text(story + "3 What did Mary give to John?\tmilk,apple\t1 2\n").solved
+    assert (solved.answer, solved.verdict, solved.support_verdict) == ("apple,milk", "agrees", "official")
+    assert "latest" not in solved.proof
+    (solved,) = solve_text(story + "3 What did Mary give to John?\tmilk\t1 2\n").solved
+    assert solved.verdict == "wrong"
+
+
 def test_rooms(tmp_path: Path) -> None:
     report = solve(
         tmp_path,
@@ -232,11 +260,14 @@ def test_stories_of_the_other_tasks_go_to_their_solvers(
 def test_standard_input_is_named_in_reports_and_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("1 Mary went to the park.\n2 Where is Mary?\n"))
     report = solve_file("-")
-    assert report.text().startswith("standard input: 1 stories, 1 questions, natural reading\n")
+    assert report.text().startswith("standard input: 1 story, 1 question, natural reading\n")
     for text in ("1 Mary is in the park.\n2 Where is John?\n", "1 Emily is a cat.\n2 What is winona afraid of?\n"):
         monkeypatch.setattr("sys.stdin", io.StringIO(text))
         with pytest.raises(InputError, match=r"^standard input\b.*2: the question is about"):
             solve_file("-")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe1 M")))
+    with pytest.raises(InputError, match="standard input is not UTF-8 text"):
+        solve_file("-")
 
 
 def test_machines_find_the_same_keys_for_every_task() -> None:

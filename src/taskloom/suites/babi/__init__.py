@@ -17,7 +17,7 @@ from taskloom.suites.babi.fields import BabiFields
     "babi",
     fields=BabiFields,
     describe="Short stories with controlled events, wording, questions and reasoning depth (bAbI 1.0, Dyna-bAbI)",
-    version=2,
+    version=3,
 )
 def weave(fields: BabiFields, key: Key) -> Plan:
     """The plan of a story recipe."""

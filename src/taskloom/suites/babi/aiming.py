@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import cast
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example
+from taskloom.recipe import Span
 from taskloom.seeding import Key, Random
 from taskloom.suites.babi.answering import answer, supports
 from taskloom.suites.babi.antecedents import NoBlueprint
 from taskloom.suites.babi.blueprints import Blueprint
+from taskloom.suites.babi.dividing import Home
 from taskloom.suites.babi.drafting import Drafter
 from taskloom.suites.babi.events import POSITIONAL, Event, Question, QuestionKind, composition
 from taskloom.suites.babi.examples import Posed, make_example, signature, support_signature
@@ -36,7 +37,12 @@ TRIES = 4_000
 PERSISTENCE = 500
 """Draws for one size of support before another of the wanted range is tried."""
 
-SPLIT = "the split: the story's structure belongs to another one"
+OPEN = 8
+"""Where a recipe asks for what the support holds but not how large it is: the largest proof that is planned."""
+
+SPLIT = (
+    "the split: the story's structure belongs to another one; longer stories, more events or names have more structures"
+)
 
 
 class Blocked(Exception):  # noqa: N818 - an outcome, counted by its reason
@@ -46,8 +52,8 @@ class Blocked(Exception):  # noqa: N818 - an outcome, counted by its reason
 class Exhaustive:
     """The examples of an exhaustive group, one story after the other; how many each has is known only when it is told."""
 
-    def __init__(self, aimer: Aimer, key: Key, belongs: Callable[[str], bool]) -> None:
-        self._tell = partial(aimer.make_all, key, belongs=belongs)
+    def __init__(self, aimer: Aimer, key: Key, home: Home) -> None:
+        self._tell = partial(aimer.make_all, key, home=home)
         self._ends: list[int] = []
         self._last: tuple[int, list[Example]] = (-1, [])
 
@@ -87,10 +93,10 @@ class Aimer:
             )
         self.sizes = {kind: self._sizes(kind) for kind, weight in group.questions.items() if weight}
         for kind, sizes in self.sizes.items():
-            if group.support is not None and not sizes:
+            if self._planned() and not sizes:
                 required = f" and {', '.join(group.composition)} in the support" if group.composition else ""
                 raise RecipeError(
-                    f"group '{group.name}': no {kind} question has a support of {group.support} with the events "
+                    f"group '{group.name}': no {kind} question has a support of {group.support or 'any size'} with the events "
                     f"{', '.join(group.events)}, the wording {', '.join(group.wording) or 'none'}{required}; "
                     f"{self.drafter.limit(kind)}"
                 )
@@ -99,14 +105,26 @@ class Aimer:
         """How many proofs are planned beside the official one; what the story brings by itself comes on top."""
         return max(0, self.group.alternatives.low - 1) if self.group.alternatives else 0
 
+    def _planned(self) -> Span | None:
+        """The sizes of support to plan for: those asked for, or any small one where more is asked of it than its size."""
+        group = self.group
+        wishes = group.composition or self._others() or group.position != "any" or group.distractors < 1
+        if group.support is None and not group.unknown and not group.exhaustive and wishes:
+            return Span(1, OPEN)
+        return group.support
+
+    def _happening(self) -> str:
+        group = self.group
+        return f"the events {', '.join(group.events)} and the wording {', '.join(group.wording) or 'none'}"
+
     def _sizes(self, kind: str) -> list[int]:
-        wanted = self.group.support
+        wanted = self._planned()
         if wanted is None:
             return []
         sizes = range(wanted.low, min(wanted.high, self.group.length.high) + 1)
         return [size for size in sizes if self.drafter.possible(kind, size)]  # type: ignore[arg-type]
 
-    def make(self, key: Key, index: int, belongs: Callable[[str], bool]) -> Example:
+    def make(self, key: Key, index: int, home: Home) -> Example:
         """Example number `index` of the group.
 
         Raises:
@@ -117,7 +135,7 @@ class Aimer:
         blocked: Counter[str] = Counter()
         for i in range(1, TRIES + 1):
             try:
-                return self._draw(key, index, kind, size, said, rng, belongs)
+                return self._draw(key, index, kind, size, said, rng, home)
             except Blocked as wish:
                 blocked[str(wish)] += 1
                 if str(wish).startswith("per_signature"):
@@ -144,7 +162,7 @@ class Aimer:
         size = sizes[int(rng.random() * len(sizes))] if sizes else 0
         return kind, size, self._said(kind, size, rng)
 
-    def make_all(self, key: Key, story: int, belongs: Callable[[str], bool]) -> list[Example]:
+    def make_all(self, key: Key, story: int, home: Home) -> list[Example]:
         """Story number `story` with every question of the group's types that can be answered (and has the wanted support).
 
         Raises:
@@ -159,8 +177,7 @@ class Aimer:
                 events = self._weave(None, length, rng)
             except Blocked:
                 continue
-            content = signature(events)
-            if not belongs(content):
+            if not home.has(events):
                 continue
             knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
             posed = [p for p in pose_all(knowledge, kinds) if group.support is None or len(p.official) in group.support]
@@ -175,7 +192,7 @@ class Aimer:
                     p,
                     group=group.name,
                     task=setting.task,
-                    key=content,
+                    key=signature(events),
                 )
                 for p in posed
             ]
@@ -192,7 +209,8 @@ class Aimer:
         able = {a: w for a, w in weights.items() if not size or self.drafter.shapes("yes-no", size, a)}
         if not able:
             raise RecipeError(
-                f"group '{self.group.name}': no yes-no question with a support of {size} has these answers"
+                f"group '{self.group.name}': answers: no yes-no question with a support of {size}, {self._happening()} "
+                f"is answered by {', '.join(weights)}"
             )
         return rng.choices(list(able), weights=list(able.values()))[0]
 
@@ -204,21 +222,22 @@ class Aimer:
         size: int,
         said: str,
         rng: Random,
-        belongs: Callable[[str], bool],
+        home: Home,
     ) -> Example:
         group, setting = self.group, self.setting
         length = group.length.low + int(rng.random() * (group.length.high - group.length.low + 1))
         blueprint = self.drafter.draft(kind, size, rng, said) if size else None
         events = self._weave(blueprint, length, rng)
-        content = signature(events)
-        if not belongs(content):
+        if not home.has(events):
             raise Blocked(SPLIT)
         knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
         posed = self._pose(knowledge, blueprint.question if blueprint else None, kind, said, rng)
         self._accept(posed, events, said, key, index)
         texts = [sentence(e, setting.vocabulary, setting.lexicon, rng) for e in events]
         asked = ask(posed.question, setting.lexicon)
-        return make_example(events, " ".join(texts), asked, posed, group=group.name, task=setting.task, key=content)
+        return make_example(
+            events, " ".join(texts), asked, posed, group=group.name, task=setting.task, key=signature(events)
+        )
 
     def _pose(
         self, knowledge: Knowledge, planned: Question | None, kind: QuestionKind, said: str, rng: Random
@@ -227,7 +246,7 @@ class Aimer:
             answers = {said: 1.0} if kind == "yes-no" else None
             planned = next(draw_questions(knowledge, kind, self.group, rng, answers), None)
             if planned is None:
-                raise Blocked("the question: nothing of that type could be asked")
+                raise Blocked(f"questions: {kind}, of which nothing can be asked after {self._happening()}")
         verdict = answer(knowledge, planned)
         if not verdict.known and not self.group.unknown:
             raise Blocked("the question: a distractor made it undecidable")
@@ -269,6 +288,8 @@ class Aimer:
             wanted = len(events) + gaps[i]
             while len(events) < wanted:
                 done = stage.act(self.palette, wanted - len(events))
+                if not done and blueprint is None:
+                    raise Blocked(f"length: {self.group.length}, after {self._happening()} nothing more can happen")
                 if not done:
                     raise Blocked("distractors: the proof leaves nobody free to act")
                 events += done

@@ -53,7 +53,7 @@ def answer(knowledge: Knowledge, question: Question) -> Verdict:
         return _where(knowledge, came.before) if came else Verdict(UNKNOWN)
     if kind == "give-qs":
         gift = asked_gift(knowledge, question)
-        return Verdict(_said(gift, question)) if gift else Verdict(UNKNOWN)
+        return _given(gift, question) if gift else Verdict(UNKNOWN)
     held = tuple(sorted(knowledge.holding(question.person)))
     if kind == "counting":
         return Verdict(number_word(len(held)), held)
@@ -134,17 +134,17 @@ def fitting_gifts(knowledge: Knowledge, question: Question) -> list[Handling]:
 
 
 def asked_gift(knowledge: Knowledge, question: Question) -> Handling | None:
-    """The latest GIVE that a give question fits; none where two things were given at once and the question is which."""
+    """The latest GIVE that a give question fits."""
     fits = fitting_gifts(knowledge, question)
-    if len(fits) > 1 and question.form == "given" and fits[-1].sentence == fits[-2].sentence:
-        return None
     return fits[-1] if fits else None
 
 
-def _said(gift: Handling, question: Question) -> str:
+def _given(gift: Handling, question: Question) -> Verdict:
+    event = gift.event
     if question.form == "given":
-        return gift.thing
-    return gift.event.who[0] if question.form in ("gave", "gave-to") else gift.event.to
+        things = tuple(sorted(event.things))  # two where "Mary gave the apple and the milk to John"
+        return Verdict(",".join(things), things)
+    return Verdict(event.who[0] if question.form in ("gave", "gave-to") else event.to)
 
 
 def _all(need: Sequence[int], sentences: Iterable[int]) -> int:

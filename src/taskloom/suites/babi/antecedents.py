@@ -98,6 +98,7 @@ def free_pronouns(draft: Draft) -> None:
             and not after.pronoun
             and not after.denied
             and before in draft.lines
+            and draft.words.clear(before.who[0], before.to)
             and ("MOVE" if after.kind in ("move", "in") else after.kind.upper()) in draft.coref
             and draft.rng.random() < 0.5
         ):

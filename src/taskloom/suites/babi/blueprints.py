@@ -68,7 +68,7 @@ class Draft:
     def __init__(
         self, words: Vocabulary, can: set[str], coref: set[str], things: set[tuple[str, str]], others: int, rng: Random
     ) -> None:
-        self.can, self.coref, self.things, self.others, self.rng = can, coref, things, others, rng
+        self.words, self.can, self.coref, self.things, self.others, self.rng = words, can, coref, things, others, rng
         self.persons = rng.sample(words.persons, len(words.persons))
         self.objects = rng.sample(words.objects, len(words.objects))
         self.places = rng.sample(words.places, len(words.places))

@@ -130,7 +130,7 @@ def _gift(events: Sequence[Event], question: Question) -> str:
         told = [(event.who[0], event.to, thing) for thing in event.things]
         said = {gift[role] for gift in told if all(a in ("", b) for a, b in zip(asked, gift, strict=True))}
         if said:
-            return said.pop() if len(said) == 1 else "unknown"
+            return ",".join(sorted(said))
     return "unknown"
 
 

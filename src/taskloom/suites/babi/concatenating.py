@@ -19,12 +19,13 @@ from taskloom.scoring import any_of, set_of
 from taskloom.seeding import Key
 from taskloom.suites.babi.checking import check
 from taskloom.suites.babi.describing import nothing, tell_story
+from taskloom.suites.babi.dividing import Home, homes, role_of
 from taskloom.suites.babi.events import QuestionKind
 from taskloom.suites.babi.examples import TRAITS, tokens
 from taskloom.suites.babi.fields import PARTS, BabiFields, Group
-from taskloom.suites.babi.growing import Belongs, Setting, grow, openings, share_out
+from taskloom.suites.babi.growing import Setting, grow, share_out
 from taskloom.suites.babi.holdout import check_recipe
-from taskloom.suites.babi.planning import DESCRIBE, role_of
+from taskloom.suites.babi.planning import DESCRIBE
 from taskloom.suites.babi.published import Folder, Published
 from taskloom.suites.babi.telling import answer_passage, show
 from taskloom.suites.babi.vocabulary import PUBLISHED, Vocabulary
@@ -45,7 +46,7 @@ class Retold:
         group: What happens in the stories.
         setting: What the groups of a recipe share.
         key: The stream of this task and split.
-        opening: Whether a story belongs to the split.
+        home: What makes a story one of the split.
         also: Question types to inject.
         window: At most so many tokens of story and question.
         held: Question types that are left out.
@@ -55,7 +56,7 @@ class Retold:
     group: Group
     setting: Setting
     key: Key
-    opening: Belongs
+    home: Home
     also: tuple[QuestionKind, ...]
     window: int | None
     held: Held = nothing
@@ -76,7 +77,7 @@ class Retold:
     def _batch(self, batch: int, count: int) -> Iterator[Example]:
         story = idle = 0
         while count:
-            told = grow(self.group, self.setting, self.key.random(batch, story), self.opening, self.also)
+            told = grow(self.group, self.setting, self.key.random(batch, story), self.home, self.also)
             told = [e for e in told if not self.held(str(e.traits["question"]))]
             fits = [e for e in told if self.window is None or tokens(e.input) <= self.window][:count]
             yield from fits
@@ -149,7 +150,7 @@ def _retold(task: int, fields: BabiFields, sizes: dict[str, int], key: Key, held
     assert isinstance(own, BabiFields)
     group = own.groups[0].model_copy(update={"name": f"qa{task}"})
     setting = Setting(own.vocabulary.vocabulary(), own.style.lexicon(), own.reading, f"babi/{task}")
-    opening = openings(sizes, key)
+    home = homes(sizes, key)
     also = fields.inject.get(task, ())
     return {
         name: Retold(
@@ -157,7 +158,7 @@ def _retold(task: int, fields: BabiFields, sizes: dict[str, int], key: Key, held
             group,
             setting,
             key.child(name),
-            opening[name],
+            home[name],
             also,
             fields.window,
             held if role_of(name) == "train" else nothing,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from taskloom.describing import withhold
 from taskloom.plan import Held, Level, Plan, Tasks
+from taskloom.suites.babi.dividing import role_of
 from taskloom.suites.babi.fields import BabiFields, Group
 
 _STORY: dict[str, tuple[str, str]] = {
@@ -86,7 +87,7 @@ def tell_story(kind: str, level: Level) -> str:
 
 def without_kinds(fields: BabiFields, held: Held) -> BabiFields:
     """The fields with some question types taken out of the training groups; a group that is left with none goes."""
-    from taskloom.suites.babi.planning import groups_of, role_of
+    from taskloom.suites.babi.planning import groups_of
 
     def left(group: Group) -> Group:
         return group.model_copy(update={"questions": {q: w for q, w in group.questions.items() if not held(q)}})

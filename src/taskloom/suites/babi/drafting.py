@@ -42,7 +42,7 @@ class Drafter:
     def possible(self, kind: QuestionKind, size: int) -> bool:
         """Whether any blueprint has that size."""
         if kind == "give-qs":
-            return size == 1 or (size == 2 and "GIVE" in self.coref)
+            return (size == 1 and "COREF" not in self.required) or (size == 2 and "GIVE" in self.coref)
         if kind in ("list", "counting"):
             most = len(self.vocabulary.objects) * (2 if self.coref & {"GRAB", "DROP"} else 1)
             return 1 <= size <= most + (DENIALS if self.denies else 0)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from taskloom.errors import RecipeError, nearest
 from taskloom.recipe import Fields, Size, Span
 from taskloom.suites.babi.events import CONSTRUCTS, EVENTS, QUESTIONS
-from taskloom.suites.babi.vocabulary import Lexicon, Vocabulary
+from taskloom.suites.babi.vocabulary import DEFAULT_PRONOUNS, Lexicon, Vocabulary
 
 AFFIRM = "AFFIRM"
 """The wording "Mary is in the park"; the paper counts such a sentence as MOVE, so it is no concept of its own."""
@@ -61,6 +61,9 @@ class Words(Fields):
 
     def vocabulary(self) -> Vocabulary:
         """The checked vocabulary."""
+        for name in self.pronouns:
+            if name not in self.persons and name not in DEFAULT_PRONOUNS:
+                raise RecipeError(f"vocabulary: pronouns: unknown '{name}'; {nearest(name, self.persons)}")
         made = Vocabulary(self.persons, self.objects, self.places, dict(self.pronouns))
         made.check()
         return made
@@ -195,6 +198,10 @@ class Group(Fields):
             )
         if self.unknown and (self.support or self.exhaustive):
             raise ValueError("unknown: a question that is not settled has no support; leave out support and exhaustive")
+        if self.unknown and not {"where-P", "where-O"} & {*self.questions}:
+            raise ValueError("unknown: is an answer of where-P and where-O questions; ask one of them")
+        if self.answers is not None and "yes-no" not in self.questions:
+            raise ValueError("answers: are those of yes-no questions; ask them")
         for construct in ("coref", "conj", "negate", "indef"):
             said = getattr(self, construct)
             if said is not None and not any(said.values()):
@@ -219,7 +226,25 @@ def _size(value: Any) -> Any:
 
 
 SplitSize = Annotated[Size, BeforeValidator(_size)]
-SplitGroups = Annotated[tuple[Group, ...], Field(min_length=1)]
+
+
+def _some(value: Any) -> Any:
+    if not value:  # asked before the groups are read: a faulty group would count as none
+        raise ValueError("a list of groups needs one at least")
+    return value
+
+
+SplitGroups = Annotated[tuple[Group, ...], BeforeValidator(_some)]
+
+
+def _which(value: Any) -> str:
+    return "function-groups" if isinstance(value, list | tuple) else "function-size"
+
+
+# Told apart by their kind, so that a fault in a group is not also told as a fault of a size; messages leave out such tags.
+SplitValue = Annotated[
+    Annotated[SplitSize, Tag("function-size")] | Annotated[SplitGroups, Tag("function-groups")], Discriminator(_which)
+]
 
 PARTS = {"T2": (2, 11), "T7": (1, 2, 3, 5, 11, 12, 13), "T12": (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13)}
 """The paper's sets of bAbI 1.0 tasks (section 4)."""
@@ -251,7 +276,7 @@ class BabiFields(Fields):
     vocabulary: Words = Words()
     style: Style = Style()
     groups: tuple[Group, ...] = ()
-    splits: dict[str, SplitSize | SplitGroups] = Field(default_factory=dict)
+    splits: dict[str, SplitValue] = Field(default_factory=dict)
     holdout: tuple[tuple[str, ...], ...] = ()
     tested_by: str = ""
     concat: Literal["", "T2", "T7", "T12"] = ""

@@ -9,16 +9,21 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from taskloom.errors import TaskloomError, nearest
 from taskloom.example import Example
 from taskloom.shards import atomic
 from taskloom.suites.babi.events import Event
+from taskloom.suites.babi.fields import BabiFields
 from taskloom.suites.babi.reading import parse_passage
 from taskloom.suites.babi.telling import split_text
 from taskloom.suites.babi.vocabulary import DYNA, Lexicon, Vocabulary
 
+if TYPE_CHECKING:
+    from taskloom.recipe import Recipe
+
+Words = tuple[Vocabulary, Lexicon]
 EXTRACTIVE = ("where-P", "where-O", "where-was-O", "give-qs")
 """The question types whose answer is a word of the story (paper, section 4.1)."""
 
@@ -119,25 +124,42 @@ def _jsonl(objects: Iterable[dict[str, Any]]) -> Iterator[str]:
     return (json.dumps(o, ensure_ascii=False) + "\n" for o in objects)
 
 
-FORMATS: dict[str, Callable[[list[Example]], Iterable[str]]] = {
-    "babi": babi_text,
-    "text-to-text": lambda rows: _jsonl(text_to_text(rows)),
-    "squad": lambda rows: [json.dumps(squad(rows)[0], ensure_ascii=False) + "\n"],
-    "events": lambda rows: _jsonl(structured(rows)),
+FORMATS: dict[str, Callable[[list[Example], Words | None], Iterable[str]]] = {
+    "babi": lambda rows, _: babi_text(rows),
+    "text-to-text": lambda rows, _: _jsonl(text_to_text(rows)),
+    "squad": lambda rows, _: [json.dumps(squad(rows)[0], ensure_ascii=False) + "\n"],
+    "events": lambda rows, words: _jsonl(_events(rows, words)),
 }
 
 
-def write(examples: Iterable[Example], path: str | Path, kind: str) -> Path:
+def _events(examples: list[Example], words: Words | None) -> Iterable[dict[str, Any]]:
+    if examples and "number" in examples[0].traits:
+        raise TaskloomError(
+            f"events: task {examples[0].traits['number']} has a world without events; write it as babi or text-to-text"
+        )
+    return structured(examples, *words) if words else structured(examples)
+
+
+def words_of(recipe: Recipe) -> Words | None:
+    """The names and verbs of a recipe's stories, by which their sentences are read; None for recipes of other suites."""
+    fields = recipe.fields
+    if not isinstance(fields, BabiFields) or fields.concat:
+        return None
+    return fields.vocabulary.vocabulary(), fields.style.lexicon()
+
+
+def write(examples: Iterable[Example], path: str | Path, kind: str, words: Words | None = None) -> Path:
     """Write examples of this suite into one file.
 
     Args:
         examples: A split of a dataset (`taskloom.load("data/")["train"]`), or any other examples.
         path: The file; written beside its place and then renamed into it.
         kind: `babi`, `text-to-text`, `squad` or `events`.
+        words: For `events`, names and verbs of one's own (`words_of(data.recipe)`).
     """
     if kind not in FORMATS:
         raise TaskloomError(f"there is no format '{kind}'; {nearest(kind, FORMATS)}")
     file = Path(path)
     with atomic(file) as beside, beside.open("w", encoding="utf-8", newline="\n") as handle:
-        handle.writelines(FORMATS[kind](list(examples)))
+        handle.writelines(FORMATS[kind](list(examples), words))
     return file

@@ -3,20 +3,22 @@
 Which split a story belongs to is decided by keyed hashes of how it opens: of the words before its first question but for
 the names, in any order, and of the words that follow that question together with the places before it. Every question's
 text begins with the opening, so two splits share no text, and no two short texts that differ by a name or an exchanged
-verb; what belongs elsewhere is told anew.
+verb; what belongs elsewhere is told anew. So is the sentence with which a story gets long enough to have a structure of
+another split; later ones are free, so that no length is favoured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example
-from taskloom.seeding import Key, Random
+from taskloom.seeding import Random
 from taskloom.suites.babi.answering import answer, supports
 from taskloom.suites.babi.asking import askable, unsettled
+from taskloom.suites.babi.dividing import BEGINNING, Home
 from taskloom.suites.babi.events import Event, Question, QuestionKind
 from taskloom.suites.babi.examples import Posed, make_example
 from taskloom.suites.babi.fields import Group
@@ -25,9 +27,6 @@ from taskloom.suites.babi.language import ask, sentence
 from taskloom.suites.babi.palette import Palette
 from taskloom.suites.babi.stage import Stage
 from taskloom.suites.babi.vocabulary import Lexicon, Vocabulary
-
-Belongs = Callable[[str], bool]
-"""Whether an opening belongs to a split."""
 
 TRIES = 2_000
 """Pieces told anew before a story is given up."""
@@ -44,11 +43,6 @@ class Setting:
     lexicon: Lexicon
     reading: Reading
     task: str
-
-
-def openings(sizes: Mapping[str, int], key: Key) -> dict[str, Belongs]:
-    """For each split, whether an opening belongs to it: shares of the hash space in proportion to the sizes."""
-    return key.child("openings").share(sizes)
 
 
 def share_out(total: int, weights: Sequence[int]) -> list[int]:
@@ -77,7 +71,7 @@ def grow(
     group: Group,
     setting: Setting,
     rng: Random,
-    belongs: Belongs,
+    home: Home,
     also: tuple[QuestionKind, ...] = (),
 ) -> list[Example]:
     """One story; an example for each of its questions.
@@ -86,21 +80,21 @@ def grow(
         group: What happens and what is asked.
         setting: What the groups of a recipe share.
         rng: The story's own stream.
-        belongs: Whether an opening belongs to the split.
+        home: What makes it a story of the split.
         also: At each question, ask besides everything of these types that can be answered (the paper's inject).
 
     Raises:
         RecipeError: No question of the wanted kind and support comes up.
     """
     assert group.story is not None
-    teller = _Teller(group, setting, rng)
+    teller = _Teller(group, setting, rng, home)
     gap, often = group.story.gap, group.story.ask
     examples: list[Example] = []
     extra: list[Example] = []
     for _ in range(TRIES):
         mark = teller.mark()
         opens = len(examples) < 2
-        if opens and not (teller.tell(gap) and belongs(teller.opening(mark[0]))):
+        if opens and not (teller.tell(gap) and home.opening(teller.opening(mark[0]))):
             teller.back(mark)
             continue
         example = teller.piece(gap, often, told=opens)
@@ -114,16 +108,18 @@ def grow(
             return extra if also else examples
     raise RecipeError(
         f"group '{group.name}': after {TRIES} tries no story had {group.story.questions} questions of "
-        f"{', '.join(group.questions)} with support {group.support}; allow more events or another support"
+        f"{', '.join(group.questions)} with support {group.support or 'any size'} "
+        "in a structure of this split; allow more events, names or another support"
     )
 
 
 class _Teller:
     """A story in the making, which can go back to an earlier point."""
 
-    def __init__(self, group: Group, setting: Setting, rng: Random) -> None:
+    def __init__(self, group: Group, setting: Setting, rng: Random, home: Home) -> None:
         self.group = group
         self.setting = setting
+        self.home = home
         self.rng = rng
         self.palette = palette_of(group)
         self.stage = Stage(setting.vocabulary, rng)
@@ -164,7 +160,7 @@ class _Teller:
         """So many sentences more; whether that was possible."""
         wanted = len(self.events) + count
         while len(self.events) < wanted:
-            done = self.stage.act(self.palette, wanted - len(self.events))
+            done = self._act(wanted - len(self.events))
             if not done:
                 return False
             for event in done:
@@ -174,6 +170,18 @@ class _Teller:
                 self.said.append(len(self.passage))
                 self.passage = f"{self.passage} {said}" if self.passage else said
         return True
+
+    def _act(self, room: int) -> list[Event]:
+        """What happens next; none if nothing can, or nothing that keeps the structure of the beginning within the split."""
+        if not BEGINNING - 2 <= len(self.events) < BEGINNING:
+            return self.stage.act(self.palette, room)
+        for _ in range(PATIENCE):
+            before = dict(self.stage.where), dict(self.stage.holder), dict(self.stage.lies)
+            done = self.stage.act(self.palette, room)
+            if len(self.events) + len(done) < BEGINNING or self.home.has([*self.events, *done]):
+                return done
+            self.stage.where, self.stage.holder, self.stage.lies = before
+        return []
 
     def _ask(self) -> Example | None:
         group = self.group

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example
+from taskloom.suites.babi.dividing import role_of
 from taskloom.suites.babi.fields import PARTS, BabiFields, Group
 
 
 def training_groups(fields: BabiFields) -> list[Group]:
     """Every group of the training splits; with concat, that of each task with what is injected."""
     from taskloom.recipe import read
-    from taskloom.suites.babi.planning import groups_of, role_of
+    from taskloom.suites.babi.planning import groups_of
 
     if fields.concat:
         groups = []

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from taskloom.errors import RecipeError, TaskloomError, nearest
+from taskloom.suites.babi.vocabulary import Vocabulary
 
 ACTIONS = {
     "move": "MOVE",
@@ -120,7 +121,9 @@ def _words(task: Mapping[str, Any], where: str) -> dict[str, Any]:
         if variables.get(theirs):
             vocabulary[ours] = list(variables[theirs])
     if story.get("entity_coreference_map"):
-        vocabulary["pronouns"] = {p: words[0] for p, words in story["entity_coreference_map"].items()}
+        persons = vocabulary.get("persons", Vocabulary().persons)
+        given = story["entity_coreference_map"]
+        vocabulary["pronouns"] = {p: words[0] for p, words in given.items() if p in persons}
     style = {verb: list(story[verb]) for verb in ("move", "grab", "drop", "give") if story.get(verb)}
     if story.get("negate"):
         style["negations"] = list(story["negate"])
@@ -173,6 +176,14 @@ def _filtered(
     base: Mapping[str, Any], given: Mapping[str, Any], name: str, samples: int, many: int, where: str
 ) -> dict[str, Any]:
     _known(given, _FILTER, where)
+    if given.get("always_pass_q_types"):
+        raise RecipeError(
+            f"{where}.always_pass_q_types: questions that are not asked for cannot be kept; leave it empty"
+        )
+    if given.get("filter_each_q") is False and "story" in base:
+        raise RecipeError(
+            f"{where}.filter_each_q: with several questions a story, every one is filtered; set it to true"
+        )
     group: dict[str, Any] = {**base, "name": name, "n": min(samples, int(given.get("max_pass", -(-samples // many))))}
     kept = [q for q in given.get("valid_q_types") or ["all"] if q != "all"]
     if kept:
@@ -222,12 +233,19 @@ def import_file(path: str | Path) -> dict[str, Any]:
     return made
 
 
+class _Plain(yaml.SafeDumper):
+    """YAML for people: what two groups share is written twice, not once with an alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 def main(arguments: list[str]) -> int:
     """Print the recipe of a configuration file as YAML."""
     try:
         if len(arguments) != 1:
             raise TaskloomError("write: python -m taskloom.suites.babi.importing CONFIG.json")
-        print(yaml.safe_dump(import_file(arguments[0]), sort_keys=False), end="")
+        print(yaml.dump(import_file(arguments[0]), Dumper=_Plain, sort_keys=False), end="")
     except TaskloomError as error:
         print(f"taskloom: {error}", file=sys.stderr)
         return 2

@@ -10,6 +10,9 @@ from taskloom.suites.babi.vocabulary import Lexicon, Vocabulary
 
 NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
+PARTICLES = ("up", "down", "away", "aside", "off", "out", "over", "back")
+"""The second words of verbs that a pronoun goes before: "put down the milk", but "put them down"."""
+
 
 def number_word(n: int) -> str:
     """A count as the answer says it; digits above ten."""
@@ -58,9 +61,12 @@ def _handling(event: Event, pick: Callable[[tuple[str, ...]], str], lexicon: Lex
         verbs = {"grab": lexicon.grab, "drop": lexicon.drop, "give": lexicon.give}[event.kind]
     verb = f"did not {pick(verbs)}" if event.denied else pick(verbs)
     things = "them" if event.them else f"the {event.thing}" + (f" and the {event.also}" if event.also else "")
+    stem, _, particle = verb.rpartition(" ")
+    if event.them and stem and particle in PARTICLES:
+        verb, things = stem, f"them {particle}"
     if not event.to:
         return f"{verb} {things}"
-    if lexicon.double_object and not event.them:
+    if lexicon.double_object and not event.them and particle not in PARTICLES:
         return f"{verb} {event.to} {things}"
     return f"{verb} {things} to {event.to}"
 

@@ -26,13 +26,17 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, with the answer and the support that the file claims (`answer` is None where it claims none)."""
+    """A question, with the answer and the support that the file claims (`answer` is None where it claims none).
+
+    `unended` says that it is the last line and lacks its line end, so that the file may be cut off inside the claim.
+    """
 
     number: int
     text: str
     answer: str | None = None
     support: tuple[int, ...] = ()
     line: int = 0
+    unended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +77,15 @@ def read_path(path: Path) -> list[Story]:
         raise InputError(f"{path} is a folder; give the path of a text in bAbI format") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    return read_story_text(decode(raw, str(path)), str(path))
+
+
+def decode(raw: bytes, where: str) -> str:
+    """The text of bytes in UTF-8, with or without a byte order mark."""
     try:
-        text = raw.decode("utf-8-sig")
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
-    return read_story_text(text, str(path))
+        raise InputError(f"{where} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
 
 
 def read_story_text(text: str, where: str) -> list[Story]:
@@ -145,7 +153,7 @@ def _read_line(text: str, at: int, place: str, last: bool) -> Sentence | Asked:
     support = fields[1].split() if len(fields) > 1 else []
     if not all(s.isascii() and s.isdigit() and len(s) < 10 for s in support):
         raise InputError(f"{place}: supporting numbers are whole numbers with spaces between, not {fields[1]!r}")
-    return Asked(number, head, fields[0].strip() if fields else None, tuple(map(int, support)), at)
+    return Asked(number, head, fields[0].strip() if fields else None, tuple(map(int, support)), at, last)
 
 
 def _check_support(asked: Asked, before: Sequence[Sentence | Asked], place: str) -> None:

@@ -11,9 +11,10 @@ from taskloom.example import Example, Step
 from taskloom.plan import Plan, Split
 from taskloom.scoring import any_of
 from taskloom.seeding import Key
+from taskloom.suites.babi.dividing import role_of
 from taskloom.suites.babi.fields import BabiFields
 from taskloom.suites.babi.relations import Fact, Query, read_fact, read_query
-from taskloom.suites.babi.telling import split_text
+from taskloom.suites.babi.telling import show_derived, split_text
 
 
 def plan_number(fields: BabiFields, key: Key) -> Plan:
@@ -36,8 +37,6 @@ def plan_number(fields: BabiFields, key: Key) -> Plan:
 
 
 def _splits(sizes: dict[str, int], rows: Mapping[str, Callable[[int, int], Iterator[Example]]]) -> tuple[Split, ...]:
-    from taskloom.suites.babi.planning import role_of
-
     return tuple(Split(name, n, rows[name], role_of(name)) for name, n in sizes.items())
 
 
@@ -64,6 +63,7 @@ def _rooms_plan(fields: BabiFields, key: Key, sizes: dict[str, int]) -> Plan:
         describe="Read which room lies where and answer the question.",
         scorer=any_of,
         check=check_rooms,
+        show=show_derived,
     )
 
 

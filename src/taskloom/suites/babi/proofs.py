@@ -53,7 +53,7 @@ def in_words(
             if event.kind == "grab" and before is not None and before[1] != event.who[0]:
                 text += f", so {event.who[0]} is where {before[1]} left the {thing}"
         parts.append(text)
-    fits = len(fitting_gifts(knowledge, question)) if question.kind == "give-qs" else 1
+    fits = len({g.sentence for g in fitting_gifts(knowledge, question)}) if question.kind == "give-qs" else 1
     latest = f" (the latest of {fits} gifts that fit the question)" if fits > 1 else ""
     parts.append(f"so the answer is {verdict.answer}{latest}")
     return "; ".join(parts)

@@ -17,6 +17,7 @@ from typing import cast
 from taskloom.errors import InputError
 from taskloom.suites.babi import lines
 from taskloom.suites.babi.events import Asked, Event, GiveForm, Kind, Question, Story
+from taskloom.suites.babi.language import PARTICLES
 from taskloom.suites.babi.vocabulary import DEFAULT_PRONOUNS, DYNA, Lexicon, Vocabulary
 
 _MOVE = ("journeyed", "moved", "travelled", "traveled", "went back", "went", "walked", "ran", "returned")
@@ -39,6 +40,12 @@ class _Unreadable(Exception):  # noqa: N818 - a reason, not an error of its own
 def _words(words: tuple[str, ...]) -> str:
     # Longest first, so that "went back" is not read as "went" with a place called "back to the park".
     return "(?:" + "|".join(re.escape(w) for w in sorted(words, key=len, reverse=True)) + ")"
+
+
+def _parted(verbs: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The verbs of two words that take their object between them ("put them down"): second words, each with the first ones."""
+    found = {p: tuple(v.removesuffix(f" {p}") for v in verbs if v.endswith(f" {p}")) for p in PARTICLES}
+    return [(particle, _words(stems)) for particle, stems in found.items() if stems]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,9 @@ class Grammar:
             ("give", rf"{who} {give} {to} {things}{there}\."),
             ("grab", rf"{who} {grab} {things}{there}\."),
             ("drop", rf"{who} {drop} {things}{there}\."),
+            *(("grab", rf"{who} {stems} {things} {p}{there}\.") for p, stems in _parted((*_GRAB, *lexicon.grab))),
+            *(("drop", rf"{who} {stems} {things} {p}{there}\.") for p, stems in _parted((*_DROP, *lexicon.drop))),
+            *(("give", rf"{who} {stems} {things} {p} to {to}{there}\.") for p, stems in _parted(lexicon.give)),
             ("no give", rf"{who} did not {_words((*_NOT_GIVE, *lexicon.not_give))} the {what} to {to}\."),
             ("no give", rf"{who} did not {_words((*_NOT_GIVE, *lexicon.not_give))} {to} the {what}\."),
             ("no grab", rf"{who} did not {_words((*_NOT_GRAB, *lexicon.not_grab))} the {what}(?: there)?\."),

@@ -9,6 +9,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from taskloom.errors import InputError
+from taskloom.suites.babi.lines import Asked, Story
+
 VERDICTS = {
     "agrees": "the text entails the claimed answer",
     "wrong": "the text entails another answer",
@@ -137,7 +140,9 @@ class Report:
         task = "" if self.number is None else f"task {self.number}, "
         reading = "" if self.reading is None else f", {self.reading} reading"
         answers, supports = self.answers, self.supports
-        out = [f"{self.path}: {task}{self.stories} stories, {len(self.solved)} questions{reading}"]
+        stories = f"{self.stories} {'story' if self.stories == 1 else 'stories'}"
+        questions = f"{len(self.solved)} {'question' if len(self.solved) == 1 else 'questions'}"
+        out = [f"{self.path}: {task}{stories}, {questions}{reading}"]
         out += [f"  answers: {answers[k]:5} {k}: {words}" for k, words in VERDICTS.items() if answers[k]]
         out += [
             f"  support: {supports[k]:5} {k}: {words}"
@@ -146,3 +151,23 @@ class Report:
         ]
         out += [f"  {s.text()}" for s in self.solved if s.verdict != "agrees"]
         return "\n".join(out)
+
+
+def refuse_cut(report: Report, stories: list[Story]) -> Report:
+    """The report, unless its file ends inside a claim: one without line end that holds is whole, any other may be half a claim.
+
+    Raises:
+        InputError: With the line, and what to do if the claim is meant so.
+    """
+    asked = stories[-1].lines[-1]
+    if not isinstance(asked, Asked) or not asked.unended or asked.answer is None:
+        return report
+    last = report.solved[-1]
+    fails = last.verdict in ("wrong", "open") and not last.by_convention
+    if fails or last.support_verdict == "insufficient":
+        cited = "".join(f" {n}" for n in last.cited)
+        raise InputError(
+            f"{report.path}:{last.line}: the file ends without a line end in '{last.claimed}{cited}', which does not answer "
+            f"{last.question!r}, so it may be cut off here; end the line if that is the whole claim"
+        )
+    return report

@@ -19,7 +19,7 @@ from taskloom.suites.babi.events import Asked, Question, Story
 from taskloom.suites.babi.knowledge import Contradiction, Knowledge, Reading
 from taskloom.suites.babi.proofs import in_words
 from taskloom.suites.babi.reading import understand
-from taskloom.suites.babi.reports import Report, Solved
+from taskloom.suites.babi.reports import Report, Solved, refuse_cut
 
 READINGS: tuple[str, ...] = get_args(Reading)
 
@@ -37,8 +37,14 @@ def solve_file(path: str | Path, reading: str = "natural") -> Report:
     if reading not in READINGS:
         raise InputError(f"there is no reading '{reading}'; {nearest(reading, READINGS)}")
     if str(path) == "-":
-        return solve_text(sys.stdin.read(), "standard input", cast(Reading, reading))
+        return solve_text(_standard_input(), "standard input", cast(Reading, reading))
     return _solve(lines.read_path(Path(path)), str(path), cast(Reading, reading))
+
+
+def _standard_input() -> str:
+    if not hasattr(sys.stdin, "buffer"):  # put in its place by somebody who has text
+        return sys.stdin.read()
+    return lines.decode(sys.stdin.buffer.read(), "standard input")
 
 
 def solve_text(text: str, name: str = "story", reading: Reading = "natural") -> Report:
@@ -53,7 +59,7 @@ def _solve(stories: list[lines.Story], name: str, reading: Reading) -> Report:
         solved = tuple(s for x in stories for s in _solve_rooms(x, name))
     else:
         solved = tuple(s for x in stories for s in solve_story(understand(x, name), name, reading))
-    return Report(name, len(stories), solved, reading=reading)
+    return refuse_cut(Report(name, len(stories), solved, reading=reading), stories)
 
 
 def solve_story(story: Story, name: str = "story", reading: Reading = "natural") -> list[Solved]:
@@ -102,7 +108,7 @@ def _must_know(knowledge: Knowledge, asked: Asked, name: str) -> None:
 def same_answer(question: Question, verdict: Verdict, claimed: str) -> bool:
     """Whether two answers say the same: lists in any order, numbers in words or digits."""
     said = claimed.strip().casefold()
-    if question.kind == "list":
+    if question.kind == "list" or question.form == "given":
         items = {x.strip() for x in said.split(",")} - {"nothing", ""}
         return items == {x.casefold() for x in verdict.items}
     if question.kind == "counting":

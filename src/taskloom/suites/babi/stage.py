@@ -149,8 +149,8 @@ class Stage:
 
     def _coref(self, palette: Palette) -> list[Event]:
         first = self._say(palette.draw(self.rng, palette.coref), None, palette)
-        if not first:
-            return []
+        if not first or not self.vocabulary.clear(first[0].who[0], first[0].to):
+            return first
         for _ in range(TRIES):
             second = self._say(palette.draw(self.rng, palette.coref), first[0].who[0], palette, pronoun=True)
             if second:

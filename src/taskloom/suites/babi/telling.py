@@ -44,18 +44,33 @@ def answer_passage(text: str, vocabulary: Vocabulary, lexicon: Lexicon, reading:
 
 def show(example: Example, vocabulary: Vocabulary, lexicon: Lexicon, reading: Reading) -> Any:
     """An example as a person reads it: numbered sentences, the support in bold, the proof in words."""
+    sentences, question = split_text(example.input)
+    story = parse_passage(" ".join(sentences), question, vocabulary, lexicon)
+    knowledge = Knowledge(vocabulary.places, reading).tell_all(story.events)
+    asked, lines = story.asked[0].question, range(1, len(sentences) + 1)
+    return _numbered(example, in_words(knowledge, asked, answer(knowledge, asked), _cited(example), lines))
+
+
+def show_derived(example: Example) -> Any:
+    """The same for tasks with worlds of their own, whose proof is the derivation."""
+    told = [f"[{i + 1}] {said}" for i, said in enumerate(split_text(example.input)[0]) if i in _cited(example)]
+    steps = [f"{step.rule}: {step.value}" for step in example.derivation if step.rule != "told"]
+    return _numbered(example, "; ".join([said.rstrip(".") for said in told] + steps))
+
+
+def _cited(example: Example) -> list[int]:
+    return [int(n) - 1 for n in str(example.traits.get("support_lines", "")).split()]
+
+
+def _numbered(example: Example, proof: str) -> Any:
     from rich.text import Text
 
     sentences, question = split_text(example.input)
-    cited = [int(n) - 1 for n in str(example.traits.get("support_lines", "")).split()]
+    cited = _cited(example)
     out = Text()
     for i, said in enumerate(sentences):
         out.append(f"{i + 1:3} {said}\n", style="bold green" if i in cited else "")
     out.append(f"    {question} ", style="bold")
-    out.append(example.target + "\n", style="bold magenta")
-    story = parse_passage(" ".join(sentences), question, vocabulary, lexicon)
-    knowledge = Knowledge(vocabulary.places, reading).tell_all(story.events)
-    asked = story.asked[0].question
-    proof = in_words(knowledge, asked, answer(knowledge, asked), cited, range(1, len(sentences) + 1))
+    out.append(" or ".join(example.targets) + "\n", style="bold magenta")
     out.append(f"    {proof}", style="dim")
     return out

@@ -77,6 +77,11 @@ class Vocabulary:
         """The pronoun of a person; `they` for somebody of whom nothing is said."""
         return self.pronouns.get(person, "they")
 
+    def clear(self, person: str, to: str) -> bool:
+        """Whether a pronoun after "person gave … to …" can only be the giver: no "she" of two women, no "they" of both."""
+        mine = self.pronoun(person)
+        return not to or (mine != "they" and mine != self.pronoun(to))
+
     def check(self, where: str = "vocabulary") -> None:
         """Refuse names that are empty, repeated, or part of one another.
 

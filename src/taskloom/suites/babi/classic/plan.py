@@ -11,6 +11,7 @@ from taskloom.scoring import AnyOf, Exact
 from taskloom.seeding import Key
 from taskloom.suites.babi.classic import TASKS
 from taskloom.suites.babi.classic.draw import Knobs
+from taskloom.suites.babi.telling import show_derived
 
 TRIES = 10_000
 """Stories drawn for one example before a split counts as exhausted."""
@@ -67,4 +68,5 @@ def plan(number: int, sizes: Mapping[str, int], key: Key, knobs: Knobs | None = 
         scorer=AnyOf() if number == 19 else Exact(),
         answer=task.answer,
         check=task.check,
+        show=show_derived,
     )

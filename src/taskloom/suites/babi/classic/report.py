@@ -13,7 +13,7 @@ from typing import Any
 from taskloom.errors import InputError, nearest
 from taskloom.suites.babi.classic.task import UNKNOWN, ClassicTask, Found, Told
 from taskloom.suites.babi.lines import Asked, Story
-from taskloom.suites.babi.reports import Report, Solved
+from taskloom.suites.babi.reports import Report, Solved, refuse_cut
 
 
 def solve_stories(
@@ -28,7 +28,7 @@ def solve_stories(
         parsed = task.understand(story, name)
         for asked, query, found in zip(story.questions, parsed.queries, task.solve(parsed), strict=True):
             solved.append(_judge(task, parsed.before(asked), query, asked, found))
-    return Report(name, len(stories), tuple(solved), number=task.number)
+    return refuse_cut(Report(name, len(stories), tuple(solved), number=task.number), stories)
 
 
 def written_in(story: Story, tasks: Mapping[int, ClassicTask[Any, Any]]) -> ClassicTask[Any, Any] | None:
