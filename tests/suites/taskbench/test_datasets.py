@@ -342,6 +342,22 @@ def test_recipes_are_made_and_verified(tmp_path: Path) -> None:
         assert found.wrong == ()
 
 
+def test_people_are_told_the_task_and_not_a_thousand_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from taskloom import cli
+
+    making.make("taskbench/english", tmp_path / "x", set=["functions=['antonyms[eng]', 'entailments[eng]']"])
+    making.make("taskbench/entailments[eng]", tmp_path / "y")
+    assert cli.run(["show", str(tmp_path / "x"), "-n", "1"]) == 0
+    assert "task     taskbench/antonyms[eng]" in capsys.readouterr().out
+    assert cli.run(["show", str(tmp_path / "y"), "-n", "1"]) == 0
+    assert "task  " not in capsys.readouterr().out
+    assert cli.run(["apply", WORD, "feeling"]) == 0
+    said = capsys.readouterr().out
+    assert " and 285 more    (hyponyms[eng] → " in said
+    assert len(said) < 2_000
+    assert len(taskloom.apply(WORD, "feeling").targets) == 305
+
+
 def test_audit_finds_no_leak(tmp_path: Path) -> None:
     from taskloom.auditing import audit
 
