@@ -150,6 +150,13 @@ def test_missing_and_damaged_corpora(tree: Path, capsys: pytest.CaptureFixture[s
     assert resource("nltk").find() is None
 
 
+def test_functions_are_no_stories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["make", "taskbench/father", "-o", str(tmp_path / "x"), "--set", "facts=synthetic#people=600"]) == 0
+    asked = ("export", str(tmp_path / "x"), "--split", "test", "--format", "babi", "-o", str(tmp_path / "y"))
+    assert "holds no stories (taskbench made it)" in refused(capsys, *asked)
+    assert not (tmp_path / "y").exists()
+
+
 def test_facts_that_changed_are_never_mixed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A second make once kept the shards of the old file and made the others from the new one."""
     from taskloom.suites.taskbench.facts import open_world
