@@ -184,6 +184,11 @@ def export(
     from taskloom.suites.babi import formats
 
     found = dataset.load(folder)
+    suite = found.manifest.get("recipe", {}).get("suite", "babi")
+    if suite != "babi":
+        raise TaskloomError(
+            f"{folder} holds no stories ({suite} made it); 'taskloom make … --jsonl' writes it as JSONL too"
+        )
     described = bool(found.manifest["recipe"].get("described"))
     table = undescribed_table(found.table(split)) if described else found.table(split)
     examples = list(shards.to_examples(table))

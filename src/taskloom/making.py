@@ -13,12 +13,13 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
@@ -129,9 +130,10 @@ def _make_into(
     jsonl: bool,
     progress: Callable[[Progress], None] | None,
 ) -> Dataset:
-    _refuse_other(folder, recipe, seed)
+    origin = _origin(recipe.digest, {s.name: s.digest for s in plan.sources})
+    _refuse_other(folder, recipe, seed, origin)
     report = _Report(sum(s.n for s in plan.splits), progress)
-    kept = {p.file: stamp for p in pieces if (stamp := _kept(folder, recipe, seed, p)) is not None}
+    kept = {p.file: stamp for p in pieces if (stamp := _kept(folder, origin, seed, p)) is not None}
     for piece in pieces:
         if piece.file in kept:
             report.add(piece)
@@ -249,7 +251,8 @@ def _in_memory(recipe: Recipe, seed: int, plan: Plan) -> Dataset:
 
 def _make_one(recipe: Recipe, seed: int, plan: Plan, folder: Path, piece: Piece) -> shards.Stamp:
     table = _table(plan, plan.split(piece.split), piece.start, piece.stop)
-    return shards.write(folder / piece.file, table, recipe.digest, seed, piece.split, piece.start)
+    origin = _origin(recipe.digest, {s.name: s.digest for s in plan.sources})
+    return shards.write(folder / piece.file, table, origin, seed, piece.split, piece.start)
 
 
 def _make_here(
@@ -364,7 +367,14 @@ def _make_by_ray(
     return made
 
 
-def _refuse_other(folder: Path, recipe: Recipe, seed: int) -> None:
+def _origin(recipe: str, sources: Mapping[str, str]) -> str:
+    """What shards are stamped with: the recipe's digest, and what its outside resources held when they were made."""
+    if not sources:
+        return recipe
+    return blake2b(json.dumps([recipe, dict(sources)], sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def _refuse_other(folder: Path, recipe: Recipe, seed: int, origin: str) -> None:
     """Never mix two datasets in one folder, and never write among somebody's own files."""
     found = _owner(folder)
     if found is None:
@@ -373,21 +383,22 @@ def _refuse_other(folder: Path, recipe: Recipe, seed: int) -> None:
             raise DataError(
                 f"{folder} is not empty ({strange[0].name}) and holds no dataset of ours; choose another folder with -o"
             )
-    elif found[1:] != (recipe.digest, seed):
+    elif found[1:] != (origin, seed):
         raise DataError(
             f"{folder} already holds another dataset ({found[0]}, seed {found[2]}, digest {found[1][:8]}…), not {recipe.name} with "
-            f"seed {seed} and digest {recipe.digest[:8]}…; choose another folder with -o, or remove that one"
+            f"seed {seed} and digest {origin[:8]}… (or its data files have changed); choose another folder with -o, or remove it"
         )
 
 
 def _owner(folder: Path) -> tuple[str, str, int] | None:
-    """Name, recipe digest and seed of the dataset in a folder; a damaged manifest is passed over where shards still tell."""
+    """Name, origin and seed of the dataset in a folder; a damaged manifest is passed over where shards still tell."""
     path = folder / dataset.MANIFEST
     trouble: DataError | None = None
     if path.is_file():
         try:
             manifest = dataset.read_manifest(path)
-            return str(manifest["recipe"].get("name")), manifest["recipe_digest"], manifest["seed"]
+            origin = _origin(manifest["recipe_digest"], manifest.get("sources", {}))
+            return str(manifest["recipe"].get("name")), origin, manifest["seed"]
         except DataError as error:
             trouble = error
     for shard in sorted(folder.glob("*/*.parquet")):
@@ -399,12 +410,12 @@ def _owner(folder: Path) -> tuple[str, str, int] | None:
     return None
 
 
-def _kept(folder: Path, recipe: Recipe, seed: int, piece: Piece) -> shards.Stamp | None:
+def _kept(folder: Path, origin: str, seed: int, piece: Piece) -> shards.Stamp | None:
     path = folder / piece.file
     if not path.is_file():
         return None
     stamp = shards.read_stamp(path)
-    if stamp is None or not stamp.same_place(recipe.digest, seed, piece.split, piece.start, piece.stop):
+    if stamp is None or not stamp.same_place(origin, seed, piece.split, piece.start, piece.stop):
         return None
     return stamp if shards.intact(path, stamp) else None
 

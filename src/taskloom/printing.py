@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from taskloom.experiments.statistics import Question
     from taskloom.making import Progress
     from taskloom.verifying import Verification
+
+BAR = " | "
+"""Between several values of one thing."""
+
+LISTED = 20
+"""Values that people are shown before the rest is only counted."""
 
 PLAIN_EVERY = 5.0
 """Seconds between two progress lines where the output is no terminal."""
@@ -102,6 +108,7 @@ def examples(
     from taskloom.recipe import read
 
     show: Callable[[Example], Any] | None = None
+    several = False
     if Path(name).is_dir():
         if seed is not None or tuple(changes):
             raise TaskloomError(f"{name} is made already: --seed and --set go with a recipe")
@@ -110,10 +117,10 @@ def examples(
         total = int(data.table(chosen).num_rows)
         rows = data.table(chosen).slice(start, n)
         about = str(data.manifest.get("describe", ""))
+        several = "task" in data.table(chosen).column_names and len(data.table(chosen).column("task").unique()) > 1
         if "seed" in data.manifest and not as_json:
-            with suppress(
-                TaskloomError
-            ):  # made from files that are no longer there, or by a task that is not: shown plainly
+            # Made from files that are no longer there, or by a task that is not: then it is shown plainly.
+            with suppress(TaskloomError):
                 show = data.recipe.plan(data.manifest["seed"]).show
     else:
         plan = read(name, changes).plan(seed)
@@ -133,12 +140,13 @@ def examples(
     out.print(head.replace("\n\n", "\n"))
     for i, example in enumerate(found):
         out.print(f"[bold]{chosen} {start + i}[/bold]")
-        out.print(show(example) if show else plain(example), "")
+        out.print(show(example) if show else plain(example, several), "")
 
 
-def plain(example: Example) -> str:
-    """An example as text: input, answers, derivation, traits."""
-    lines = [f"  input    {_indent(example.input)}", f"  answer   {' | '.join(example.targets)}"]
+def plain(example: Example, named: bool = False) -> str:
+    """An example as text: its task where there are several, input, answers, derivation, traits."""
+    lines = [f"  task     {example.task}"] if named else []
+    lines += [f"  input    {_indent(example.input)}", f"  answer   {_few(example.targets)}"]
     if example.derivation:
         lines.append("  because  " + ", ".join(f"{s.rule} → {s.value}" for s in example.derivation))
     if example.traits:
@@ -168,8 +176,14 @@ def answer(text: str, found: Answer, as_json: bool) -> None:
     if as_json:
         emit({"input": text, "targets": list(found.targets), "derivation": [asdict(s) for s in found.derivation]})
     else:
-        steps = ", ".join(f"{s.rule} → {s.value}" for s in found.derivation)
-        print(" | ".join(found.targets) + (f"    ({steps})" if steps else ""))
+        steps = ", ".join(f"{s.rule} → {_few(s.value.split(BAR))}" for s in found.derivation)
+        print(_few(found.targets) + (f"    ({steps})" if steps else ""))
+
+
+def _few(values: Sequence[str]) -> str:
+    """The first values; a function may have thousands, and --json has them all."""
+    more = len(values) - LISTED
+    return BAR.join(values[:LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 @contextmanager

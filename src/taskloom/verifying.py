@@ -80,7 +80,15 @@ def verify(folder: str | Path, *, every: bool = False, sample: int = SAMPLE) -> 
 
 
 def _check_plan(data: Dataset, plan: Plan, folder: Path) -> None:
-    """The manifest's own words about splits and scorer against what the recipe says."""
+    """The manifest's own words about sources, splits and scorer against what the recipe says."""
+    now = {source.name: source.digest for source in plan.sources}
+    if changed := [
+        name for name, digest in data.manifest.get("sources", {}).items() if now.get(name, digest) != digest
+    ]:
+        raise DataError(
+            f"{folder}: made when {changed[0]} held other data, so its answers cannot be derived again; bring that back, "
+            "or make the dataset again in another folder"
+        )
     said = {name: (entry["n"], entry["role"]) for name, entry in data.manifest["splits"].items()}
     if said != {split.name: (split.n, split.role) for split in plan.splits}:
         raise DataError(f"{folder}: the manifest's splits are not those of its recipe: it was edited; make it again")

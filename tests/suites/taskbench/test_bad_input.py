@@ -148,3 +148,30 @@ def test_missing_and_damaged_corpora(tree: Path, capsys: pytest.CaptureFixture[s
     from taskloom.resources import resource
 
     assert resource("nltk").find() is None
+
+
+def test_functions_are_no_stories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["make", "taskbench/father", "-o", str(tmp_path / "x"), "--set", "facts=synthetic#people=600"]) == 0
+    asked = ("export", str(tmp_path / "x"), "--split", "test", "--format", "babi", "-o", str(tmp_path / "y"))
+    assert "holds no stories (taskbench made it)" in refused(capsys, *asked)
+    assert not (tmp_path / "y").exists()
+
+
+def test_facts_that_changed_are_never_mixed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second make once kept the shards of the old file and made the others from the new one."""
+    from taskloom.suites.taskbench.facts import open_world
+    from taskloom.suites.taskbench.facts.export import write_ntriples
+
+    file, out = tmp_path / "facts.nt.gz", tmp_path / "x"
+    made = ("make", "taskbench/father", "-o", str(out), "--set", f"facts={file}")
+    write_ntriples(open_world("synthetic#people=600&seed=1"), file)
+    assert cli.run([*made]) == 0
+    before = {p: p.read_bytes() for p in out.rglob("*") if p.is_file()}
+    assert cli.run([*made]) == 0
+    write_ntriples(open_world("synthetic#people=600&seed=2"), file)
+    assert "its data files have changed" in refused(capsys, *made)
+    assert "made when facts.nt.gz held other data" in refused(capsys, "verify", str(out))
+    assert {p: p.read_bytes() for p in out.rglob("*") if p.is_file()} == before
+    # Interrupted before its manifest was written, it is no other.
+    (out / "manifest.json").unlink()
+    assert "its data files have changed" in refused(capsys, *made)

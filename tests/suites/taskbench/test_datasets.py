@@ -211,7 +211,17 @@ def test_balanced_unions_of_little_overlap_are_left_out() -> None:
     ):
         plan("taskbench/union(entailments[eng], synonyms[eng])", "balanced=true", "minimum=3000")
     with pytest.raises(RecipeError, match="no input that both operands know"):
-        plan("taskbench/union(genre, father)", "balanced=true")
+        plan("taskbench/union(continent, father)", "balanced=true", "facts=synthetic#people=600&ambiguity=0")
+
+
+def test_any_slice_of_a_few_shot_set_of_several_tasks() -> None:
+    tasks = "functions=['antonyms[eng]', 'map(synonyms[eng])', 'entailments[eng]', 'is_pos_noun[eng]']"
+    made = plan("taskbench/english", tasks, "sequences.n=200", "few_shot.k=7")
+    whole = rows(made, "7-shot-1")
+    fields: Any = read("taskbench/english", [tasks]).fields
+    assert Counter(e.task for e in whole) == dict.fromkeys((f.task for f in functions(fields)), 7)
+    for start, stop in ((0, 28), (0, 1), (6, 8), (7, 14), (13, 22), (27, 28)):
+        assert rows(made, "7-shot-1", start, stop) == whole[start:stop]
 
 
 def test_few_shot_sets_of_sequences_are_different_however_few_there_are() -> None:
@@ -337,9 +347,25 @@ def test_recipes_are_made_and_verified(tmp_path: Path) -> None:
     ):
         folder = tmp_path / str(number)
         making.make(name, folder, set=["sequences.n=300"])
-        found = verify(folder)
+        found = verify(folder, sample=100)
         assert found.method == "second solver"
         assert found.wrong == ()
+
+
+def test_people_are_told_the_task_and_not_a_thousand_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from taskloom import cli
+
+    making.make("taskbench/english", tmp_path / "x", set=["functions=['antonyms[eng]', 'entailments[eng]']"])
+    making.make("taskbench/entailments[eng]", tmp_path / "y")
+    assert cli.run(["show", str(tmp_path / "x"), "-n", "1"]) == 0
+    assert "task     taskbench/antonyms[eng]" in capsys.readouterr().out
+    assert cli.run(["show", str(tmp_path / "y"), "-n", "1"]) == 0
+    assert "task  " not in capsys.readouterr().out
+    assert cli.run(["apply", WORD, "feeling"]) == 0
+    said = capsys.readouterr().out
+    assert " and 285 more    (hyponyms[eng] → " in said
+    assert len(said) < 2_000
+    assert len(taskloom.apply(WORD, "feeling").targets) == 305
 
 
 def test_audit_finds_no_leak(tmp_path: Path) -> None:

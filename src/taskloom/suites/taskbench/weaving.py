@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -288,15 +288,18 @@ def _counts(found: dict[str, int]) -> str:
 
 
 def _subset(name: str, k: int, made: Iterable[WordRows | SequenceRows], describe: str, draw: int = 0) -> Split:
-    chosen = [(rows, rows.few(name, k, draw)) for rows in made]
+    chosen = [(rows, places) for rows in made if len(places := rows.few(name, k, draw))]
+    starts = [0, *accumulate(len(places) for _, places in chosen)]
 
     def rows(start: int, stop: int) -> pa.Table:
         import pyarrow as pa
 
-        parts = [rows.table(places) for rows, places in chosen]
-        return pa.concat_tables(parts).slice(start, stop - start).set_column(0, "index", index_column(start, stop))
+        first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
+        parts = [task.table(places) for task, places in chosen[first:last]]
+        wanted = pa.concat_tables(parts).slice(start - starts[first], stop - start)
+        return wanted.set_column(0, "index", index_column(start, stop))
 
-    return Split(name, sum(len(places) for _, places in chosen), rows, "train", describe)
+    return Split(name, starts[-1], rows, "train", describe)
 
 
 def _portions(n: int, shares: Shares) -> dict[str, int]:

@@ -39,14 +39,15 @@ def whole(real: RdfWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield EndpointWorld(url, manners=FAST, cache=tmp_path_factory.mktemp("whole"))
 
 
-def test_every_atom_and_composition_of_the_catalogue(
-    catalogue: Catalogue, real: RdfWorld, whole: EndpointWorld
+@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.nightly)])
+def test_atoms_and_compositions_of_the_catalogue(
+    catalogue: Catalogue, real: RdfWorld, whole: EndpointWorld, every: int
 ) -> None:
-    for name in RELATIONS:
+    for name in sorted(RELATIONS)[::every]:
         assert whole.relation(name) == real.relation(name), name
-    for name in PREDICATES:
+    for name in sorted(PREDICATES)[::every]:
         assert whole.predicate(name) == real.predicate(name), name
-    for composition, operands in catalogue.functions():
+    for composition, operands in catalogue.functions()[::every]:
         if composition in ("chain", "lor"):
             assert compose(whole, composition, operands) == compose(real, composition, operands)
     # 33 properties and instance of, in pages: not one query an input.

@@ -87,6 +87,7 @@ def get(name: str) -> Corpus:
     if found is None:
         raise DataError(
             f"the corpus '{name}' of the NLTK data is not here (looked in {', '.join(map(str, trees()))}); run "
-            "'taskloom data get nltk', set NLTK_DATA to an NLTK data tree, or use lexicon=packaged for English without sentiment"
+            "'taskloom data get nltk', set NLTK_DATA to an NLTK data tree, or use lexicon=packaged (English "
+            "without sentiment) or lexicon=synthetic (invented words)"
         )
     return found
