@@ -169,7 +169,7 @@ class View:
                 found = self.runs.accuracy(by=["recipe", "learner", "split", name], level=self.level)
             except RunsError:
                 continue
-            values = {r[name] for r in found}
+            values = {r[name] for r in found} - {None}  # recipes that lack it have nothing to say
             if 2 <= len(values) <= MOST_VALUES:
                 yield self._trait(name, [r for r in found if r[name] is not None])
 
