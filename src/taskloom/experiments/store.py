@@ -156,6 +156,18 @@ class Store:
             raise _damaged(path, str(error)) from error
         return _checked(said, run, path)
 
+    def config(self, run: str) -> str:
+        """config.yaml of a run, as text that is a YAML mapping."""
+        path = self.folder(run) / CONFIG
+        try:
+            text = path.read_text(encoding="utf-8")
+            sound = isinstance(yaml.load(text, Loader=LOADER), dict)
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            raise _damaged(path, str(error).splitlines()[0]) from error
+        if not sound:
+            raise _damaged(path, "no group of named values")
+        return text
+
     def environment(self, run: str) -> dict[str, Any]:
         """Machine, versions and seconds of a run; empty where the file was lost, since nothing depends on it."""
         try:
@@ -359,3 +371,5 @@ def _flushers() -> ThreadPoolExecutor:
 
 DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 """The C writer is ten times faster; both write the same."""
+
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -275,7 +275,7 @@ class View:
         """How to make any of it once more."""
         store = self.runs.store
         first = self.runs.names[0]
-        config = (store.folder(first) / "config.yaml").read_text(encoding="utf-8")
+        config = store.config(first)
         text = (
             "Every run's folder holds the experiment that makes it again; what is in the store already is not run twice. The "
             "first run's is below."
