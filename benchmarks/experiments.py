@@ -70,12 +70,12 @@ def generation() -> int:
         with TemporaryDirectory() as folder:
             small = ["splits.train.n=50000"]  # workers start and import before the clock runs
             taskloom.make("ctl/A", Path(folder) / "warm", set=small, engine="ray", shard_rows=1000)
-            began = time.perf_counter()
+            began, before = time.perf_counter(), cpu()[0]
             data = taskloom.make("ctl/A", Path(folder) / "data", set=GENERATED, engine="ray", shard_rows=20_000)
-            took[workers] = time.perf_counter() - began
+            took[workers], driver = time.perf_counter() - began, cpu()[0] - before
         ray.shutdown()
         rows = len(data.manifest["splits"]["train"]["shards"])
-        print(f"{workers} Ray workers: {took[workers]:.2f} s for {rows} shards of ctl/A")
+        print(f"{workers} Ray workers: {took[workers]:.2f} s for {rows} shards of ctl/A; driver {driver:.2f} s of CPU")
     efficiency = took[1] / took[2] / 2
     print(f"efficiency of 2 workers: {100 * efficiency:.0f} %, limit 85 % (2 idle cores)")
     return int(efficiency < 0.85)

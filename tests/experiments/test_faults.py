@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -256,6 +257,19 @@ def test_data_that_cannot_be_made_fails_its_cells_with_the_reason(tmp_path: Path
     )
     assert len(outcome.runs) == 2
     assert all("its data could not be made" in why and "no more" in why for why in outcome.state.failed.values())
+
+
+def test_damaged_data_of_a_store_say_what_to_delete(tmp_path: Path) -> None:
+    experiment = {**baselines(seeds=1), "recipes": [recipe()], "learners": ["majority"]}
+    api.fill(check(experiment, "test"), tmp_path / "runs", workers=1)
+    [folder] = (tmp_path / "runs" / "data").iterdir()
+    for file in (folder / "iid" / "00000.parquet", folder / "manifest.json"):
+        file.write_text("x")
+        outcome = api.fill(check({**experiment, "seeds": 2}, "test"), tmp_path / "runs", workers=1)
+        [why] = outcome.state.failed.values()
+        assert f"delete {folder}, and the next 'taskloom run' makes it" in why
+    shutil.rmtree(folder)
+    assert not api.fill(check({**experiment, "seeds": 2}, "test"), tmp_path / "runs", workers=1).state.failed
 
 
 def test_files_that_may_not_grow(tmp_path: Path) -> None:

@@ -118,7 +118,16 @@ def test_a_recipe_that_is_tested_by_another_is_evaluated_on_it() -> None:
     ("change", "said"),
     [
         ({"recipies": []}, "unknown key 'recipies'; did you mean 'recipes'?"),
-        ({"recipes": []}, "recipes: List should have at least 1 item"),
+        ({"recipes": []}, "recipes: name at least one"),
+        ({"learners": []}, "learners: name at least one"),
+        ({"seeds": [-1]}, "a seed is a whole number from 0 to 4294967295, not -1"),
+        ({"seeds": [2**70]}, "a seed is a whole number from 0"),
+        ({"seeds": [True]}, "a seed is a whole number from 0"),
+        ({"seeds": [1.5]}, "a seed is a whole number from 0"),
+        ({"seeds": "many"}, "seeds: say how many or which, e.g. 3 or [0, 1, 2], not 'many'"),
+        ({"seeds": 2**33}, "seeds: at most 4294967296"),
+        ({"resources": {"gpus": float("nan")}}, "resources.gpus: must be a number from 0"),
+        ({"grid": {"learner.learner": ["majority"]}}, "no learner here has the setting 'learner'"),
         ({"recipes": ["ctl/AA"]}, "no recipe is called 'ctl/AA'; did you mean 'ctl/A'"),
         ({"recipes": [{"recipe": "ctl/A", "max_length": 3}]}, "stand under 'set', e.g. set: {max_length: …}"),
         ({"recipes": [{"recipe": "ctl/A", "set": {"max_lenght": 3}}]}, "did you mean 'max_length'"),
@@ -151,6 +160,8 @@ def test_faults_are_one_sentence(change: dict[str, Any], said: str) -> None:
         ("recipes: [", "is not YAML"),
         ("- a\n- b\n", "must be a mapping"),
         ("", "must be a mapping"),
+        ("[" * 2000, "nested too deeply"),
+        ("recipes: [a]\nlearners: [b]\nrecipes: [c]\n", r"e.yaml:3 is not YAML: 'recipes' is given twice"),
     ],
 )
 def test_files_that_are_no_experiment(tmp_path: Path, text: str, said: str) -> None:

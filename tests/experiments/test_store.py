@@ -24,6 +24,8 @@ def finished(folder: Path, run: str = RUN, fields: dict[str, object] | None = No
         "learner": "l",
         "seed": int(run[2:4], 16),
         "fields": fields or {},
+        "scorer": "exact",
+        "data": "d",
         "splits": {"test": {"n": 2, "score": score}},
     }
     write_run(folder, {}, said, CURVE_COLUMNS.empty_table(), None, {"seconds": 1.5}, b"")
@@ -105,9 +107,35 @@ def test_damaged_scores_name_the_file_and_the_remedy(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
     finished(tmp_path / "runs" / "t")
     store.publish(RUN, tmp_path / "runs" / "t")
-    (store.folder(RUN) / SCORES).write_text("{")
-    with pytest.raises(StoreError, match=r"is damaged .* delete .* and run the experiment again"):
+    for text in ("{", "[]", json.dumps({"schema": SCHEMA}), ""):
+        (store.folder(RUN) / SCORES).write_text(text)
+        with pytest.raises(StoreError, match=r"is damaged .* delete .* and run the experiment again"):
+            store.runs()
+
+
+def test_folders_that_were_renamed_by_hand_are_not_counted_as_runs(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    for name in (RUN, f"{RUN}-old"):
+        finished(tmp_path / "runs" / "t")
+        store.publish(name, tmp_path / "runs" / "t")
+    assert store.names() == [RUN]
+    other = "ab" + "1" * 30
+    store.folder(RUN).rename(store.folder(other))
+    with pytest.raises(StoreError, match="its folder was renamed"):
         store.runs()
+
+
+def test_a_run_that_lost_its_scores_is_run_again(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    beside = tmp_path / "runs" / "work" / ".tmp-x"
+    finished(beside)
+    store.publish(RUN, beside)
+    (store.folder(RUN) / SCORES).unlink()
+    assert store.names() == []
+    finished(beside)
+    assert store.publish(RUN, beside)
+    assert store.names() == [RUN]
+    assert not list((tmp_path / "runs" / "work").iterdir())
 
 
 def test_one_of_many_gets_a_claim(tmp_path: Path) -> None:
@@ -132,6 +160,15 @@ def test_the_claim_of_a_dead_process_is_taken_over_at_once(tmp_path: Path) -> No
     mine = Claims(tmp_path / "claims")
     assert mine.take("run")
     mine.close()
+
+
+def test_a_claim_that_is_a_plain_file_is_nobodys(tmp_path: Path) -> None:
+    """As in a store that was copied by a tool that knows no links."""
+    mine = Claims(tmp_path / "claims")
+    (tmp_path / "claims" / "run").write_text("")
+    assert mine.take("run")
+    mine.close()
+    assert not list((tmp_path / "claims").iterdir())
 
 
 def test_an_owner_on_another_machine_is_gone_when_its_count_stands_still(

@@ -141,6 +141,22 @@ def test_one_run_without_curves_traits_or_predictions(tmp_path: Path) -> None:
     assert found["Scores"][1][2:4] == ["iid", "0.500"]
 
 
+def test_traits_of_every_recipe_are_shown_and_only_where_they_vary(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    write(
+        made, {"iid": [1, 0]}, recipe="a", data="a", traits=[{"depth": "1", "same": "x"}, {"depth": "2", "same": "x"}]
+    )
+    write(made, {"iid": [1, 0]}, recipe="b", data="b", traits=[{"length": "1"}, {"length": "2"}])
+    found = sections(report(made.path, tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert [title for title in found if title.startswith("Score by")] == ["Score by depth", "Score by length"]
+
+
+def test_a_curve_of_one_point_is_a_mark() -> None:
+    drawn = [plots.curves({"p": [plots.Curve("iid", steps, (0.5,) * len(steps))]}) for steps in ((5,), (5, 6))]
+    colour = plots.colours(["iid"])["iid"]
+    assert [len(re.findall(rf"<use[^>]*{colour}", svg)) for svg in drawn] == [1, 0]
+
+
 def test_settings_that_differ_are_part_of_the_name(tmp_path: Path) -> None:
     made = Store(tmp_path / "runs", create=True)
     for state in (64, 128):

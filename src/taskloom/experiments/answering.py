@@ -5,8 +5,9 @@ Datasets are read once a worker, since many cells share them.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from taskloom import dataset
 from taskloom.dataset import Dataset, Examples
-from taskloom.errors import TaskloomError
+from taskloom.errors import DataError, TaskloomError
 from taskloom.example import Example
 from taskloom.experiments import store as stores
 from taskloom.experiments.cells import Cell
@@ -32,16 +33,29 @@ def data_folder(store: Store, key: str) -> Path:
     return store.path / "data" / key
 
 
+@contextlib.contextmanager
+def _made_again(folder: Path) -> Iterator[None]:
+    """What a person does about a damaged dataset of a store, which nobody made by hand."""
+    try:
+        yield
+    except DataError as error:
+        raise TaskloomError(
+            f"{error}; in a run store: delete {folder}, and the next 'taskloom run' makes it"
+        ) from error
+
+
 @lru_cache(maxsize=4)
 def dataset_in(folder: Path) -> Dataset:
     """The dataset in a folder."""
-    return dataset.load(folder)
+    with _made_again(folder):
+        return dataset.load(folder)
 
 
 @lru_cache(maxsize=16)
 def split_in(folder: Path, split: str) -> Examples:
     """One of its splits."""
-    return dataset_in(folder)[split]
+    with _made_again(folder):
+        return dataset_in(folder)[split]
 
 
 @lru_cache(maxsize=16)

@@ -164,7 +164,7 @@ def _part(grid: Mapping[str, list[Any]], head: str) -> dict[str, list[Any]]:
 def _all_tried(experiment: Experiment, recipes: list[Data], learners: list[tuple[dict[str, Any], Learner]]) -> None:
     """A grid over a field that nothing has is a misspelling."""
     for name in _part(experiment.grid, "learner."):
-        if not any(name in block for block, _ in learners):
+        if name == "learner" or not any(name in block for block, _ in learners):
             known = sorted({f for block, _ in learners for f in _settings(str(block["learner"]))})
             raise ExperimentError(f"grid: no learner here has the setting '{name}'; {nearest(name, known)}")
 

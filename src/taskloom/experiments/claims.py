@@ -132,12 +132,14 @@ class Claims:
             owner = os.readlink(path)
         except FileNotFoundError:
             return True
-        if self.lives(owner):
+        except OSError:
+            owner = ""  # no link: the store was copied, and nobody works on the copy
+        if owner and self.lives(owner):
             return False
         aside = self.folder / f".gone-{uuid.uuid4().hex}"
         with contextlib.suppress(OSError):
             path.rename(aside)
-            other = os.readlink(aside)
+            other = os.readlink(aside) if aside.is_symlink() else ""
             if other != owner:
                 # Somebody was faster and has claimed it anew: put that claim back.
                 with contextlib.suppress(OSError):

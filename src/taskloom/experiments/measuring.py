@@ -238,12 +238,14 @@ def check_splits(runs: Runs, splits: Sequence[str]) -> None:
 
 
 def known_traits(runs: Runs, splits: Sequence[str] = ()) -> list[str]:
-    """What can be grouped by: columns of the runs, the task, and the traits that examples of the first run have."""
+    """What can be grouped by: columns of the runs, the task, and the traits that examples have, by a run of each recipe."""
     return sorted(_traits(runs, splits) | {"task", *runs.table.column_names})
 
 
 def _traits(runs: Runs, splits: Sequence[str] = ()) -> set[str]:
-    traits = runs.store.predictions(runs.names[:1], ["traits"], splits=list(splits) or None)["traits"]
+    table = runs.table
+    first = dict(zip(reversed(table["recipe"].to_pylist()), reversed(table["run"].to_pylist()), strict=True))
+    traits = runs.store.predictions(first.values(), ["traits"], splits=list(splits) or None)["traits"]
     return {name for row in traits.to_pylist() for name, _ in row or ()}
 
 

@@ -77,7 +77,7 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
         return []  # its predictions were not kept, so its scores stay as they are
     table = stores.read_parquet(path)
     splits = table["split"].cast(pa.string())
-    by_split = {s: find_scorer(name) for s in said["splits"]} if name != OWN else _own(folder)
+    by_split = {s: find_scorer(name) for s in said["splits"]} if name != OWN else _scorers(store.config(run))
     scores = [
         by_split[s].score(p, e)
         for s, p, e in zip(splits.to_pylist(), table["prediction"].to_pylist(), _examples(table), strict=True)
@@ -106,10 +106,6 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
 def _label(said: dict[str, Any], by_split: dict[str, Scorer]) -> str:
     names = sorted({s.name for s in by_split.values()})
     return names[0] if len(names) == 1 else str(said["scorer"])
-
-
-def _own(folder: Path) -> dict[str, Scorer]:
-    return _scorers((folder / stores.CONFIG).read_text(encoding="utf-8"))
 
 
 @lru_cache(maxsize=64)

@@ -6,6 +6,7 @@ grid: {learner.state: [64, 128]}
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,9 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from taskloom.errors import TaskloomError, nearest
 from taskloom.experiments.trackers import TRACKERS
 from taskloom.recipe import Fields, explain
+
+LAST_SEED = 2**32 - 1
+"""The greatest seed that every library takes."""
 
 
 class ExperimentError(TaskloomError):
@@ -60,8 +64,8 @@ class Resources(Fields):
     @field_validator("gpus")
     @classmethod
     def _share(cls, value: float | str) -> float | str:
-        if isinstance(value, float) and value < 0:
-            raise ValueError("cannot be below 0")
+        if isinstance(value, float) and not 0 <= value < math.inf:
+            raise ValueError("must be a number from 0")
         return value
 
 
@@ -82,8 +86,8 @@ class Experiment(Fields):
         track: Where finished runs are shown as well: `trackio`, `wandb`, `mlflow`. Changes no result.
     """
 
-    recipes: list[str | dict[str, Any]] = Field(min_length=1)
-    learners: list[str | dict[str, Any]] = Field(min_length=1)
+    recipes: list[str | dict[str, Any]]
+    learners: list[str | dict[str, Any]]
     seeds: int | list[int] = 1
     train: str = "train"
     evaluate: list[str] = Field(default_factory=list)
@@ -106,6 +110,13 @@ class Experiment(Fields):
     def _listed(cls, value: Any) -> Any:
         return [value] if isinstance(value, str | dict) else list(value) if isinstance(value, tuple) else value
 
+    @field_validator("recipes", "learners", mode="after")
+    @classmethod
+    def _some(cls, value: list[Any]) -> list[Any]:
+        if not value:
+            raise ValueError("name at least one")
+        return value
+
     @field_validator("seeds", mode="before")
     @classmethod
     def _whole(cls, value: Any) -> Any:
@@ -113,8 +124,16 @@ class Experiment(Fields):
             value = list(value)
         if isinstance(value, bool) or (isinstance(value, int) and value < 1):
             raise ValueError(f"say how many (at least 1) or which, e.g. 3 or [0, 1, 2], not {value!r}")
-        if isinstance(value, list) and (not value or len(set(map(str, value))) < len(value)):
-            raise ValueError("name different seeds, and at least one")
+        if isinstance(value, int) and value > LAST_SEED + 1:
+            raise ValueError(f"at most {LAST_SEED + 1}")
+        if isinstance(value, str | float | dict):
+            raise ValueError(f"say how many or which, e.g. 3 or [0, 1, 2], not {value!r}")
+        if isinstance(value, list):
+            for seed in value:
+                if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= LAST_SEED:
+                    raise ValueError(f"a seed is a whole number from 0 to {LAST_SEED}, not {seed!r}")
+            if not value or len(set(value)) < len(value):
+                raise ValueError("name different seeds, and at least one")
         return value
 
     @field_validator("grid")
@@ -143,6 +162,18 @@ def named(name: str) -> Path | None:
     return path if "/" not in name and not Path(name).exists() and path.is_file() else None
 
 
+class _Loader(yaml.SafeLoader):
+    """A key that is given twice would silently lose its first value."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"'{key.value}' is given twice", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
 def read(path: str | Path) -> Experiment:
     """An experiment from its file, or one that comes with Taskloom by its name.
 
@@ -150,7 +181,7 @@ def read(path: str | Path) -> Experiment:
     """
     path = named(str(path)) or Path(path)
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+        data = yaml.load(path.read_text(encoding="utf-8-sig"), Loader=_Loader)
     except FileNotFoundError:
         known = nearest(str(path), [p.stem for p in EXAMPLES.glob("*.yaml")])
         raise ExperimentError(
@@ -164,6 +195,8 @@ def read(path: str | Path) -> Experiment:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         raise ExperimentError(f"{path}{line} is not YAML: {getattr(error, 'problem', None) or error}") from error
+    except RecursionError:
+        raise ExperimentError(f"{path} is not an experiment: it is nested too deeply") from None
     if not isinstance(data, dict):
         raise ExperimentError(f"{path} must be a mapping with 'recipes:' and 'learners:', not {type(data).__name__}")
     return check(data, str(path), path.parent)

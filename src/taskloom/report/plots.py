@@ -49,6 +49,8 @@ def curves(panels: Mapping[str, Sequence[Curve]], chance: float | None = None) -
     for axis, (title, lines) in zip(axes, panels.items(), strict=False):
         for line in lines:
             style: dict[str, Any] = {"linewidth": 0.8, "alpha": 0.45} if line.faint else {"linewidth": 2}
+            if len(line.steps) == 1:  # a line needs two points
+                style["marker"] = "o"
             label = None if line.faint else line.split
             axis.plot(line.steps, line.scores, label=label, color=colour[line.split], **style)
         if chance is not None:

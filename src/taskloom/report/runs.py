@@ -169,7 +169,7 @@ class View:
                 found = self.runs.accuracy(by=["recipe", "learner", "split", name], level=self.level)
             except RunsError:
                 continue
-            values = {r[name] for r in found}
+            values = {r[name] for r in found} - {None}  # recipes that lack it have nothing to say
             if 2 <= len(values) <= MOST_VALUES:
                 yield self._trait(name, [r for r in found if r[name] is not None])
 
@@ -275,7 +275,7 @@ class View:
         """How to make any of it once more."""
         store = self.runs.store
         first = self.runs.names[0]
-        config = (store.folder(first) / "config.yaml").read_text(encoding="utf-8")
+        config = store.config(first)
         text = (
             "Every run's folder holds the experiment that makes it again; what is in the store already is not run twice. The "
             "first run's is below."
