@@ -386,6 +386,13 @@ def run_(
     if dry_run:
         printing.experiment(api.look(experiment, store), as_json)
         return
+    if engine == "ray" and address:
+        # Said before, since Ray ends the program of a cluster whose head has died, without a chance for a last word.
+        typer.echo(
+            f"On the Ray cluster at {address}. Should its head die, Ray ends this program: nothing finished is lost; start a "
+            "cluster again and give the same command.",
+            err=True,
+        )
     with watching.watching() as watch:
         found = api.fill(
             experiment, store, engine=engine, workers=workers, address=address, tracker=tracker, watch=watch
