@@ -43,7 +43,7 @@ def tales() -> list[Example]:
 
 def small(**more: Any) -> Any:
     sizes = {"words": 12, "state": 12, "filters": 6, "dropout": 0.0, "rate": 2e-2, "batch": 32, "evaluate_every": 0}
-    return read({"learner": "bidaf", **sizes, **more})
+    return read({"learner": "bidaf", "precision": "fp32", **sizes, **more})
 
 
 def test_questions_and_spans() -> None:

@@ -21,7 +21,7 @@ from taskloom.learners.language.passes import point  # noqa: E402
 from taskloom.learners.language.pointing import read_passage, read_passages  # noqa: E402
 
 PLACES = ("old park", "kitchen", "schoolyard")
-QUICK: dict[str, Any] = {"batch": 24, "warmup": 0, "evaluate_every": 0}
+QUICK: dict[str, Any] = {"batch": 24, "warmup": 0, "evaluate_every": 0, "precision": "fp32"}
 
 
 def tales() -> list[Example]:

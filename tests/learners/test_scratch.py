@@ -37,7 +37,18 @@ NAMES = list(SMALL)
 
 def small(name: str, **more: Any) -> Any:
     """A small learner of that name, with a quick rate."""
-    return read({"learner": name, "rate": 1e-2, "warmup": 10, "batch": 80, "evaluate_every": 0, **SMALL[name], **more})
+    return read(
+        {
+            "learner": name,
+            "rate": 1e-2,
+            "warmup": 10,
+            "batch": 80,
+            "evaluate_every": 0,
+            "precision": "fp32",
+            **SMALL[name],
+            **more,
+        }
+    )
 
 
 @pytest.mark.parametrize(("name", "steps"), [("bilstm", 150), ("transformer", 300), ("ndr", 220)])
@@ -136,7 +147,7 @@ def test_parts_of_a_batch_add_up_to_the_batch() -> None:
         steppers = [Stepper(net, framed, [0, 1], learner.training) for _ in range(2)]
         steppers[1].parts = 4
         for stepper in steppers:
-            stepper.advance(torch.arange(70), 5)
+            stepper.advance(torch.arange(70, device=stepper.state.loss.device), 5)
         assert float((steppers[0].state.mean - steppers[1].state.mean).abs().max()) < 1e-6
         assert float(steppers[0].state.loss[0]) == pytest.approx(float(steppers[1].state.loss[0]), abs=1e-5)
 

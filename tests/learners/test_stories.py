@@ -39,7 +39,7 @@ def tales() -> list[tuple[str, str]]:
 
 
 def small(name: str, **more: Any) -> Any:
-    return read({"learner": name, "batch": 32, "evaluate_every": 0, **SMALL[name], **more})
+    return read({"learner": name, "batch": 32, "evaluate_every": 0, "precision": "fp32", **SMALL[name], **more})
 
 
 def sigma(x: Any) -> Any:
