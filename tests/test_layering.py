@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "taskloom"
 
 LAYERS = [
     {"errors"},
-    {"example"},
+    {"example", "yaml_files"},
     {"seeding", "scoring", "resources"},
     {"plan"},
     {"shards"},

@@ -18,7 +18,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -30,10 +29,12 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
+from taskloom import yaml_files
 from taskloom.errors import RecipeError, TaskloomError, nearest
 from taskloom.plan import Level
 from taskloom.registry import SUITES, TASKS, Suite, load_file
 from taskloom.seeding import Key
+from taskloom.yaml_files import YamlError
 
 if TYPE_CHECKING:
     from taskloom.plan import Plan
@@ -295,16 +296,7 @@ def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> tuple[dict[str, Any
         raise RecipeError(f"there is no recipe file {path}")
     if path.resolve() in within:
         raise RecipeError(f"{path} extends itself, by way of {' and '.join(p.name for p in within)}; break the circle")
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise RecipeError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        raise RecipeError(f"{path}{line} is not YAML: {getattr(error, 'problem', None) or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise RecipeError(f"{path} holds a value that cannot be read ({str(error).splitlines()[0]})") from error
+    data = yaml_files.load(path, RecipeError)
     if not isinstance(data, dict):
         raise RecipeError(f"{path} must be a mapping with 'suite:' and its fields, not {type(data).__name__}")
     if "extends" in data:
@@ -332,8 +324,8 @@ def _set(data: dict[str, Any], override: str) -> None:
         raise RecipeError(f"--set {override}: write key=value, e.g. --set max_length=8")
     try:
         value = _value(text)
-    except yaml.YAMLError as error:
-        raise RecipeError(f"--set {override}: the value is not YAML; quote it") from error
+    except YamlError as error:
+        raise RecipeError(f"--set {override}: the value {error}") from error
     *parents, last = path.strip().split(".")
     if (parents or [last])[0] in ("suite", "task", "extends"):
         raise RecipeError(
@@ -361,14 +353,11 @@ def _index(items: list[Any], text: str, override: str) -> int:
 
 def _value(text: str) -> Any:
     if not text.startswith("@"):
-        return yaml.safe_load(text)
+        return yaml_files.parse(text)
     path = Path(text[1:])
     if not path.is_file():
         raise RecipeError(f"there is no file {path} (a value that starts with @ names a file)")
-    try:
-        value = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise RecipeError(f"{path} is neither JSON nor YAML: {str(error).splitlines()[0]}") from error
+    value = yaml_files.load(path, RecipeError)
     if value is None:
         raise RecipeError(f"{path} is empty; it should hold the value of '{text}'")
     return value
