@@ -19,6 +19,7 @@ LAYERS = [
     {"shards"},
     {"describing"},
     {"registry"},
+    {"overriding", "explaining"},
     {"recipe"},
     {"tasks"},
     {"suites"},

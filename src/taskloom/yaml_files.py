@@ -32,6 +32,10 @@ class YamlError(TaskloomError):
         self.line = line
 
 
+class RepeatedKeyError(YamlError):
+    """A key that is given twice, so that its first value would be lost."""
+
+
 def load(path: Path, error: type[TaskloomError]) -> Any:
     """The value in a file; what is wrong with it is raised as an `error` that names file and line."""
     try:
@@ -91,5 +95,5 @@ def _refuse_twice(node: yaml.MappingNode, loader: Any) -> None:
         value, line = key.value if key.tag in KEYS_OF_YAML else loader.construct_object(key), key.start_mark.line + 1
         if value in lines:
             before = f", first in line {lines[value]}" if lines[value] != line else ""
-            raise YamlError(f"gives '{key.value}' twice{before}; keep one", line)
+            raise RepeatedKeyError(f"gives '{key.value}' twice{before}; keep one", line)
         lines[value] = line

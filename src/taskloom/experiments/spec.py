@@ -15,7 +15,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from taskloom.errors import TaskloomError, nearest
 from taskloom.experiments.trackers import TRACKERS
-from taskloom.recipe import Fields, explain
+from taskloom.explaining import explain
+from taskloom.recipe import Fields
 from taskloom.yaml_files import load
 
 LAST_SEED = 2**32 - 1
