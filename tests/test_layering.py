@@ -24,6 +24,8 @@ LAYERS = [
     {"tasks"},
     {"suites"},
     {"dataset", "answering", "cluster"},
+    {"workers"},
+    {"manifest"},
     {"making", "verifying", "auditing", "competence"},
     {"learners"},
     {"experiments"},

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from taskloom.experiments.api import Look, Outcome
     from taskloom.experiments.rescoring import Change
     from taskloom.experiments.statistics import Question
-    from taskloom.making import Progress
     from taskloom.verifying import Verification
+    from taskloom.workers import Progress
 
 BAR = " | "
 """Between several values of one thing."""
