@@ -32,6 +32,7 @@ LAYERS = [
     {"studies"},
     {"report", "web", "interop"},
     {"printing"},
+    {"commands"},
     {"cli"},
 ]
 """recipe -> suite -> dataset -> learner -> predictions -> scores -> run store -> study -> report, and what they stand on."""
