@@ -16,8 +16,13 @@ from taskloom.errors import TaskloomError
 def list_(
     what: Annotated[
         str,
-        typer.Argument(metavar="[suites|recipes|tasks|learners|scorers]", help="What to list; everything by default."),
+        typer.Argument(
+            metavar="[KIND|RECIPE]",
+            help="suites, recipes, tasks, learners or scorers; everything by default. Of a recipe: its tasks, and in "
+            "taskbench their sizes and baselines.",
+        ),
     ] = "",
+    set: Set = None,
     as_json: Json = False,
 ) -> None:
     """List what there is: suites, recipes, tasks, learners, scorers.
@@ -26,10 +31,16 @@ def list_(
     Examples:
       $ taskloom list
       $ taskloom list recipes --json
+      $ taskloom list taskbench/english
     """
-    from taskloom.printing.tasks import listing
+    from taskloom.printing.tasks import listing, recipe_tasks
 
-    listing(what, as_json)
+    if "/" in what or "." in what:
+        recipe_tasks(what, set or (), as_json)
+    elif set:
+        raise TaskloomError("--set changes a recipe; name one, e.g. taskloom list taskbench/500 --set minimum=50")
+    else:
+        listing(what, as_json)
 
 
 def show(

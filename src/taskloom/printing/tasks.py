@@ -52,6 +52,41 @@ def listing(what: str, as_json: bool) -> None:
             out.print(table(kind, ("name", "what it is"), rows), "")
 
 
+def recipe_tasks(name: str, changes: Iterable[str], as_json: bool) -> None:
+    """`taskloom list RECIPE`: its tasks, with what its suite knows of each."""
+    from taskloom.recipe import read
+
+    recipe = read(name, changes)
+    plan = recipe.plan()
+    tasks = plan.tasks
+    if tasks.names is None and tasks.tell is not None:
+        place = "task" if tasks.by == "task" else f"trait '{tasks.by}'"
+        raise TaskloomError(
+            f"the tasks of {name} are not listed: each example says its own, in its {place}; write taskloom show {name}"
+        )
+    told = {
+        name: tasks.tell(name, "instruction") if tasks.tell else plan.describe for name in tasks.names or [recipe.name]
+    }
+    facts = {name: tasks.facts(name) if tasks.facts else {} for name in told}
+    if as_json:
+        rows = [{"name": name, "describe": said, **facts[name]} for name, said in told.items()]
+        emit({"recipe": name, "tasks": rows, "left_out": dict(plan.left_out)})
+        return
+    if tasks.facts is None:
+        made = table(f"tasks of {name}", ("name", "what it asks"), told.items())
+    else:
+        heads = ("name", *next(iter(facts.values())))
+        lines = [
+            (name, *(f"{v:.3g}" if isinstance(v, float) else v for v in known.values()))
+            for name, known in facts.items()
+        ]
+        made = table(f"tasks of {name}", heads, lines)
+    out = console()
+    out.print(made)
+    for warning in plan.warnings:
+        out.print(f"note: {cell(warning)}")
+
+
 def examples(
     name: str, n: int, split: str | None, start: int, seed: int | None, changes: Iterable[str], as_json: bool
 ) -> None:
