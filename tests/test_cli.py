@@ -71,6 +71,7 @@ def test_json_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     out = str(tmp_path / "d")
     for words in (
         ["list"],
+        ["list", "babi/mix-T7"],
         ["show", "ctl/A", "-n", "2"],
         ["apply", "ctl/A", "a 3", "b a 1"],
         ["make", "ctl/A", "-o", out, "--set", "splits={train: {n: 1000}, iid: {n: 100}}"],
@@ -114,6 +115,8 @@ def test_apply_from_python_and_command_agree(capsys: pytest.CaptureFixture[str])
     [
         ("frobnicate", "No such command"),
         ("list everything", "no list of 'everything'"),
+        ("list ctl/A", "the tasks of ctl/A are not listed: each example says its own, in its trait 'functions'"),
+        ("list tasks --set a=1", "--set changes a recipe; name one"),
         ("show ctl/Q", "no recipe is called 'ctl/Q'"),
         ("show ctl/A --split odd", "did you mean 'ood'"),
         ("show ctl/A --start 99999999", "beyond the last"),

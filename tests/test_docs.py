@@ -6,6 +6,7 @@ import doctest
 import importlib
 import pkgutil
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,15 @@ def test_docstring_examples() -> None:
         tried += result.attempted
     assert failed == 0
     assert tried > 10
+
+
+def test_the_extra_all_is_everything() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    def libraries(extra: str) -> set[str]:
+        inner = [re.fullmatch(r"taskloom\[(.+)\]", line) for line in extras[extra]]
+        named = {name for found in inner if found for name in found[1].split(",")}
+        own = {line for line, found in zip(extras[extra], inner, strict=True) if not found}
+        return own.union(*map(libraries, named))
+
+    assert libraries("all") == set().union(*(libraries(name) for name in extras if name != "dev"))

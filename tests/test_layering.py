@@ -13,22 +13,26 @@ SOURCE = Path(__file__).parent.parent / "src" / "taskloom"
 
 LAYERS = [
     {"errors"},
-    {"example"},
+    {"example", "yaml_files"},
     {"seeding", "scoring", "resources"},
     {"plan"},
     {"shards"},
     {"describing"},
     {"registry"},
+    {"overriding", "explaining"},
     {"recipe"},
     {"tasks"},
     {"suites"},
     {"dataset", "answering", "cluster"},
+    {"workers"},
+    {"manifest"},
     {"making", "verifying", "auditing", "competence"},
     {"learners"},
     {"experiments"},
     {"studies"},
     {"report", "web", "interop"},
     {"printing"},
+    {"commands"},
     {"cli"},
 ]
 """recipe -> suite -> dataset -> learner -> predictions -> scores -> run store -> study -> report, and what they stand on."""

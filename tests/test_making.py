@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 import taskloom as tl
-from taskloom import making, shards
+from taskloom import shards
 from taskloom.errors import DataError, TaskloomError
+from taskloom.workers import Progress
 
 RECIPES = ["ctl/A", "ctl/A-reference", "ctl/R", "ctl/S", "ctl/length"]
 SMALL = ["splits.train.n=12000"]
@@ -289,7 +290,7 @@ def test_unusable_folders_and_numbers(tmp_path: Path) -> None:
 
 
 def test_progress_reaches_the_end(tmp_path: Path) -> None:
-    seen: list[making.Progress] = []
+    seen: list[Progress] = []
     tl.make("ctl/A", tmp_path / "d", set=SMALL, shard_rows=4000, progress=seen.append)
     assert [p.done for p in seen] == sorted(p.done for p in seen)
     assert (

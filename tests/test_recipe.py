@@ -60,7 +60,7 @@ def test_extends_merges_deeply(tmp_path: Path) -> None:
         ("ctl/A", ["=3"], ["key=value"]),
         ("ctl/A", ["splits.train.n.x=3"], ["'n' is a value"]),
         ("ctl/A", ["tables=@nowhere.json"], ["no file nowhere.json"]),
-        ("ctl/A", ["max_length=[1"], ["not YAML"]),
+        ("ctl/A", ["max_length=[1"], ["--set max_length=[1: the value is not YAML: ", "; quote it"]),
         ("ctl/A", ["extends=ctl/R"], ["not a field"]),
         ("ctl/A", ["splits.train.n=true"], ["splits.train.n"]),
         ("ctl/A", ["tables={a: [true, false]}"], ["tables.a.0"]),

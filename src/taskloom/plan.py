@@ -60,6 +60,7 @@ class Tasks:
         by: `task`, or the trait whose value names a row's task more finely (a question type, a chain of functions).
         tell: The description of a task; None: the plan's own description says it for every row. Empty: the input tells it already.
         names: All tasks, where they can be listed.
+        facts: What is known of a task of that list, such as its size and the scores of guessing; the same facts of every task.
         possible: Whether a name is a task, where they cannot be listed.
         always: Whether training has a task in any case, so that it is never withheld.
         without: The same plan with some tasks taken out of training; None where there is nothing to withhold.
@@ -68,6 +69,7 @@ class Tasks:
     by: str = "task"
     tell: Callable[[str, Level], str] | None = None
     names: tuple[str, ...] | None = None
+    facts: Callable[[str], Mapping[str, str | int | float]] | None = None
     possible: Callable[[str], bool] = lambda task: True
     always: Callable[[str], bool] = lambda task: False
     without: Callable[[Held], Plan] | None = None

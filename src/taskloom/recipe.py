@@ -1,4 +1,4 @@
-"""Recipes: reading, checking, overriding, and their digest.
+"""Recipes: reading, checking, and their digest.
 
 A recipe is a YAML file that names a suite (or a task) and sets its fields. It is checked by the suite's pydantic
 model; the digest is taken over the checked fields with all defaults filled in, so that two spellings of one recipe
@@ -9,7 +9,6 @@ data.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -30,7 +28,10 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
+from taskloom import yaml_files
 from taskloom.errors import RecipeError, TaskloomError, nearest
+from taskloom.explaining import explain
+from taskloom.overriding import merge, override
 from taskloom.plan import Level
 from taskloom.registry import SUITES, TASKS, Suite, load_file
 from taskloom.seeding import Key
@@ -238,8 +239,8 @@ def read(name: str, overrides: Iterable[str] = ()) -> Recipe:
         overrides: `max_length=8`, `splits.train.n=1000`; values are YAML, `@FILE` reads a JSON or YAML file.
     """
     data, where = _find(name)
-    for override in overrides:
-        _set(data, override)
+    for change in overrides:
+        override(data, change)
     return check(data, name, where)
 
 
@@ -295,16 +296,7 @@ def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> tuple[dict[str, Any
         raise RecipeError(f"there is no recipe file {path}")
     if path.resolve() in within:
         raise RecipeError(f"{path} extends itself, by way of {' and '.join(p.name for p in within)}; break the circle")
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise RecipeError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        raise RecipeError(f"{path}{line} is not YAML: {getattr(error, 'problem', None) or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise RecipeError(f"{path} holds a value that cannot be read ({str(error).splitlines()[0]})") from error
+    data = yaml_files.load(path, RecipeError)
     if not isinstance(data, dict):
         raise RecipeError(f"{path} must be a mapping with 'suite:' and its fields, not {type(data).__name__}")
     if "extends" in data:
@@ -314,64 +306,8 @@ def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> tuple[dict[str, Any
             base, _ = _load_yaml(beside, (*within, path.resolve()))
         else:
             base, _ = _find(parent)
-        data = _merge(base, data)
+        data = merge(base, data)
     return data, str(path)
-
-
-def _merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for key, value in change.items():
-        old = merged.get(key)
-        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return merged
-
-
-def _set(data: dict[str, Any], override: str) -> None:
-    path, equals, text = override.partition("=")
-    if not equals or not path.strip():
-        raise RecipeError(f"--set {override}: write key=value, e.g. --set max_length=8")
-    try:
-        value = _value(text)
-    except yaml.YAMLError as error:
-        raise RecipeError(f"--set {override}: the value is not YAML; quote it") from error
-    *parents, last = path.strip().split(".")
-    if (parents or [last])[0] in ("suite", "task", "extends"):
-        raise RecipeError(
-            f"--set {override}: '{path.strip()}' is what a recipe is, not a field; name another recipe instead"
-        )
-    here: Any = data
-    for parent in parents:
-        if isinstance(here, list):
-            here = here[_index(here, parent, override)]
-            continue
-        here = here.setdefault(parent, {})
-        if not isinstance(here, dict | list):
-            raise RecipeError(f"--set {override}: '{parent}' is a value, not a group of fields")
-    if isinstance(here, list):
-        here[_index(here, last, override)] = value
-    else:
-        here[last] = value
-
-
-def _index(items: list[Any], text: str, override: str) -> int:
-    if not text.isdigit() or int(text) >= len(items):
-        raise RecipeError(f"--set {override}: '{text}' is not a position from 0 to {len(items) - 1}")
-    return int(text)
-
-
-def _value(text: str) -> Any:
-    if not text.startswith("@"):
-        return yaml.safe_load(text)
-    path = Path(text[1:])
-    if not path.is_file():
-        raise RecipeError(f"there is no file {path} (a value that starts with @ names a file)")
-    try:
-        value = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise RecipeError(f"{path} is neither JSON nor YAML: {str(error).splitlines()[0]}") from error
-    if value is None:
-        raise RecipeError(f"{path} is empty; it should hold the value of '{text}'")
-    return value
 
 
 def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
@@ -408,36 +344,3 @@ def _described(given: Any, where: str) -> Described | None:
 def task_suite(task: Task) -> Suite:
     """A task that is one function, seen as a suite of its own."""
     return Suite(task.name, task.describe, task.fields(), task.weave, task.version(), task.make.__module__)
-
-
-def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
-    """One sentence for what pydantic found: place, fault, remedy."""
-    parts: dict[str, list[str]] = {}
-    for item in error.errors():
-        # Where a field takes one of several kinds, pydantic ends the place with the kind that it tried.
-        path = tuple(p for p in item["loc"] if not re.fullmatch(r"constrained-\w+|literal\[.*\]|function-.*", str(p)))
-        place = ".".join(str(p) for p in path)
-        if item["type"] == "extra_forbidden":
-            known = _known(model, path[:-1])
-            parts.setdefault("", []).append(f"unknown key '{place}'; {nearest(str(path[-1]), known)}")
-            continue
-        message = item["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
-        given = "" if item["type"] in ("value_error", "missing") else f", not {item['input']!r}"
-        parts.setdefault(place, []).append(message + given if not parts.get(place) else message)
-    said = [f"{place}: {' or '.join(found)}" if place else "; ".join(found) for place, found in parts.items()]
-    return f"{where}: " + "; ".join(said)
-
-
-def _known(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """The field names at a place inside a model, as far as types tell."""
-    from typing import get_args
-
-    here: Any = model
-    for step in path:
-        if isinstance(here, type) and issubclass(here, BaseModel):
-            here = here.model_fields[str(step)].annotation if str(step) in here.model_fields else None
-        else:
-            inner = [a for a in get_args(here) if isinstance(a, type) and issubclass(a, BaseModel)]
-            here = inner[0] if inner else None
-    found = [here, *get_args(here)]
-    return sorted({name for m in found if isinstance(m, type) and issubclass(m, BaseModel) for name in m.model_fields})

@@ -161,7 +161,7 @@ def test_faults_are_one_sentence(change: dict[str, Any], said: str) -> None:
         ("- a\n- b\n", "must be a mapping"),
         ("", "must be a mapping"),
         ("[" * 2000, "nested too deeply"),
-        ("recipes: [a]\nlearners: [b]\nrecipes: [c]\n", r"e.yaml:3 is not YAML: 'recipes' is given twice"),
+        ("recipes: [a]\nlearners: [b]\nrecipes: [c]\n", r"e.yaml:3 gives 'recipes' twice, first in line 1; keep one"),
     ],
 )
 def test_files_that_are_no_experiment(tmp_path: Path, text: str, said: str) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import yaml
 
 from taskloom.example import Example, Trait
 from taskloom.experiments import store as stores
@@ -28,6 +27,7 @@ from taskloom.experiments.store import Store
 from taskloom.registry import find_scorer
 from taskloom.scoring import Scorer
 from taskloom.shards import atomic
+from taskloom.yaml_files import parse
 
 OWN = "own"
 """The name that stands for the scorer of each run's own recipe."""
@@ -110,7 +110,7 @@ def _label(said: dict[str, Any], by_split: dict[str, Scorer]) -> str:
 
 @lru_cache(maxsize=64)
 def _scorers(config: str) -> dict[str, Scorer]:
-    [cell] = expand(check(yaml.safe_load(config), stores.CONFIG))
+    [cell] = expand(check(parse(config, ours=True), stores.CONFIG))
     return {split: data.plan.scorer for split, data in cell.tests}
 
 

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from taskloom.errors import TaskloomError, nearest
 from taskloom.experiments.trackers import TRACKERS
-from taskloom.recipe import Fields, explain
+from taskloom.explaining import explain
+from taskloom.recipe import Fields
+from taskloom.yaml_files import load
 
 LAST_SEED = 2**32 - 1
 """The greatest seed that every library takes."""
@@ -162,18 +163,6 @@ def named(name: str) -> Path | None:
     return path if "/" not in name and not Path(name).exists() and path.is_file() else None
 
 
-class _Loader(yaml.SafeLoader):
-    """A key that is given twice would silently lose its first value."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"'{key.value}' is given twice", key.start_mark)
-            seen.add(str(key.value))
-        return super().construct_mapping(node, deep)
-
-
 def read(path: str | Path) -> Experiment:
     """An experiment from its file, or one that comes with Taskloom by its name.
 
@@ -181,7 +170,7 @@ def read(path: str | Path) -> Experiment:
     """
     path = named(str(path)) or Path(path)
     try:
-        data = yaml.load(path.read_text(encoding="utf-8-sig"), Loader=_Loader)
+        data = load(path, ExperimentError)
     except FileNotFoundError:
         known = nearest(str(path), [p.stem for p in EXAMPLES.glob("*.yaml")])
         raise ExperimentError(
@@ -189,14 +178,6 @@ def read(path: str | Path) -> Experiment:
         ) from None
     except IsADirectoryError:
         raise ExperimentError(f"{path} is a folder; an experiment is a YAML file with recipes and learners") from None
-    except UnicodeDecodeError as error:
-        raise ExperimentError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        raise ExperimentError(f"{path}{line} is not YAML: {getattr(error, 'problem', None) or error}") from error
-    except RecursionError:
-        raise ExperimentError(f"{path} is not an experiment: it is nested too deeply") from None
     if not isinstance(data, dict):
         raise ExperimentError(f"{path} must be a mapping with 'recipes:' and 'learners:', not {type(data).__name__}")
     return check(data, str(path), path.parent)

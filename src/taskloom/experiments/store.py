@@ -33,6 +33,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from taskloom.errors import DataError
+from taskloom.yaml_files import YamlError, parse
 
 SCHEMA = 1
 """Raised whenever stores written before could be misread."""
@@ -161,8 +162,8 @@ class Store:
         path = self.folder(run) / CONFIG
         try:
             text = path.read_text(encoding="utf-8")
-            sound = isinstance(yaml.load(text, Loader=LOADER), dict)
-        except (OSError, ValueError, yaml.YAMLError) as error:
+            sound = isinstance(parse(text, ours=True), dict)
+        except (OSError, ValueError, YamlError) as error:
             raise _damaged(path, str(error).splitlines()[0]) from error
         if not sound:
             raise _damaged(path, "no group of named values")
@@ -370,5 +371,3 @@ def _flushers() -> ThreadPoolExecutor:
 
 DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 """The C writer is ten times faster; both write the same."""
-
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -92,6 +92,13 @@ class WordRows:
         own = self.solved.answers.values[self.solved.answers.starts[:-1] + self._official]
         return np.asarray(own[np.argsort(salted(self._rows, self.key, "permuted"), kind="stable")])
 
+    @property
+    def answered(self) -> Solved:
+        """The function with the answers that rows have: shuffled labels make it another one."""
+        if not self.permuted:
+            return self.solved
+        return replace(self.solved, answers=Table(np.arange(len(self._labels) + 1, dtype=np.int64), self._labels))
+
     def count(self, split: str) -> int:
         """How many rows a split has."""
         return len(self._members.get(split, ()))
@@ -114,7 +121,7 @@ class WordRows:
         """The rows of these places of the domain."""
         solved = self.solved
         if self.permuted:
-            answers = Table(np.arange(len(chosen) + 1, dtype=np.int64), self._labels[chosen])
+            answers = self.answered.answers.take(chosen)
         else:
             answers = _official_first(solved.answers.take(chosen), self._official[chosen])
         inputs = held(solved.inputs).take(numbers(solved.domain[chosen]))
@@ -159,6 +166,11 @@ class SequenceRows:
     separators: bool
     keyed: bool = False
     trace: Trace | None = None
+
+    @property
+    def answered(self) -> Solved:
+        """The function with the answers that rows have."""
+        return self.sampler.solved
 
     def count(self, split: str) -> int:
         """How many rows a split has."""

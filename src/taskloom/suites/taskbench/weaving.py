@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -114,8 +114,13 @@ class _Weaver:
             left_out=self.left_out,
             warnings=self._warnings(),
             show=self._show,
-            tasks=Tasks(tell=self._tell, names=tuple(rows.task for rows in made), without=self.plan),
+            tasks=Tasks(tell=self._tell, names=tuple(rows.task for rows in made), facts=self._facts, without=self.plan),
         )
+
+    def _facts(self, task: str) -> dict[str, str | int | float]:
+        """The kind and the profile of a function, as its rows have it: of the mixture where a union is balanced."""
+        rows = next(rows for rows in self.made if rows.task == task)
+        return {**rows.traits, **asdict(profile(rows.answered))}
 
     def _tell(self, task: str, level: Level) -> str:
         """The description of a function; where labels are shuffled, its meaning is of no help."""

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from taskloom.errors import InputError, RecipeError
 from taskloom.example import Answer, Example, Step, Trait
-from taskloom.recipe import explain
+from taskloom.explaining import explain
 from taskloom.seeding import Random
 from taskloom.suites.babi.classic.draw import Knobs
 from taskloom.suites.babi.lines import Asked, Sentence, Story, read_lines

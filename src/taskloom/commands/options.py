@@ -1,0 +1,26 @@
+"""Options and arguments that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe field; part of the digest.")
+]
+
+
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the samples; the recipe's own by default.")]
+
+
+RecipeName = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="A name such as ctl/A, a .yaml recipe, or a .py task file.")
+]
+
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A dataset's folder.")]

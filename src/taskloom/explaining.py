@@ -1,0 +1,41 @@
+"""What pydantic found wrong with a person's file, as one sentence."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from taskloom.errors import nearest
+
+
+def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
+    """One sentence for what pydantic found: place, fault, remedy."""
+    parts: dict[str, list[str]] = {}
+    for item in error.errors():
+        # Where a field takes one of several kinds, pydantic ends the place with the kind that it tried.
+        path = tuple(p for p in item["loc"] if not re.fullmatch(r"constrained-\w+|literal\[.*\]|function-.*", str(p)))
+        place = ".".join(str(p) for p in path)
+        if item["type"] == "extra_forbidden":
+            known = _known(model, path[:-1])
+            parts.setdefault("", []).append(f"unknown key '{place}'; {nearest(str(path[-1]), known)}")
+            continue
+        message = item["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
+        given = "" if item["type"] in ("value_error", "missing") else f", not {item['input']!r}"
+        parts.setdefault(place, []).append(message + given if not parts.get(place) else message)
+    said = [f"{place}: {' or '.join(found)}" if place else "; ".join(found) for place, found in parts.items()]
+    return f"{where}: " + "; ".join(said)
+
+
+def _known(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+    """The field names at a place inside a model, as far as types tell."""
+    here: Any = model
+    for step in path:
+        if isinstance(here, type) and issubclass(here, BaseModel):
+            here = here.model_fields[str(step)].annotation if str(step) in here.model_fields else None
+        else:
+            inner = [a for a in get_args(here) if isinstance(a, type) and issubclass(a, BaseModel)]
+            here = inner[0] if inner else None
+    found = [here, *get_args(here)]
+    return sorted({name for m in found if isinstance(m, type) and issubclass(m, BaseModel) for name in m.model_fields})
