@@ -164,6 +164,22 @@ def test_a_domain_of_ones_own(tmp_path: Path) -> None:
         ("forts", "attributes=(PARKS.attributes[0], replace(PARKS.attributes[0], name='plot')), rules=()", "says both"),
         ("forts", "fillers=('Dogs are allowed in Echo Basin.',)", "states a fact"),
         ("forts", "noun=1/0", "cannot be imported"),
+        ("forts", "pronoun='ze'", "is none of it, she, he, they"),
+        (
+            "forts",
+            "attributes=(replace(PARKS.attributes[1], asks=PARKS.attributes[1].asks[:2]), PARKS.attributes[2]), rules=()",
+            "'height' and its kin 'lowest' have not equally many questions",
+        ),
+        (
+            "forts",
+            "records=(PARKS.records[0], replace(PARKS.records[1], asks=()))",
+            "'trail' and 'camp' have not equally",
+        ),
+        (
+            "forts",
+            "records=(replace(PARKS.records[0], fields=(replace(PARKS.records[0].fields[0], verb='are'),)),)",
+            "the verb 'are' of 'length' is none of is, was, has, does",
+        ),
         ("forts", "rules=(1,)", "cannot be used"),
         ("forts", "opens=()", "'opens' is empty"),
         ("forts", "fillers=()", "'fillers' is empty"),
