@@ -110,7 +110,7 @@ def _of_records(records: Records, program: Program) -> list[str]:
     return [
         f"Which {many} {where} {plural}?",
         f"What {many} {where} {plural}?",
-        f"What are the {many} {where} {_with(f'that {plural}')}?",
+        f"What are the {many} {where} {_with(f'that {plural}').removeprefix('that are ')}?",
     ]
 
 

@@ -75,6 +75,7 @@ class _Writer:
         self.last_entity = -1
         self.last_record: dict[str, Record] = {}
         self.met: set[int] = set()
+        self.pointing = {domain.pronoun, "it", domain.short, *(r.one for r in domain.records)}
         self.openers = list(rng.sample(OPENERS, len(OPENERS)))
 
     def write(self) -> str:
@@ -100,9 +101,8 @@ class _Writer:
         return " ".join(sentences)
 
     def _reaches_back(self, sentence: str) -> bool:
-        shorts = [self.domain.short, *(r.one for r in self.domain.records)]
-        words = sentence.lower().replace(";", " ").replace(",", " ").split()
-        return self.domain.pronoun in words or "it" in words or any(s in words for s in shorts)
+        words = set(sentence.lower().replace(";", " ").replace(",", " ").split())
+        return not words.isdisjoint(self.pointing)
 
     def _units(self) -> list[Unit]:
         units: list[Unit] = []

@@ -123,7 +123,7 @@ DOMAIN = Domain(
             asks=(
                 "When was {this} recognised?",
                 "In what year was {this} recognised?",
-                "In which year did the kennel union recognise {this}?",
+                "What year was {this} recognised in?",
             ),
             more=(
                 "Was {this} recognised after {V}?",
@@ -146,13 +146,13 @@ DOMAIN = Domain(
             commas=False,
             says=(
                 "{E} was first exported in {V}",
-                "the kennel union first exported {E} in {V}",
+                "breeders first exported {E} in {V}",
                 "the first dogs of {E} were sold abroad in {V}",
             ),
             asks=(
                 "When was {this} first exported?",
                 "In what year was {this} first exported?",
-                "In which year did the kennel union first export {this}?",
+                "What year was {this} first exported in?",
             ),
             more=("Was {this} first exported after {V}?", "Was {this} first sold abroad after {V}?"),
             less=("Was {this} first exported before {V}?", "Was {this} first sold abroad before {V}?"),
@@ -250,7 +250,11 @@ DOMAIN = Domain(
                 "Which colours are allowed for {this}?",
                 "What are the colours of {this}?",
             ),
-            has=("Does {this} come in {V}?", "Is {V} allowed for {this}?", "Is {V} one of the colours of {this}?"),
+            has=(
+                "Does {this} come in {V}?",
+                "Is {V} an allowed colour for {this}?",
+                "Is {V} one of the colours of {this}?",
+            ),
         ),
         Members(
             "work",
@@ -397,7 +401,7 @@ DOMAIN = Domain(
                     less="attract fewer than",
                     most="largest",
                     least="smallest",
-                    how=("How many dogs does {X} attract?", "What is the number of dogs at {X}?"),
+                    how=("How many dogs does {X} attract?", "How many dogs come to {X}?"),
                     column="dogs",
                     verb="does",
                     each="how many dogs do they attract",
@@ -446,7 +450,7 @@ DOMAIN = Domain(
                     less="won fewer than",
                     most="most decorated",
                     least="least decorated",
-                    how=("How many titles has {X} won?", "What is the number of titles won by {X}?"),
+                    how=("How many titles has {X} won?", "How many titles does {X} have?"),
                     column="titles",
                     verb="has",
                     each="how many titles have they won",

@@ -101,7 +101,7 @@ DOMAIN = Domain(
             asks=(
                 "How many votes did {this} receive?",
                 "How many votes was {this} elected with?",
-                "How many people voted for {this}?",
+                "How many votes were cast for {this}?",
             ),
             more=(
                 "Did {this} receive more than {V}?",
@@ -155,15 +155,15 @@ DOMAIN = Domain(
         Text(
             "party",
             PARTIES,
-            says=("{E} belonged to the {V}", "{E} was a member of the {V}", "the {V} nominated {E}"),
+            says=("{E} belonged to the {V}", "{E} was a member of the {V}", "the {V} counted {E} among its members"),
             asks=(
                 "What party did {this} belong to?",
-                "Which party nominated {this}?",
+                "Which party counted {this} among its members?",
                 "Which party was {this} a member of?",
             ),
             confirm=(
                 "Did {this} belong to the {V}?",
-                "Was {this} nominated by the {V}?",
+                "Did the {V} count {this} among its members?",
                 "Was {this} a member of the {V}?",
             ),
         ),
@@ -238,10 +238,10 @@ DOMAIN = Domain(
             denies=("{E} never studied {V}", "{E} was never a student of {V}"),
             asks=(
                 "What subjects did {this} study?",
-                "Which subjects did {this} study at college?",
+                "Which fields did {this} study?",
                 "What was {this} a student of?",
             ),
-            has=("Did {this} study {V}?", "Did {this} study {V} at college?", "Was {this} a student of {V}?"),
+            has=("Did {this} study {V}?", "Was {this} a student of {V}?"),
             kin="lectures",
         ),
         Members(
@@ -264,10 +264,10 @@ DOMAIN = Domain(
             denies=("{E} never taught {V}", "{E} was never a teacher of {V}"),
             asks=(
                 "What subjects did {this} teach?",
-                "Which subjects did {this} teach at college?",
+                "Which fields did {this} teach?",
                 "What was {this} a teacher of?",
             ),
-            has=("Did {this} teach {V}?", "Did {this} teach {V} at college?", "Was {this} a teacher of {V}?"),
+            has=("Did {this} teach {V}?", "Was {this} a teacher of {V}?"),
             kin="studies",
         ),
         Members(
@@ -330,7 +330,7 @@ DOMAIN = Domain(
             asks=(
                 "Did {this} support tariffs?",
                 "Was {this} in favour of tariffs?",
-                "Did {this} speak up for tariffs?",
+                "Was {this} a supporter of tariffs?",
             ),
             kin="canals",
         ),
@@ -338,7 +338,7 @@ DOMAIN = Domain(
             "canals",
             yes=("{E} supported canals", "{E} was in favour of canals"),
             no=("{E} opposed canals", "{E} was against canals"),
-            asks=("Did {this} support canals?", "Was {this} in favour of canals?", "Did {this} speak up for canals?"),
+            asks=("Did {this} support canals?", "Was {this} in favour of canals?", "Was {this} a supporter of canals?"),
             kin="tariffs",
         ),
     ),
