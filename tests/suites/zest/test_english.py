@@ -108,6 +108,11 @@ def test_two_programs_never_have_the_same_words(domain: Domain) -> None:
             Program("any_under", ("champion", "wins", 9)),
             "Has any champion of this dog breed won fewer than 9 titles?",
         ),
+        (
+            "dogs",
+            Program("any", ("champion", "home", "Frome")),
+            "Is there a champion of this dog breed that is from Frome?",
+        ),
         ("dogs", Program("names", ("champion",)), "What champions does this dog breed have?"),
         (
             "dogs",

@@ -99,9 +99,7 @@ def _of_records(records: Records, program: Program) -> list[str]:
     if program.yes_no:
         ask_one, ask_many = (v.capitalize() for v in VERBS[field.verb])
         there = "Was" if field.verb == "was" else "Is"
-        relative = _with(f"that {said_of_one(field.verb, phrase)}")
-        if not isinstance(field, Feature):  # its opposite is "that is not", and the two should differ by one word
-            relative = relative.removeprefix("that is ")
+        relative = _relative(field, said_of_one(field.verb, phrase))
         return [
             f"{ask_one} any {one} {where} {phrase}?",
             f"{there} there {article(one)} {one} {where} {relative}?",
@@ -110,7 +108,7 @@ def _of_records(records: Records, program: Program) -> list[str]:
     return [
         f"Which {many} {where} {plural}?",
         f"What {many} {where} {plural}?",
-        f"What are the {many} {where} {_with(f'that {plural}').removeprefix('that are ')}?",
+        f"What are the {many} {where} {_relative(field, plural)}?",
     ]
 
 
@@ -138,9 +136,16 @@ def said_of_one(verb: str, phrase: str) -> str:
     return f"{'has' if first == 'have' else first + ('es' if first.endswith('o') else 's')} {rest}"
 
 
-def _with(clause: str) -> str:
-    """A relative clause, shorter where it can be: "with 8 sites" for "that has 8 sites"."""
-    return re.sub("^that (has|have) (?=more|fewer)", "with ", clause)
+def _relative(field: Field, said: str) -> str:
+    """That has more than 8 sites; for a measure shorter: "with more than 8 sites", "longer than 5 miles".
+
+    Without "that is" one could take "a champion of this breed from Frome" for a breed from Frome.
+    """
+    if not isinstance(field, Measure):
+        return f"that {said}"
+    return re.sub(
+        "^that (?:is|are|was|were) ", "", re.sub("^that (?:has|have) (?=more|fewer)", "with ", f"that {said}")
+    )
 
 
 def _said_of_many(verb: str, phrase: str) -> str:

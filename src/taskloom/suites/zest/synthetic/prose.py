@@ -76,7 +76,7 @@ class _Writer:
         self.last_record: dict[str, Record] = {}
         self.met: set[int] = set()
         self.pointing = {domain.pronoun, "it", domain.short, *(r.one for r in domain.records)}
-        self.openers = list(rng.sample(OPENERS, len(OPENERS)))
+        self.openers = list(OPENERS)
 
     def write(self) -> str:
         rng = self.rng
@@ -131,14 +131,11 @@ class _Writer:
             records = self.domain.records_by_name[name]
             # The records of one kind follow each other, so that the passage tells them in the order of the answer.
             # Each is introduced in other words than the one before.
-            turns = self.rng.sample(records.says, len(records.says))
-            units.append(
-                [
-                    clause
-                    for i, record in enumerate(found)
-                    for clause in self._record_clauses(number, records, record, turns[i % len(turns)])
-                ]
-            )
+            turn = self.rng.randrange(len(records.says))
+            unit: Unit = []
+            for i, record in enumerate(found, start=turn):
+                unit += self._record_clauses(number, records, record, records.says[i % len(records.says)])
+            units.append(unit)
         return units
 
     def _pick(self, templates: tuple[str, ...]) -> str:
@@ -178,7 +175,7 @@ class _Writer:
             plan = self._plan(clauses, at)
             opener = ""
             if not plan and at > 0 and self.openers and self.rng.random() < 0.15:
-                opener = self.openers.pop()
+                opener = self.openers.pop(self.rng.randrange(len(self.openers)))
             said = clauses[at : at + 2] if plan else clauses[at : at + 1]
             text = self._sentence(plan, opener, said)
             if text in sentences:

@@ -324,7 +324,7 @@ DOMAIN = Domain(
                 "skin mites",
                 "thyroid trouble",
             ),
-            says=("{E} is prone to {V}", "{E} often suffers from {V}", "common illnesses of {E} are {V}"),
+            says=("{E} is prone to {V}", "{E} often suffers from {V}", "the common illnesses of {E} include {V}"),
             denies=("{E} is not prone to {V}", "{E} seldom suffers from {V}"),
             asks=(
                 "What illnesses is {this} prone to?",

@@ -293,7 +293,7 @@ DOMAIN = Domain(
                 "Which pastimes was {this} fond of?",
                 "What did {this} like to do in her free time?",
             ),
-            has=("Did {this} love {V}?", "Was {this} fond of {V}?", "Was {V} a hobby of {this}?"),
+            has=("Did {this} love {V}?", "Was {this} fond of {V}?", "Was {V} one of the hobbies of {this}?"),
         ),
         Flag(
             "army",
