@@ -193,11 +193,19 @@ DOMAIN = Domain(
             confirm=("Does {this} belong to the {V}?", "Is {this} listed in the {V}?", "Does the {V} include {this}?"),
         ),
         Text(
-            "breeder",
+            "developer",
             PEOPLE,
-            says=("{E} was first bred by {V}", "{V} was the first to breed {E}", "{V} bred the first dogs of {E}"),
-            asks=("Who first bred {this}?", "Who was the first to breed {this}?", "Who was {this} first bred by?"),
-            confirm=("Was {this} first bred by {V}?", "Was {V} the first to breed {this}?"),
+            says=(
+                "{E} was first developed by {V}",
+                "{V} was the first to develop {E}",
+                "{V} bred the first dogs of {E}",
+            ),
+            asks=(
+                "Who first developed {this}?",
+                "Who was the first to develop {this}?",
+                "Who was {this} first developed by?",
+            ),
+            confirm=("Was {this} first developed by {V}?", "Was {V} the first to develop {this}?"),
             kin="describer",
         ),
         Text(
@@ -214,7 +222,7 @@ DOMAIN = Domain(
                 "Who was {this} first described by?",
             ),
             confirm=("Was {this} first described by {V}?", "Was {V} the first to describe {this}?"),
-            kin="breeder",
+            kin="developer",
         ),
         Text(
             "coat",
