@@ -84,7 +84,7 @@ class ZestFields(Fields):
     "zest",
     fields=ZestFields,
     describe="Tasks given only by a description, varied in four controlled ways",
-    version=3,
+    version=4,
 )
 def weave(fields: ZestFields, key: Key) -> Plan:
     """The plan of a ZEST recipe."""

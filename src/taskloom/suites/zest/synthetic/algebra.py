@@ -4,8 +4,8 @@ The world is the passage: attributes and records are relations of the entity, a 
 
 | program | expression |
 | --- | --- |
-| value, members, names | `area`, `animals`, `trail` |
-| flag, is, has | `is{open=yes}`, `is{region=Lakeland}`, `is{animals=elk}` |
+| value, members, names | `area`, `mammals`, `trail` |
+| flag, is, has | `is{open=yes}`, `is{region=Lakeland}`, `is{mammals=elk}` |
 | more, less | `above{area=5000}`, `below{area=5000}` |
 | where, over, under | `filter(is{surface=gravel}, trail)`, `filter(above{length=5}, trail)` |
 | any, any_over, any_under | `chain(is{surface=gravel}, trail)`: some trail is |
@@ -158,8 +158,8 @@ class Passage:
                 verdicts = [self.holds(part, of) for part in parts]
                 return True if True in verdicts else None if None in verdicts else False
             case Call("chain", (test, *rest)):
-                told = [v for row in self._records(_rest(rest), of) if (v := self.holds(test, row)) is not None]
-                return any(told) if told else None
+                verdicts = [self.holds(test, row) for row in self._records(_rest(rest), of)]
+                return True if True in verdicts else None if None in verdicts or not verdicts else False
             case _:
                 raise ValueError(f"no predicate: {predicate}")
 

@@ -8,9 +8,19 @@ from collections.abc import Iterator
 from taskloom.seeding import Random
 from taskloom.suites.zest.files import CLASSIFICATION_WORDS, EXTRACTION_WORDS, first_word
 from taskloom.suites.zest.synthetic.algebra import written
-from taskloom.suites.zest.synthetic.domain import Attribute, Domain, Feature, Flag, Measure, Members, Number, full_name
+from taskloom.suites.zest.synthetic.domain import (
+    PRONOUNS,
+    Attribute,
+    Domain,
+    Feature,
+    Flag,
+    Measure,
+    Members,
+    Number,
+    full_name,
+)
 from taskloom.suites.zest.synthetic.groups import groups
-from taskloom.suites.zest.synthetic.programs import wordings
+from taskloom.suites.zest.synthetic.programs import VERBS, wordings
 from taskloom.suites.zest.synthetic.reader import Pattern, grammar
 
 LEAST_NAMES = 9
@@ -31,6 +41,8 @@ def _of_names(domain: Domain) -> Iterator[str]:
     every = [a.name for a in domain.attributes] + [r.name for r in domain.records]
     for name in sorted({n for n in every if every.count(n) > 1}):
         yield f"two attributes or records are called '{name}'"
+    if domain.pronoun not in PRONOUNS:
+        yield f"the pronoun '{domain.pronoun}' is none of {', '.join(PRONOUNS)}"
     if domain.short in {r.one for r in domain.records}:
         yield f"'the {domain.short}' would mean the entity and a record: choose another short"
     for what, lines in (("opens", domain.opens), ("fillers", domain.fillers)):
@@ -50,6 +62,8 @@ def _of_attributes(domain: Domain) -> Iterator[str]:
             yield f"'{a.name}' names '{a.kin}' as its kin, which does not name it back"
         elif a.kin and type(domain.by_name[a.kin]) is not type(a):
             yield f"'{a.name}' and its kin '{a.kin}' are of different types"
+        elif a.kin and len(a.asks) != len(domain.by_name[a.kin].asks):
+            yield f"'{a.name}' and its kin '{a.kin}' have not equally many questions: as flips they go in pairs"
         if isinstance(a, Number) and len(a.more) != len(a.less):
             yield f"'{a.name}' has {len(a.more)} questions for more and {len(a.less)} for less: they go in pairs"
     for stated in (*domain.attributes, *(f for r in domain.records for f in r.fields)):
@@ -58,6 +72,13 @@ def _of_attributes(domain: Domain) -> Iterator[str]:
         for text in (t for kind in ("says", "yes", "no", "denies") for t in getattr(stated, kind, ())):
             if re.search(r"[{}]", re.sub(r"\{[EVN]\}", "", text)):
                 yield f"the clause {text!r} has a brace that is not part of {{E}}, {{V}} or {{N}}"
+    for r in domain.records:
+        for f in r.fields:
+            if f.verb not in VERBS:
+                yield f"the verb '{f.verb}' of '{f.name}' is none of {', '.join(VERBS)}"
+    for one, other in zip(domain.records[::2], domain.records[1::2], strict=False):
+        if len(one.asks) != len(other.asks):
+            yield f"'{one.name}' and '{other.name}' have not equally many questions: as flips they go in pairs"
     for rule in domain.rules:
         for name in (rule.when, rule.then):
             if name not in domain.by_name:
@@ -83,7 +104,7 @@ def _meanings(clause: str, patterns: list[Pattern]) -> set[tuple[str, ...]]:
 
 def clauses(domain: Domain) -> Iterator[str]:
     """Every clause of a domain, filled with its first values."""
-    name = full_name(domain.heads[0], domain.tails[0])
+    name = domain.named(full_name(domain.heads[0], domain.tails[0]))
     for a in domain.attributes:
         for template, value in _statements(a):
             yield template.replace("{E}", name).replace("{V}", value)

@@ -101,7 +101,18 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number of a record: comparative and superlative forms make its questions. `how` asks ("How long", "How old")."""
+    """A number of a record: comparative and superlative forms make its questions.
+
+    Attributes:
+        more: After the verb, before a number: "Which trails are {more} 5 miles?".
+        less: The same in the other direction.
+        most: The superlative: "the {most} trail".
+        least: The opposite one.
+        how: Questions for the number, where {X} is the one that has the most or least: "How long is {X}?".
+        column: Its key in structured answers.
+        verb: is, was, has, or does: "Does any camp {more} 8 sites?" with more="have more than".
+        each: How an output structure asks for it: "how many sites do they have"; by default "what is their {column}".
+    """
 
     name: str
     low: int
@@ -113,8 +124,10 @@ class Measure:
     less: str
     most: str
     least: str
-    how: str
+    how: tuple[str, ...]
     column: str
+    verb: str = "is"
+    each: str = ""
 
     def text(self, value: int) -> str:
         """The value as passages and answers write it."""
@@ -128,18 +141,20 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """A property of a record: one of some values. `being` makes "Which trails are {being}?"."""
+    """A property of a record: one of some values. `verb` and `being` make "Which trails are {being}?"; see `Measure`."""
 
     name: str
     values: tuple[str, ...]
     says: tuple[str, ...]
     being: str
     column: str
+    verb: str = "is"
+    each: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A record's yes or no: the two predicates are also its question forms."""
+    """A record's yes or no: after its verb the two phrases are also its question forms; see `Measure`."""
 
     name: str
     yes: tuple[str, ...]
@@ -147,6 +162,8 @@ class Feature:
     being: str
     not_being: str
     column: str
+    verb: str = "is"
+    each: str = ""
 
 
 Field = Measure | Quality | Feature
@@ -166,6 +183,7 @@ class Records:
         says: Clauses that introduce {N} as belonging to {E}.
         column: The key of the name in structured answers.
         fields: What is said of each.
+        asks: Questions for all of them, beside "What are the trails in this park?"; those of two records go in pairs.
     """
 
     name: str
@@ -177,6 +195,7 @@ class Records:
     says: tuple[str, ...]
     column: str
     fields: tuple[Field, ...]
+    asks: tuple[str, ...] = ()
 
     def field(self, name: str) -> Field:
         """The field of that name."""
@@ -199,6 +218,9 @@ class Rule:
 
 Attribute = Number | Text | Members | Flag
 
+PRONOUNS = {"it": ("it", "its"), "she": ("her", "her"), "he": ("him", "his"), "they": ("them", "their")}
+"""Each pronoun as an object and as an owner."""
+
 
 @dataclass(frozen=True)
 class Domain:
@@ -217,6 +239,7 @@ class Domain:
         attributes: What is known of entities.
         records: What belongs to them.
         rules: General statements.
+        article: What stands before names in a sentence: "the" for dog breeds, nothing for towns.
     """
 
     name: str
@@ -231,6 +254,7 @@ class Domain:
     attributes: tuple[Attribute, ...]
     records: tuple[Records, ...]
     rules: tuple[Rule, ...] = ()
+    article: str = ""
 
     @cached_property
     def by_name(self) -> dict[str, Attribute]:
@@ -246,6 +270,25 @@ class Domain:
     def this(self) -> str:
         """The entity in a question."""
         return f"this {self.noun}"
+
+    @property
+    def objective(self) -> str:
+        """The pronoun where it is not the subject."""
+        return PRONOUNS[self.pronoun][0]
+
+    @property
+    def possessive(self) -> str:
+        """The pronoun as an owner."""
+        return PRONOUNS[self.pronoun][1]
+
+    def named(self, name: str) -> str:
+        """A name with its article."""
+        return f"{self.article} {name}" if self.article else name
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Words for a list of names: words("Alder Basalt Cinder")."""
+    return tuple(text.split())
 
 
 def full_name(head: str, tail: str) -> str:

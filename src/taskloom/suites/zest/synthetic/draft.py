@@ -64,9 +64,18 @@ def draw(domain: Domain, program: Program, wanted: Wanted, amounts: Amounts, rng
     for _ in range(TRIES):
         draft = _Drawing(domain, rng).draft(program, wanted, amounts)
         found = answer(domain, program, draft.main, draft.rules)
-        if kind_of(program, found) == wanted:
+        if kind_of(program, found) == wanted and not contradictory(draft):
             return draft, found
     raise RecipeError(f"{domain.name}: {TRIES} drafts gave no '{wanted}' for the program {written(program)}")
+
+
+def contradictory(draft: Draft) -> bool:
+    """Whether a rule of the passage is broken by what it says of somebody: all parks of a district close, but one is open."""
+    return any(
+        person.values.get(s.rule.when) == s.value and person.values.get(s.rule.then, s.outcome) != s.outcome
+        for s in draft.rules
+        for person in draft.people
+    )
 
 
 def kind_of(program: Program, found: str) -> Wanted:
@@ -90,12 +99,14 @@ class _Drawing:
         for leaf, kind in self._aims(program, wanted):
             self._steer(draft, draft.main, leaf, kind)
             draft.locked.add(leaf.args[0])
-        self._fill(draft, draft.main, rng.randint(*amounts.facts))
         budget = rng.randint(*amounts.distractors)
         for other in draft.people[1:]:
             if budget > 0:
                 self._distract(draft, other, program)
             self._fill(draft, other, budget // (len(draft.people) - 1))
+        # The passage says at least as much of its own entity as of any other, or one might take another for its topic.
+        others = [_size(p) for p in draft.people[1:]]
+        self._fill(draft, draft.main, max(rng.randint(*amounts.facts), *others))
         draft.people = [p for p in draft.people if p is draft.main or _size(p)]
         self._add_rule(draft)
         return draft
@@ -219,10 +230,12 @@ class _Drawing:
         else:
             made = self._records(records, count, without=name, often=often)
             fitting = wanted in ("yes", "answer")
-            sure = rng.randrange(len(made)) if wanted != "na" or not leaf.yes_no else -1
+            sure = rng.randrange(len(made))
             for i, record in enumerate(made):
                 # One record decides; the others fit or not as they please, unless one that fits would spoil a "no" or "n/a".
-                if i == sure or (rng.random() < 0.5 and not (wanted == "na" and leaf.yes_no)):
+                # Whether any fits is "no" only where all are known, and n/a where one is not.
+                silent = wanted == "na" and leaf.yes_no and i == sure
+                if not silent and (i == sure or wanted == "no" or rng.random() < 0.5):
                     record.fields[name] = self._field(kind, leaf, fitting and (i == sure or rng.random() < 0.5))
         facts.records[records.name] = made
 

@@ -1,8 +1,9 @@
 """How many passages of each task have an answer, and how many of those say yes.
 
-Tasks differ in that as the real ones do: of ten real tasks with answers that can be had, between 0 and 17 of 20 passages
-answer, and some are always answered alike. The shares are spread evenly over the tasks of a split, so the split's own rate
-is met whatever the seed.
+Tasks differ in that as the real ones do. Of the ten real tasks whose answers can be had, between 0 and 17 of 20 passages answer;
+"Are mountain bikes allowed at this national park?" is answered by 17, and always by yes. Such settled tasks are what a system
+can do that reads the description alone, and in the paper it does one task in ten so (Table 5). The shares are spread evenly over
+the tasks of a split, so the split's own rate is met whatever the seed.
 """
 
 from __future__ import annotations
@@ -15,8 +16,20 @@ from taskloom.seeding import Key
 SILENT = 0.01
 """The share of tasks that no passage answers: one of the paper's 114 dev tasks (section 6)."""
 
-ALIKE = 0.2
-"""The share of yes/no tasks that are always answered by yes, and of those always answered by no."""
+SETTLED = 0.53
+"""The share of the answers of yes/no tasks that belong to settled ones: nearly all passages answer them, and by yes.
+
+At the paper's rate of n/a that is about a fourth of the yes/no tasks, and three answers of four are yes, as in the real rows.
+"""
+
+FULLNESS = (0.65, 0.95, 0.45)
+"""Answered passages of settled tasks: from, to, and the power of the spread between; by it seven in ten have 17 of 20 or more."""
+
+ALIKE = 0.1
+"""The share of the other yes/no tasks that are always answered by yes, and of those always answered by no."""
+
+EDGE = 1e-9
+"""The least share of n/a, and of answers, that is left to tasks beside settled ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +40,26 @@ class Mix:
     yes: int
 
 
-def mixes(sources: Sequence[str], passages: int, na_rate: float, silent: int, key: Key) -> dict[str, Mix]:
-    """The mix of each of some tasks, which come in any order."""
-    ranked = sorted(sources, key=lambda source: key.hash64("answered", source))
-    counts = answered(len(ranked), passages, na_rate, silent)
-    shares = _yes_shares(len(ranked), key)
-    return {source: Mix(n, round(n * yes)) for source, n, yes in zip(ranked, counts, shares, strict=True)}
+def settled_share(na_rate: float) -> float:
+    """How many of the yes/no tasks are settled, at a rate of n/a."""
+    low, high, power = FULLNESS
+    return SETTLED * (1 - na_rate) / (low + (high - low) / (1 + power))
+
+
+def mixes(sources: Sequence[str], passages: int, na_rate: float, silent: int, settled: int, key: Key) -> dict[str, Mix]:
+    """The mix of each of some tasks: the first so many are settled, the others come in any order."""
+    low, high, power = FULLNESS
+    spread = [low + (high - low) * ((i + 0.5) / settled) ** power for i in range(settled)]
+    most = max(1, passages - 1)
+    full = [min(most, max(1, round(share * passages))) for share in spread]
+    order = sorted(sources[:settled], key=lambda source: key.hash64("full", source))
+    found = {source: Mix(n, n) for source, n in zip(order, full, strict=True)}
+    others = sorted(sources[settled:], key=lambda source: key.hash64("answered", source))
+    left = len(sources) * passages * (1 - na_rate) - sum(full)
+    rate = min(1 - EDGE, max(EDGE, 1 - left / (len(others) * passages))) if settled and others else na_rate
+    counts = answered(len(others), passages, rate, silent)
+    shares = _yes_shares(len(others), key)
+    return found | {source: Mix(n, round(n * yes)) for source, n, yes in zip(others, counts, shares, strict=True)}
 
 
 def _yes_shares(tasks: int, key: Key) -> list[float]:

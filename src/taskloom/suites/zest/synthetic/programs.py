@@ -9,6 +9,7 @@ forms, flips and leaves that the words of a domain give it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,9 @@ from taskloom.suites.zest.synthetic.domain import (
 
 YES_NO = frozenset({"more", "less", "is", "has", "flag", "any", "any_over", "any_under", "and", "or"})
 """Operations that answer yes, no or n/a."""
+
+PRESENCE = frozenset({"has", "flag", "any"})
+"""Those among them that ask whether something is there, or done."""
 
 JOINING = frozenset({"and", "or", "both", "when"})
 """Operations on programs."""
@@ -75,49 +79,83 @@ def _simple(domain: Domain, program: Program) -> list[str]:
 def _of_records(records: Records, program: Program) -> list[str]:
     one, many, where = records.one, records.many, records.where
     op = program.op
-    if op == "table":
-        return _of_table(records, [records.field(f) for f in program.args[1:]])
-    if op == "pick":
-        rule = picked(program)
-        return _of_table(
-            records, [records.field(f) for f in program.args[4:]], _being(records.field(rule.args[1]), rule)
-        )
     if op == "names":
-        return [
-            f"What {many} are there {where}?",
-            f"Which {many} can be found {where}?",
-            f"What are the {many} {where}?",
-        ]
+        return _of_names(records)
+    if op == "table":
+        return _of_table(_of_names(records), [records.field(f) for f in program.args[1:]])
+    if op == "pick":
+        return _of_table(_of_records(records, picked(program))[:2], [records.field(f) for f in program.args[4:]])
     field = records.field(program.args[1])
     if op in ("most", "least", "top", "bottom"):
         assert isinstance(field, Measure)
-        extreme = field.most if op in ("most", "top") else field.least
-        if op in ("most", "least"):
-            return [
-                f"Which {one} {where} is the {extreme}?",
-                f"What is the {extreme} {one} {where}?",
-                f"Which is the {extreme} {one} {where}?",
-            ]
+        extreme = f"the {field.most if op in ('most', 'top') else field.least} {one} {where}"
+        if op in ("top", "bottom"):
+            return [text.replace("{X}", extreme) for text in field.how]
+        verb = VERBS["was" if field.verb == "was" else "is"][0]
         return [
-            f"{field.how} is the {extreme} {one} {where}?",
-            f"What is the {field.column} of the {extreme} {one} {where}?",
-            f"What {field.column} does the {extreme} {one} {where} have?",
+            f"Which {one} {where} {verb} {extreme.removesuffix(f' {one} {where}')}?",
+            f"What {verb} {extreme}?",
+            f"Which {verb} {extreme}?",
         ]
-    being = _being(field, program)
+    phrase = _phrase(field, program)
+    plural = _said_of_many(field.verb, phrase)
     if program.yes_no:
+        ask_one, ask_many = (v.capitalize() for v in VERBS[field.verb])
+        there = "Was" if field.verb == "was" else "Is"
+        relative = _relative(field, said_of_one(field.verb, phrase))
         return [
-            f"Is any {one} {where} {being}?",
-            f"Is there {article(one)} {one} {where} that is {being}?",
-            f"Are any {many} {where} {being}?",
+            f"{ask_one} any {one} {where} {phrase}?",
+            f"{there} there {article(one)} {one} {where} {relative}?",
+            f"{ask_many} any {many} {where} {phrase}?",
         ]
     return [
-        f"Which {many} {where} are {being}?",
-        f"What {many} {where} are {being}?",
-        f"Which of the {many} {where} are {being}?",
+        f"Which {many} {where} {plural}?",
+        f"What {many} {where} {plural}?",
+        f"What are the {many} {where} {_relative(field, plural)}?",
     ]
 
 
-def _being(field: Field, program: Program) -> str:
+def _of_names(records: Records) -> list[str]:
+    return [
+        *records.asks,
+        f"What are the {records.many} {records.where}?",
+        f"What are the names of the {records.many} {records.where}?",
+    ]
+
+
+VERBS = {"is": ("is", "are"), "was": ("was", "were"), "has": ("has", "have"), "does": ("does", "do")}
+"""The verbs by which questions ask for fields, of one record and of many."""
+
+
+def said_of_one(verb: str, phrase: str) -> str:
+    """A field's phrase after its verb, as said of one record.
+
+    >>> said_of_one("has", "won more than 5 titles"), said_of_one("does", "have 8 sites"), said_of_one("does", "not go far")
+    ('has won more than 5 titles', 'has 8 sites', 'does not go far')
+    """
+    if verb != "does" or phrase.startswith("not "):
+        return f"{VERBS[verb][0]} {phrase}"
+    first, _, rest = phrase.partition(" ")
+    return f"{'has' if first == 'have' else first + ('es' if first.endswith('o') else 's')} {rest}"
+
+
+def _relative(field: Field, said: str) -> str:
+    """That has more than 8 sites; for a measure shorter: "with more than 8 sites", "longer than 5 miles".
+
+    Without "that is" one could take "a champion of this breed from Frome" for a breed from Frome.
+    """
+    if not isinstance(field, Measure):
+        return f"that {said}"
+    return re.sub(
+        "^that (?:is|are|was|were) ", "", re.sub("^that (?:has|have) (?=more|fewer)", "with ", f"that {said}")
+    )
+
+
+def _said_of_many(verb: str, phrase: str) -> str:
+    return phrase if verb == "does" and not phrase.startswith("not ") else f"{VERBS[verb][1]} {phrase}"
+
+
+def _phrase(field: Field, program: Program) -> str:
     value = program.args[2]
     if isinstance(field, Measure):
         return f"{field.more if program.op in ('over', 'any_over') else field.less} {field.text(value)}"
@@ -132,18 +170,19 @@ def picked(program: Program) -> Program:
     return Program(op, (records, field, value))
 
 
-def _of_table(records: Records, fields: list[Field], being: str = "") -> list[str]:
-    parts = [f"are they {f.being}" if isinstance(f, Feature) else f"what is their {f.column}" for f in fields]
-    asked = ", ".join(parts[:-1]) + " and " + parts[-1] if len(parts) > 1 else "and " + parts[0]
-    if being:
-        return [
-            f"What {records.many} {records.where} are {being}, {asked}?",
-            f"Which of the {records.many} {records.where} are {being}, {asked}?",
-        ]
-    return [
-        f"What {records.many} are there {records.where}, {asked}?",
-        f"Which {records.many} can be found {records.where}, {asked}?",
-    ]
+def _of_table(asked: list[str], fields: list[Field]) -> list[str]:
+    """What trails are there in this park, how long are they and are they open to bicycles?"""
+    parts = [_each(f) for f in fields]
+    return [", ".join([text[:-1], *parts[:-1]]) + f" and {parts[-1]}?" for text in asked]
+
+
+def _each(field: Field) -> str:
+    if field.each:
+        return field.each
+    verb = VERBS[field.verb][1]
+    if isinstance(field, Feature):
+        return f"{verb} they {field.being}"
+    return f"what {'was' if field.verb == 'was' else 'is'} their {field.column}"
 
 
 def article(noun: str) -> str:
@@ -153,23 +192,45 @@ def article(noun: str) -> str:
 
 def _joined(domain: Domain, program: Program) -> list[str]:
     asked = [wordings(domain, p) for p in program.args]
-    count = max(len(a) for a in asked)
     found = []
-    for i in range(count):
-        texts = [a[i % len(a)] for a in asked]
-        rest = [_again(domain, t) for t in texts[1:]]
+    for i in range(max(len(a) for a in asked)):
+        first, *others = [a[i % len(a)] for a in asked]
         if program.op == "when":
-            found.append(f"In case {condition(domain, program.args[0])}, {rest[0]}")
-        else:
-            joiner = " or " if program.op == "or" else " and "
-            found.append(joiner.join([texts[0][:-1], *(t[:-1] for t in rest)]) + "?")
+            found.append(_conditional(domain, program, others[0]))
+            continue
+        rest = [again(domain, _lowered(t), " ".join([first, *others[:j]]))[:-1] for j, t in enumerate(others)]
+        joiner = "or" if program.op == "or" else "and"
+        found.append(", ".join([first[:-1], *rest[:-1]]) + f" {joiner} {rest[-1]}?")
     return list(dict.fromkeys(found))
 
 
-def _again(domain: Domain, question: str) -> str:
-    """A question that follows another one about the same entity."""
-    text = question[0].lower() + question[1:]
-    return text.replace(domain.this, "it") if domain.pronoun == "it" else text
+def _conditional(domain: Domain, program: Program, question: str) -> str:
+    given = condition(domain, program.args[0])
+    if program.args[1].op == "both":
+        # After "..., if it is old?" one could not tell whether both questions or the last one depend on it.
+        return f"On condition that {given}, {again(domain, _lowered(question), given)}"
+    return f"{question[:-1]}, if {again(domain, given, question)}?"
+
+
+def _lowered(question: str) -> str:
+    return question[0].lower() + question[1:]
+
+
+def again(domain: Domain, text: str, before: str) -> str:
+    """A question or condition after others about the same entity: "the age of this dog" is now "its age".
+
+    After one about a trail "it" could be the trail, and then it is "the park" again.
+    """
+    this, its = domain.this, domain.possessive
+    if domain.pronoun == "it" and any(re.search(rf"\b{r.one}\b", before) for r in domain.records):
+        return text.replace(this, f"the {domain.short}")
+    for r in domain.records:
+        text = text.replace(f"there {article(r.one)} {r.one} of {this} that", f"there one among {its} {r.many} that")
+        text = re.sub(rf"any (?:{r.one}|{r.many}) of {this}", f"any of {its} {r.many}", text)
+        text = re.sub(rf"^(?:which|what) (?:{r.one}|{r.many}) of {this}", f"which of {its} {r.many}", text)
+    text = re.sub(rf"\bthe ((?:[\w-]+ ){{0,2}}[\w-]+) of {this}\b", rf"{its} \1", text)
+    text = re.sub(rf"(^|\b(?:did|does|do|was|is|has|can) ){this}\b", rf"\1{domain.pronoun}", text)
+    return text.replace(this, domain.objective)
 
 
 def condition(domain: Domain, program: Program) -> str:

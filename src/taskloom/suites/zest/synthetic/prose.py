@@ -20,10 +20,11 @@ OPENERS = (
 )
 """What may stand before a sentence without changing it."""
 
-JOINS = ("{a}, and {b}", "{a}; {b}")
+JOINS = ("{a}, and {b}", "{a}, and {b}", "{a}; {b}")
 RELATIVE = "{E}, which {a}, {b}"
 CONTRASTS = ("While {a}, {b}", "{a}, whereas {b}")
-"""Sentence plans for two clauses, about the same entity (RELATIVE where both begin with it) or about different ones."""
+"""Sentence plans for two clauses: about the same entity (RELATIVE where both begin with it), or that say the same kind of thing
+about different ones (CONTRASTS): "X covers 9 acres, whereas Y has a hospital" would be no contrast."""
 
 SHORTEST, LONGEST = 60, 180
 """Words of a passage."""
@@ -31,13 +32,17 @@ SHORTEST, LONGEST = 60, 180
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A template with its value and what it is about: an entity of the passage, and perhaps one of its records."""
+    """A template with its value and what it is about: an entity of the passage (by number), and perhaps one of its records.
+
+    `says` names the attribute, or the records and their field. A rule is about no entity.
+    """
 
     template: str
     value: str = ""
     entity: int = -1
     record: Record | None = None
     records: Records | None = None
+    says: tuple[str, ...] = ()
 
 
 Unit = list[Clause]
@@ -70,6 +75,8 @@ class _Writer:
         self.last_entity = -1
         self.last_record: dict[str, Record] = {}
         self.met: set[int] = set()
+        self.pointing = {domain.pronoun, "it", domain.short, *(r.one for r in domain.records)}
+        self.openers = list(OPENERS)
 
     def write(self) -> str:
         rng = self.rng
@@ -94,9 +101,8 @@ class _Writer:
         return " ".join(sentences)
 
     def _reaches_back(self, sentence: str) -> bool:
-        shorts = [self.domain.short, *(r.one for r in self.domain.records)]
-        words = sentence.lower().replace(";", " ").replace(",", " ").split()
-        return self.domain.pronoun in words or "it" in words or any(s in words for s in shorts)
+        words = set(sentence.lower().replace(";", " ").replace(",", " ").split())
+        return not words.isdisjoint(self.pointing)
 
     def _units(self) -> list[Unit]:
         units: list[Unit] = []
@@ -118,13 +124,18 @@ class _Writer:
     def _attribute_units(self, number: int, facts: Facts) -> list[Unit]:
         units: list[Unit] = [[self._value_clause(number, name, value)] for name, value in facts.values.items()]
         for name, members in facts.has.items():
-            units.append([Clause(self._pick(self._members(name).says), listing(members, "and"), number)])
+            units.append([Clause(self._pick(self._members(name).says), listing(members, "and"), number, says=(name,))])
         for name, members in facts.lacks.items():
-            units.append([Clause(self._pick(self._members(name).denies), listing(members, "or"), number)])
+            units.append([Clause(self._pick(self._members(name).denies), listing(members, "or"), number, says=(name,))])
         for name, found in facts.records.items():
             records = self.domain.records_by_name[name]
             # The records of one kind follow each other, so that the passage tells them in the order of the answer.
-            units.append([clause for record in found for clause in self._record_clauses(number, records, record)])
+            # Each is introduced in other words than the one before.
+            turn = self.rng.randrange(len(records.says))
+            unit: Unit = []
+            for i, record in enumerate(found, start=turn):
+                unit += self._record_clauses(number, records, record, records.says[i % len(records.says)])
+            units.append(unit)
         return units
 
     def _pick(self, templates: tuple[str, ...]) -> str:
@@ -138,13 +149,13 @@ class _Writer:
     def _value_clause(self, number: int, name: str, value: Any) -> Clause:
         attribute = self.domain.by_name[name]
         if isinstance(attribute, Flag):
-            return Clause(self._pick(attribute.yes if value else attribute.no), "", number)
+            return Clause(self._pick(attribute.yes if value else attribute.no), "", number, says=(name,))
         assert isinstance(attribute, Number | Text)
         text = attribute.text(value) if isinstance(attribute, Number) else str(value)
-        return Clause(self._pick(attribute.says), text, number)
+        return Clause(self._pick(attribute.says), text, number, says=(name,))
 
-    def _record_clauses(self, number: int, records: Records, record: Record) -> Unit:
-        clauses = [Clause(self._pick(records.says), "", number, record, records)]
+    def _record_clauses(self, number: int, records: Records, record: Record, template: str) -> Unit:
+        clauses = [Clause(template, "", number, record, records, (records.name,))]
         for name, value in record.fields.items():
             kind = records.field(name)
             if isinstance(kind, Feature):
@@ -153,44 +164,49 @@ class _Writer:
                 template, text = self._pick(kind.says), kind.text(value)
             else:
                 template, text = self._pick(kind.says), str(value)
-            clauses.append(Clause(template, text, -1, record, records))
+            clauses.append(Clause(template, text, number, record, records, (records.name, name)))
         return clauses
 
     def _sentences(self, units: list[Unit]) -> list[str]:
         clauses = [clause for unit in units for clause in unit]
-        sentences = []
+        sentences: list[str] = []
         at = 0
         while at < len(clauses):
             plan = self._plan(clauses, at)
-            if plan == RELATIVE:
-                text = self._relative(clauses[at], clauses[at + 1])
-                at += 2
-            elif plan:
-                # In "While it ..., Echo Basin ..." the pronoun would point forward: there the first clause says the name.
-                start = self._say(clauses[at], by_name=plan.startswith("While"))
-                text = plan.replace("{a}", start).replace("{b}", self._say(clauses[at + 1]))
-                at += 2
-            else:
-                opener = self.rng.choice(OPENERS) if self.rng.random() < 0.15 and at > 0 else ""
-                text = opener + self._say(clauses[at])
-                at += 1
-            sentences.append(text[0].upper() + text[1:] + ".")
+            opener = ""
+            if not plan and at > 0 and self.openers and self.rng.random() < 0.15:
+                opener = self.openers.pop(self.rng.randrange(len(self.openers)))
+            said = clauses[at : at + 2] if plan else clauses[at : at + 1]
+            text = self._sentence(plan, opener, said)
+            if text in sentences:
+                # "The trail is steep." of a second trail: by name, or it would seem to say the same again.
+                text = self._sentence(plan, opener, said, by_name=True)
+            sentences.append(text)
+            at += len(said)
         return sentences
+
+    def _sentence(self, plan: str, opener: str, said: list[Clause], by_name: bool = False) -> str:
+        if plan == RELATIVE:
+            text = self._relative(*said)
+        elif plan:
+            # In "While it ..., Echo Basin ..." the pronoun would point forward: there the first clause says the name.
+            start = self._say(said[0], by_name or plan.startswith("While"))
+            text = plan.replace("{a}", start).replace("{b}", self._say(said[1], again=True))
+        else:
+            text = opener + self._say(said[0], by_name)
+        return f"{text[0].upper()}{text[1:]}."
 
     def _plan(self, clauses: list[Clause], at: int) -> str:
         """How this clause and the next one become one sentence; empty when they do not."""
         if at == 0 or at + 1 == len(clauses) or self.rng.random() > 0.4:
             return ""
         one, other = clauses[at], clauses[at + 1]
-        if not all(c.entity >= 0 or c.record is not None for c in (one, other)):
+        if one.entity < 0 or other.entity < 0:
             return ""
-        subject = all(
-            c.entity == one.entity and c.record is None and c.template.startswith("{E} ") for c in (one, other)
-        )
-        if subject and self.rng.random() < 0.7:
-            return RELATIVE
-        contrast = one.entity >= 0 and other.entity >= 0 and one.entity != other.entity
-        return self.rng.choice(CONTRASTS if contrast else JOINS)
+        if one.entity != other.entity:
+            return self.rng.choice(CONTRASTS) if one.says == other.says else ""
+        subject = all(c.record is None and c.template.startswith("{E} ") for c in (one, other))
+        return RELATIVE if subject and self.rng.random() < 0.7 else self.rng.choice(JOINS)
 
     def _relative(self, one: Clause, other: Clause) -> str:
         """Echo Basin, which covers 9,000 acres, was opened in 1911."""
@@ -199,30 +215,32 @@ class _Writer:
         self.focus = self.last_entity = one.entity
         return f"{name}, {relative(self.domain)} {first}, {second}"
 
-    def _say(self, clause: Clause, by_name: bool = False) -> str:
-        """The clause in words. What it is about may be a pronoun in the next clause only where this one begins with it
-        (or, for a record that is introduced, ends with it): after "the top of Larch Woods" an "it" could be the top.
+    def _say(self, clause: Clause, by_name: bool = False, again: bool = False) -> str:
+        """The clause in words; `again` after another one in the same sentence, and then by a pronoun if it can be.
+
+        What it is about may be a pronoun in the next clause only where this one begins with it (or, for a record that is
+        introduced, ends with it): after "the top of Larch Woods" an "it" could be the top.
         """
         template = clause.template
         text = template.replace("{V}", clause.value)
         focus: int | Record | None = None
         if "{E}" in text:
-            text = self._name_entity(text, clause.entity, by_name)
+            text = self._name_entity(text, clause.entity, by_name, again)
             self.last_entity = clause.entity
             focus = clause.entity if template.startswith("{E}") else None
         if clause.record is not None and clause.records is not None:
-            text = self._name_record(text, clause.record, clause.records, by_name)
+            text = self._name_record(text, clause.record, clause.records, by_name, again)
             self.last_record[clause.records.name] = clause.record
             first = template.startswith(("{N}", "the {N}"))
             focus = clause.record if first or (template.endswith("{N}") and focus is None) else None
         self.focus = focus
         return text
 
-    def _name_entity(self, text: str, entity: int, by_name: bool) -> str:
+    def _name_entity(self, text: str, entity: int, by_name: bool, again: bool = False) -> str:
         """The entity by pronoun, noun or name. "The park" is only ever the park that the passage is about, and only while no
         other one has come between, so that nearness and topic agree."""
-        name = self.draft.people[entity].name
-        chance = 1.0 if by_name else self.rng.random()
+        name = self.domain.named(self.draft.people[entity].name)
+        chance = 1.0 if by_name else 0.0 if again else self.rng.random()
         if text.startswith("{E}") and self.focus == entity and chance < 0.5:
             return self.domain.pronoun + text[3:]
         if self.last_entity == entity == 0 and chance < 0.75:
@@ -232,8 +250,8 @@ class _Writer:
         self.met.add(entity)
         return text.replace("{E}", name)
 
-    def _name_record(self, text: str, record: Record, records: Records, by_name: bool) -> str:
-        chance = 1.0 if by_name else self.rng.random()
+    def _name_record(self, text: str, record: Record, records: Records, by_name: bool, again: bool) -> str:
+        chance = 1.0 if by_name else 0.0 if again else self.rng.random()
         for start in ("{N}", "the {N}"):
             if text.startswith(start) and self.focus is record and chance < 0.45:
                 return "it" + text[len(start) :]

@@ -129,7 +129,8 @@ def _pattern(
     implied: str = "",
 ) -> Pattern:
     pieces = re.split(r"(\{[EVNW]\})", template)
-    entity = f"(?P<E>{_names(domain.heads, domain.tails)}|the {domain.short}|{domain.pronoun})"
+    names = "|".join(re.escape(domain.named(full_name(h, t))) for h, t in product(domain.heads, domain.tails))
+    entity = f"(?P<E>{names}|the {domain.short}|{domain.pronoun})"
     record = f"(?P<N>{_names(records.heads, records.tails)}|the {records.one}|it)" if records else ""
     slots = {"{E}": entity, "{V}": f"(?P<V>{value})", "{N}": record, "{W}": f"(?P<W>{implied})"}
     text = "".join(slots.get(p) or re.escape(p) for p in pieces if p)

@@ -117,7 +117,9 @@ def _of_some(tests: list[Expression], found: list[Thing]) -> str:
     if not told:
         return "n/a"
     if how not in ("most", "least"):
-        return "yes" if any(_meets(t.said[name], how, value) for t in told) else "no"
+        if any(_meets(t.said[name], how, value) for t in told):
+            return "yes"
+        return "no" if len(told) == len(found) else "n/a"
     best = sorted(told, key=lambda t: _amount(t.said[name]), reverse=how == "most")[0].said[name]
     return best if len(tests) == 2 else "|".join(t.name for t in told if t.said[name] == best)
 

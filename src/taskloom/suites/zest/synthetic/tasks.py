@@ -82,18 +82,8 @@ def _drawn(wishes: Wishes, key: Key) -> dict[str, list[Task]]:
     for split, size in wishes.sizes.items():
         made = _Split(wishes, key.child("tasks", split), split, size, pools, shown, first).make()
         order = key.random("order", split)
-        found[split] = _whole_family_first(order.sample(made, len(made)))
+        found[split] = order.sample(made, len(made))
     return found
-
-
-def _whole_family_first(made: list[Task]) -> list[Task]:
-    """A base task with derivatives of all four kinds comes first, so that whoever looks at a split sees one."""
-    kinds: dict[str, set[Kind]] = {}
-    for task in made:
-        for base in task.derives_from:
-            kinds.setdefault(base, set()).add(task.kind)
-    at = next((i for i, t in enumerate(made) if len(kinds.get(t.id, ())) == 4), 0)
-    return made[at : at + 1] + made[:at] + made[at + 1 :]
 
 
 _Pools = dict[bool, list[Iterator[Group]]]
@@ -246,7 +236,9 @@ class _Split:
     def _reworded(self, question: str, others: list[str], rng: Random) -> str:
         """Another wording: one that shares many words with the first (near), few (far), or any."""
         if self.wishes.paraphrase == "any":
-            return rng.choice(others)
+            # "What trails ..." for "Which trails ..." is hardly another wording: only where there is none better.
+            start = question.partition(" ")[2]
+            return rng.choice([w for w in others if w.partition(" ")[2] != start] or others)
         pick = max if self.wishes.paraphrase == "near" else min
         return pick(others, key=lambda w: (_overlap(w, question), w))
 
@@ -265,7 +257,8 @@ class _Split:
             parts = self._parts(bases, rng, rng.random() < self.yes_no)
             if len(parts) < 2 or len({p.program.args[0] for p in parts}) < len(parts):
                 continue
-            parts.sort(key=lambda p: (not p.program.yes_no, p.question))
+            # The entity's own facts are asked for first, so that "it" is the entity.
+            parts.sort(key=lambda p: (not p.program.yes_no, p.program.args[0] in p.domain.records_by_name, p.question))
             domain, program = parts[0].domain, _composed(parts, rng)
             # The same parts may be joined by another word, or, when new ones are rare, be asked in other words.
             question = rng.choice(wordings(domain, program)) if turn > 50 * count else ""
@@ -326,10 +319,12 @@ def _structured(base: Task, width: tuple[int, int], rng: Random) -> Program | No
         "under": "under",
         "any_under": "under",
     }
-    asked = [program.args[1]] if len(program.args) > 1 else []
-    names = [f.name for f in records.fields if f.name not in asked or program.op not in rule]
+    asked = {program.args[1]} if len(program.args) > 1 else set()
+    # What the base task picks by is no column; what it ranks by must be one, or the table would not contain it.
+    ranked = asked if program.op not in rule else set()
+    names = [f.name for f in records.fields if f.name not in asked or ranked]
     low, high = min(width[0], len(names)), min(width[1], len(names))
-    choices = [c for n in range(low, high + 1) for c in combinations(names, n)]
+    choices = [c for n in range(low, high + 1) for c in combinations(names, n) if ranked <= set(c)]
     if not choices:
         return None
     columns = rng.choice(choices)

@@ -13,7 +13,7 @@ from taskloom.errors import InputError, RecipeError
 from taskloom.example import Example, Step
 from taskloom.plan import Plan, Source, Split, Tasks
 from taskloom.seeding import Key
-from taskloom.suites.zest.files import KINDS, Instance, ZestTask
+from taskloom.suites.zest.files import KINDS, Instance, Kind, ZestTask
 from taskloom.suites.zest.formats import Layout, context, layout, told_already
 from taskloom.suites.zest.scorer import zest
 from taskloom.suites.zest.statistics import PAPER
@@ -21,8 +21,8 @@ from taskloom.suites.zest.synthetic import domain as domains
 from taskloom.suites.zest.synthetic import draft, prose
 from taskloom.suites.zest.synthetic.algebra import answer, written
 from taskloom.suites.zest.synthetic.facts import NA, known
-from taskloom.suites.zest.synthetic.mixes import SILENT, Mix, mixes
-from taskloom.suites.zest.synthetic.programs import JOINING, Program
+from taskloom.suites.zest.synthetic.mixes import SILENT, Mix, mixes, settled_share
+from taskloom.suites.zest.synthetic.programs import JOINING, PRESENCE, Program
 from taskloom.suites.zest.synthetic.tasks import Task, Wishes, tasks
 
 if TYPE_CHECKING:
@@ -163,27 +163,67 @@ def world(fields: ZestFields, key: Key) -> World:
     )
     amounts = draft.Amounts((fields.facts.low, fields.facts.high), (fields.distractors.low, fields.distractors.high))
     made = tasks(wishes, key)
-    return World(key, made, fields.passages, _mixes(made, fields, key), amounts, fields.layout)
+    mixed = _mixes(made, fields, key)
+    splits = {split: _whole_family_first(members, mixed) for split, members in made.items()}
+    return World(key, splits, fields.passages, mixed, amounts, fields.layout)
+
+
+def _whole_family_first(members: list[Task], mixed: Mapping[str, Mix]) -> list[Task]:
+    """A base task with derivatives of all four kinds, none of them with few answers, so that whoever looks at a split sees one."""
+    families: dict[str, list[Task]] = {}
+    for task in members:
+        for base in task.derives_from:
+            families.setdefault(base, []).append(task)
+
+    def answers(task: Task) -> int:
+        mix = mixed[task.source]
+        return min(mix.yes, mix.answered - mix.yes) if task.program.yes_no else mix.answered
+
+    whole = [i for i, t in enumerate(members) if len({d.kind for d in families.get(t.id, ())}) == len(KINDS) - 1]
+    at = max(whole, key=lambda i: min(answers(t) for t in (members[i], *families[members[i].id])), default=0)
+    return members[at : at + 1] + members[:at] + members[at + 1 :]
 
 
 def _mixes(made: Mapping[str, list[Task]], fields: ZestFields, key: Key) -> dict[str, Mix]:
-    """The mix of every task that has passages of its own, spread alike in each split, for yes/no tasks and others."""
+    """The mix of every task that has passages of its own, spread alike in each split, for each kind of task."""
     found: dict[str, Mix] = {}
+    share = settled_share(fields.na_rate) if 0 < fields.na_rate < 1 else 0.0
     for split, members in made.items():
         uses = Counter(t.source for t in members)
-        # Tasks that lend their passages to paraphrases count more than once, so they are spread for themselves; and flips,
-        # since a flip that nothing answers is not done by saying n/a: its base task counts, too.
-        alike: dict[tuple[bool, bool, int], list[str]] = {}
+        # Tasks that lend their passages to paraphrases count more than once, so they are spread for themselves.
+        alike: dict[tuple[bool, Kind, bool, int], list[Task]] = {}
         for task in members:
             if task.source == task.id:
                 flip = task.kind == "target_semantics"
-                alike.setdefault((flip, task.program.yes_no, uses[task.id]), []).append(task.id)
+                alike.setdefault((flip, task.kind, task.program.yes_no, uses[task.id]), []).append(task)
         silent = round(SILENT * len(members))
-        for (flip, yes_no, many), sources in sorted(alike.items(), key=lambda item: (item[0][0], -len(item[1]))):
-            place = key.child("mixes", split, int(flip), int(yes_no), many)
-            found |= mixes(sources, fields.passages, fields.na_rate, silent, place)
-            silent = 0  # the largest group that is not of flips has them all
+        owed = 0.0
+        settled: set[str] = set()
+        # Flips come last: a flip counts together with its base task, so the settled ones are those of settled base tasks;
+        # and one that nothing answers would not be done by saying n/a.
+        for (flip, kind, yes_no, many), group in sorted(alike.items(), key=lambda item: (item[0][0], -len(item[1]))):
+            place = key.child("mixes", split, kind, int(yes_no), many)
+            count = 0
+            if yes_no:
+                owed += share * len(group)
+                count = round(owed)
+                owed -= count
+            ranked = sorted(group, key=lambda t: (flip and t.derives_from[0] not in settled, _doubt(t, key), t.id))
+            settled.update(t.id for t in ranked[:count])
+            found |= mixes([t.id for t in ranked], fields.passages, fields.na_rate, silent, count, place)
+            silent = 0  # the largest group has them all
     return found
+
+
+def _doubt(task: Task, key: Key) -> tuple[int, int]:
+    """How little a task is likely to be settled, so that its description can tell, in all splits alike.
+
+    Questions whether something is there or done come first: texts seldom say what is absent. Then go by what they are about.
+    """
+    leaves, records = task.program.leaves, task.domain.records_by_name
+    topics = [leaf.args[: 1 + (leaf.args[0] in records)] for leaf in leaves]
+    about = max(key.hash64("topic", task.domain.name, *topic) for topic in topics)
+    return sum(leaf.op not in PRESENCE for leaf in leaves), about
 
 
 def weave(fields: ZestFields, key: Key) -> Plan:
