@@ -26,6 +26,7 @@ from taskloom.learners.interface import (
     examples,
     learner,
     read_card,
+    texts,
     write_card,
 )
 
@@ -79,10 +80,11 @@ class FittedMajority(_Remembering):
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """The same for every input."""
-        return [next(iter(self.memory))] * len(inputs)
+        return [next(iter(self.memory))] * len(texts(inputs))
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """Relative frequencies in training."""
+        check_candidates(texts(inputs), candidates)
         total = sum(self.memory.values())
         return [
             [math.log(self.memory[c] / total) if c in self.memory else -math.inf for c in row] for row in candidates
@@ -144,7 +146,7 @@ class FittedNearest(_Remembering):
 
         index, sizes = self._index
         said = []
-        for text in inputs:
+        for text in texts(inputs):
             found = _features(text)
             shared = np.zeros(len(sizes))
             for feature, times in found.items():
@@ -207,10 +209,12 @@ class FittedBag(_Remembering):
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """The likeliest answer."""
+        inputs = texts(inputs)
         return [str(self.memory["classes"][i]) for i in self._scores(inputs).argmax(1)] if inputs else []
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """By the classifier."""
+        inputs = texts(inputs)
         check_candidates(inputs, candidates)
         place = {c: i for i, c in enumerate(self.memory["classes"])}
         scores = self._scores(inputs)
@@ -309,7 +313,7 @@ class FittedSolver(_Remembering):
         ask = self._plan.answer
         assert ask is not None
         said = []
-        for text in inputs:
+        for text in texts(inputs):
             try:
                 said.append(ask(text).targets[0])
             except InputError:

@@ -19,7 +19,9 @@ from taskloom.learners.interface import (
     check_candidates,
     check_settings,
     examples,
+    held_out,
     learner,
+    texts,
     write_card,
 )
 from taskloom.learners.scratch import WEIGHTS, in_batches, need_torch, read_learner, read_weights
@@ -174,7 +176,7 @@ class BiDAFLearner:
         from taskloom.learners.training.loop import train as run
 
         items = ask(with_spans(examples(train), self.name, self.without_span))
-        tests = {name: ask(examples(split, name)) for name, split in (evaluate or {}).items()}
+        tests = {name: ask(examples(split, name)) for name, split in held_out(evaluate).items()}
         reader = Passages.of([item for part in (items, *tests.values()) for item in part])
         net = self.network(reader)
         held = {name: reader.encode(part)[0] for name, part in tests.items()}
@@ -200,10 +202,11 @@ class Pointer:
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """The likeliest span of each input."""
-        return [said.best(len(said.offsets)) for said in self._point(inputs)]
+        return [said.best(len(said.offsets)) for said in self._point(texts(inputs))]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """The log-probability of each candidate, wherever it stands; minus infinity for what does not stand in the input."""
+        inputs = texts(inputs)
         check_candidates(inputs, candidates)
         return [[said.weigh(c) for c in row] for said, row in zip(self._point(inputs), candidates, strict=True)]
 
@@ -211,12 +214,13 @@ class Pointer:
         """`readout`: the features of the expected start."""
         import numpy as np
 
+        inputs = texts(inputs)
         if not inputs:
             return np.zeros((0, 0), dtype=np.float32)
 
         def take(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
             if where not in trace:
-                raise LearnerError(f"bidaf has no place '{where}'; {nearest(where, trace)}")
+                raise LearnerError(f"bidaf has no place '{where}'; {nearest(str(where), trace)}")
             return trace[where][0]
 
         data, _ = self.reader.encode([Asked(*split_question(text), None) for text in inputs])

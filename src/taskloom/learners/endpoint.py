@@ -20,6 +20,7 @@ from taskloom.learners.interface import (
     columns,
     learner,
     read_card,
+    texts,
     write_card,
 )
 from taskloom.learners.showing import Extract, Showing, known_answers
@@ -47,7 +48,7 @@ class FittedEndpoint:
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """One answer per input, cut out of what the model writes."""
-        said = self.asker.ask([self.showing.prompt(text) for text in inputs], self.learner.longest_answer)
+        said = self.asker.ask([self.showing.prompt(text) for text in texts(inputs)], self.learner.longest_answer)
         return [self.showing.extract(text) for text in said]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:

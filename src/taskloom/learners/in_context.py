@@ -20,6 +20,7 @@ from taskloom.learners.interface import (
     examples,
     learner,
     read_card,
+    texts,
     write_card,
 )
 from taskloom.learners.showing import Extract, Showing, known_answers
@@ -53,17 +54,21 @@ class FittedInContext:
         """Greedy answers, cut out by the showing."""
         from taskloom.learners.language.rows import read_source
 
-        asked = [read_source(self.writer.base, self.showing.before(text), self.learner.join) for text in inputs]
+        asked = [read_source(self.writer.base, self.showing.before(text), self.learner.join) for text in texts(inputs)]
         return [self.showing.extract(said) for said in self.writer.say(asked)]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """The log-probability of each candidate as the continuation."""
-        found: list[list[float]] = self.writer.logprob([self.showing.before(text) for text in inputs], candidates)
+        found: list[list[float]] = self.writer.logprob(
+            [self.showing.before(text) for text in texts(inputs)], candidates
+        )
         return found
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
         """The states of the last token of the whole prompt."""
-        states: NDArray[np.float32] = self.writer.represent([self.showing.before(text) for text in inputs], where)
+        states: NDArray[np.float32] = self.writer.represent(
+            [self.showing.before(text) for text in texts(inputs)], where
+        )
         return states
 
     def save(self, folder: Path) -> None:

@@ -22,6 +22,7 @@ from taskloom.learners.interface import (
     check_seed,
     check_settings,
     examples,
+    held_out,
     learner,
     read_card,
     write_card,
@@ -91,7 +92,7 @@ class Language:
         seconds: float | None = None,
     ) -> Writer:
         """Adapt the model to one task; see `Learner.fit`."""
-        tests = {name: {"task": split} for name, split in (evaluate or {}).items()}
+        tests = {name: {"task": split} for name, split in held_out(evaluate).items()}
         return self._fit({"task": train}, tests, seed, folder, progress, seconds)["task"]
 
     def _fit(

@@ -22,8 +22,10 @@ from taskloom.learners.interface import (
     check_candidates,
     check_settings,
     columns,
+    held_out,
     learner,
     read_card,
+    texts,
     write_card,
 )
 from taskloom.learners.tokens import Encoded, Words, classes_of, encode
@@ -155,7 +157,7 @@ class Scratch:
         from taskloom.learners.training.loop import train as run
 
         items = columns(train)
-        tests = {name: columns(split, name) for name, split in (evaluate or {}).items()}
+        tests = {name: columns(split, name) for name, split in held_out(evaluate).items()}
         reader = self.reader(text for inputs, _ in (items, *tests.values()) for text in inputs)
         classes = classes_of(items[1], MOST_CLASSES)
         net = self.network_for(reader, len(classes))
@@ -204,11 +206,12 @@ class Classifier:
         """The likeliest class of each input."""
         import torch
 
-        chosen = self._run(inputs, lambda logits, trace: logits.argmax(-1, keepdim=True).to(torch.int64))
+        chosen = self._run(texts(inputs), lambda logits, trace: logits.argmax(-1, keepdim=True).to(torch.int64))
         return [self.classes[int(i)] for i in chosen[:, 0]]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """The log-probability of each candidate; minus infinity for an answer that was none in training."""
+        inputs = texts(inputs)
         check_candidates(inputs, candidates)
         rows = self._run(inputs, lambda logits, trace: logits.log_softmax(-1))
         place = {name: i for i, name in enumerate(self.classes)}
@@ -223,10 +226,10 @@ class Classifier:
 
         def pick(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
             if where not in trace:
-                raise LearnerError(f"{self.learner.name} has no place '{where}'; {nearest(where, trace)}")
+                raise LearnerError(f"{self.learner.name} has no place '{where}'; {nearest(str(where), trace)}")
             return trace[where][0]
 
-        found: NDArray[np.float32] = self._run(inputs, pick).numpy()
+        found: NDArray[np.float32] = self._run(texts(inputs), pick).numpy()
         return found
 
     def save(self, folder: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from taskloom.errors import nearest
-from taskloom.learners.interface import LearnerError, Point, check_candidates
+from taskloom.learners.interface import LearnerError, Point, check_candidates, texts
 from taskloom.learners.language.bases import Base
 from taskloom.learners.language.passes import collate, losses, with_prompts
 from taskloom.learners.language.rows import Rows, read_source, read_target
@@ -48,7 +48,7 @@ class Writer:
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Greedy answers."""
-        sources = [read_source(self.base, text, self.learner.join) for text in inputs]
+        sources = [read_source(self.base, text, self.learner.join) for text in texts(inputs)]
         return self.write(sources)
 
     def write(self, sources: Sequence[Sequence[int]]) -> list[str]:
@@ -108,6 +108,7 @@ class Writer:
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """The summed log-probability of each candidate's tokens and the end mark."""
+        inputs = texts(inputs)
         check_candidates(inputs, candidates)
         sources: list[list[int]] = []
         targets: list[list[int]] = []
@@ -147,6 +148,7 @@ class Writer:
         """The state of the last input token: `readout` after the last layer, or `layer.K` (0 is the embedding)."""
         import numpy as np
 
+        inputs = texts(inputs)
         found: list[NDArray[np.float32] | None] = [None] * len(inputs)
         sources = [read_source(self.base, text, self.learner.join) for text in inputs]
         self._begin([len(s) for s in sources])
@@ -155,7 +157,7 @@ class Writer:
             layers, ends = self._states([sources[r] for r in rows])
             names = {f"layer.{i}": i for i in range(len(layers))} | {"readout": len(layers) - 1}
             if where not in names:
-                raise LearnerError(f"'{self.base.name}' has no place '{where}'; {nearest(where, names)}")
+                raise LearnerError(f"'{self.base.name}' has no place '{where}'; {nearest(str(where), names)}")
             states = layers[names[where]]
             for row, state in zip(rows, states[torch.arange(len(rows), device=self.device), ends], strict=True):
                 found[row] = state.float().cpu().numpy()
