@@ -25,10 +25,9 @@ from taskloom.learners.interface import (
     columns,
     examples,
     learner,
-    read_card,
     texts,
-    write_card,
 )
+from taskloom.learners.saving import read_learner, saving
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,18 +54,21 @@ class _Remembering:
 
     def save(self, folder: Path) -> None:
         """The card and the memory."""
-        write_card(Path(folder), self.learner.name, self.learner)
-        (Path(folder) / MEMORY).write_text(json.dumps(self.memory, ensure_ascii=False), encoding="utf-8")
+        with saving(folder, self.learner) as place:
+            (place / MEMORY).write_text(json.dumps(self.memory, ensure_ascii=False), encoding="utf-8")
 
 
-def _remembered(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    card = read_card(folder)
+def _remembered(folder: Path, *keys: str) -> tuple[Any, dict[str, Any]]:
+    """A baseline and its memory, which must have these keys."""
+    _, made = read_learner(folder)
     path = Path(folder) / MEMORY
     try:
         memory: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise LearnerError(f"{path} is missing or damaged ({error}); fit and save again") from error
-    return card, memory
+    if not isinstance(memory, dict) or not set(keys) <= set(memory):
+        raise LearnerError(f"{path} is damaged (it should have {', '.join(keys) or 'names'}); fit and save again")
+    return made, memory
 
 
 def _certain(answers: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
@@ -93,8 +95,10 @@ class FittedMajority(_Remembering):
 
 def load_majority(folder: Path) -> Fitted:
     """From its folder."""
-    _, memory = _remembered(folder)
-    return FittedMajority(Majority(), memory)
+    made, memory = _remembered(folder)
+    if not memory:
+        raise LearnerError(f"{folder} is damaged (there is no answer in its {MEMORY}); fit and save again")
+    return FittedMajority(made, memory)
 
 
 @learner("majority", describe="baseline: the most frequent training answer", load=load_majority)
@@ -165,8 +169,7 @@ class FittedNearest(_Remembering):
 
 def load_nearest(folder: Path) -> Fitted:
     """From its folder."""
-    _, memory = _remembered(folder)
-    return FittedNearest(Nearest(), memory)
+    return FittedNearest(*_remembered(folder, "inputs", "targets"))
 
 
 @learner("nearest-neighbour", describe="baseline: the answer of the most similar training input", load=load_nearest)
@@ -226,8 +229,7 @@ class FittedBag(_Remembering):
 
 def load_bag(folder: Path) -> Fitted:
     """From its folder."""
-    card, memory = _remembered(folder)
-    return FittedBag(BagOfWords(**card["settings"]), memory)
+    return FittedBag(*_remembered(folder, "words", "classes", "weights", "bias"))
 
 
 @learner("bag-of-words", describe="baseline: logistic regression on the words of the input", load=load_bag)
@@ -327,9 +329,7 @@ class FittedSolver(_Remembering):
 
 def load_solver(folder: Path) -> Fitted:
     """From its folder."""
-    card, memory = _remembered(folder)
-    settings = card["settings"]
-    return FittedSolver(Solver(settings["recipe"], tuple(settings["set"]), settings["seed"]), memory)
+    return FittedSolver(*_remembered(folder))
 
 
 CHECKED = 100

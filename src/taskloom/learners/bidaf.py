@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,9 +21,9 @@ from taskloom.learners.interface import (
     held_out,
     learner,
     texts,
-    write_card,
 )
-from taskloom.learners.scratch import WEIGHTS, in_batches, need_torch, read_learner, read_weights
+from taskloom.learners.saving import read_curve, read_learner, saving, write_tensors
+from taskloom.learners.scratch import WEIGHTS, in_batches, need_torch, read_weights
 from taskloom.learners.spans import Asked, Missing, Pointed, ask, split_question, with_spans
 from taskloom.learners.tokens import Encoded, Words
 from taskloom.learners.training.settings import Training
@@ -105,7 +104,7 @@ def load_bidaf(folder: Path) -> Fitted:
     reader = Passages(Words(tuple(card["words"])), int(card["asked"]))
     net = made.network(reader)
     weights = read_weights(folder, net, card["learner"])
-    return Pointer(made, net, weights, reader, tuple(Point(**p) for p in card["curve"]))
+    return Pointer(made, net, weights, reader, read_curve(card))
 
 
 @learner("bidaf", describe="BiDAF for answers that are spans of the input, from scratch", load=load_bidaf)
@@ -247,9 +246,6 @@ class Pointer:
 
     def save(self, folder: Path) -> None:
         """Weights as safetensors, everything else as JSON."""
-        from safetensors.torch import save_file
-
-        curve = [dataclasses.asdict(p) for p in self.curve]
-        about = {"words": self.reader.words.words, "asked": self.reader.asked, "curve": curve}
-        write_card(Path(folder), self.learner.name, self.learner, **about)
-        save_file({n: w.contiguous() for n, w in self.weights.items()}, Path(folder) / WEIGHTS)
+        about = {"words": self.reader.words.words, "asked": self.reader.asked}
+        with saving(folder, self.learner, self.curve, **about) as place:
+            write_tensors(place / WEIGHTS, self.weights)

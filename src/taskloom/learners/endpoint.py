@@ -19,10 +19,9 @@ from taskloom.learners.interface import (
     Report,
     columns,
     learner,
-    read_card,
     texts,
-    write_card,
 )
+from taskloom.learners.saving import read_learner, saving
 from taskloom.learners.showing import Extract, Showing, known_answers
 
 if TYPE_CHECKING:
@@ -61,14 +60,13 @@ class FittedEndpoint:
 
     def save(self, folder: Path) -> None:
         """The card and the examples shown; never the key."""
-        about = {"examples": self.showing.examples, "answers": self.showing.answers}
-        write_card(folder, self.learner.name, self.learner, **about)
+        with saving(folder, self.learner, examples=self.showing.examples, answers=self.showing.answers):
+            pass
 
 
 def load_endpoint(folder: Path) -> Fitted:
     """From its folder."""
-    card = read_card(folder)
-    made = Endpoint(**card["settings"])
+    card, made = read_learner(folder)
     examples = tuple((x, y) for x, y in card["examples"])
     return FittedEndpoint(made, Showing(made.describe, examples, made.join, tuple(card["answers"])))
 

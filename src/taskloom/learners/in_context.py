@@ -19,10 +19,9 @@ from taskloom.learners.interface import (
     columns,
     examples,
     learner,
-    read_card,
     texts,
-    write_card,
 )
+from taskloom.learners.saving import read_learner, saving
 from taskloom.learners.showing import Extract, Showing, known_answers
 from taskloom.seeding import Key
 
@@ -73,15 +72,15 @@ class FittedInContext:
 
     def save(self, folder: Path) -> None:
         """The card and the examples shown; the model is named, not copied."""
-        about = {"examples": self.showing.examples, "answers": self.showing.answers}
-        write_card(folder, self.learner.name, self.learner, **about)
+        with saving(folder, self.learner, examples=self.showing.examples, answers=self.showing.answers):
+            pass
 
 
 def load_in_context(folder: Path) -> Fitted:
     """From its folder."""
-    card = read_card(folder)
-    made = InContext(**card["settings"])
-    return made.with_examples(tuple((x, y) for x, y in card["examples"]), tuple(card["answers"]))
+    card, made = read_learner(folder)
+    fitted: Fitted = made.with_examples(tuple((x, y) for x, y in card["examples"]), tuple(card["answers"]))
+    return fitted
 
 
 @learner("zero-shot", describe="a language model as it is, told what to do", load=load_in_context, shots=0)

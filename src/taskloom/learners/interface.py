@@ -6,10 +6,9 @@ states, and is saved and loaded without pickle. Nothing here imports torch, so t
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
@@ -28,10 +27,6 @@ class Pairs(Protocol):
     def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[Example | tuple[str, str]]: ...
-
-
-CARD = "learner.json"
-"""The file in a fitted learner's folder that says which learner it is and how it was set."""
 
 
 class LearnerError(TaskloomError):
@@ -278,40 +273,3 @@ def check_seed(seed: Any) -> None:
     """Refuse what random generators cannot take."""
     if not isinstance(seed, int) or isinstance(seed, bool) or not -(2**63) <= seed < 2**63:
         raise LearnerError(f"the seed is {seed!r}; it must be a whole number of at most 64 bits")
-
-
-def write_card(folder: Path, name: str, settings: Any, **more: Any) -> None:
-    """Say in the folder which learner it holds."""
-    folder, card = Path(folder), {"learner": name, "settings": asdict(settings), **more}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise LearnerError(f"{folder} cannot be written ({error.strerror}); save into another folder") from error
-
-
-def read_card(folder: Path) -> dict[str, Any]:
-    """What `write_card` wrote."""
-    path = Path(folder) / CARD
-    try:
-        card = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise LearnerError(f"{folder} holds no fitted learner: there is no {CARD}") from None
-    except OSError as error:
-        raise LearnerError(f"{path} cannot be read ({error.strerror})") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
-    if not isinstance(card, dict) or "learner" not in card:
-        raise LearnerError(f"{path} does not name its learner; fit and save again")
-    return card
-
-
-def load(folder: Path | str) -> Fitted:
-    """A fitted learner from the folder it was saved in."""
-    folder = Path(folder)
-    entry = LEARNERS.get(str(read_card(folder)["learner"]))
-    try:
-        return entry.load(folder)
-    except (KeyError, TypeError, ValueError) as error:
-        said = f"{type(error).__name__}: {error}"
-        raise LearnerError(f"{folder} is damaged or of another version ({said}); fit and save again") from error

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from taskloom.errors import MissingExtra
-from taskloom.learners.interface import LearnerError, learner, write_card
-from taskloom.learners.pretrained import TRAINED, Frozen, load_language, read_trained
+from taskloom.learners.interface import LearnerError, learner
+from taskloom.learners.pretrained import TRAINED, Frozen, load_language
+from taskloom.learners.saving import read_tensors, saving, write_tensors
 from taskloom.learners.training.settings import Training
 
 if TYPE_CHECKING:
@@ -70,14 +70,12 @@ class Lora(Frozen):
 
     def save(self, fitted: Writer, folder: Path) -> None:
         """The card and the low-rank matrices of this task."""
-        from safetensors.torch import save_file
-
         from taskloom.learners.language.many import unstacked
 
-        write_card(folder, self.name, self, curve=[dataclasses.asdict(p) for p in fitted.curve])
         model = fitted.base.model
         trained = unstacked(model, fitted.task) or {n: p for n, p in model.named_parameters() if p.requires_grad}
-        save_file({n: p.detach().cpu().contiguous() for n, p in trained.items()}, folder / TRAINED)
+        with saving(folder, self, fitted.curve) as place:
+            write_tensors(place / TRAINED, trained)
 
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
         """The base with the matrices put in."""
@@ -85,7 +83,7 @@ class Lora(Frozen):
 
         base = self.base([], 0)
         self._inject(base)
-        saved = read_trained(folder)
+        saved = read_tensors(folder / TRAINED)
         own = dict(base.model.named_parameters())
         if not set(saved) <= set(own):
             raise LearnerError(f"{folder} was not made with the model '{self.model}' that is here; fit and save again")

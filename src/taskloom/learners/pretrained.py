@@ -24,8 +24,14 @@ from taskloom.learners.interface import (
     examples,
     held_out,
     learner,
-    read_card,
-    write_card,
+)
+from taskloom.learners.saving import (
+    disk_faults,
+    read_curve,
+    read_learner,
+    read_tensors,
+    saving,
+    write_tensors,
 )
 from taskloom.learners.training.settings import Training
 from taskloom.seeding import Key
@@ -163,9 +169,9 @@ class Language:
 
     def save(self, fitted: Writer, folder: Path) -> None:
         """Card and whole model; methods that train little save little."""
-        write_card(folder, self.name, self, curve=[dataclasses.asdict(p) for p in fitted.curve])
-        fitted.base.model.save_pretrained(folder / "model")
-        fitted.base.tokeniser.save_pretrained(folder / "model")
+        with saving(folder, self, fitted.curve) as place, disk_faults():
+            fitted.base.model.save_pretrained(place / "model")
+            fitted.base.tokeniser.save_pretrained(place / "model")
 
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
         """What `save` wrote."""
@@ -191,23 +197,16 @@ def _digest(items: Sequence[Example]) -> str:
 
 def load_language(folder: Path) -> Fitted:
     """A fitted writer from its folder."""
-    from taskloom.learners.interface import LEARNERS
     from taskloom.learners.language.bases import need_transformers
 
     need_transformers()
     from taskloom.learners.training.stepper import pick_device
 
-    card = read_card(folder)
-    settings = dict(card["settings"])
-    loop = settings.pop("training")
-    settings["training"] = Training(**{**loop, "evaluate_at": tuple(loop["evaluate_at"])})
-    made: Any = LEARNERS.get(card["learner"]).settings(**settings)
+    card, made = read_learner(folder)
     base, prompt = made.restore(Path(folder))
     device = pick_device(made.training.device)
     base.model.to(device)
-    fitted: Fitted = made.fitted(
-        base, None if prompt is None else prompt.to(device), [Point(**p) for p in card["curve"]]
-    )
+    fitted: Fitted = made.fitted(base, None if prompt is None else prompt.to(device), read_curve(card))
     return fitted
 
 
@@ -308,31 +307,14 @@ class PromptTune(Frozen):
 
     def save(self, fitted: Writer, folder: Path) -> None:
         """The card and the n vectors."""
-        from safetensors.torch import save_file
-
         assert fitted.prompt is not None
-        write_card(folder, self.name, self, curve=[dataclasses.asdict(p) for p in fitted.curve])
-        save_file({"prompt": fitted.prompt.detach().cpu().contiguous()}, folder / TRAINED)
+        with saving(folder, self, fitted.curve) as place:
+            write_tensors(place / TRAINED, {"prompt": fitted.prompt})
 
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
         """The base and the vectors."""
         base = self.base([], 0)
-        return base, read_trained(folder)["prompt"]
-
-
-def read_trained(folder: Path) -> dict[str, Tensor]:
-    """What was trained beside a frozen model, by name."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    path = Path(folder) / TRAINED
-    try:
-        found: dict[str, Tensor] = load_file(path)
-    except FileNotFoundError:
-        raise LearnerError(f"{folder} has no {TRAINED}; fit and save again") from None
-    except SafetensorError as error:
-        raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
-    return found
+        return base, read_tensors(folder / TRAINED)["prompt"]
 
 
 @learner("decoder", describe="decoder-only Transformer over text, from scratch", load=load_language, kind="decoder")

@@ -6,7 +6,6 @@ parameter counts are the published ones; `feed_forward: 512` (Transformer) or `1
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,10 +23,9 @@ from taskloom.learners.interface import (
     columns,
     held_out,
     learner,
-    read_card,
     texts,
-    write_card,
 )
+from taskloom.learners.saving import read_curve, read_learner, read_tensors, saving, write_tensors
 from taskloom.learners.tokens import Encoded, Words, classes_of, encode
 from taskloom.learners.training.settings import Training
 
@@ -53,32 +51,13 @@ def load_scratch(folder: Path) -> Fitted:
     reader, classes = made.reader_of(card), tuple(card["classes"])
     net = made.network_for(reader, len(classes))
     weights = read_weights(folder, net, card["learner"])
-    return Classifier(made, net, weights, reader, classes, tuple(Point(**p) for p in card["curve"]))
-
-
-def read_learner(folder: Path) -> tuple[dict[str, Any], Any]:
-    """The card of a folder, and the learner that it names."""
-    from taskloom.learners.interface import LEARNERS
-
-    card = read_card(folder)
-    settings = dict(card["settings"])
-    loop = settings.pop("training")
-    training = Training(**{**loop, "evaluate_at": tuple(loop["evaluate_at"])})
-    return card, LEARNERS.get(card["learner"]).settings(**settings, training=training)
+    return Classifier(made, net, weights, reader, classes, read_curve(card))
 
 
 def read_weights(folder: Path, net: Net, name: str) -> dict[str, Tensor]:
     """The weights of a network, as they were saved."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     path = Path(folder) / WEIGHTS
-    try:
-        weights: dict[str, Tensor] = load_file(path)
-    except FileNotFoundError:
-        raise LearnerError(f"{folder} has no {WEIGHTS}; fit and save again") from None
-    except SafetensorError as error:
-        raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
+    weights = read_tensors(path)
     if {n: tuple(w.shape) for n, w in weights.items()} != net.shapes():
         raise LearnerError(f"{path} does not hold the weights of this {name}; fit and save again")
     return weights
@@ -234,13 +213,9 @@ class Classifier:
 
     def save(self, folder: Path) -> None:
         """Weights as safetensors, everything else as JSON."""
-        from safetensors.torch import save_file
-
-        folder = Path(folder)
-        curve = [dataclasses.asdict(p) for p in self.curve]
         about = self.learner.describe_reader(self.reader)
-        write_card(folder, self.learner.name, self.learner, **about, classes=self.classes, curve=curve)
-        save_file({n: w.contiguous() for n, w in self.weights.items()}, folder / WEIGHTS)
+        with saving(folder, self.learner, self.curve, **about, classes=self.classes) as place:
+            write_tensors(place / WEIGHTS, self.weights)
 
     def _run(self, inputs: Sequence[str], take: Take) -> Tensor:
         """Some result per input."""

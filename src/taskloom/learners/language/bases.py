@@ -109,6 +109,10 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
         raise LearnerError(f"the model '{name}' cannot be opened: {said[0]}") from error
     if tokeniser.pad_token_id is None:
         tokeniser.pad_token = tokeniser.eos_token
+    if tokeniser.pad_token_id is None or (tokeniser.eos_token_id is None and not pointer):
+        raise LearnerError(
+            f"the tokeniser of '{name}' has no end mark (eos_token), so that no answer would end; set one"
+        )
     return Base(name, kind, model.eval(), tokeniser)
 
 
