@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from taskloom.learners import LearnerError, load  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+from taskloom.learners import LearnerError, Paused, load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
 from taskloom.learners.language.bases import Sizes, from_scratch  # noqa: E402
+from taskloom.learners.training import checkpoint  # noqa: E402
 
 DATA = [("a 1", "1"), ("b 1", "2"), ("a 2", "2"), ("b 2", "1")]
 STORY = [("Mary went to the park. Where is Mary?", "park"), ("Mary went to the shop. Where is Mary?", "shop")]
@@ -128,3 +132,58 @@ def _said(folder: Path, text: str) -> str:
     except LearnerError as error:
         return str(error)
     return ""
+
+
+def other_weights(model: Path, where: Path) -> Path:
+    """A copy of a model folder with one number changed in its smallest tensor."""
+    shutil.copytree(model, where)
+    tensors = load_file(where / "model.safetensors")
+    smallest = min(tensors.values(), key=lambda t: t.numel())
+    smallest.view(-1)[0] += 1e-3
+    save_file(tensors, where / "model.safetensors", {"format": "pt"})
+    return where
+
+
+@pytest.mark.parametrize("name", ["fine-tune", "lora", "prompt-tune"])
+def test_a_model_that_changes_between_two_calls_is_noticed(name: str, model: Path, tmp_path: Path) -> None:
+    here = tmp_path / "model"
+    shutil.copytree(model, here)
+    more = {"n": 2} if name == "prompt-tune" else {}
+    learner: Any = read({"learner": name, "model": str(here), "longest_answer": 2, **QUICK, "steps": 4, **more})
+    with pytest.raises(Paused):
+        learner.fit(DATA, folder=tmp_path / "run", seconds=0.0)
+    shutil.rmtree(here)
+    other_weights(model, here)
+    with pytest.raises(LearnerError, match=r"another run \(different: the weights of the model\); use another folder"):
+        learner.fit(DATA, folder=tmp_path / "run")
+    shutil.rmtree(here)
+    shutil.copytree(model, here)
+    fitted = learner.fit(DATA, folder=tmp_path / "run")  # as it was: the run goes on
+    fitted.save(tmp_path / "saved")
+    shutil.rmtree(here)
+    other_weights(model, here)
+    if name == "fine-tune":  # which keeps the whole model
+        assert load(tmp_path / "saved").answer(["a 1"]) == fitted.answer(["a 1"])
+    else:
+        with pytest.raises(LearnerError, match=r"is not the one that .* was trained with.*fit and save again"):
+            load(tmp_path / "saved")
+
+
+def test_checkpoints_of_before_fingerprints_go_on(model: Path, tmp_path: Path) -> None:
+    learner: Any = read({"learner": "fine-tune", "model": str(model), "longest_answer": 2, **QUICK, "steps": 4})
+    with pytest.raises(Paused):
+        learner.fit(DATA, folder=tmp_path, seconds=0.0)
+    found = checkpoint.read(tmp_path)
+    assert found is not None
+    del found[1]["identity"]["the weights of the model"]
+    checkpoint.save(tmp_path, *found)
+    learner.fit(DATA, folder=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["lora", "prompt-tune"])
+def test_a_twin_is_loaded_with_its_own_random_weights(name: str, model: Path, tmp_path: Path) -> None:
+    more = {"n": 2} if name == "prompt-tune" else {}
+    block = {"learner": name, "model": str(model), "pretrained": False, "longest_answer": 2, **QUICK, **more}
+    fitted = read(block).fit(DATA, seed=3)
+    fitted.save(tmp_path)
+    assert load(tmp_path).logprob(["a 1"], [["1", "2"]]) == fitted.logprob(["a 1"], [["1", "2"]])

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from taskloom.errors import MissingExtra
 from taskloom.learners.interface import LearnerError, learner
-from taskloom.learners.pretrained import TRAINED, Frozen, load_language
-from taskloom.learners.saving import read_tensors, saving, write_tensors
+from taskloom.learners.pretrained import Frozen, load_language
 from taskloom.learners.training.settings import Training
 
 if TYPE_CHECKING:
@@ -74,16 +73,14 @@ class Lora(Frozen):
 
         model = fitted.base.model
         trained = unstacked(model, fitted.task) or {n: p for n, p in model.named_parameters() if p.requires_grad}
-        with saving(folder, self, fitted.curve) as place:
-            write_tensors(place / TRAINED, trained)
+        self.save_beside(fitted, folder, trained)
 
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
         """The base with the matrices put in."""
         import torch
 
-        base = self.base([], 0)
+        base, saved = self.restore_beside(folder)
         self._inject(base)
-        saved = read_tensors(folder / TRAINED)
         own = dict(base.model.named_parameters())
         if not set(saved) <= set(own):
             raise LearnerError(f"{folder} was not made with the model '{self.model}' that is here; fit and save again")

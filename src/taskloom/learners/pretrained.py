@@ -27,6 +27,7 @@ from taskloom.learners.interface import (
 )
 from taskloom.learners.saving import (
     disk_faults,
+    read_card,
     read_curve,
     read_learner,
     read_tensors,
@@ -110,7 +111,7 @@ class Language:
         progress: Report | None,
         seconds: float | None,
     ) -> dict[str, Writer]:
-        from taskloom.learners.language.bases import need_transformers
+        from taskloom.learners.language.bases import fingerprint, need_transformers
 
         need_transformers()
         from taskloom.learners.language.adapting import Adapter
@@ -124,13 +125,15 @@ class Language:
         with room_for("the model"):
             base = self.base([t for e in everything for t in (e.input + self.join, *e.targets)], seed)
         self.check(base, [e for split in data.values() for e in split])
+        identity = {"learner": self.name, "own": _plain(self), "data": _digest(everything)}
+        if folder is not None:  # a folder or a hub may hold another model when the run is taken up
+            identity["the weights of the model"] = fingerprint(base)
         with room_for(f"the model '{base.name}'"):
             base.model.to(pick_device(self.training.device))
         trained, prompts = self.prepare(base, len(data), seed)
         length = 0 if prompts is None else prompts.shape[1]
         rows = {name: self.rows(base, split, length) for name, split in data.items()}
         held = {s: [self.rows(base, parts[n], length) for n in data] for s, parts in tests.items()}
-        identity = {"learner": self.name, "own": _plain(self), "data": _digest(everything)}
         adapter = Adapter(base, trained, rows, self.training, seed, prompts=prompts, identity=identity)
 
         def fitted(task: int, curve: Sequence[Point] = (), batch: int = 64) -> Writer:
@@ -268,6 +271,27 @@ class Frozen(Pretrained):
                 raise LearnerError(f"the split '{split}' lacks the task '{sorted(missing)[0]}'")
         return self._fit(train, evaluate or {}, seed, folder, progress, seconds)
 
+    def save_beside(self, fitted: Writer, folder: Path, trained: Mapping[str, Tensor]) -> None:
+        """The card and what was trained; the model is named, and its fingerprint noted."""
+        from taskloom.learners.language.bases import fingerprint
+
+        model = {"seed": fitted.base.seed, "fingerprint": fingerprint(fitted.base)}
+        with saving(folder, self, fitted.curve, model=model) as place:
+            write_tensors(place / TRAINED, trained)
+
+    def restore_beside(self, folder: Path) -> tuple[Base, dict[str, Tensor]]:
+        """The model, which must be the one that was trained with, and what was trained beside it."""
+        from taskloom.learners.language.bases import fingerprint
+
+        noted = read_card(folder).get("model", {})
+        base = self.base([], int(noted.get("seed", 0)))
+        if noted.get("fingerprint", fingerprint(base)) != fingerprint(base):
+            raise LearnerError(
+                f"the model '{self.model}' is not the one that {folder} was trained with (its weights or its vocabulary have "
+                "changed); put that one back, or fit and save again"
+            )
+        return base, read_tensors(folder / TRAINED)
+
 
 @learner("prompt-tune", describe="a frozen language model with a trained prompt of n vectors", load=load_language)
 @dataclass(frozen=True)
@@ -308,13 +332,12 @@ class PromptTune(Frozen):
     def save(self, fitted: Writer, folder: Path) -> None:
         """The card and the n vectors."""
         assert fitted.prompt is not None
-        with saving(folder, self, fitted.curve) as place:
-            write_tensors(place / TRAINED, {"prompt": fitted.prompt})
+        self.save_beside(fitted, folder, {"prompt": fitted.prompt})
 
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
         """The base and the vectors."""
-        base = self.base([], 0)
-        return base, read_tensors(folder / TRAINED)["prompt"]
+        base, trained = self.restore_beside(folder)
+        return base, trained["prompt"]
 
 
 @learner("decoder", describe="decoder-only Transformer over text, from scratch", load=load_language, kind="decoder")

@@ -120,7 +120,7 @@ def same_run(folder: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> 
     """Refuse the checkpoint of another run."""
     if (folder / FAULT).is_file():
         saved, now = _without_mending(saved), _without_mending(now)
-    changed = [k for k in now if saved.get(k) != now[k]]
+    changed = [k for k in now if k in saved and saved[k] != now[k]]  # an older version noted less
     if changed:
         raise LearnerError(
             f"{folder} holds the checkpoint of another run (different: {', '.join(changed)}); "
