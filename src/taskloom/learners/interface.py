@@ -6,9 +6,10 @@ states, and is saved and loaded without pickle. Nothing here imports torch, so t
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
@@ -158,6 +159,25 @@ def learner(
         return settings
 
     return record
+
+
+def added(default: Any) -> Any:
+    """The default of a setting that a learner got later, with which it learns as it did before there was the setting.
+
+    Left at that default the setting is no part of a run's digest, so that runs and checkpoints of before stay what they are.
+    """
+    return field(default=default, metadata={"added": True})
+
+
+def telling(settings: Any) -> dict[str, Any]:
+    """The settings that tell runs apart, by name, as JSON keeps them: all but those `added` later and left alone."""
+    found = {}
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        if not (one.metadata.get("added") and value == one.default):
+            found[one.name] = telling(value) if is_dataclass(value) else value
+    plain: dict[str, Any] = json.loads(json.dumps(found, default=asdict))
+    return plain
 
 
 MAY_BE_ZERO = frozenset({"shots", "filters"})

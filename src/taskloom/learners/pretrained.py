@@ -6,7 +6,6 @@ id; encoder-decoders (T5, BART) and decoders alike. `pretrained: false` is the r
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ from taskloom.learners.interface import (
     examples,
     held_out,
     learner,
+    telling,
 )
 from taskloom.learners.saving import (
     disk_faults,
@@ -184,7 +184,7 @@ class Language:
 
 
 def _plain(learner: Language) -> dict[str, Any]:
-    return {k: v for k, v in dataclasses.asdict(learner).items() if k != "training"}
+    return {k: v for k, v in telling(learner).items() if k != "training"}
 
 
 def _digest(items: Sequence[Example]) -> str:

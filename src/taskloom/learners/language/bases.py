@@ -129,7 +129,7 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
 
 
 def fingerprint(base: Base) -> str:
-    """Names a model's own weights and vocabulary, without what is trained beside a frozen one; 135M numbers take 0.2 s.
+    """Names a model's own weights and vocabulary, without what is trained beside a frozen one; 135M numbers take 0.3 s.
 
     Who names a model by its folder learns from it whether that still holds the same model.
     """

@@ -7,7 +7,6 @@ the run goes on from before the fault.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taskloom.learners.interface import LearnerError, TrainingError
+from taskloom.learners.interface import LearnerError, TrainingError, telling
 from taskloom.learners.training.settings import Training
 
 NAME = "checkpoint.safetensors"
@@ -101,8 +100,7 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
 
 def lasting(how: Training) -> dict[str, Any]:
     """The settings that make a run what it is, as JSON keeps them."""
-    found: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(how)))
-    return {name: value for name, value in found.items() if name not in WITHOUT_EFFECT}
+    return {name: value for name, value in telling(how).items() if name not in WITHOUT_EFFECT}
 
 
 def note_fault(folder: Path | None, step: int) -> str:
