@@ -7,6 +7,7 @@ the run goes on from before the fault.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -56,6 +57,8 @@ def prepare(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"")
         probe.unlink()
+        if (folder / NAME).is_dir():
+            raise IsADirectoryError(errno.EISDIR, f"{NAME} is a folder there")
     except OSError as error:
         raise LearnerError(
             f"the folder {folder} cannot be written to ({error.strerror}), and checkpoints go there; choose another"
@@ -94,7 +97,7 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         with safe_open(path, framework="pt") as file:
             about: dict[str, Any] = json.loads(file.metadata()["about"])
             return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118 - not a mapping
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise _damaged(path, error) from error
 
 
@@ -108,7 +111,8 @@ def note_fault(folder: Path | None, step: int) -> str:
     remedy = "use a lower rate, a smaller clip or fp32"
     if folder is None:
         return remedy
-    (folder / FAULT).write_text(json.dumps({"step": step}) + "\n", encoding="utf-8")
+    with contextlib.suppress(OSError):  # on a full disk the fault itself is what a person must hear of
+        (folder / FAULT).write_text(json.dumps({"step": step}) + "\n", encoding="utf-8")
     if not (folder / NAME).is_file():
         return remedy
     return f"{remedy}: with these changed, the same call goes on from the checkpoint in {folder}, which is from before"
