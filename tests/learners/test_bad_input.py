@@ -58,6 +58,8 @@ both = pytest.mark.parametrize("made", [lstm, writer])
         ({"learner": "lora", "alpha": float("nan")}, "alpha is nan"),
         ({"learner": "endpoint", "url": "not a url"}, "url is 'not a url'; it must begin with http"),
         ({"learner": "endpoint", "timeout": float("nan")}, "timeout is nan"),
+        ({"learner": "bilstm", "threads": 10**6}, "threads is 1000000; it must be at most 1024"),
+        ({"learner": "bilstm", "evaluate_at": [5, 0]}, "evaluate_at has 0; steps are counted from 1"),
         ({"learner": "bilstm", "steps": "many"}, "steps: .*given: 'many'"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,7 +108,7 @@ class Writer:
         return [_until(row, end) for row in out.tolist()]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-        """The summed log-probability of each candidate's tokens and the end mark."""
+        """The summed log-probability of each candidate's tokens and the end mark; minus infinity for what cannot be written."""
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
         sources: list[list[int]] = []
@@ -116,8 +117,10 @@ class Writer:
             source = read_source(self.base, text, self.learner.join)
             sources += [source] * len(row)
             targets += [read_target(self.base, c) for c in row]
-        found = iter(self._losses(sources, targets)[0])
-        return [[-next(found) for _ in row] for row in candidates]
+        unknown = self.base.tokeniser.unk_token_id
+        each = zip(targets, self._losses(sources, targets)[0], strict=True)
+        found = iter([-math.inf if unknown in target[:-1] else -loss for target, loss in each])
+        return [[next(found) for _ in row] for row in candidates]
 
     def _losses(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> tuple[list[float], list[int]]:
         sums, counts = [0.0] * len(sources), [0] * len(sources)
