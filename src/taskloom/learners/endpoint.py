@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import urlsplit
 
 from taskloom.learners.asking import Asker, Limits
 from taskloom.learners.in_context import shown
@@ -27,6 +29,16 @@ from taskloom.learners.showing import Extract, Showing, known_answers
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and not re.search(r"\s", url) and parts.port != 0
+        )
+    except ValueError:  # a port that is none
+        return False
 
 
 class FittedEndpoint:
@@ -113,8 +125,10 @@ class Endpoint:
     name: ClassVar[str] = "endpoint"
 
     def __post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")):
-            raise LearnerError(f"url is '{self.url}'; it must begin with http:// or https:// and end with /v1")
+        if not _is_address(self.url):
+            raise LearnerError(
+                f"url is '{self.url}'; it must begin with http:// or https:// and a host, and end with /v1"
+            )
         for name in ("timeout", "pause"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise LearnerError(f"{name} is {getattr(self, name)}; it must be a number above 0")
