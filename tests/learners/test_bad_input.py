@@ -98,6 +98,11 @@ def test_nothing_to_begin_from() -> None:
     tasks: Any = read("lora")
     with pytest.raises(LearnerError, match="there is no task"):
         tasks.fit_tasks({})
+    odd: Any = [DATA]
+    with pytest.raises(LearnerError, match="fit_tasks takes training data by task"):
+        tasks.fit_tasks(odd)
+    with pytest.raises(LearnerError, match="the split 'dev' lacks the task 'one'; give it data by task"):
+        tasks.fit_tasks({"one": DATA}, {"dev": DATA})
     with pytest.raises(LearnerError, match="the training inputs have none"):
         read("bag-of-words").fit([("", "1"), (" ", "2")])
 

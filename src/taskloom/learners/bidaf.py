@@ -14,16 +14,13 @@ from taskloom.learners.interface import (
     LearnerError,
     Pairs,
     Point,
-    Report,
     check_candidates,
-    check_settings,
     examples,
-    held_out,
     learner,
     texts,
 )
 from taskloom.learners.saving import read_curve, read_learner, saving, write_tensors
-from taskloom.learners.scratch import WEIGHTS, in_batches, need_torch, read_weights
+from taskloom.learners.scratch import WEIGHTS, Prepared, Stacked, in_batches, need_torch, read_weights
 from taskloom.learners.spans import Asked, Missing, Pointed, ask, split_question, with_spans
 from taskloom.learners.tokens import Encoded, Words
 from taskloom.learners.training.settings import Training
@@ -34,6 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from taskloom.learners.nets.bidaf import BiDAF
+    from taskloom.learners.training.loop import Outcome
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]|_")
 
@@ -109,7 +107,7 @@ def load_bidaf(folder: Path) -> Fitted:
 
 @learner("bidaf", describe="BiDAF for answers that are spans of the input, from scratch", load=load_bidaf)
 @dataclass(frozen=True)
-class BiDAFLearner:
+class BiDAFLearner(Stacked["Pointer"]):
     """Seo et al. 2017: batches of 60, states of 100, 100 filters of 5 letters, dropout 0.2, 12 epochs (of bAbI's 9,000 here).
 
     Two things are not the paper's: word vectors are learned with the rest (the paper's come out of GloVe), and Adam with 1e-3
@@ -136,9 +134,6 @@ class BiDAFLearner:
 
     name: ClassVar[str] = "bidaf"
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-
     def network(self, reader: Passages) -> BiDAF:
         """See `nets.bidaf`."""
         from taskloom.learners.nets.bidaf import BiDAF
@@ -147,41 +142,18 @@ class BiDAFLearner:
         sizes = {"words": self.words, "state": self.state, "filters": self.filters}
         return BiDAF(len(reader.words.words), spellings, reader.asked, **sizes, dropout=self.dropout)
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-        seconds: float | None = None,
-    ) -> Pointer:
-        """Train one seed; see `Learner.fit`."""
-        return self.fit_many(train, evaluate, [seed], folder=folder, progress=progress, seconds=seconds)[0]
-
-    def fit_many(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seeds: Sequence[int] = (0,),
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-        seconds: float | None = None,
-    ) -> list[Pointer]:
-        """Train several seeds as one stacked program; each ends as it would alone, within rounding."""
-        need_torch()
-        from taskloom.learners.training.loop import train as run
-
+    def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Pointer]:
+        """A reader of all passages; answers are spans."""
         items = ask(with_spans(examples(train), self.name, self.without_span))
-        tests = {name: ask(examples(split, name)) for name, split in held_out(evaluate).items()}
+        tests = {name: ask(examples(split, name)) for name, split in evaluate.items()}
         reader = Passages.of([item for part in (items, *tests.values()) for item in part])
         net = self.network(reader)
+
+        def fitted(outcome: Outcome) -> Pointer:
+            return Pointer(self, net, outcome.weights, reader, outcome.curve)
+
         held = {name: reader.encode(part)[0] for name, part in tests.items()}
-        more = {"folder": folder, "progress": progress, "seconds": seconds}
-        outcomes = run(net, reader.encode(items)[0], list(seeds), self.training, held, **more)  # type: ignore[arg-type]
-        return [Pointer(self, net, o.weights, reader, o.curve) for o in outcomes]
+        return Prepared(net, reader.encode(items)[0], held, fitted)
 
 
 class Pointer:

@@ -252,7 +252,10 @@ def texts(inputs: Iterable[str], what: str = "the inputs") -> list[str]:
     return found
 
 
-def held_out(evaluate: Mapping[str, Pairs] | None) -> Mapping[str, Pairs]:
+D = TypeVar("D")
+
+
+def held_out(evaluate: Mapping[str, D] | None) -> Mapping[str, D]:
     """The splits of a learning curve; without names they could not be told apart."""
     if evaluate is None:
         return {}

@@ -263,13 +263,20 @@ class Frozen(Pretrained):
             progress: Called after every step.
             seconds: Time granted.
         """
+        if not isinstance(train, Mapping):
+            raise LearnerError(
+                "fit_tasks takes training data by task, e.g. {'antonyms': …, 'plurals': …}; fit takes one task's"
+            )
         if not train:
             raise LearnerError("there is nothing to learn from: there is no task")
-        for split, parts in (evaluate or {}).items():
-            missing = set(train) - set(parts)
+        tests = held_out(evaluate)
+        for split, parts in tests.items():
+            missing = set(train) - set(parts if isinstance(parts, Mapping) else ())
             if missing:
-                raise LearnerError(f"the split '{split}' lacks the task '{sorted(missing)[0]}'")
-        return self._fit(train, evaluate or {}, seed, folder, progress, seconds)
+                raise LearnerError(
+                    f"the split '{split}' lacks the task '{sorted(missing)[0]}'; give it data by task, as in training"
+                )
+        return self._fit(train, tests, seed, folder, progress, seconds)
 
     def save_beside(self, fitted: Writer, folder: Path, trained: Mapping[str, Tensor]) -> None:
         """The card and what was trained; the model is named, and its fingerprint noted."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from taskloom.errors import MissingExtra
 from taskloom.learners.interface import (
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from taskloom.learners.nets.stacked import Net
+    from taskloom.learners.training.loop import Outcome
 
 WEIGHTS = "weights.safetensors"
 
@@ -73,9 +74,29 @@ def need_torch() -> None:
     assert safetensors
 
 
+F = TypeVar("F", bound=Fitted)
+
+
 @dataclass(frozen=True)
-class Scratch:
-    """What classifiers share: from examples to arrays, training, one seed or many."""
+class Prepared(Generic[F]):
+    """A network with its data as arrays.
+
+    Attributes:
+        net: The network.
+        train: What it learns from.
+        held_out: The splits of its learning curve.
+        fitted: From what a seed came to, to the fitted learner.
+    """
+
+    net: Net
+    train: Encoded
+    held_out: Mapping[str, Encoded]
+    fitted: Callable[[Outcome], F]
+
+
+@dataclass(frozen=True)
+class Stacked(Generic[F]):
+    """What networks from scratch share: training, one seed or many."""
 
     training: Training = field(default_factory=Training)
 
@@ -83,6 +104,48 @@ class Scratch:
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+    def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[F]:
+        """The network for some data."""
+        raise NotImplementedError
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+        seconds: float | None = None,
+    ) -> F:
+        """Train one seed; see `Learner.fit`."""
+        return self.fit_many(train, evaluate, [seed], folder=folder, progress=progress, seconds=seconds)[0]
+
+    def fit_many(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seeds: int | Sequence[int] = (0,),
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+        seconds: float | None = None,
+    ) -> list[F]:
+        """Train several seeds (so many, or these) as one stacked program; each ends as it would alone, within rounding."""
+        need_torch()
+        from taskloom.learners.training.loop import train as run
+
+        all_seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
+        ready = self.prepare(train, held_out(evaluate))
+        more: dict[str, Any] = {"folder": folder, "progress": progress, "seconds": seconds}
+        outcomes = run(ready.net, ready.train, all_seeds, self.training, ready.held_out, **more)
+        return [ready.fitted(outcome) for outcome in outcomes]
+
+
+@dataclass(frozen=True)
+class Scratch(Stacked["Classifier"]):
+    """What classifiers share: from examples to arrays, and one output per answer."""
 
     def network(self, vocabulary: int, classes: int) -> Net:
         """The network for so many words and answers."""
@@ -108,35 +171,10 @@ class Scratch:
         """Inputs as the network wants them."""
         return frame(encode(inputs, reader, labels), net, reader)
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-        seconds: float | None = None,
-    ) -> Classifier:
-        """Train one seed; see `Learner.fit`."""
-        return self.fit_many(train, evaluate, [seed], folder=folder, progress=progress, seconds=seconds)[0]
-
-    def fit_many(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seeds: Sequence[int] = (0,),
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-        seconds: float | None = None,
-    ) -> list[Classifier]:
-        """Train several seeds as one stacked program; each ends as it would alone, within rounding."""
-        need_torch()
-        from taskloom.learners.training.loop import train as run
-
+    def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Classifier]:
+        """A reader of all inputs, a class for each training answer."""
         items = columns(train)
-        tests = {name: columns(split, name) for name, split in held_out(evaluate).items()}
+        tests = {name: columns(split, name) for name, split in evaluate.items()}
         reader = self.reader(text for inputs, _ in (items, *tests.values()) for text in inputs)
         classes = classes_of(items[1], MOST_CLASSES)
         net = self.network_for(reader, len(classes))
@@ -145,17 +183,10 @@ class Scratch:
         def arrays(split: tuple[list[str], list[str]]) -> Encoded:
             return self.read(reader, net, split[0], [label.get(target, -1) for target in split[1]])
 
-        outcomes = run(
-            net,
-            arrays(items),
-            list(seeds),
-            self.training,
-            {name: arrays(split) for name, split in tests.items()},
-            folder=folder,
-            progress=progress,
-            seconds=seconds,
-        )
-        return [Classifier(self, net, o.weights, reader, classes, o.curve) for o in outcomes]
+        def fitted(outcome: Outcome) -> Classifier:
+            return Classifier(self, net, outcome.weights, reader, classes, outcome.curve)
+
+        return Prepared(net, arrays(items), {name: arrays(split) for name, split in tests.items()}, fitted)
 
 
 def frame(data: Encoded, net: Net, words: Words) -> Encoded:

