@@ -19,7 +19,7 @@ from taskloom.learners.interface import (
     LearnerError,
     Pairs,
     Point,
-    Report,
+    Untrained,
     check_candidates,
     check_settings,
     columns,
@@ -103,20 +103,12 @@ def load_majority(folder: Path) -> Fitted:
 
 @learner("majority", describe="baseline: the most frequent training answer", load=load_majority)
 @dataclass(frozen=True)
-class Majority:
+class Majority(Untrained[FittedMajority]):
     """Ties go to the answer that comes first in training."""
 
     name: ClassVar[str] = "majority"
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-    ) -> FittedMajority:
+    def learn(self, train: Pairs, seed: int) -> FittedMajority:
         """Count."""
         return FittedMajority(self, dict(Counter(columns(train)[1]).most_common()))
 
@@ -174,20 +166,12 @@ def load_nearest(folder: Path) -> Fitted:
 
 @learner("nearest-neighbour", describe="baseline: the answer of the most similar training input", load=load_nearest)
 @dataclass(frozen=True)
-class Nearest:
+class Nearest(Untrained[FittedNearest]):
     """Similarity is the overlap of words and neighbouring pairs."""
 
     name: ClassVar[str] = "nearest-neighbour"
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-    ) -> FittedNearest:
+    def learn(self, train: Pairs, seed: int) -> FittedNearest:
         """Remember."""
         inputs, targets = columns(train)
         return FittedNearest(self, {"inputs": inputs, "targets": targets})
@@ -234,7 +218,7 @@ def load_bag(folder: Path) -> Fitted:
 
 @learner("bag-of-words", describe="baseline: logistic regression on the words of the input", load=load_bag)
 @dataclass(frozen=True)
-class BagOfWords:
+class BagOfWords(Untrained[FittedBag]):
     """Logistic regression on word counts.
 
     Attributes:
@@ -252,15 +236,7 @@ class BagOfWords:
         if not self.strength > 0:
             raise LearnerError(f"{self.name}: strength is {self.strength}; it must be above 0")
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-    ) -> FittedBag:
+    def learn(self, train: Pairs, seed: int) -> FittedBag:
         """Fit by scikit-learn; afterwards it is not needed."""
         try:
             from sklearn.feature_extraction.text import CountVectorizer
@@ -338,7 +314,7 @@ CHECKED = 100
 
 @learner("solver", describe="upper bound: the suite's own solver", load=load_solver, version=2)
 @dataclass(frozen=True)
-class Solver:
+class Solver(Untrained[FittedSolver]):
     """Answers by the rules; learns nothing.
 
     Attributes:
@@ -354,15 +330,7 @@ class Solver:
 
     name: ClassVar[str] = "solver"
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-    ) -> FittedSolver:
+    def learn(self, train: Pairs, seed: int) -> FittedSolver:
         """Find the solver, and see that the training examples follow its rules."""
         recipe, memory = self.recipe, {}
         made_by: Mapping[str, Any] = getattr(train, "manifest", {})

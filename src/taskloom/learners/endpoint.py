@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,13 +18,12 @@ from taskloom.learners.interface import (
     LearnerError,
     Pairs,
     Point,
-    Report,
+    Untrained,
     columns,
     learner,
     texts,
 )
-from taskloom.learners.saving import read_learner, saving
-from taskloom.learners.showing import Extract, Showing, known_answers
+from taskloom.learners.showing import Extract, Showing, known_answers, read_showing, save_showing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,20 +71,17 @@ class FittedEndpoint:
 
     def save(self, folder: Path) -> None:
         """The card and the examples shown; never the key."""
-        with saving(folder, self.learner, examples=self.showing.examples, answers=self.showing.answers):
-            pass
+        save_showing(folder, self.learner, self.showing)
 
 
 def load_endpoint(folder: Path) -> Fitted:
     """From its folder."""
-    card, made = read_learner(folder)
-    examples = tuple((x, y) for x, y in card["examples"])
-    return FittedEndpoint(made, Showing(made.describe, examples, made.join, tuple(card["answers"])))
+    return FittedEndpoint(*read_showing(folder))
 
 
 @learner("endpoint", describe="a model behind an OpenAI-compatible endpoint, zero-shot or k-shot", load=load_endpoint)
 @dataclass(frozen=True)
-class Endpoint:
+class Endpoint(Untrained[FittedEndpoint]):
     """Zero-shot, k-shot and described prompts for an endpoint.
 
     Attributes:
@@ -139,15 +135,7 @@ class Endpoint:
             if getattr(self, name) < 1:
                 raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 1")
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-    ) -> FittedEndpoint:
+    def learn(self, train: Pairs, seed: int) -> FittedEndpoint:
         """Choose the examples; nothing is asked yet."""
         if not self.model:
             raise LearnerError("endpoint: say which model, e.g. {learner: endpoint, url: …, model: my-model}")

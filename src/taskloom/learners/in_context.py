@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,15 +14,14 @@ from taskloom.learners.interface import (
     LearnerError,
     Pairs,
     Point,
-    Report,
+    Untrained,
     check_settings,
     columns,
     examples,
     learner,
     texts,
 )
-from taskloom.learners.saving import read_learner, saving
-from taskloom.learners.showing import Extract, Showing, known_answers
+from taskloom.learners.showing import Extract, Showing, known_answers, read_showing, save_showing
 from taskloom.seeding import Key
 
 if TYPE_CHECKING:
@@ -72,21 +71,20 @@ class FittedInContext:
 
     def save(self, folder: Path) -> None:
         """The card and the examples shown; the model is named, not copied."""
-        with saving(folder, self.learner, examples=self.showing.examples, answers=self.showing.answers):
-            pass
+        save_showing(folder, self.learner, self.showing)
 
 
 def load_in_context(folder: Path) -> Fitted:
     """From its folder."""
-    card, made = read_learner(folder)
-    fitted: Fitted = made.with_examples(tuple((x, y) for x, y in card["examples"]), tuple(card["answers"]))
+    made, showing = read_showing(folder)
+    fitted: Fitted = made.showing(showing)
     return fitted
 
 
 @learner("zero-shot", describe="a language model as it is, told what to do", load=load_in_context, shots=0)
 @learner("in-context", describe="a language model that is shown k examples in the prompt", load=load_in_context)
 @dataclass(frozen=True)
-class InContext:
+class InContext(Untrained[FittedInContext]):
     """Zero-shot (`shots: 0`), k-shot and described prompts for any language model.
 
     Attributes:
@@ -114,26 +112,17 @@ class InContext:
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-    ) -> FittedInContext:
+    def learn(self, train: Pairs, seed: int) -> FittedInContext:
         """Choose the examples; nothing is trained."""
         answers = known_answers(columns(train)[1]) if self.extract == "known" else ()
-        return self.with_examples(shown(train, self.shots, seed), answers)
+        return self.showing(Showing(self.describe, shown(train, self.shots, seed), self.join, answers))
 
-    def with_examples(self, chosen: tuple[tuple[str, str], ...], answers: tuple[str, ...] = ()) -> FittedInContext:
-        """With given examples, and the answers that there are where these are known."""
+    def showing(self, showing: Showing) -> FittedInContext:
+        """With a given showing."""
         from taskloom.learners.language.bases import open_base
         from taskloom.learners.language.fitted import Writer
         from taskloom.learners.training.stepper import pick_device
 
         base = open_base(self.model)
         base.model.to(pick_device(self.device))
-        showing = Showing(self.describe, chosen, self.join, answers)
         return FittedInContext(self, showing, Writer(dataclasses.replace(self), base, batch=self.batch))

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from taskloom.errors import InputError, TaskloomError
 from taskloom.example import Example
@@ -115,6 +115,30 @@ class Learner(Protocol):
             folder: Where checkpoints go; a run that is found there is resumed.
             progress: Called now and then.
         """
+
+
+F = TypeVar("F", bound=Fitted)
+
+
+class Untrained(Generic[F]):
+    """A learner that does not learn in steps: there is no curve, nothing to resume and no progress to tell."""
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+    ) -> F:
+        """See `Learner.fit`."""
+        held_out(evaluate)
+        return self.learn(train, seed)
+
+    def learn(self, train: Pairs, seed: int) -> F:
+        """Learn at once."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
