@@ -37,7 +37,10 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A dataset's folder.
 def list_(
     what: Annotated[
         str,
-        typer.Argument(metavar="[suites|recipes|tasks|learners|scorers]", help="What to list; everything by default."),
+        typer.Argument(
+            metavar="[suites|recipes|tasks|learners|scorers|LEARNER]",
+            help="What to list; everything by default. A learner's name lists its settings.",
+        ),
     ] = "",
     as_json: Json = False,
 ) -> None:
@@ -47,6 +50,7 @@ def list_(
     Examples:
       $ taskloom list
       $ taskloom list recipes --json
+      $ taskloom list bilstm
     """
     from taskloom import printing
 
