@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 @learner("lora", describe="a frozen language model with trained low-rank updates", load=load_language)
 @dataclass(frozen=True)
 class Lora(Frozen):
-    """LoRA by peft: updates of rank `rank` on all linear maps but the output map."""
+    """LoRA by peft: updates of rank `rank` on all linear maps but the output map.
+
+    Attributes:
+        rank: Of the updates.
+        alpha: Updates count alpha / rank times.
+        lora_dropout: Before the updates, in training.
+    """
 
     training: Training = field(
         default_factory=lambda: Training(steps=1000, batch=64, rate=1e-3, warmup=0, evaluate_every=100, threads=0)

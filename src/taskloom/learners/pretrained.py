@@ -215,7 +215,12 @@ def load_language(folder: Path) -> Fitted:
 
 @dataclass(frozen=True)
 class Pretrained(Language):
-    """A language model that exists already, and how it is adapted."""
+    """A language model that exists already, and how it is adapted.
+
+    Attributes:
+        model: `smollm2`, a local folder, or a hub id.
+        pretrained: False takes the same architecture with random weights.
+    """
 
     model: str = "smollm2"
     pretrained: bool = True

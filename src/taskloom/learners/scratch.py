@@ -290,7 +290,12 @@ def in_batches(net: Net, weights: Mapping[str, Tensor], data: Encoded, how: Trai
 @learner("bilstm", describe="bi-LSTM classifier of CTL++, from scratch", load=load_scratch)
 @dataclass(frozen=True)
 class BiLSTMLearner(Scratch):
-    """CTL++, A and R: AdamW, 1.5e-4. For S the reference takes Adam, 1e-3 and batches of 128."""
+    """CTL++, A and R: AdamW, 1.5e-4. For S the reference takes Adam, 1e-3 and batches of 128.
+
+    Attributes:
+        state: Size of the embedding, and of both directions together.
+        dropout: On the embedding.
+    """
 
     state: int = 256
     dropout: float = 0.5
@@ -310,7 +315,16 @@ class BiLSTMLearner(Scratch):
 )
 @dataclass(frozen=True)
 class TransformerLearner(Scratch):
-    """CTL++: 300,000 steps, weight decay 0.0025."""
+    """CTL++: 300,000 steps, weight decay 0.0025.
+
+    Attributes:
+        state: Size of the states.
+        heads: Attention heads.
+        layers: How often the shared layer runs.
+        feed_forward: Inner size of the feed-forward map; 512 is the paper's text.
+        dropout: Of attention's output, and inside and after the feed-forward map.
+        attention_dropout: Of keys, as in the reference.
+    """
 
     training: Training = field(default_factory=lambda: Training(steps=300_000, weight_decay=0.0025))
     state: int = 128
@@ -334,7 +348,18 @@ class TransformerLearner(Scratch):
 @learner("ndr", describe="NDR (geometric attention, copy gate) of CTL++, from scratch", load=load_scratch)
 @dataclass(frozen=True)
 class NDRLearner(Scratch):
-    """CTL++: gradients clipped at 1; the layer runs 8 times in training and 10 times when answering."""
+    """CTL++: gradients clipped at 1; the layer runs 8 times in training and 10 times when answering.
+
+    Attributes:
+        state: Size of the states.
+        heads: Attention heads.
+        layers: How often the shared layer runs in training.
+        layers_answering: And when answering.
+        feed_forward: Inner size of the feed-forward map; 1024 is the paper's text.
+        dropout: Of attention's output.
+        attention_dropout: Of keys, as in the reference.
+        gate_dropout: The share of positions whose copy gate is shut in a step.
+    """
 
     training: Training = field(default_factory=lambda: Training(clip=1.0))
     state: int = 256
