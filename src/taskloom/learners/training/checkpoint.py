@@ -122,12 +122,24 @@ def same_run(folder: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> 
     """Refuse the checkpoint of another run."""
     if (folder / FAULT).is_file():
         saved, now = _without_mending(saved), _without_mending(now)
-    changed = [k for k in now if k in saved and saved[k] != now[k]]  # an older version noted less
+    changed = _differences(saved, now)
     if changed:
         raise LearnerError(
             f"{folder} holds the checkpoint of another run (different: {', '.join(changed)}); "
             "use another folder, or delete it to start again"
         )
+
+
+def _differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The names of what differs, settings one by one; what an older version did not note cannot differ."""
+    found = []
+    for key in (k for k in now if k in saved and saved[k] != now[k]):
+        before, here = saved[key], now[key]
+        if key in ("settings", "own"):
+            found += [f"settings.{name}" for name in {**before, **here} if before.get(name) != here.get(name)]
+        else:
+            found.append(key)
+    return found
 
 
 def _without_mending(identity: Mapping[str, Any]) -> dict[str, Any]:
