@@ -22,6 +22,7 @@ from taskloom.learners.interface import (
     Untrained,
     check_candidates,
     check_settings,
+    check_split,
     columns,
     examples,
     learner,
@@ -332,12 +333,14 @@ class Solver(Untrained[FittedSolver]):
 
     def learn(self, train: Pairs, seed: int) -> FittedSolver:
         """Find the solver, and see that the training examples follow its rules."""
+        check_split(train, "train")
+        items = train if hasattr(train, "table") else list(train)
         recipe, memory = self.recipe, {}
         made_by: Mapping[str, Any] = getattr(train, "manifest", {})
         if not recipe and not self.set and made_by.get("recipe", {}).get("suite"):
             memory = {"recipe": made_by["recipe"], "seed": made_by["seed"]}
         elif not recipe:
-            named = sorted({e.task for e in train if isinstance(e, Example) and e.task})
+            named = sorted({e.task for e in items if isinstance(e, Example) and e.task})
             if len(named) != 1:
                 raise LearnerError(
                     "the solver must know whose rules to follow: set recipe, e.g. {learner: solver, recipe: ctl/A} "
@@ -345,7 +348,8 @@ class Solver(Untrained[FittedSolver]):
                 )
             recipe = named[0]
         fitted = FittedSolver(Solver(recipe, self.set, self.seed), memory)
-        some = examples(train)[:CHECKED] if len(train) else []
+        first = list(itertools.islice(items, CHECKED))
+        some = examples(first) if first else []
         for said, example in zip(fitted.answer([e.input for e in some]), some, strict=True):
             if said not in example.targets:
                 raise LearnerError(

@@ -223,14 +223,15 @@ def check_settings(settings: Any) -> None:
 
 def examples(data: Pairs, split: str = "train") -> list[Example]:
     """Any accepted form of data as examples; an empty split is an error that names it."""
-    _check_split(data, split)
+    check_split(data, split)
     found = [_example(item, split) for item in data]
     if not found:
         raise _empty(split)
     return found
 
 
-def _check_split(data: Any, split: str) -> None:
+def check_split(data: Any, split: str) -> None:
+    """Refuse a whole dataset, and what is no data."""
     if isinstance(data, Mapping) or hasattr(data, "splits"):
         raise LearnerError(f"the split '{split}' is a whole dataset; give one of its splits, e.g. data['{split}']")
     if not isinstance(data, Iterable):
@@ -296,7 +297,7 @@ def _empty(split: str) -> LearnerError:
 
 def columns(data: Pairs, split: str = "train") -> tuple[list[str], list[str]]:
     """Inputs and official targets alone, read straight from the table where a split is one: a large split is fast that way."""
-    _check_split(data, split)
+    check_split(data, split)
     table: Any = getattr(data, "table", None)
     if table is None:
         found = examples(data, split)
