@@ -54,13 +54,13 @@ def right(said: list[str], test: list[Pair]) -> float:
 
 
 def language(train: list[Pair], view: View, test: list[Pair], steps: int) -> list[str]:
-    """SmolLM2, fine-tuned on that view of the input; the checkpoint that does best on test."""
+    """SmolLM2, fine-tuned to tell the kind of answer by that view of the input; the checkpoint that does best on test."""
     from taskloom.learners.config import read as learner
 
     block = {"learner": "fine-tune", "model": "smollm2", "steps": steps, "batch": 128, "rate": 1e-4, "warmup": 20}
     loop = {"evaluate_every": steps // 6, "patience": 6, "longest_answer": 8, "precision": "bf16", "compile": False}
     fitted = learner({**block, **loop}).fit(
-        [(view(p), p[2]) for p in train], {"dev": [(view(p), p[2]) for p in test]}, seed=0
+        [(view(p), kind(p[2])) for p in train], {"dev": [(view(p), kind(p[2])) for p in test]}, seed=0
     )
     print("dev", [f"{point.step}: {point.score:.3f}" for point in fitted.curve if point.split == "dev"])
     texts = sorted({view(p) for p in test})

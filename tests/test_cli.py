@@ -72,6 +72,7 @@ def test_json_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     for words in (
         ["list"],
         ["list", "babi/mix-T7"],
+        ["list", "bilstm"],
         ["show", "ctl/A", "-n", "2"],
         ["apply", "ctl/A", "a 3", "b a 1"],
         ["make", "ctl/A", "-o", out, "--set", "splits={train: {n: 1000}, iid: {n: 100}}"],

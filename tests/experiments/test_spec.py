@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import pytest
 from taskloom.errors import TaskloomError
 from taskloom.experiments.cells import Cell, expand
 from taskloom.experiments.spec import check, read
+from taskloom.learners.baselines import Majority
+from taskloom.learners.interface import added
 from tests.experiments.sweeps import SMALL, baselines, recipe
 
 
@@ -96,6 +100,47 @@ def test_versions_of_the_code_that_matters_are_in_the_digest(monkeypatch: pytest
     assert changed != before
     monkeypatch.setattr(module, "VERSION", 99)
     assert cells()[0].run not in (before, changed)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What a learner's training might be."""
+
+    steps: int = 3
+    warmth: float = added(0.0)
+
+
+@dataclass(frozen=True)
+class Grown(Majority):
+    """A baseline that got settings later."""
+
+    strength: int = added(1)
+    training: Loop = Loop()
+
+
+@dataclass(frozen=True)
+class OldLoop:
+    """The same before."""
+
+    steps: int = 3
+
+
+@dataclass(frozen=True)
+class Old(Majority):
+    """The same before."""
+
+    training: OldLoop = OldLoop()
+
+
+def test_a_setting_that_came_later_leaves_the_runs_of_before_in_place() -> None:
+    (cell,) = expand(check({"recipes": [recipe()], "learners": ["majority"], "seeds": 1}, "test"))
+
+    def run(learner: Any) -> str:
+        return dataclasses.replace(cell, learner=learner).run
+
+    assert run(Grown()) == run(Old())
+    changed = [Grown(strength=2), Grown(training=Loop(4)), Grown(training=Loop(warmth=0.5))]
+    assert len({run(Old()), *map(run, changed)}) == 4
 
 
 def test_a_model_and_a_method_name_a_learner() -> None:

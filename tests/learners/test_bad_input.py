@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -14,6 +15,7 @@ pytest.importorskip("transformers")
 from safetensors import safe_open  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
+import taskloom  # noqa: E402
 from taskloom.errors import InputError  # noqa: E402
 from taskloom.example import Example  # noqa: E402
 from taskloom.learners import LearnerError, TrainingError, load  # noqa: E402
@@ -56,6 +58,8 @@ both = pytest.mark.parametrize("made", [lstm, writer])
         ({"learner": "lora", "alpha": float("nan")}, "alpha is nan"),
         ({"learner": "endpoint", "url": "not a url"}, "url is 'not a url'; it must begin with http"),
         ({"learner": "endpoint", "timeout": float("nan")}, "timeout is nan"),
+        ({"learner": "bilstm", "threads": 10**6}, "threads is 1000000; it must be at most 1024"),
+        ({"learner": "bilstm", "evaluate_at": [5, 0]}, "evaluate_at has 0; steps are counted from 1"),
         ({"learner": "bilstm", "steps": "many"}, "steps: .*given: 'many'"),
     ],
 )
@@ -94,6 +98,11 @@ def test_nothing_to_begin_from() -> None:
     tasks: Any = read("lora")
     with pytest.raises(LearnerError, match="there is no task"):
         tasks.fit_tasks({})
+    odd: Any = [DATA]
+    with pytest.raises(LearnerError, match="fit_tasks takes training data by task"):
+        tasks.fit_tasks(odd)
+    with pytest.raises(LearnerError, match="the split 'dev' lacks the task 'one'; give it data by task"):
+        tasks.fit_tasks({"one": DATA}, {"dev": DATA})
     with pytest.raises(LearnerError, match="the training inputs have none"):
         read("bag-of-words").fit([("", "1"), (" ", "2")])
 
@@ -270,3 +279,59 @@ def test_endpoints_that_are_not_there(tmp_path: Path) -> None:
         read({**nobody, "cache": str(tmp_path / "file" / "answers")}).fit(DATA).answer(["a 1"])
     read(nobody).fit(DATA).save(str(tmp_path / "saved"))  # type: ignore[arg-type]
     load(str(tmp_path / "saved"))
+
+
+@pytest.fixture(scope="module")
+def answering() -> list[Any]:
+    """One fitted learner of every kind that can be asked without a server."""
+    story = [("Mary went to the park. Where is Mary?", "park"), ("Mary went to the shop. Where is Mary?", "shop")]
+    small = {"learner": "bidaf", "words": 4, "state": 4, "filters": 0, "steps": 1, "batch": 2}
+    made = [lstm(steps=1).fit(DATA), writer(steps=1).fit(DATA), read(small).fit(story)]
+    return made + [read(name).fit(DATA) for name in ("majority", "nearest-neighbour", "bag-of-words")]
+
+
+def test_what_is_asked_must_be_a_list_of_texts(answering: list[Any]) -> None:
+    for fitted in answering:
+        asked = [fitted.answer, lambda x, f=fitted: f.logprob(x, [["1"]] * 3)]
+        if fitted.curve:  # a baseline has no states
+            asked.append(fitted.represent)
+        for ask in asked:
+            with pytest.raises(InputError, match=r"are the bare text 'a 1'; give a list of texts, e.g. \['a 1'\]"):
+                ask("a 1")
+            with pytest.raises(InputError, match="are None; give a list"):
+                ask(None)
+            with pytest.raises(InputError, match="have '1' where a text should be"):
+                ask(["a 1", 1, "b 1"])
+            with pytest.raises(InputError, match="half a character"):
+                ask(["a 1", "\ud83d", "b 1"])
+        with pytest.raises(InputError, match="the candidates of an input are the bare text '12'"):
+            fitted.logprob(["Mary is here. Where is Mary?"], ["12"])
+
+
+def test_any_sequence_of_texts_can_be_asked() -> None:
+    fitted = lstm(steps=1).fit(DATA)
+    inputs = [x for x, _ in DATA]
+    for kind in (tuple, iter, np.array):
+        assert fitted.answer(kind(inputs)) == fitted.answer(inputs)
+        assert (fitted.represent(kind(inputs)) == fitted.represent(inputs)).all()
+
+
+@both
+def test_data_of_another_shape(made: Any) -> None:
+    whole = taskloom.make("ctl/A", set=["splits.train.n=300"])
+    for odd in (whole, {"train": DATA}):
+        with pytest.raises(LearnerError, match=r"is a whole dataset; give one of its splits, e.g. data\['train'\]"):
+            made().fit(odd)
+    for nothing in (None, 3):
+        with pytest.raises(LearnerError, match=r"the split 'train' is (None|3); give a split"):
+            made().fit(nothing)
+    with pytest.raises(LearnerError, match="evaluate must be splits by name"):
+        made().fit(DATA, DATA)
+    with pytest.raises(LearnerError, match="the seed is True"):
+        made().fit(DATA, seed=True)
+    broken: list[Any] = [[("\ud83d", "1")], [("a", ["1", "\ud83d"])], [Example("a", ("1", 2))]]  # type: ignore[arg-type]
+    for rows in broken:
+        with pytest.raises(InputError, match="the split 'train' has"):
+            made().fit(rows)
+    with pytest.raises(LearnerError, match="has no place '1'"):
+        made(steps=1).fit(DATA).represent(["a 1"], 1)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import taskloom
+from taskloom.example import Example
 from taskloom.learners import LearnerError, load
 from taskloom.learners.config import read
 
@@ -97,3 +98,12 @@ def test_the_solver_knows_the_world_of_its_data(tmp_path: Path) -> None:
 def test_the_solver_must_know_whose_it_is() -> None:
     with pytest.raises(LearnerError, match="whose rules"):
         read("solver").fit(TRAIN)
+
+
+def test_the_solver_takes_data_in_any_form() -> None:
+    pairs = [("a 3", "".join(taskloom.apply("ctl/A", "a 3").targets))]
+    learner = read({"learner": "solver", "recipe": "ctl/A"})
+    for form in (pairs, iter(pairs), [Example(*pairs[0])], []):
+        assert learner.fit(form).answer(["a 3"]) == [pairs[0][1]]  # type: ignore[arg-type]
+    with pytest.raises(LearnerError, match="is a whole dataset"):
+        learner.fit(taskloom.make("ctl/A", set=["splits.train.n=300"]))  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -79,7 +80,7 @@ class Handler(BaseHTTPRequestHandler):
             "usage": usage,
         }
         raw = json.dumps(answer, ensure_ascii=False).encode()
-        if fault in ("429", "500", "401"):
+        if fault.isdigit():
             return self.send(int(fault), b'{"error": {"message": "no"}}')
         if fault == "hang":
             time.sleep(0.6)
@@ -97,6 +98,23 @@ class Handler(BaseHTTPRequestHandler):
             return self.send(200, json.dumps({**answer, "model": "é"}, ensure_ascii=False).encode("latin-1"))
         if fault == "shape":
             return self.send(200, b'{"choices": []}')
+        if fault == "long":
+            message["content"] = "A" * 2**23
+            return self.send(200, json.dumps(answer).encode())
+        if fault == "null":
+            return self.send(200, b'{"choices": [{"message": {"content": null}}], "usage": null}')
+        if fault == "list":
+            return self.send(200, b"[1]")
+        if fault == "drip":
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            for _ in range(20):
+                self.wfile.write(b" ")
+                time.sleep(0.05)
+            return None
+        if fault == "owing":
+            return self.send(200, json.dumps({**answer, "usage": {"total_tokens": -(10**6)}}).encode())
         if fault == "page":
             return self.send(200, b"<html>maintenance</html>", "text/html")
         return self.send(200, raw)
@@ -126,7 +144,10 @@ def endpoint(server: Faulty, **more: Any) -> Any:
     return read({"learner": "endpoint", **quick}).fit([("one", "ONE"), ("two", "TWO")])
 
 
-@pytest.mark.parametrize("fault", ["429", "500", "hang", "truncated", "cut", "charset", "shape", "page"])
+FAULTS = ["429", "500", "hang", "truncated", "cut", "charset", "shape", "page", "long", "null", "list", "drip"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_survived(server: Faulty, fault: str) -> None:
     server.plan = [fault, "", fault]
     fitted = endpoint(server, at_once=2)
@@ -214,6 +235,48 @@ def test_the_budget_of_tokens_is_hard(server: Faulty) -> None:
     assert 12 * server.seen <= 500
     assert fitted.asker.spent.tokens <= 500
     assert server.seen > 20  # reservations are given back
+
+
+def test_a_reply_cannot_give_tokens_back(server: Faulty) -> None:
+    server.plan = ["owing"]
+    fitted = endpoint(server, tokens=120, at_once=1)
+    with pytest.raises(BudgetSpent, match=r"120 tokens is used up \(\d+ spent, and the next request may take \d+\)"):
+        fitted.answer(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"])
+    assert 0 < fitted.asker.spent.tokens <= 120
+
+
+@pytest.mark.parametrize("status", ["402", "413", "422"])
+def test_other_refusals_are_not_repeated_either(server: Faulty, status: str) -> None:
+    server.plan = [status] * 3
+    with pytest.raises(EndpointError, match=f"the endpoint refuses: .*{status}.*check url, model and key"):
+        endpoint(server).answer(["one"])
+    assert server.seen == 1
+
+
+def test_keys_are_checked_and_never_shown(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_KEY", " secret-1\n")  # as out of a file
+    assert endpoint(server, key_variable="A_KEY").answer(["one"]) == ["ONE"]
+    for key in ("sec\nret", "s\u00e9cret"):
+        monkeypatch.setenv("A_KEY", key)
+        with pytest.raises(EndpointError, match="the key has a character") as caught:
+            endpoint(server, key_variable="A_KEY").answer(["one"])
+        assert key not in str(caught.value)
+
+
+def test_why_there_is_no_connection_is_said() -> None:
+    block = {"learner": "endpoint", "url": "http://127.0.0.1:9/v1", "model": "m", "pause": 0.01, "attempts": 1}
+    with pytest.raises(EndpointError, match=r"APIConnectionError: Connection error\. .*refused"):
+        read(block).fit([("one", "ONE")]).answer(["one"])
+    for url in ("http://exa mple/v1", "http://", "http://host:99999/v1", "ftp://host/v1", "host/v1", ""):
+        with pytest.raises(LearnerError, match="it must begin with http:// or https:// and a host"):
+            read({**block, "url": url})
+
+
+def test_a_cache_of_something_else(server: Faulty, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "other") as base:
+        base.execute("create table answers (x int)")
+    with pytest.raises(EndpointError, match=r"the cache of answers .* cannot be used \(no such column.*name another"):
+        endpoint(server, cache=str(tmp_path / "other")).answer(["one"])
 
 
 def test_refusals_are_not_repeated(server: Faulty) -> None:

@@ -252,9 +252,16 @@ def test_models_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for name in ("fine-tune", "lora", "prompt-tune", "extractive"):
         with pytest.raises(LearnerError, match="there is no model folder"):
             tuned(tmp_path / "nothing", name, steps=1).fit([("Sky. Sky?", "Sky")])
+    with pytest.raises(LearnerError, match="there is no model folder ''; give a folder"):
+        tuned(Path(), steps=1, model="").fit(COLOURS)
     (tmp_path / "empty").mkdir()
     with pytest.raises(LearnerError, match="cannot be opened"):
         tuned(tmp_path / "empty", steps=1).fit(COLOURS)
+
+
+def test_a_model_in_the_home_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder.parent))
+    assert open_base(f"~/{folder.name}").longest == open_base(str(folder)).longest
 
 
 def test_devices(folder: Path) -> None:
@@ -276,7 +283,7 @@ def test_the_cpu_gives_the_same_bits_twice(folder: Path) -> None:
 def test_twenty_five_seeds_at_once() -> None:
     data = tiny.everything(1)
     learner = lstm(steps=20, state=8, batch=16)
-    stack = learner.fit_many(data, {"again": data}, seeds=range(25))
+    stack = learner.fit_many(data, {"again": data}, seeds=25)
     assert len({tuple(f.curve) for f in stack}) == 25
     for seed in (0, 13, 24):
         alone = learner.fit(data, {"again": data}, seed=seed)

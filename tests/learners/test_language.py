@@ -14,7 +14,9 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
 from tokenizers import decoders  # noqa: E402
+from transformers import BartConfig, BartForConditionalGeneration  # noqa: E402
 
+from taskloom.errors import InputError  # noqa: E402
 from taskloom.example import Example  # noqa: E402
 from taskloom.learners import LearnerError, Paused, load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
@@ -33,6 +35,7 @@ COLOURS = [
     ("sun", "yellow"),
 ]
 TINY = Sizes(state=32, layers=2, heads=2, feed_forward=64, dropout=0.0, longest=64)
+SMALL: dict[str, Any] = {"state": 8, "layers": 1, "heads": 2, "feed_forward": 8, "batch": 2, "evaluate_every": 0}
 QUICK: dict[str, Any] = {"batch": 6, "warmup": 0, "evaluate_every": 0, "longest_answer": 4, "precision": "fp32"}
 
 
@@ -273,6 +276,46 @@ def test_inputs_that_are_too_long_are_refused() -> None:
     learner = read({"learner": "decoder", **small, **QUICK, "steps": 1})
     with pytest.raises(LearnerError, match="needs 26 tokens and 'scratch/decoder' reads at most 8"):
         learner.fit([("a " * 20, "b")])
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder-decoder"])
+def test_answers_that_would_be_cut_off_are_refused(kind: str) -> None:
+    block = {**SMALL, "learner": kind, "tokens": "bytes", "steps": 1, "longest_answer": 4}
+    with pytest.raises(
+        LearnerError, match=r"an answer has 5,000 tokens and at most 4 are written: 'x+'… .*raise longest"
+    ):
+        read(block).fit([("a", "b"), ("b", "x" * 4999)])  # one more for the blank before it
+    with pytest.raises(LearnerError, match="an answer has 5 tokens"):
+        read(block).fit([("a", "b")], {"test": [("a", "abcd")]})
+    read(block).fit(
+        [("a", "bcd"), Example("b", ("long enough", "c"))]
+    )  # a short one that counts as right can be written
+
+
+def test_a_decoder_that_counts_its_positions(tmp_path: Path) -> None:
+    """BART's has as many as its encoder; a longer answer would be an index out of range."""
+    base = from_scratch("encoder-decoder", ["a b |"], TINY, "words", 0)
+    config = BartConfig(
+        vocab_size=len(base.tokeniser), d_model=8, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=8, decoder_ffn_dim=8, max_position_embeddings=12,
+        pad_token_id=0, bos_token_id=1, eos_token_id=1, decoder_start_token_id=1, forced_eos_token_id=None,
+    )  # fmt: skip
+    BartForConditionalGeneration(config).save_pretrained(tmp_path)
+    base.tokeniser.save_pretrained(tmp_path)
+    block = {"learner": "fine-tune", "model": str(tmp_path), "steps": 1, "batch": 2, "longest_answer": 20}
+    with pytest.raises(LearnerError, match=r"needs 20 tokens and '.*' reads at most 12"):
+        read(block).fit([("a", "b")])
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder-decoder"])
+def test_a_word_that_no_split_had_is_named(kind: str) -> None:
+    fitted = read({**SMALL, "learner": kind, "steps": 1}).fit([("a b", "b"), ("b.", "a")])
+    asked: list[Any] = [fitted.answer, fitted.represent, lambda x: fitted.logprob(x, [["a"]])]
+    for ask in asked:
+        with pytest.raises(InputError, match=r"the word 'zebra' of the input 'a zebra' is not among the words of"):
+            ask(["a zebra"])
+    ((known, unknown, half),) = fitted.logprob(["a"], [["a", "zebra", "a zebra"]])
+    assert known > unknown == half == -np.inf
 
 
 def test_few_shots_follow_the_seed() -> None:

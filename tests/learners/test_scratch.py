@@ -182,7 +182,7 @@ def test_time_that_runs_out_pauses_and_the_same_call_goes_on(tmp_path: Path) -> 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     data = tiny.everything(1)
     small("bilstm", steps=4, checkpoint_every=2).fit(data, seed=0, folder=tmp_path)
-    with pytest.raises(LearnerError, match="different: settings"):
+    with pytest.raises(LearnerError, match=r"different: settings.steps\); use another folder"):
         small("bilstm", steps=5).fit(data, seed=0, folder=tmp_path)
     with pytest.raises(LearnerError, match="different: data"):
         small("bilstm", steps=4).fit([("a 0", "3"), *data[1:]], seed=0, folder=tmp_path)

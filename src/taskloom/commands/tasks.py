@@ -17,9 +17,9 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="[KIND|RECIPE]",
+            metavar="[KIND|RECIPE|LEARNER]",
             help="suites, recipes, tasks, learners or scorers; everything by default. Of a recipe: its tasks, and in "
-            "taskbench their sizes and baselines.",
+            "taskbench their sizes and baselines. Of a learner: its settings.",
         ),
     ] = "",
     set: Set = None,
@@ -32,6 +32,7 @@ def list_(
       $ taskloom list
       $ taskloom list recipes --json
       $ taskloom list taskbench/english
+      $ taskloom list bilstm
     """
     from taskloom.printing.tasks import listing, recipe_tasks
 

@@ -19,8 +19,8 @@ from taskloom.learners.interface import (
     Progress,
     TrainingError,
     learner,
-    load,
 )
+from taskloom.learners.saving import load
 
 __all__ = [
     "LEARNERS",

@@ -10,7 +10,8 @@ import json
 import random
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,6 +21,12 @@ from typing import Any
 
 from taskloom.errors import MissingExtra
 from taskloom.learners.interface import LearnerError
+
+PASSING = (408, 409, 425)
+"""Refusals that may be gone the next time, besides 429."""
+
+MOST_BYTES = 2**22
+"""A reply that is longer is none: answers are short."""
 
 
 class EndpointError(LearnerError):
@@ -82,11 +89,14 @@ class Cache:
 
     def get(self, question: str) -> str | None:
         """The answer, or None."""
-        with (
-            self._lock,
-            closing(self._base.execute("select answer from answers where question = ?", [question])) as rows,
-        ):
-            found = rows.fetchone()
+        try:
+            with (
+                self._lock,
+                closing(self._base.execute("select answer from answers where question = ?", [question])) as rows,
+            ):
+                found = rows.fetchone()
+        except sqlite3.DatabaseError as error:
+            raise self._unusable(error) from error
         return None if found is None else str(found[0])
 
     def put(self, question: str, answer: str) -> None:
@@ -142,12 +152,16 @@ class Asker:
             from openai import OpenAI
         except ImportError:
             raise MissingExtra("an endpoint", "openai", "endpoints") from None
-        self.url, self.model, self.limits = url, model, limits
+        self.url, self.model, self.limits, self._key = url, model, limits, key.strip()
+        if not (self._key.isascii() and self._key.isprintable()):
+            raise EndpointError(
+                "the key has a character that a request cannot carry; set its environment variable again"
+            )
         self.spent = Spent()
         self.gate = Gate(limits.at_once)
         self.cache = Cache(cache)
         # Repeating is our business: the library's own retries would not be counted.
-        self._client = OpenAI(base_url=url, api_key=key or "none", max_retries=0, timeout=limits.timeout)
+        self._client = OpenAI(base_url=url, api_key=self._key or "none", max_retries=0, timeout=limits.timeout)
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._fault = ""
@@ -228,14 +242,10 @@ class Asker:
         self._reserve(worst)
         used = worst
         try:
-            reply: Any = self._client.chat.completions.create(
-                model=self.model,
-                messages=[{"role": "user", "content": question}],
-                max_tokens=most_tokens,
-                temperature=0,
-            )
-            answer = reply.choices[0].message.content
-            used = int(reply.usage.total_tokens) if reply.usage else worst
+            reply = self._send(question, most_tokens)
+            answer = reply["choices"][0]["message"]["content"]
+            told = (reply.get("usage") or {}).get("total_tokens")
+            used = told if isinstance(told, int) and told >= 0 else worst
             if not isinstance(answer, str):
                 return None, "a reply without text", 0.0
             return answer, "", 0.0
@@ -243,24 +253,48 @@ class Asker:
             self.gate.too_much()
             used = 0
             return None, "too many requests (429)", _retry_after(error.response.headers)
-        except (
-            openai.AuthenticationError,
-            openai.PermissionDeniedError,
-            openai.NotFoundError,
-            openai.BadRequestError,
-        ) as error:
-            self._stop.set()
-            raise EndpointError(f"the endpoint refuses: {_first_line(error)}; check url, model and key") from error
-        except openai.APITimeoutError:
+        except (openai.APITimeoutError, TimeoutError):
             return None, f"no answer within {self.limits.timeout:g} s", 0.0
-        except openai.APIError as error:
-            return None, _first_line(error), 0.0
+        except openai.APIStatusError as error:
+            if error.status_code >= 500 or error.status_code in PASSING:
+                return None, self._said(error), 0.0
+            self._stop.set()
+            raise EndpointError(f"the endpoint refuses: {self._said(error)}; check url, model and key") from None
+        except (openai.APIError, ConnectionError) as error:
+            return None, self._said(error), 0.0
         except (ValueError, AttributeError, TypeError, IndexError, KeyError) as error:
             # Truncated JSON, another charset, another shape: what the library cannot read comes out as one of these.
             return None, f"an unreadable reply ({type(error).__name__})", 0.0
         finally:
             with self._lock:
                 self.spent.tokens += used - worst
+
+    def _send(self, question: str, most_tokens: int) -> dict[str, Any]:
+        """A request and its reply; the time-out is for the whole, where the library's is for each piece of a reply."""
+        until = time.monotonic() + self.limits.timeout
+        body = bytearray()
+        with self._client.chat.completions.with_streaming_response.create(
+            model=self.model,
+            messages=[{"role": "user", "content": question}],
+            max_tokens=most_tokens,
+            temperature=0,
+        ) as reply:
+            for piece in _pieces(reply):
+                body += piece
+                if time.monotonic() > until:
+                    raise TimeoutError
+                if len(body) > MOST_BYTES:
+                    raise ValueError("too long")
+        found = json.loads(bytes(body))
+        if not isinstance(found, dict):
+            raise TypeError("not an object")
+        return found
+
+    def _said(self, error: Exception) -> str:
+        """An error in one line, with its cause, and never with the key."""
+        lines = [str(e).strip().splitlines()[0][:200] for e in (error, error.__cause__) if str(e or "").strip()]
+        text = " ".join([f"{type(error).__name__}:", *lines]) if lines else type(error).__name__
+        return text.replace(self._key, "…") if self._key else text
 
     def _reserve(self, tokens: int) -> None:
         limits = self.limits
@@ -270,7 +304,10 @@ class Asker:
                 raise BudgetSpent(f"the budget of {limits.requests:,} requests is used up")
             if limits.tokens and self.spent.tokens + tokens > limits.tokens:
                 self._stop.set()
-                raise BudgetSpent(f"the budget of {limits.tokens:,} tokens is used up ({self.spent.tokens:,} spent)")
+                raise BudgetSpent(
+                    f"the budget of {limits.tokens:,} tokens is used up ({self.spent.tokens:,} spent, and the next "
+                    f"request may take {tokens:,})"
+                )
             self.spent.requests += 1
             self.spent.tokens += tokens
 
@@ -279,13 +316,20 @@ class _Stopped(EndpointError):  # noqa: N818 - a question that was not asked bec
     pass
 
 
+def _pieces(reply: Any) -> Iterator[bytes]:
+    """The bytes of a reply as they come. What breaks off is told by the library below openai, which differs by version."""
+    try:
+        yield from reply.iter_bytes()
+    except GeneratorExit:
+        raise
+    except Exception as error:
+        if "Timeout" in type(error).__name__:
+            raise TimeoutError from error
+        raise ConnectionError(f"the reply broke off ({type(error).__name__})") from error
+
+
 def _retry_after(headers: Mapping[str, str]) -> float:
     try:
         return min(60.0, max(0.0, float(headers.get("retry-after", 0))))
     except ValueError:  # a date: rare, and our own pause does as well
         return 0.0
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__

@@ -19,15 +19,16 @@ from taskloom.learners.interface import (
     LearnerError,
     Pairs,
     Point,
-    Report,
+    Untrained,
     check_candidates,
     check_settings,
+    check_split,
     columns,
     examples,
     learner,
-    read_card,
-    write_card,
+    texts,
 )
+from taskloom.learners.saving import read_learner, saving
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,18 +55,21 @@ class _Remembering:
 
     def save(self, folder: Path) -> None:
         """The card and the memory."""
-        write_card(Path(folder), self.learner.name, self.learner)
-        (Path(folder) / MEMORY).write_text(json.dumps(self.memory, ensure_ascii=False), encoding="utf-8")
+        with saving(folder, self.learner) as place:
+            (place / MEMORY).write_text(json.dumps(self.memory, ensure_ascii=False), encoding="utf-8")
 
 
-def _remembered(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    card = read_card(folder)
+def _remembered(folder: Path, *keys: str) -> tuple[Any, dict[str, Any]]:
+    """A baseline and its memory, which must have these keys."""
+    _, made = read_learner(folder)
     path = Path(folder) / MEMORY
     try:
         memory: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise LearnerError(f"{path} is missing or damaged ({error}); fit and save again") from error
-    return card, memory
+    if not isinstance(memory, dict) or not set(keys) <= set(memory):
+        raise LearnerError(f"{path} is damaged (it should have {', '.join(keys) or 'names'}); fit and save again")
+    return made, memory
 
 
 def _certain(answers: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
@@ -79,10 +83,11 @@ class FittedMajority(_Remembering):
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """The same for every input."""
-        return [next(iter(self.memory))] * len(inputs)
+        return [next(iter(self.memory))] * len(texts(inputs))
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """Relative frequencies in training."""
+        check_candidates(texts(inputs), candidates)
         total = sum(self.memory.values())
         return [
             [math.log(self.memory[c] / total) if c in self.memory else -math.inf for c in row] for row in candidates
@@ -91,26 +96,20 @@ class FittedMajority(_Remembering):
 
 def load_majority(folder: Path) -> Fitted:
     """From its folder."""
-    _, memory = _remembered(folder)
-    return FittedMajority(Majority(), memory)
+    made, memory = _remembered(folder)
+    if not memory:
+        raise LearnerError(f"{folder} is damaged (there is no answer in its {MEMORY}); fit and save again")
+    return FittedMajority(made, memory)
 
 
 @learner("majority", describe="baseline: the most frequent training answer", load=load_majority)
 @dataclass(frozen=True)
-class Majority:
+class Majority(Untrained[FittedMajority]):
     """Ties go to the answer that comes first in training."""
 
     name: ClassVar[str] = "majority"
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-    ) -> FittedMajority:
+    def learn(self, train: Pairs, seed: int) -> FittedMajority:
         """Count."""
         return FittedMajority(self, dict(Counter(columns(train)[1]).most_common()))
 
@@ -144,7 +143,7 @@ class FittedNearest(_Remembering):
 
         index, sizes = self._index
         said = []
-        for text in inputs:
+        for text in texts(inputs):
             found = _features(text)
             shared = np.zeros(len(sizes))
             for feature, times in found.items():
@@ -163,26 +162,17 @@ class FittedNearest(_Remembering):
 
 def load_nearest(folder: Path) -> Fitted:
     """From its folder."""
-    _, memory = _remembered(folder)
-    return FittedNearest(Nearest(), memory)
+    return FittedNearest(*_remembered(folder, "inputs", "targets"))
 
 
 @learner("nearest-neighbour", describe="baseline: the answer of the most similar training input", load=load_nearest)
 @dataclass(frozen=True)
-class Nearest:
+class Nearest(Untrained[FittedNearest]):
     """Similarity is the overlap of words and neighbouring pairs."""
 
     name: ClassVar[str] = "nearest-neighbour"
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-    ) -> FittedNearest:
+    def learn(self, train: Pairs, seed: int) -> FittedNearest:
         """Remember."""
         inputs, targets = columns(train)
         return FittedNearest(self, {"inputs": inputs, "targets": targets})
@@ -207,10 +197,12 @@ class FittedBag(_Remembering):
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """The likeliest answer."""
+        inputs = texts(inputs)
         return [str(self.memory["classes"][i]) for i in self._scores(inputs).argmax(1)] if inputs else []
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """By the classifier."""
+        inputs = texts(inputs)
         check_candidates(inputs, candidates)
         place = {c: i for i, c in enumerate(self.memory["classes"])}
         scores = self._scores(inputs)
@@ -222,13 +214,12 @@ class FittedBag(_Remembering):
 
 def load_bag(folder: Path) -> Fitted:
     """From its folder."""
-    card, memory = _remembered(folder)
-    return FittedBag(BagOfWords(**card["settings"]), memory)
+    return FittedBag(*_remembered(folder, "words", "classes", "weights", "bias"))
 
 
 @learner("bag-of-words", describe="baseline: logistic regression on the words of the input", load=load_bag)
 @dataclass(frozen=True)
-class BagOfWords:
+class BagOfWords(Untrained[FittedBag]):
     """Logistic regression on word counts.
 
     Attributes:
@@ -246,15 +237,7 @@ class BagOfWords:
         if not self.strength > 0:
             raise LearnerError(f"{self.name}: strength is {self.strength}; it must be above 0")
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-    ) -> FittedBag:
+    def learn(self, train: Pairs, seed: int) -> FittedBag:
         """Fit by scikit-learn; afterwards it is not needed."""
         try:
             from sklearn.feature_extraction.text import CountVectorizer
@@ -309,7 +292,7 @@ class FittedSolver(_Remembering):
         ask = self._plan.answer
         assert ask is not None
         said = []
-        for text in inputs:
+        for text in texts(inputs):
             try:
                 said.append(ask(text).targets[0])
             except InputError:
@@ -323,9 +306,7 @@ class FittedSolver(_Remembering):
 
 def load_solver(folder: Path) -> Fitted:
     """From its folder."""
-    card, memory = _remembered(folder)
-    settings = card["settings"]
-    return FittedSolver(Solver(settings["recipe"], tuple(settings["set"]), settings["seed"]), memory)
+    return FittedSolver(*_remembered(folder))
 
 
 CHECKED = 100
@@ -334,7 +315,7 @@ CHECKED = 100
 
 @learner("solver", describe="upper bound: the suite's own solver", load=load_solver, version=2)
 @dataclass(frozen=True)
-class Solver:
+class Solver(Untrained[FittedSolver]):
     """Answers by the rules; learns nothing.
 
     Attributes:
@@ -350,22 +331,16 @@ class Solver:
 
     name: ClassVar[str] = "solver"
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-    ) -> FittedSolver:
+    def learn(self, train: Pairs, seed: int) -> FittedSolver:
         """Find the solver, and see that the training examples follow its rules."""
+        check_split(train, "train")
+        items = train if hasattr(train, "table") else list(train)
         recipe, memory = self.recipe, {}
         made_by: Mapping[str, Any] = getattr(train, "manifest", {})
         if not recipe and not self.set and made_by.get("recipe", {}).get("suite"):
             memory = {"recipe": made_by["recipe"], "seed": made_by["seed"]}
         elif not recipe:
-            named = sorted({e.task for e in train if isinstance(e, Example) and e.task})
+            named = sorted({e.task for e in items if isinstance(e, Example) and e.task})
             if len(named) != 1:
                 raise LearnerError(
                     "the solver must know whose rules to follow: set recipe, e.g. {learner: solver, recipe: ctl/A} "
@@ -373,7 +348,8 @@ class Solver:
                 )
             recipe = named[0]
         fitted = FittedSolver(Solver(recipe, self.set, self.seed), memory)
-        some = examples(train)[:CHECKED] if len(train) else []
+        first = list(itertools.islice(items, CHECKED))
+        some = examples(first) if first else []
         for said, example in zip(fitted.answer([e.input for e in some]), some, strict=True):
             if said not in example.targets:
                 raise LearnerError(

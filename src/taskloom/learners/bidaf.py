@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +14,13 @@ from taskloom.learners.interface import (
     LearnerError,
     Pairs,
     Point,
-    Report,
     check_candidates,
-    check_settings,
     examples,
     learner,
-    write_card,
+    texts,
 )
-from taskloom.learners.scratch import WEIGHTS, in_batches, need_torch, read_learner, read_weights
+from taskloom.learners.saving import read_curve, read_learner, saving, write_tensors
+from taskloom.learners.scratch import WEIGHTS, Prepared, Stacked, in_batches, need_torch, read_weights
 from taskloom.learners.spans import Asked, Missing, Pointed, ask, split_question, with_spans
 from taskloom.learners.tokens import Encoded, Words
 from taskloom.learners.training.settings import Training
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from taskloom.learners.nets.bidaf import BiDAF
+    from taskloom.learners.training.loop import Outcome
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]|_")
 
@@ -103,12 +102,12 @@ def load_bidaf(folder: Path) -> Fitted:
     reader = Passages(Words(tuple(card["words"])), int(card["asked"]))
     net = made.network(reader)
     weights = read_weights(folder, net, card["learner"])
-    return Pointer(made, net, weights, reader, tuple(Point(**p) for p in card["curve"]))
+    return Pointer(made, net, weights, reader, read_curve(card))
 
 
 @learner("bidaf", describe="BiDAF for answers that are spans of the input, from scratch", load=load_bidaf)
 @dataclass(frozen=True)
-class BiDAFLearner:
+class BiDAFLearner(Stacked["Pointer"]):
     """Seo et al. 2017: batches of 60, states of 100, 100 filters of 5 letters, dropout 0.2, 12 epochs (of bAbI's 9,000 here).
 
     Two things are not the paper's: word vectors are learned with the rest (the paper's come out of GloVe), and Adam with 1e-3
@@ -135,9 +134,6 @@ class BiDAFLearner:
 
     name: ClassVar[str] = "bidaf"
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-
     def network(self, reader: Passages) -> BiDAF:
         """See `nets.bidaf`."""
         from taskloom.learners.nets.bidaf import BiDAF
@@ -146,41 +142,18 @@ class BiDAFLearner:
         sizes = {"words": self.words, "state": self.state, "filters": self.filters}
         return BiDAF(len(reader.words.words), spellings, reader.asked, **sizes, dropout=self.dropout)
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-        seconds: float | None = None,
-    ) -> Pointer:
-        """Train one seed; see `Learner.fit`."""
-        return self.fit_many(train, evaluate, [seed], folder=folder, progress=progress, seconds=seconds)[0]
-
-    def fit_many(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seeds: Sequence[int] = (0,),
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-        seconds: float | None = None,
-    ) -> list[Pointer]:
-        """Train several seeds as one stacked program; each ends as it would alone, within rounding."""
-        need_torch()
-        from taskloom.learners.training.loop import train as run
-
+    def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Pointer]:
+        """A reader of all passages; answers are spans."""
         items = ask(with_spans(examples(train), self.name, self.without_span))
-        tests = {name: ask(examples(split, name)) for name, split in (evaluate or {}).items()}
+        tests = {name: ask(examples(split, name)) for name, split in evaluate.items()}
         reader = Passages.of([item for part in (items, *tests.values()) for item in part])
         net = self.network(reader)
+
+        def fitted(outcome: Outcome) -> Pointer:
+            return Pointer(self, net, outcome.weights, reader, outcome.curve)
+
         held = {name: reader.encode(part)[0] for name, part in tests.items()}
-        more = {"folder": folder, "progress": progress, "seconds": seconds}
-        outcomes = run(net, reader.encode(items)[0], list(seeds), self.training, held, **more)  # type: ignore[arg-type]
-        return [Pointer(self, net, o.weights, reader, o.curve) for o in outcomes]
+        return Prepared(net, reader.encode(items)[0], held, fitted)
 
 
 class Pointer:
@@ -200,10 +173,11 @@ class Pointer:
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """The likeliest span of each input."""
-        return [said.best(len(said.offsets)) for said in self._point(inputs)]
+        return [said.best(len(said.offsets)) for said in self._point(texts(inputs))]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """The log-probability of each candidate, wherever it stands; minus infinity for what does not stand in the input."""
+        inputs = texts(inputs)
         check_candidates(inputs, candidates)
         return [[said.weigh(c) for c in row] for said, row in zip(self._point(inputs), candidates, strict=True)]
 
@@ -211,12 +185,13 @@ class Pointer:
         """`readout`: the features of the expected start."""
         import numpy as np
 
+        inputs = texts(inputs)
         if not inputs:
             return np.zeros((0, 0), dtype=np.float32)
 
         def take(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
             if where not in trace:
-                raise LearnerError(f"bidaf has no place '{where}'; {nearest(where, trace)}")
+                raise LearnerError(f"bidaf has no place '{where}'; {nearest(str(where), trace)}")
             return trace[where][0]
 
         data, _ = self.reader.encode([Asked(*split_question(text), None) for text in inputs])
@@ -243,9 +218,6 @@ class Pointer:
 
     def save(self, folder: Path) -> None:
         """Weights as safetensors, everything else as JSON."""
-        from safetensors.torch import save_file
-
-        curve = [dataclasses.asdict(p) for p in self.curve]
-        about = {"words": self.reader.words.words, "asked": self.reader.asked, "curve": curve}
-        write_card(Path(folder), self.learner.name, self.learner, **about)
-        save_file({n: w.contiguous() for n, w in self.weights.items()}, Path(folder) / WEIGHTS)
+        about = {"words": self.reader.words.words, "asked": self.reader.asked}
+        with saving(folder, self.learner, self.curve, **about) as place:
+            write_tensors(place / WEIGHTS, self.weights)

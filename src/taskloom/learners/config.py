@@ -6,6 +6,8 @@ The only module of the learners that needs pydantic, and only when called; a GPU
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +27,29 @@ def read(block: str | Mapping[str, Any], where: str = "the learner") -> Learner:
     default: Any = entry()
     values = _flat(default, data, f"{where} '{entry.name}'")
     return _build(entry.settings, values, f"{where} '{entry.name}'")
+
+
+def settings(name: str) -> list[tuple[str, Any, str]]:
+    """Every setting of a learner with its default and what it means, those of the training loop last."""
+    default: Any = LEARNERS.get(name)()
+    loop = getattr(default, "training", None)
+    found = []
+    for block in (default, *([] if loop is None else [loop])):
+        meaning = _meaning(type(block))
+        for one in dataclasses.fields(block):
+            if one.name != "training":
+                found.append((one.name, getattr(block, one.name), meaning.get(one.name, "")))
+    return found
+
+
+def _meaning(kind: type[Any]) -> dict[str, str]:
+    """What a class and those that it is made from say about their attributes, in the part of their docstrings for that."""
+    found: dict[str, str] = {}
+    for one in reversed(kind.__mro__):
+        _, _, said = inspect.cleandoc(one.__doc__ or "").partition("Attributes:\n")
+        for name, text in re.findall(r"^    (\w+): (.*(?:\n        .*)*)", said, re.MULTILINE):
+            found[name] = " ".join(text.split())
+    return found
 
 
 def _mapping(block: Any, where: str) -> dict[str, Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import urlsplit
 
 from taskloom.learners.asking import Asker, Limits
 from taskloom.learners.in_context import shown
@@ -16,17 +18,26 @@ from taskloom.learners.interface import (
     LearnerError,
     Pairs,
     Point,
-    Report,
+    Untrained,
     columns,
     learner,
-    read_card,
-    write_card,
+    texts,
 )
-from taskloom.learners.showing import Extract, Showing, known_answers
+from taskloom.learners.showing import Extract, Showing, known_answers, read_showing, save_showing
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and not re.search(r"\s", url) and parts.port != 0
+        )
+    except ValueError:  # a port that is none
+        return False
 
 
 class FittedEndpoint:
@@ -47,7 +58,7 @@ class FittedEndpoint:
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """One answer per input, cut out of what the model writes."""
-        said = self.asker.ask([self.showing.prompt(text) for text in inputs], self.learner.longest_answer)
+        said = self.asker.ask([self.showing.prompt(text) for text in texts(inputs)], self.learner.longest_answer)
         return [self.showing.extract(text) for text in said]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
@@ -60,21 +71,17 @@ class FittedEndpoint:
 
     def save(self, folder: Path) -> None:
         """The card and the examples shown; never the key."""
-        about = {"examples": self.showing.examples, "answers": self.showing.answers}
-        write_card(folder, self.learner.name, self.learner, **about)
+        save_showing(folder, self.learner, self.showing)
 
 
 def load_endpoint(folder: Path) -> Fitted:
     """From its folder."""
-    card = read_card(folder)
-    made = Endpoint(**card["settings"])
-    examples = tuple((x, y) for x, y in card["examples"])
-    return FittedEndpoint(made, Showing(made.describe, examples, made.join, tuple(card["answers"])))
+    return FittedEndpoint(*read_showing(folder))
 
 
 @learner("endpoint", describe="a model behind an OpenAI-compatible endpoint, zero-shot or k-shot", load=load_endpoint)
 @dataclass(frozen=True)
-class Endpoint:
+class Endpoint(Untrained[FittedEndpoint]):
     """Zero-shot, k-shot and described prompts for an endpoint.
 
     Attributes:
@@ -114,8 +121,10 @@ class Endpoint:
     name: ClassVar[str] = "endpoint"
 
     def __post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")):
-            raise LearnerError(f"url is '{self.url}'; it must begin with http:// or https:// and end with /v1")
+        if not _is_address(self.url):
+            raise LearnerError(
+                f"url is '{self.url}'; it must begin with http:// or https:// and a host, and end with /v1"
+            )
         for name in ("timeout", "pause"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise LearnerError(f"{name} is {getattr(self, name)}; it must be a number above 0")
@@ -126,15 +135,7 @@ class Endpoint:
             if getattr(self, name) < 1:
                 raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 1")
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-    ) -> FittedEndpoint:
+    def learn(self, train: Pairs, seed: int) -> FittedEndpoint:
         """Choose the examples; nothing is asked yet."""
         if not self.model:
             raise LearnerError("endpoint: say which model, e.g. {learner: endpoint, url: …, model: my-model}")

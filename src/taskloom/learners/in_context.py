@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,15 +14,14 @@ from taskloom.learners.interface import (
     LearnerError,
     Pairs,
     Point,
-    Report,
+    Untrained,
     check_settings,
     columns,
     examples,
     learner,
-    read_card,
-    write_card,
+    texts,
 )
-from taskloom.learners.showing import Extract, Showing, known_answers
+from taskloom.learners.showing import Extract, Showing, known_answers, read_showing, save_showing
 from taskloom.seeding import Key
 
 if TYPE_CHECKING:
@@ -53,36 +52,39 @@ class FittedInContext:
         """Greedy answers, cut out by the showing."""
         from taskloom.learners.language.rows import read_source
 
-        asked = [read_source(self.writer.base, self.showing.before(text), self.learner.join) for text in inputs]
+        asked = [read_source(self.writer.base, self.showing.before(text), self.learner.join) for text in texts(inputs)]
         return [self.showing.extract(said) for said in self.writer.say(asked)]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """The log-probability of each candidate as the continuation."""
-        found: list[list[float]] = self.writer.logprob([self.showing.before(text) for text in inputs], candidates)
+        found: list[list[float]] = self.writer.logprob(
+            [self.showing.before(text) for text in texts(inputs)], candidates
+        )
         return found
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
         """The states of the last token of the whole prompt."""
-        states: NDArray[np.float32] = self.writer.represent([self.showing.before(text) for text in inputs], where)
+        states: NDArray[np.float32] = self.writer.represent(
+            [self.showing.before(text) for text in texts(inputs)], where
+        )
         return states
 
     def save(self, folder: Path) -> None:
         """The card and the examples shown; the model is named, not copied."""
-        about = {"examples": self.showing.examples, "answers": self.showing.answers}
-        write_card(folder, self.learner.name, self.learner, **about)
+        save_showing(folder, self.learner, self.showing)
 
 
 def load_in_context(folder: Path) -> Fitted:
     """From its folder."""
-    card = read_card(folder)
-    made = InContext(**card["settings"])
-    return made.with_examples(tuple((x, y) for x, y in card["examples"]), tuple(card["answers"]))
+    made, showing = read_showing(folder)
+    fitted: Fitted = made.showing(showing)
+    return fitted
 
 
 @learner("zero-shot", describe="a language model as it is, told what to do", load=load_in_context, shots=0)
 @learner("in-context", describe="a language model that is shown k examples in the prompt", load=load_in_context)
 @dataclass(frozen=True)
-class InContext:
+class InContext(Untrained[FittedInContext]):
     """Zero-shot (`shots: 0`), k-shot and described prompts for any language model.
 
     Attributes:
@@ -110,26 +112,17 @@ class InContext:
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-    ) -> FittedInContext:
+    def learn(self, train: Pairs, seed: int) -> FittedInContext:
         """Choose the examples; nothing is trained."""
         answers = known_answers(columns(train)[1]) if self.extract == "known" else ()
-        return self.with_examples(shown(train, self.shots, seed), answers)
+        return self.showing(Showing(self.describe, shown(train, self.shots, seed), self.join, answers))
 
-    def with_examples(self, chosen: tuple[tuple[str, str], ...], answers: tuple[str, ...] = ()) -> FittedInContext:
-        """With given examples, and the answers that there are where these are known."""
+    def showing(self, showing: Showing) -> FittedInContext:
+        """With a given showing."""
         from taskloom.learners.language.bases import open_base
         from taskloom.learners.language.fitted import Writer
         from taskloom.learners.training.stepper import pick_device
 
         base = open_base(self.model)
         base.model.to(pick_device(self.device))
-        showing = Showing(self.describe, chosen, self.join, answers)
         return FittedInContext(self, showing, Writer(dataclasses.replace(self), base, batch=self.batch))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from taskloom.errors import InputError, TaskloomError
 from taskloom.example import Example
@@ -28,10 +28,6 @@ class Pairs(Protocol):
     def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[Example | tuple[str, str]]: ...
-
-
-CARD = "learner.json"
-"""The file in a fitted learner's folder that says which learner it is and how it was set."""
 
 
 class LearnerError(TaskloomError):
@@ -121,6 +117,30 @@ class Learner(Protocol):
         """
 
 
+F = TypeVar("F", bound=Fitted)
+
+
+class Untrained(Generic[F]):
+    """A learner that does not learn in steps: there is no curve, nothing to resume and no progress to tell."""
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+    ) -> F:
+        """See `Learner.fit`."""
+        held_out(evaluate)
+        return self.learn(train, seed)
+
+    def learn(self, train: Pairs, seed: int) -> F:
+        """Learn at once."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A learner as the registry knows it.
@@ -165,6 +185,25 @@ def learner(
     return record
 
 
+def added(default: Any) -> Any:
+    """The default of a setting that a learner got later, with which it learns as it did before there was the setting.
+
+    Left at that default the setting is no part of a run's digest, so that runs and checkpoints of before stay what they are.
+    """
+    return field(default=default, metadata={"added": True})
+
+
+def telling(settings: Any) -> dict[str, Any]:
+    """The settings that tell runs apart, by name, as JSON keeps them: all but those `added` later and left alone."""
+    found = {}
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        if not (one.metadata.get("added") and value == one.default):
+            found[one.name] = telling(value) if is_dataclass(value) else value
+    plain: dict[str, Any] = json.loads(json.dumps(found, default=asdict))
+    return plain
+
+
 MAY_BE_ZERO = frozenset({"shots", "filters"})
 """Whole numbers among settings that may be 0, which means: none."""
 
@@ -184,21 +223,70 @@ def check_settings(settings: Any) -> None:
 
 def examples(data: Pairs, split: str = "train") -> list[Example]:
     """Any accepted form of data as examples; an empty split is an error that names it."""
+    check_split(data, split)
     found = [_example(item, split) for item in data]
     if not found:
         raise _empty(split)
     return found
 
 
+def check_split(data: Any, split: str) -> None:
+    """Refuse a whole dataset, and what is no data."""
+    if isinstance(data, Mapping) or hasattr(data, "splits"):
+        raise LearnerError(f"the split '{split}' is a whole dataset; give one of its splits, e.g. data['{split}']")
+    if not isinstance(data, Iterable):
+        raise LearnerError(
+            f"the split '{split}' is {data!r}; give a split of a dataset, or a list of examples or of pairs (input, target)"
+        )
+
+
 def _example(item: Any, split: str) -> Example:
     match item:
-        case Example(targets=(_, *_)):
-            return item
+        case Example(input=str(), targets=(_, *_)):
+            made = item
         case (str(text), str() as target) | (str(text), [str(), *_] as target):
-            return Example(text, target)
-    raise LearnerError(
-        f"the split '{split}' has {str(item)[:60]!r} where an example or a pair of texts (input, target) should be"
-    )
+            made = Example(text, target)
+        case _:
+            raise LearnerError(
+                f"the split '{split}' has {str(item)[:60]!r} where an example or a pair of texts (input, target) should be"
+            )
+    _check_texts((made.input, *made.targets), f"the split '{split}' has")
+    return made
+
+
+def _check_texts(found: Iterable[Any], where: str) -> None:
+    for text in found:
+        if not isinstance(text, str):
+            raise InputError(f"{where} {str(text)[:60]!r} where a text should be")
+        try:
+            text.isascii() or text.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{where} the text {text[:60]!r} with half a character ({text[error.start]!r}), which no file can hold; mend it"
+            ) from None
+
+
+def texts(inputs: Iterable[str], what: str = "the inputs") -> list[str]:
+    """Inputs as a list; a bare text, which would else be read letter by letter, is refused."""
+    if isinstance(inputs, str):
+        raise InputError(f"{what} are the bare text {inputs[:60]!r}; give a list of texts, e.g. [{inputs[:60]!r}]")
+    if not isinstance(inputs, Iterable):
+        raise InputError(f"{what} are {inputs!r}; give a list of texts")
+    found = list(inputs)
+    _check_texts(found, f"{what} have")
+    return found
+
+
+D = TypeVar("D")
+
+
+def held_out(evaluate: Mapping[str, D] | None) -> Mapping[str, D]:
+    """The splits of a learning curve; without names they could not be told apart."""
+    if evaluate is None:
+        return {}
+    if not isinstance(evaluate, Mapping) or not all(isinstance(name, str) for name in evaluate):
+        raise LearnerError("evaluate must be splits by name, e.g. evaluate={'dev': …, 'test': …}")
+    return evaluate
 
 
 def _empty(split: str) -> LearnerError:
@@ -209,6 +297,7 @@ def _empty(split: str) -> LearnerError:
 
 def columns(data: Pairs, split: str = "train") -> tuple[list[str], list[str]]:
     """Inputs and official targets alone, read straight from the table where a split is one: a large split is fast that way."""
+    check_split(data, split)
     table: Any = getattr(data, "table", None)
     if table is None:
         found = examples(data, split)
@@ -221,49 +310,14 @@ def columns(data: Pairs, split: str = "train") -> tuple[list[str], list[str]]:
 
 
 def check_candidates(inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> None:
-    """Refuse candidates that are not one list for each input."""
+    """Refuse candidates that are not one list of texts for each input."""
     if len(inputs) != len(candidates):
         raise InputError(f"there are {len(inputs)} inputs and candidates for {len(candidates)}; give each input a list")
+    for row in candidates:
+        texts(row, "the candidates of an input")
 
 
 def check_seed(seed: Any) -> None:
     """Refuse what random generators cannot take."""
-    if not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
+    if not isinstance(seed, int) or isinstance(seed, bool) or not -(2**63) <= seed < 2**63:
         raise LearnerError(f"the seed is {seed!r}; it must be a whole number of at most 64 bits")
-
-
-def write_card(folder: Path, name: str, settings: Any, **more: Any) -> None:
-    """Say in the folder which learner it holds."""
-    folder, card = Path(folder), {"learner": name, "settings": asdict(settings), **more}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise LearnerError(f"{folder} cannot be written ({error.strerror}); save into another folder") from error
-
-
-def read_card(folder: Path) -> dict[str, Any]:
-    """What `write_card` wrote."""
-    path = Path(folder) / CARD
-    try:
-        card = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise LearnerError(f"{folder} holds no fitted learner: there is no {CARD}") from None
-    except OSError as error:
-        raise LearnerError(f"{path} cannot be read ({error.strerror})") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
-    if not isinstance(card, dict) or "learner" not in card:
-        raise LearnerError(f"{path} does not name its learner; fit and save again")
-    return card
-
-
-def load(folder: Path | str) -> Fitted:
-    """A fitted learner from the folder it was saved in."""
-    folder = Path(folder)
-    entry = LEARNERS.get(str(read_card(folder)["learner"]))
-    try:
-        return entry.load(folder)
-    except (KeyError, TypeError, ValueError) as error:
-        said = f"{type(error).__name__}: {error}"
-        raise LearnerError(f"{folder} is damaged or of another version ({said}); fit and save again") from error

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from taskloom.errors import MissingExtra
-from taskloom.learners.interface import LearnerError, learner, write_card
-from taskloom.learners.pretrained import TRAINED, Frozen, load_language, read_trained
+from taskloom.learners.interface import LearnerError, learner
+from taskloom.learners.pretrained import Frozen, load_language
 from taskloom.learners.training.settings import Training
 
 if TYPE_CHECKING:
@@ -22,7 +21,13 @@ if TYPE_CHECKING:
 @learner("lora", describe="a frozen language model with trained low-rank updates", load=load_language)
 @dataclass(frozen=True)
 class Lora(Frozen):
-    """LoRA by peft: updates of rank `rank` on all linear maps but the output map."""
+    """LoRA by peft: updates of rank `rank` on all linear maps but the output map.
+
+    Attributes:
+        rank: Of the updates.
+        alpha: Updates count alpha / rank times.
+        lora_dropout: Before the updates, in training.
+    """
 
     training: Training = field(
         default_factory=lambda: Training(steps=1000, batch=64, rate=1e-3, warmup=0, evaluate_every=100, threads=0)
@@ -70,22 +75,18 @@ class Lora(Frozen):
 
     def save(self, fitted: Writer, folder: Path) -> None:
         """The card and the low-rank matrices of this task."""
-        from safetensors.torch import save_file
-
         from taskloom.learners.language.many import unstacked
 
-        write_card(folder, self.name, self, curve=[dataclasses.asdict(p) for p in fitted.curve])
         model = fitted.base.model
         trained = unstacked(model, fitted.task) or {n: p for n, p in model.named_parameters() if p.requires_grad}
-        save_file({n: p.detach().cpu().contiguous() for n, p in trained.items()}, folder / TRAINED)
+        self.save_beside(fitted, folder, trained)
 
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
         """The base with the matrices put in."""
         import torch
 
-        base = self.base([], 0)
+        base, saved = self.restore_beside(folder)
         self._inject(base)
-        saved = read_trained(folder)
         own = dict(base.model.named_parameters())
         if not set(saved) <= set(own):
             raise LearnerError(f"{folder} was not made with the model '{self.model}' that is here; fit and save again")

@@ -6,7 +6,6 @@ id; encoder-decoders (T5, BART) and decoders alike. `pretrained: false` is the r
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +21,18 @@ from taskloom.learners.interface import (
     check_seed,
     check_settings,
     examples,
+    held_out,
     learner,
+    telling,
+)
+from taskloom.learners.saving import (
+    disk_faults,
     read_card,
-    write_card,
+    read_curve,
+    read_learner,
+    read_tensors,
+    saving,
+    write_tensors,
 )
 from taskloom.learners.training.settings import Training
 from taskloom.seeding import Key
@@ -91,7 +99,7 @@ class Language:
         seconds: float | None = None,
     ) -> Writer:
         """Adapt the model to one task; see `Learner.fit`."""
-        tests = {name: {"task": split} for name, split in (evaluate or {}).items()}
+        tests = {name: {"task": split} for name, split in held_out(evaluate).items()}
         return self._fit({"task": train}, tests, seed, folder, progress, seconds)["task"]
 
     def _fit(
@@ -103,7 +111,7 @@ class Language:
         progress: Report | None,
         seconds: float | None,
     ) -> dict[str, Writer]:
-        from taskloom.learners.language.bases import need_transformers
+        from taskloom.learners.language.bases import fingerprint, need_transformers
 
         need_transformers()
         from taskloom.learners.language.adapting import Adapter
@@ -117,13 +125,15 @@ class Language:
         with room_for("the model"):
             base = self.base([t for e in everything for t in (e.input + self.join, *e.targets)], seed)
         self.check(base, [e for split in data.values() for e in split])
+        identity = {"learner": self.name, "own": _plain(self), "data": _digest(everything)}
+        if folder is not None:  # a folder or a hub may hold another model when the run is taken up
+            identity["the weights of the model"] = fingerprint(base)
         with room_for(f"the model '{base.name}'"):
             base.model.to(pick_device(self.training.device))
         trained, prompts = self.prepare(base, len(data), seed)
         length = 0 if prompts is None else prompts.shape[1]
         rows = {name: self.rows(base, split, length) for name, split in data.items()}
         held = {s: [self.rows(base, parts[n], length) for n in data] for s, parts in tests.items()}
-        identity = {"learner": self.name, "own": _plain(self), "data": _digest(everything)}
         adapter = Adapter(base, trained, rows, self.training, seed, prompts=prompts, identity=identity)
 
         def fitted(task: int, curve: Sequence[Point] = (), batch: int = 64) -> Writer:
@@ -162,9 +172,9 @@ class Language:
 
     def save(self, fitted: Writer, folder: Path) -> None:
         """Card and whole model; methods that train little save little."""
-        write_card(folder, self.name, self, curve=[dataclasses.asdict(p) for p in fitted.curve])
-        fitted.base.model.save_pretrained(folder / "model")
-        fitted.base.tokeniser.save_pretrained(folder / "model")
+        with saving(folder, self, fitted.curve) as place, disk_faults():
+            fitted.base.model.save_pretrained(place / "model")
+            fitted.base.tokeniser.save_pretrained(place / "model")
 
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
         """What `save` wrote."""
@@ -174,7 +184,7 @@ class Language:
 
 
 def _plain(learner: Language) -> dict[str, Any]:
-    return {k: v for k, v in dataclasses.asdict(learner).items() if k != "training"}
+    return {k: v for k, v in telling(learner).items() if k != "training"}
 
 
 def _digest(items: Sequence[Example]) -> str:
@@ -190,29 +200,27 @@ def _digest(items: Sequence[Example]) -> str:
 
 def load_language(folder: Path) -> Fitted:
     """A fitted writer from its folder."""
-    from taskloom.learners.interface import LEARNERS
     from taskloom.learners.language.bases import need_transformers
 
     need_transformers()
     from taskloom.learners.training.stepper import pick_device
 
-    card = read_card(folder)
-    settings = dict(card["settings"])
-    loop = settings.pop("training")
-    settings["training"] = Training(**{**loop, "evaluate_at": tuple(loop["evaluate_at"])})
-    made: Any = LEARNERS.get(card["learner"]).settings(**settings)
+    card, made = read_learner(folder)
     base, prompt = made.restore(Path(folder))
     device = pick_device(made.training.device)
     base.model.to(device)
-    fitted: Fitted = made.fitted(
-        base, None if prompt is None else prompt.to(device), [Point(**p) for p in card["curve"]]
-    )
+    fitted: Fitted = made.fitted(base, None if prompt is None else prompt.to(device), read_curve(card))
     return fitted
 
 
 @dataclass(frozen=True)
 class Pretrained(Language):
-    """A language model that exists already, and how it is adapted."""
+    """A language model that exists already, and how it is adapted.
+
+    Attributes:
+        model: `smollm2`, a local folder, or a hub id.
+        pretrained: False takes the same architecture with random weights.
+    """
 
     model: str = "smollm2"
     pretrained: bool = True
@@ -260,13 +268,41 @@ class Frozen(Pretrained):
             progress: Called after every step.
             seconds: Time granted.
         """
+        if not isinstance(train, Mapping):
+            raise LearnerError(
+                "fit_tasks takes training data by task, e.g. {'antonyms': …, 'plurals': …}; fit takes one task's"
+            )
         if not train:
             raise LearnerError("there is nothing to learn from: there is no task")
-        for split, parts in (evaluate or {}).items():
-            missing = set(train) - set(parts)
+        tests = held_out(evaluate)
+        for split, parts in tests.items():
+            missing = set(train) - set(parts if isinstance(parts, Mapping) else ())
             if missing:
-                raise LearnerError(f"the split '{split}' lacks the task '{sorted(missing)[0]}'")
-        return self._fit(train, evaluate or {}, seed, folder, progress, seconds)
+                raise LearnerError(
+                    f"the split '{split}' lacks the task '{sorted(missing)[0]}'; give it data by task, as in training"
+                )
+        return self._fit(train, tests, seed, folder, progress, seconds)
+
+    def save_beside(self, fitted: Writer, folder: Path, trained: Mapping[str, Tensor]) -> None:
+        """The card and what was trained; the model is named, and its fingerprint noted."""
+        from taskloom.learners.language.bases import fingerprint
+
+        model = {"seed": fitted.base.seed, "fingerprint": fingerprint(fitted.base)}
+        with saving(folder, self, fitted.curve, model=model) as place:
+            write_tensors(place / TRAINED, trained)
+
+    def restore_beside(self, folder: Path) -> tuple[Base, dict[str, Tensor]]:
+        """The model, which must be the one that was trained with, and what was trained beside it."""
+        from taskloom.learners.language.bases import fingerprint
+
+        noted = read_card(folder).get("model", {})
+        base = self.base([], int(noted.get("seed", 0)))
+        if noted.get("fingerprint", fingerprint(base)) != fingerprint(base):
+            raise LearnerError(
+                f"the model '{self.model}' is not the one that {folder} was trained with (its weights or its vocabulary have "
+                "changed); put that one back, or fit and save again"
+            )
+        return base, read_tensors(folder / TRAINED)
 
 
 @learner("prompt-tune", describe="a frozen language model with a trained prompt of n vectors", load=load_language)
@@ -307,31 +343,13 @@ class PromptTune(Frozen):
 
     def save(self, fitted: Writer, folder: Path) -> None:
         """The card and the n vectors."""
-        from safetensors.torch import save_file
-
         assert fitted.prompt is not None
-        write_card(folder, self.name, self, curve=[dataclasses.asdict(p) for p in fitted.curve])
-        save_file({"prompt": fitted.prompt.detach().cpu().contiguous()}, folder / TRAINED)
+        self.save_beside(fitted, folder, {"prompt": fitted.prompt})
 
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
         """The base and the vectors."""
-        base = self.base([], 0)
-        return base, read_trained(folder)["prompt"]
-
-
-def read_trained(folder: Path) -> dict[str, Tensor]:
-    """What was trained beside a frozen model, by name."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    path = Path(folder) / TRAINED
-    try:
-        found: dict[str, Tensor] = load_file(path)
-    except FileNotFoundError:
-        raise LearnerError(f"{folder} has no {TRAINED}; fit and save again") from None
-    except SafetensorError as error:
-        raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
-    return found
+        base, trained = self.restore_beside(folder)
+        return base, trained["prompt"]
 
 
 @learner("decoder", describe="decoder-only Transformer over text, from scratch", load=load_language, kind="decoder")

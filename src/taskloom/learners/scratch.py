@@ -6,11 +6,10 @@ parameter counts are the published ones; `feed_forward: 512` (Transformer) or `1
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from taskloom.errors import MissingExtra
 from taskloom.learners.interface import (
@@ -22,10 +21,11 @@ from taskloom.learners.interface import (
     check_candidates,
     check_settings,
     columns,
+    held_out,
     learner,
-    read_card,
-    write_card,
+    texts,
 )
+from taskloom.learners.saving import read_curve, read_learner, read_tensors, saving, write_tensors
 from taskloom.learners.tokens import Encoded, Words, classes_of, encode
 from taskloom.learners.training.settings import Training
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from taskloom.learners.nets.stacked import Net
+    from taskloom.learners.training.loop import Outcome
 
 WEIGHTS = "weights.safetensors"
 
@@ -51,32 +52,13 @@ def load_scratch(folder: Path) -> Fitted:
     reader, classes = made.reader_of(card), tuple(card["classes"])
     net = made.network_for(reader, len(classes))
     weights = read_weights(folder, net, card["learner"])
-    return Classifier(made, net, weights, reader, classes, tuple(Point(**p) for p in card["curve"]))
-
-
-def read_learner(folder: Path) -> tuple[dict[str, Any], Any]:
-    """The card of a folder, and the learner that it names."""
-    from taskloom.learners.interface import LEARNERS
-
-    card = read_card(folder)
-    settings = dict(card["settings"])
-    loop = settings.pop("training")
-    training = Training(**{**loop, "evaluate_at": tuple(loop["evaluate_at"])})
-    return card, LEARNERS.get(card["learner"]).settings(**settings, training=training)
+    return Classifier(made, net, weights, reader, classes, read_curve(card))
 
 
 def read_weights(folder: Path, net: Net, name: str) -> dict[str, Tensor]:
     """The weights of a network, as they were saved."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     path = Path(folder) / WEIGHTS
-    try:
-        weights: dict[str, Tensor] = load_file(path)
-    except FileNotFoundError:
-        raise LearnerError(f"{folder} has no {WEIGHTS}; fit and save again") from None
-    except SafetensorError as error:
-        raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
+    weights = read_tensors(path)
     if {n: tuple(w.shape) for n, w in weights.items()} != net.shapes():
         raise LearnerError(f"{path} does not hold the weights of this {name}; fit and save again")
     return weights
@@ -92,9 +74,29 @@ def need_torch() -> None:
     assert safetensors
 
 
+F = TypeVar("F", bound=Fitted)
+
+
 @dataclass(frozen=True)
-class Scratch:
-    """What classifiers share: from examples to arrays, training, one seed or many."""
+class Prepared(Generic[F]):
+    """A network with its data as arrays.
+
+    Attributes:
+        net: The network.
+        train: What it learns from.
+        held_out: The splits of its learning curve.
+        fitted: From what a seed came to, to the fitted learner.
+    """
+
+    net: Net
+    train: Encoded
+    held_out: Mapping[str, Encoded]
+    fitted: Callable[[Outcome], F]
+
+
+@dataclass(frozen=True)
+class Stacked(Generic[F]):
+    """What networks from scratch share: training, one seed or many."""
 
     training: Training = field(default_factory=Training)
 
@@ -102,6 +104,48 @@ class Scratch:
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+    def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[F]:
+        """The network for some data."""
+        raise NotImplementedError
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+        seconds: float | None = None,
+    ) -> F:
+        """Train one seed; see `Learner.fit`."""
+        return self.fit_many(train, evaluate, [seed], folder=folder, progress=progress, seconds=seconds)[0]
+
+    def fit_many(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seeds: int | Sequence[int] = (0,),
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+        seconds: float | None = None,
+    ) -> list[F]:
+        """Train several seeds (so many, or these) as one stacked program; each ends as it would alone, within rounding."""
+        need_torch()
+        from taskloom.learners.training.loop import train as run
+
+        all_seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
+        ready = self.prepare(train, held_out(evaluate))
+        more: dict[str, Any] = {"folder": folder, "progress": progress, "seconds": seconds}
+        outcomes = run(ready.net, ready.train, all_seeds, self.training, ready.held_out, **more)
+        return [ready.fitted(outcome) for outcome in outcomes]
+
+
+@dataclass(frozen=True)
+class Scratch(Stacked["Classifier"]):
+    """What classifiers share: from examples to arrays, and one output per answer."""
 
     def network(self, vocabulary: int, classes: int) -> Net:
         """The network for so many words and answers."""
@@ -127,35 +171,10 @@ class Scratch:
         """Inputs as the network wants them."""
         return frame(encode(inputs, reader, labels), net, reader)
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-        seconds: float | None = None,
-    ) -> Classifier:
-        """Train one seed; see `Learner.fit`."""
-        return self.fit_many(train, evaluate, [seed], folder=folder, progress=progress, seconds=seconds)[0]
-
-    def fit_many(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seeds: Sequence[int] = (0,),
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-        seconds: float | None = None,
-    ) -> list[Classifier]:
-        """Train several seeds as one stacked program; each ends as it would alone, within rounding."""
-        need_torch()
-        from taskloom.learners.training.loop import train as run
-
+    def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Classifier]:
+        """A reader of all inputs, a class for each training answer."""
         items = columns(train)
-        tests = {name: columns(split, name) for name, split in (evaluate or {}).items()}
+        tests = {name: columns(split, name) for name, split in evaluate.items()}
         reader = self.reader(text for inputs, _ in (items, *tests.values()) for text in inputs)
         classes = classes_of(items[1], MOST_CLASSES)
         net = self.network_for(reader, len(classes))
@@ -164,17 +183,10 @@ class Scratch:
         def arrays(split: tuple[list[str], list[str]]) -> Encoded:
             return self.read(reader, net, split[0], [label.get(target, -1) for target in split[1]])
 
-        outcomes = run(
-            net,
-            arrays(items),
-            list(seeds),
-            self.training,
-            {name: arrays(split) for name, split in tests.items()},
-            folder=folder,
-            progress=progress,
-            seconds=seconds,
-        )
-        return [Classifier(self, net, o.weights, reader, classes, o.curve) for o in outcomes]
+        def fitted(outcome: Outcome) -> Classifier:
+            return Classifier(self, net, outcome.weights, reader, classes, outcome.curve)
+
+        return Prepared(net, arrays(items), {name: arrays(split) for name, split in tests.items()}, fitted)
 
 
 def frame(data: Encoded, net: Net, words: Words) -> Encoded:
@@ -204,11 +216,12 @@ class Classifier:
         """The likeliest class of each input."""
         import torch
 
-        chosen = self._run(inputs, lambda logits, trace: logits.argmax(-1, keepdim=True).to(torch.int64))
+        chosen = self._run(texts(inputs), lambda logits, trace: logits.argmax(-1, keepdim=True).to(torch.int64))
         return [self.classes[int(i)] for i in chosen[:, 0]]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """The log-probability of each candidate; minus infinity for an answer that was none in training."""
+        inputs = texts(inputs)
         check_candidates(inputs, candidates)
         rows = self._run(inputs, lambda logits, trace: logits.log_softmax(-1))
         place = {name: i for i, name in enumerate(self.classes)}
@@ -223,21 +236,17 @@ class Classifier:
 
         def pick(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
             if where not in trace:
-                raise LearnerError(f"{self.learner.name} has no place '{where}'; {nearest(where, trace)}")
+                raise LearnerError(f"{self.learner.name} has no place '{where}'; {nearest(str(where), trace)}")
             return trace[where][0]
 
-        found: NDArray[np.float32] = self._run(inputs, pick).numpy()
+        found: NDArray[np.float32] = self._run(texts(inputs), pick).numpy()
         return found
 
     def save(self, folder: Path) -> None:
         """Weights as safetensors, everything else as JSON."""
-        from safetensors.torch import save_file
-
-        folder = Path(folder)
-        curve = [dataclasses.asdict(p) for p in self.curve]
         about = self.learner.describe_reader(self.reader)
-        write_card(folder, self.learner.name, self.learner, **about, classes=self.classes, curve=curve)
-        save_file({n: w.contiguous() for n, w in self.weights.items()}, folder / WEIGHTS)
+        with saving(folder, self.learner, self.curve, **about, classes=self.classes) as place:
+            write_tensors(place / WEIGHTS, self.weights)
 
     def _run(self, inputs: Sequence[str], take: Take) -> Tensor:
         """Some result per input."""
@@ -281,7 +290,12 @@ def in_batches(net: Net, weights: Mapping[str, Tensor], data: Encoded, how: Trai
 @learner("bilstm", describe="bi-LSTM classifier of CTL++, from scratch", load=load_scratch)
 @dataclass(frozen=True)
 class BiLSTMLearner(Scratch):
-    """CTL++, A and R: AdamW, 1.5e-4. For S the reference takes Adam, 1e-3 and batches of 128."""
+    """CTL++, A and R: AdamW, 1.5e-4. For S the reference takes Adam, 1e-3 and batches of 128.
+
+    Attributes:
+        state: Size of the embedding, and of both directions together.
+        dropout: On the embedding.
+    """
 
     state: int = 256
     dropout: float = 0.5
@@ -301,7 +315,16 @@ class BiLSTMLearner(Scratch):
 )
 @dataclass(frozen=True)
 class TransformerLearner(Scratch):
-    """CTL++: 300,000 steps, weight decay 0.0025."""
+    """CTL++: 300,000 steps, weight decay 0.0025.
+
+    Attributes:
+        state: Size of the states.
+        heads: Attention heads.
+        layers: How often the shared layer runs.
+        feed_forward: Inner size of the feed-forward map; 512 is the paper's text.
+        dropout: Of attention's output, and inside and after the feed-forward map.
+        attention_dropout: Of keys, as in the reference.
+    """
 
     training: Training = field(default_factory=lambda: Training(steps=300_000, weight_decay=0.0025))
     state: int = 128
@@ -325,7 +348,18 @@ class TransformerLearner(Scratch):
 @learner("ndr", describe="NDR (geometric attention, copy gate) of CTL++, from scratch", load=load_scratch)
 @dataclass(frozen=True)
 class NDRLearner(Scratch):
-    """CTL++: gradients clipped at 1; the layer runs 8 times in training and 10 times when answering."""
+    """CTL++: gradients clipped at 1; the layer runs 8 times in training and 10 times when answering.
+
+    Attributes:
+        state: Size of the states.
+        heads: Attention heads.
+        layers: How often the shared layer runs in training.
+        layers_answering: And when answering.
+        feed_forward: Inner size of the feed-forward map; 1024 is the paper's text.
+        dropout: Of attention's output.
+        attention_dropout: Of keys, as in the reference.
+        gate_dropout: The share of positions whose copy gate is shut in a step.
+    """
 
     training: Training = field(default_factory=lambda: Training(clip=1.0))
     state: int = 256

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
+
+from taskloom.learners.saving import read_learner, saving
 
 Extract = Literal["line", "known"]
 """How an answer is cut out: the first line, or the answer of the training split that it names first."""
@@ -59,6 +62,19 @@ class Showing:
             if answer and found:
                 places.append((found.start(), -len(answer), answer))
         return min(places)[2] if places else line
+
+
+def save_showing(folder: Path, learner: Any, showing: Showing) -> None:
+    """A learner that only shows: its card and the examples. The model is named, not copied, and a key is never written."""
+    with saving(folder, learner, examples=showing.examples, answers=showing.answers):
+        pass
+
+
+def read_showing(folder: Path) -> tuple[Any, Showing]:
+    """A learner that only shows, and what it shows."""
+    card, made = read_learner(folder)
+    examples = tuple((x, y) for x, y in card["examples"])
+    return made, Showing(made.describe, examples, made.join, tuple(card["answers"]))
 
 
 def known_answers(targets: Sequence[str]) -> tuple[str, ...]:

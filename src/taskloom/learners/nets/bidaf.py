@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -55,15 +56,8 @@ class BiDAF:
     letters: int = 16
     dropout: float = 0.2
 
-    @property
-    def frame(self) -> tuple[bool, bool]:
-        """No marks."""
-        return (False, False)
-
-    @property
-    def sites(self) -> int:
-        """See `_SITES`."""
-        return _SITES
+    frame: ClassVar[tuple[bool, bool]] = (False, False)  # no marks
+    sites: ClassVar[int] = _SITES
 
     @property
     def _input(self) -> int:

@@ -8,11 +8,13 @@ logits = V [h_forward at the last token; h_backward at the first token] + a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from taskloom.learners.nets.dropout import Dice, drop
+from taskloom.learners.nets.recurrent import step
 from taskloom.learners.nets.stacked import Weights, Wrap, default_linear, embed, linear, uniform
 
 _DIRECTIONS = ("", "_reverse")
@@ -27,15 +29,8 @@ class BiLSTM:
     state: int = 256
     dropout: float = 0.5
 
-    @property
-    def frame(self) -> tuple[bool, bool]:
-        """EOS only."""
-        return (False, True)
-
-    @property
-    def sites(self) -> int:
-        """The embedding is the only place with dropout."""
-        return 1
+    frame: ClassVar[tuple[bool, bool]] = (False, True)  # EOS only
+    sites: ClassVar[int] = 1  # on the embedding
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The vocabulary has one more row, EOS."""
@@ -97,14 +92,5 @@ def _read(w: Weights, tokens: Tensor, lengths: Tensor, key: Tensor | None, first
     for t in range(length):
         last = length - 1 - t
         z = torch.cat([gates[t][0], gates[last][1]]) + linear(h, back)
-        i, f, g, o = z.chunk(4, -1)
-        new_c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        new_h = o.sigmoid() * new_c.tanh()
-        here = (
-            torch.stack([real[t], real[last]])
-            .view(2, 1, batch, 1)
-            .expand(2, seeds, batch, 1)
-            .reshape(2 * seeds, batch, 1)
-        )
-        c, h = torch.where(here, new_c, c), torch.where(here, new_h, h)
+        h, c = step(z, h, c, real[t], real[last])
     return torch.cat([h[:seeds], h[seeds:]], -1)

@@ -12,6 +12,7 @@ nothing, so that results do not depend on padding.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -31,15 +32,8 @@ class EntNet:
     state: int = 100
     slots: int = 20
 
-    @property
-    def frame(self) -> tuple[bool, bool]:
-        """Stories have no marks."""
-        return (False, False)
-
-    @property
-    def sites(self) -> int:
-        """No dropout."""
-        return 0
+    frame: ClassVar[tuple[bool, bool]] = (False, False)  # stories have no marks
+    sites: ClassVar[int] = 0
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The vocabulary has one more row, the empty place, which counts as zero."""

@@ -16,6 +16,7 @@ The weights are not normalised: they sum to at most 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -63,10 +64,7 @@ class NDR:
     attention_dropout: float = 0.1
     gate_dropout: float = 0.1
 
-    @property
-    def frame(self) -> tuple[bool, bool]:
-        """SOS and EOS."""
-        return (True, True)
+    frame: ClassVar[tuple[bool, bool]] = (True, True)  # SOS and EOS
 
     @property
     def sites(self) -> int:

@@ -25,6 +25,24 @@ def start_lstm(random: torch.Generator, name: str, into: int, units: int) -> dic
     return {n: uniform(random, shape, units**-0.5) for n, shape in lstm_shapes(name, into, units).items()}
 
 
+def step(z: Tensor, h: Tensor, c: Tensor, forward: Tensor, backward: Tensor) -> tuple[Tensor, Tensor]:
+    """One step of both directions, side by side as 2 S seeds; a state stays as it is in examples that are over.
+
+    Args:
+        z: [2 S, B, 4 * units] all gates.
+        h: [2 S, B, units].
+        c: [2 S, B, units].
+        forward: [B] which examples have the position that the forward direction reads.
+        backward: [B] likewise.
+    """
+    i, f, g, o = z.chunk(4, -1)
+    new_c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    new_h = o.sigmoid() * new_c.tanh()
+    seeds, batch = len(z) // 2, len(forward)
+    here = torch.stack([forward, backward]).view(2, 1, batch, 1).expand(2, seeds, batch, 1).reshape(2 * seeds, batch, 1)
+    return torch.where(here, new_h, h), torch.where(here, new_c, c)
+
+
 def lstm(w: Weights, name: str, x: Tensor, lengths: Tensor) -> Tensor:
     """States [S, B, T, 2 * units] of x [S, B, T, into]; beyond an example's length a state stays as it is."""
     seeds, batch, length, _ = x.shape
@@ -39,11 +57,7 @@ def lstm(w: Weights, name: str, x: Tensor, lengths: Tensor) -> Tensor:
     for t in range(length):
         last = length - 1 - t
         z = torch.cat([gates[t][0], gates[last][1]]) + linear(h, back)
-        i, f, g, o = z.chunk(4, -1)
-        new_c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        new_h = o.sigmoid() * new_c.tanh()
-        here = torch.stack([real[t], real[last]]).repeat_interleave(seeds, 0).unsqueeze(-1)
-        c, h = torch.where(here, new_c, c), torch.where(here, new_h, h)
+        h, c = step(z, h, c, real[t], real[last])
         forward.append(h[:seeds])
         backward.append(h[seeds:])
     return torch.cat([torch.stack(forward, 2), torch.stack(backward[::-1], 2)], -1)

@@ -17,6 +17,7 @@ from their program on purpose: Z is trained (theirs stays random by mistake), an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -42,15 +43,8 @@ class STM:
     hidden: int = 80
     slots: int = 20
 
-    @property
-    def frame(self) -> tuple[bool, bool]:
-        """Stories have no marks."""
-        return (False, False)
-
-    @property
-    def sites(self) -> int:
-        """No dropout."""
-        return 0
+    frame: ClassVar[tuple[bool, bool]] = (False, False)  # stories have no marks
+    sites: ClassVar[int] = 0
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The vocabulary has one more row, the empty place, which counts as zero."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -47,10 +48,7 @@ class Transformer:
     dropout: float = 0.1
     attention_dropout: float = 0.1
 
-    @property
-    def frame(self) -> tuple[bool, bool]:
-        """SOS and EOS."""
-        return (True, True)
+    frame: ClassVar[tuple[bool, bool]] = (True, True)  # SOS and EOS
 
     @property
     def sites(self) -> int:

@@ -7,7 +7,7 @@ the run goes on from before the fault.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import errno
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taskloom.learners.interface import LearnerError, TrainingError
+from taskloom.learners.interface import LearnerError, TrainingError, telling
 from taskloom.learners.training.settings import Training
 
 NAME = "checkpoint.safetensors"
@@ -57,6 +57,8 @@ def prepare(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"")
         probe.unlink()
+        if (folder / NAME).is_dir():
+            raise IsADirectoryError(errno.EISDIR, f"{NAME} is a folder there")
     except OSError as error:
         raise LearnerError(
             f"the folder {folder} cannot be written to ({error.strerror}), and checkpoints go there; choose another"
@@ -95,14 +97,13 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         with safe_open(path, framework="pt") as file:
             about: dict[str, Any] = json.loads(file.metadata()["about"])
             return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118 - not a mapping
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise _damaged(path, error) from error
 
 
 def lasting(how: Training) -> dict[str, Any]:
     """The settings that make a run what it is, as JSON keeps them."""
-    found: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(how)))
-    return {name: value for name, value in found.items() if name not in WITHOUT_EFFECT}
+    return {name: value for name, value in telling(how).items() if name not in WITHOUT_EFFECT}
 
 
 def note_fault(folder: Path | None, step: int) -> str:
@@ -110,7 +111,8 @@ def note_fault(folder: Path | None, step: int) -> str:
     remedy = "use a lower rate, a smaller clip or fp32"
     if folder is None:
         return remedy
-    (folder / FAULT).write_text(json.dumps({"step": step}) + "\n", encoding="utf-8")
+    with contextlib.suppress(OSError):  # on a full disk the fault itself is what a person must hear of
+        (folder / FAULT).write_text(json.dumps({"step": step}) + "\n", encoding="utf-8")
     if not (folder / NAME).is_file():
         return remedy
     return f"{remedy}: with these changed, the same call goes on from the checkpoint in {folder}, which is from before"
@@ -120,12 +122,24 @@ def same_run(folder: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> 
     """Refuse the checkpoint of another run."""
     if (folder / FAULT).is_file():
         saved, now = _without_mending(saved), _without_mending(now)
-    changed = [k for k in now if saved.get(k) != now[k]]
+    changed = _differences(saved, now)
     if changed:
         raise LearnerError(
             f"{folder} holds the checkpoint of another run (different: {', '.join(changed)}); "
             "use another folder, or delete it to start again"
         )
+
+
+def _differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The names of what differs, settings one by one; what an older version did not note cannot differ."""
+    found = []
+    for key in (k for k in now if k in saved and saved[k] != now[k]):
+        before, here = saved[key], now[key]
+        if key in ("settings", "own"):
+            found += [f"settings.{name}" for name in {**before, **here} if before.get(name) != here.get(name)]
+        else:
+            found.append(key)
+    return found
 
 
 def _without_mending(identity: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from taskloom.learners.training.batches import Order
 from taskloom.learners.training.memory import room_for
 from taskloom.learners.training.settings import Training
 from taskloom.learners.training.stepper import Resident, Stepper, using_threads
+from taskloom.learners.training.watch import Watch, watching
 
 LOOK_EVERY = 100
 """Steps between looks at the device for progress, faults and time; a look waits for the device."""
@@ -85,8 +86,9 @@ def train(
     """
     evaluate = evaluate or {}
     _check(data, seeds, how, evaluate, folder, seconds)
-    with using_threads(how.threads):
-        return _Run(net, data, seeds, how, evaluate, folder).go(progress, seconds)
+    folder = None if folder is None else Path(folder)
+    with using_threads(how.threads), watching(folder) as watch:
+        return _Run(net, data, seeds, how, evaluate, folder).go(watch, progress, seconds)
 
 
 def _check(
@@ -124,9 +126,7 @@ class _Run:
         evaluate: Mapping[str, Encoded],
         folder: Path | None,
     ) -> None:
-        self.seeds, self.how, self.folder = list(seeds), how, None if folder is None else Path(folder)
-        if self.folder:
-            checkpoint.prepare(self.folder)
+        self.seeds, self.how, self.folder = list(seeds), how, folder
         with room_for(f"the network, {len(seeds)} time(s),"):
             self.stepper = Stepper(net, data, seeds, how)
         self.order = Order(data.lengths, how.batch, how.order_seed, how.shortest)
@@ -140,7 +140,7 @@ class _Run:
         self.identity = _identity(net, data, seeds, how, evaluate)
         self._resume()
 
-    def go(self, progress: Report | None, seconds: float | None) -> list[Outcome]:
+    def go(self, watch: Watch, progress: Report | None, seconds: float | None) -> list[Outcome]:
         began = time.monotonic()
         points, how, stepper = self.how.points(), self.how, self.stepper
         epoch, rows, widths = -1, torch.zeros(0), np.zeros(0, dtype=np.int64)
@@ -159,8 +159,10 @@ class _Run:
                 loss = self._look()
                 if progress:
                     progress(Progress(self.done, how.steps, loss, spent))
-            if self.folder and self.done % how.checkpoint_every == 0 and self.done < how.steps:
-                self._save(spent)
+            if self.folder and self.done < how.steps and (self.done % how.checkpoint_every == 0 or watch.due()):
+                with watch.saving():
+                    self._save(spent)
+                watch.end(self.done, how.steps)
             if seconds is not None and self.done % LOOK_EVERY == 0 and time.monotonic() - began > seconds:
                 self._save(spent)
                 raise Paused(f"the run is saved after step {self.done} of {how.steps}; the same call goes on with it")

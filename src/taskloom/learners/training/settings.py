@@ -8,6 +8,9 @@ from typing import Literal
 
 from taskloom.learners.interface import LearnerError
 
+MOST_THREADS = 1_024
+"""More threads than any machine has cores; torch would start them all the same, and crash."""
+
 Precision = Literal["auto", "fp32", "tf32", "bf16", "fp16"]
 
 
@@ -79,6 +82,10 @@ class Training:
         ):
             if getattr(self, name) < 0:
                 raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 0")
+        if self.threads > MOST_THREADS:
+            raise LearnerError(f"threads is {self.threads}; it must be at most {MOST_THREADS}")
+        if any(step < 1 for step in self.evaluate_at):
+            raise LearnerError(f"evaluate_at has {min(self.evaluate_at)}; steps are counted from 1")
         if not self.rate > 0:
             raise LearnerError(f"rate is {self.rate}; a learning rate must be above 0")
         if not 0 < self.beta2 < 1:

@@ -1,0 +1,144 @@
+"""Fitted learners on disk: a folder with a card that says which learner it is, and weights as safetensors, never as pickles.
+
+A folder is written whole or not at all: what is in it stays as it was until everything new is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from taskloom.learners.interface import LEARNERS, Fitted, LearnerError, Point
+from taskloom.learners.training.settings import Training
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CARD = "learner.json"
+"""The file in a fitted learner's folder that says which learner it is and how it was set."""
+
+
+@contextlib.contextmanager
+def saving(folder: Path | str, learner: Any, curve: Sequence[Point] = (), **more: Any) -> Iterator[Path]:
+    """A place to write a fitted learner's files to; afterwards they come into its folder, the card last.
+
+    So a folder never has the card of one learner and the weights of another.
+
+    Args:
+        folder: Where the learner will be.
+        learner: Its settings.
+        curve: Its learning curve.
+        more: What else its card says.
+    """
+    folder = Path(folder)
+    beside = folder / f".saving.{os.getpid()}"
+    card = {"learner": learner.name, "settings": asdict(learner), "curve": [asdict(p) for p in curve], **more}
+    try:
+        beside.mkdir(parents=True)
+        yield beside
+        (beside / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        _move(beside, folder)
+    except OSError as error:
+        raise LearnerError(
+            f"{folder} cannot be written ({error.strerror or error}); save into another folder"
+        ) from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _move(beside: Path, folder: Path) -> None:
+    """All files into the folder; what stands in the way is seen before anything is changed."""
+    files = [(f, folder / f.relative_to(beside)) for f in beside.rglob("*") if f.is_file() and f.name != CARD]
+    for _, target in [*files, (beside / CARD, folder / CARD)]:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, f"{target.name} is a folder there")
+    (folder / CARD).unlink(missing_ok=True)
+    for file, target in files:
+        os.replace(file, target)
+    os.replace(beside / CARD, folder / CARD)
+
+
+@contextlib.contextmanager
+def disk_faults() -> Iterator[None]:
+    """A disk that is full as the system would say it; safetensors has an error of its own."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Weights by name."""
+    from safetensors.torch import save_file
+
+    with disk_faults():
+        save_file({n: t.detach().cpu().contiguous() for n, t in tensors.items()}, path)
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """What `write_tensors` wrote."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        found: dict[str, Tensor] = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise LearnerError(f"{path} is missing or damaged ({error}); fit and save again") from error
+    return found
+
+
+def read_card(folder: Path | str) -> dict[str, Any]:
+    """The card of a folder."""
+    path = Path(folder) / CARD
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise LearnerError(f"{folder} holds no fitted learner: there is no {CARD}") from None
+    except OSError as error:
+        raise LearnerError(f"{path} cannot be read ({error.strerror})") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
+    if not isinstance(card, dict) or "learner" not in card:
+        raise LearnerError(f"{path} does not name its learner; fit and save again")
+    return card
+
+
+def read_learner(folder: Path | str) -> tuple[dict[str, Any], Any]:
+    """The card of a folder, and the learner that it names with its settings."""
+    card = read_card(folder)
+    kind = LEARNERS.get(str(card["learner"])).settings
+    settings = _plain(card["settings"])
+    if any(one.name == "training" for one in fields(kind)):
+        settings["training"] = Training(**_plain(settings["training"]))
+    return card, kind(**settings)
+
+
+def _plain(block: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as they were before JSON made lists of tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in block.items()}
+
+
+def read_curve(card: Mapping[str, Any]) -> tuple[Point, ...]:
+    """The learning curve on a card."""
+    return tuple(Point(**point) for point in card["curve"])
+
+
+def load(folder: Path | str) -> Fitted:
+    """A fitted learner from the folder it was saved in."""
+    folder = Path(folder)
+    entry = LEARNERS.get(str(read_card(folder)["learner"]))
+    try:
+        return entry.load(folder)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise LearnerError(f"{folder} is damaged or of another version ({said}); fit and save again") from error

@@ -1,0 +1,111 @@
+"""Whose folder it is, and when a run is saved besides its regular checkpoints: after minutes without one, and at Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from taskloom.learners.interface import LearnerError
+from taskloom.learners.training.checkpoint import prepare
+
+MOST_LOST = 120.0
+"""Seconds of work that a kill may cost: slow steps may be few between two regular checkpoints."""
+
+COST = 0.05
+"""The share of the time that goes into such checkpoints at the most."""
+
+PATIENCE = 5.0
+"""Seconds to wait for the owner of a folder to end: the worker of a killed experiment needs a moment."""
+
+
+class Watch:
+    """Tells a loop when to save."""
+
+    def __init__(self, pressed: Callable[[], bool] = lambda: False) -> None:
+        self._pressed = pressed
+        self._last, self._cost = time.monotonic(), 0.0
+
+    def due(self) -> bool:
+        """Whether the run should be saved now."""
+        return self._pressed() or time.monotonic() - self._last > max(MOST_LOST, self._cost / COST)
+
+    @contextlib.contextmanager
+    def saving(self) -> Iterator[None]:
+        """Around a save, which starts the time anew."""
+        began = time.monotonic()
+        yield
+        self._last = time.monotonic()
+        self._cost = self._last - began
+
+    def end(self, done: int, steps: int) -> None:
+        """After the save of a step: ends the run where Ctrl-C was pressed."""
+        if self._pressed():
+            raise KeyboardInterrupt(f"the run is saved after step {done} of {steps}; the same call goes on with it")
+
+
+@contextlib.contextmanager
+def watching(folder: Path | None) -> Iterator[Watch]:
+    """Make the folder this run's own, and let Ctrl-C wait for the end of a step; without a folder there is nothing to save."""
+    if folder is None:
+        yield Watch()
+        return
+    prepare(folder)
+    with _held(folder), _interrupts() as pressed:
+        yield Watch(pressed)
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Lock a folder; a process that dies lets go of it. Where a file system cannot lock, two runs are not told apart."""
+    try:
+        import fcntl
+    except ImportError:  # not a system that has these locks
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise LearnerError(
+                        f"another process trains in the folder {folder}; wait for its end, or use another folder"
+                    ) from None
+                time.sleep(0.1)
+            except OSError:
+                break
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed: in the middle of a step nothing could be saved. Pressed again, it ends the run at once."""
+    seen = False
+
+    def note(*_: object) -> None:
+        nonlocal seen
+        if seen:
+            raise KeyboardInterrupt
+        seen = True
+
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: False
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: seen
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if seen:  # in the very last step: the run is done, but whoever called it should stop
+        raise KeyboardInterrupt
