@@ -160,6 +160,13 @@ def test_a_folder_has_one_run_at_a_time(made: Any, tmp_path: Path, monkeypatch: 
 
 
 @both
+def test_what_a_killed_run_had_half_written_is_removed(made: Any, tmp_path: Path) -> None:
+    (tmp_path / f".{checkpoint.NAME}.4711").write_bytes(b"half")
+    made().fit(DATA, folder=tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == [checkpoint.NAME]
+
+
+@both
 def test_what_stands_in_a_checkpoint_s_place_is_seen_before_the_first_step(made: Any, tmp_path: Path) -> None:
     (tmp_path / checkpoint.NAME).mkdir()
     with pytest.raises(LearnerError, match=r"is a folder there.*choose another"):
