@@ -87,6 +87,10 @@ def _held(folder: Path) -> Iterator[bool]:
                 break
         yield alone
     finally:
+        with contextlib.suppress(OSError):
+            fcntl.flock(
+                handle, fcntl.LOCK_UN
+            )  # closing is not enough where a forked child, as compilers have, holds a copy
         os.close(handle)
 
 
