@@ -164,3 +164,14 @@ def test_a_closed_pipe_is_no_error() -> None:
     done = shell("taskloom show ctl/A -n 5000 --json | head -n 1; echo ${PIPESTATUS[0]} >&2", ROOT)
     assert json.loads(done.stdout)
     assert "Traceback" not in done.stderr
+
+
+def test_the_settings_of_a_learner(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "prompt-tune"]) == 0
+    text = capsys.readouterr().out
+    assert "first_rows" in text
+    assert "5000" in text
+    assert run(["list", "majority"]) == 0
+    assert capsys.readouterr().out == "majority has no settings\n"
+    assert run(["list", "prompt-tun"]) == 2
+    assert "did you mean 'prompt-tune'?" in capsys.readouterr().err

@@ -159,6 +159,34 @@ def test_a_folder_has_one_run_at_a_time(made: Any, tmp_path: Path, monkeypatch: 
     assert made().fit(DATA, folder=tmp_path).answer(["a 1"])
 
 
+def test_a_folder_is_let_go_even_where_a_child_has_a_copy_of_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "PATIENCE", 0.2)
+    copies: list[int] = []
+    close = os.close
+
+    def closing(handle: int) -> None:
+        copies.append(os.dup(handle))  # what a fork leaves
+        close(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.close", closing)
+        with watch.watching(tmp_path):
+            pass
+    with watch.watching(tmp_path):
+        assert copies
+    for copy in copies:
+        close(copy)
+
+
+@both
+def test_what_a_killed_run_had_half_written_is_removed(made: Any, tmp_path: Path) -> None:
+    (tmp_path / f".{checkpoint.NAME}.4711").write_bytes(b"half")
+    made().fit(DATA, folder=tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == [checkpoint.NAME]
+
+
 @both
 def test_what_stands_in_a_checkpoint_s_place_is_seen_before_the_first_step(made: Any, tmp_path: Path) -> None:
     (tmp_path / checkpoint.NAME).mkdir()

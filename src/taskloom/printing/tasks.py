@@ -62,6 +62,8 @@ def _settings(learner: str, as_json: bool) -> None:
     found = settings(learner)
     if as_json:
         emit({learner: [{"name": n, "default": d, "describe": m} for n, d, m in found]})
+    elif not found:
+        console().print(f"{learner} has no settings")
     else:
         rows = [(n, repr(d) if isinstance(d, str) else str(d), m) for n, d, m in found]
         console().print(table(f"settings of {learner}", ("name", "default", "what it is"), rows))

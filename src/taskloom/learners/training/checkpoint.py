@@ -65,6 +65,13 @@ def prepare(folder: Path) -> None:
         ) from error
 
 
+def clear(folder: Path) -> None:
+    """Remove what was half written when a run was killed; it may be gigabytes."""
+    for half in folder.glob(f".{NAME}.*"):
+        with contextlib.suppress(OSError):
+            half.unlink()
+
+
 def sound(weights: Iterable[Tensor]) -> bool:
     """Whether all weights are numbers. A step may break them with a loss that still is one: the loss is from before it."""
     return all(bool(w.isfinite().all()) for w in weights)

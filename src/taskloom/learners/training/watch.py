@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from taskloom.learners.interface import LearnerError
-from taskloom.learners.training.checkpoint import prepare
+from taskloom.learners.training.checkpoint import clear, prepare
 
 MOST_LOST = 120.0
 """Seconds of work that a kill may cost: slow steps may be few between two regular checkpoints."""
@@ -55,21 +55,23 @@ def watching(folder: Path | None) -> Iterator[Watch]:
         yield Watch()
         return
     prepare(folder)
-    with _held(folder), _interrupts() as pressed:
+    with _held(folder) as alone, _interrupts() as pressed:
+        if alone:
+            clear(folder)
         yield Watch(pressed)
 
 
 @contextlib.contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Lock a folder; a process that dies lets go of it. Where a file system cannot lock, two runs are not told apart."""
+def _held(folder: Path) -> Iterator[bool]:
+    """Lock a folder, where the file system can: two runs are not told apart elsewhere. A process that dies lets go of it."""
     try:
         import fcntl
     except ImportError:  # not a system that has these locks
-        yield
+        yield False
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        until = time.monotonic() + PATIENCE
+        until, alone = time.monotonic() + PATIENCE, True
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -81,9 +83,14 @@ def _held(folder: Path) -> Iterator[None]:
                     ) from None
                 time.sleep(0.1)
             except OSError:
+                alone = False
                 break
-        yield
+        yield alone
     finally:
+        with contextlib.suppress(OSError):
+            fcntl.flock(
+                handle, fcntl.LOCK_UN
+            )  # closing is not enough where a forked child, as compilers have, holds a copy
         os.close(handle)
 
 
