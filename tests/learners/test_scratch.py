@@ -92,7 +92,7 @@ def test_a_seed_in_a_stack_is_the_seed_alone(name: str) -> None:
     for weight, value in alone.weights.items():
         # Adam divides by the size of a gradient, so rounding shows where gradients are next to nothing.
         assert float((stack[1].weights[weight] - value).abs().max()) < 3e-4
-        assert float((stack[1].weights[weight] - value).abs().mean()) < 1e-6
+        assert float((stack[1].weights[weight] - value).abs().mean()) < 1e-5
     assert stack[0].curve != stack[1].curve
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 from typing import Any
 
 import numpy as np
@@ -9,10 +11,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from taskloom.learners import LearnerError  # noqa: E402
 from taskloom.learners.nets.dropout import Dice, keep  # noqa: E402
 from taskloom.learners.training.batches import Order  # noqa: E402
+from taskloom.learners.training.memory import check_room  # noqa: E402
 from taskloom.learners.training.optimiser import Flat, State, update  # noqa: E402
 from taskloom.learners.training.settings import Training  # noqa: E402
+from taskloom.learners.training.stepper import without_collecting  # noqa: E402
 
 
 @pytest.mark.parametrize("kind", ["adamw", "adam", "sgd"])
@@ -99,3 +104,25 @@ def test_batches_have_one_length_but_at_borders_and_cover_the_epoch() -> None:
     assert not np.array_equal(rows, Order(lengths, 50, seed=2).epoch(3)[0])
     assert Order(lengths, 50, 1, shortest=5).epoch(0)[1].min() == 5
     assert order.place(41) == (2, 1)
+
+
+def test_nothing_is_collected_while_a_step_is_recorded() -> None:
+    """On a GPU a graph that is freed then spoils the record; this was seen with many learners in one process."""
+    assert gc.isenabled()
+    with contextlib.suppress(KeyError), without_collecting():
+        assert not gc.isenabled()
+        raise KeyError
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with without_collecting():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_machine_is_not_asked_for_memory_that_it_does_not_have() -> None:
+    check_room("a network", 10)
+    with pytest.raises(LearnerError, match="a network does not fit into memory; use a smaller one"):
+        check_room("a network", 2**60)

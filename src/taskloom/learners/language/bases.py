@@ -172,14 +172,16 @@ def from_scratch(kind: Kind, texts: Iterable[str], sizes: Sizes, tokens: Literal
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM, T5Config, T5ForConditionalGeneration
 
+    from taskloom.learners.training.memory import check_room
+
     tokeniser = words_tokeniser(texts) if tokens == "words" else bytes_tokeniser()
     pad, end = tokeniser.pad_token_id, tokeniser.eos_token_id
     if sizes.state % sizes.heads or (sizes.state // sizes.heads) % 2:
         raise LearnerError(f"the state of {sizes.state} must be an even multiple of the {sizes.heads} heads")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        if kind == "decoder":
-            config = LlamaConfig(
+    if kind == "decoder":
+        maker, config = (
+            LlamaForCausalLM,
+            LlamaConfig(
                 vocab_size=len(tokeniser),
                 hidden_size=sizes.state,
                 intermediate_size=sizes.feed_forward,
@@ -191,10 +193,12 @@ def from_scratch(kind: Kind, texts: Iterable[str], sizes: Sizes, tokens: Literal
                 pad_token_id=pad,
                 bos_token_id=None,
                 eos_token_id=end,
-            )
-            model = LlamaForCausalLM(config)
-        else:
-            config = T5Config(
+            ),
+        )
+    else:
+        maker, config = (
+            T5ForConditionalGeneration,
+            T5Config(
                 vocab_size=len(tokeniser),
                 d_model=sizes.state,
                 d_kv=sizes.state // sizes.heads,
@@ -207,8 +211,13 @@ def from_scratch(kind: Kind, texts: Iterable[str], sizes: Sizes, tokens: Literal
                 pad_token_id=pad,
                 eos_token_id=end,
                 decoder_start_token_id=pad,
-            )
-            model = T5ForConditionalGeneration(config)
+            ),
+        )
+    with torch.random.fork_rng(devices=[]):
+        with torch.device("meta"):  # sizes without numbers
+            check_room("the model", sum(p.numel() for p in maker(config).parameters()))
+        torch.manual_seed(seed)
+        model = maker(config)
     tokeniser.model_max_length = sizes.longest
     return Base(f"scratch/{kind}", kind, model.eval(), tokeniser)
 

@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 
 from taskloom.learners.interface import LearnerError, Paused, Point, Progress, Report, TrainingError, check_seed
-from taskloom.learners.nets.stacked import Net
+from taskloom.learners.nets.stacked import Net, count
 from taskloom.learners.tokens import Encoded
 from taskloom.learners.training import checkpoint
 from taskloom.learners.training.batches import Order
-from taskloom.learners.training.memory import room_for
+from taskloom.learners.training.memory import check_room, room_for
 from taskloom.learners.training.settings import Training
 from taskloom.learners.training.stepper import Resident, Stepper, using_threads
 from taskloom.learners.training.watch import Watch, watching
@@ -127,7 +127,9 @@ class _Run:
         folder: Path | None,
     ) -> None:
         self.seeds, self.how, self.folder = list(seeds), how, folder
-        with room_for(f"the network, {len(seeds)} time(s),"):
+        what = f"the network, {len(seeds)} time(s),"
+        check_room(what, len(seeds) * count(net))
+        with room_for(what):
             self.stepper = Stepper(net, data, seeds, how)
         self.order = Order(data.lengths, how.batch, how.order_seed, how.shortest)
         self.splits = {name: Resident(split, self.stepper.device) for name, split in evaluate.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -27,7 +28,21 @@ def room_for(what: str) -> Iterator[None]:
     except RuntimeError as error:
         if not is_short(error):
             raise
-        raise LearnerError(f"{what} does not fit into memory; use a smaller one, or fewer seeds at once") from None
+        raise _too_large(what) from None
+
+
+def check_room(what: str, numbers: int) -> None:
+    """Refuse so many fp32 numbers where the machine has less memory: it may promise more, and end the process that uses it."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # a system that does not say
+        return
+    if 4 * numbers > memory:
+        raise _too_large(what)
+
+
+def _too_large(what: str) -> LearnerError:
+    return LearnerError(f"{what} does not fit into memory; use a smaller one, or fewer seeds at once")
 
 
 def in_halves(rows: list[R], run: Callable[[list[R]], None]) -> None:

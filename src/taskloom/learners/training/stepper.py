@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -101,9 +102,21 @@ def record(step: Callable[[], R], pool: Any) -> tuple[torch.cuda.CUDAGraph, R]:
             step()
     torch.cuda.current_stream().wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool):
+    with without_collecting(), torch.cuda.graph(graph, pool=pool):
         found = step()
     return graph, found
+
+
+@contextlib.contextmanager
+def without_collecting() -> Iterator[None]:
+    """No rubbish is collected inside the block: an earlier run's graph, freed while a step is recorded, would spoil the record."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 class Resident:
