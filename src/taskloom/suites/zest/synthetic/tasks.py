@@ -134,6 +134,11 @@ class _Split:
 
     def make(self) -> list[Task]:
         counts = shared_out(self.size, self.wishes.shares)
+        if self.size and not counts["normal"]:
+            raise RecipeError(
+                f"tasks.{self.split}={self.size} leaves no base task that others could derive from; ask for more tasks or raise "
+                "shares.normal"
+            )
         # Structures are neither yes/no nor plain extraction, so the others have a larger share of yes/no.
         others = self.size - counts["structure"]
         self.yes_no = min(1.0, self.wishes.classification[self.split] * self.size / others) if others else 0.0
@@ -172,8 +177,9 @@ class _Split:
             if taken < wanted:
                 kind = "yes/no" if yes_no else "extraction"
                 raise RecipeError(
-                    f"the split '{self.split}' asks for {wanted} {kind} base tasks and the "
-                    f"{len(self.wishes.domains)} domains have only {taken} left; ask for fewer tasks or add a domain"
+                    f"the split '{self.split}' asks for {wanted} {kind} base tasks and the domains "
+                    f"({', '.join(d.name for d in self.wishes.domains)}) have only {taken} left; "
+                    "ask for fewer tasks or add a domain"
                 )
         return found
 
