@@ -163,7 +163,7 @@ def world(fields: ZestFields, key: Key) -> World:
     )
     amounts = draft.Amounts((fields.facts.low, fields.facts.high), (fields.distractors.low, fields.distractors.high))
     made = tasks(wishes, key)
-    mixed = _mixes(made, fields, key)
+    mixed = spread_answers(made, fields, key)
     splits = {split: _whole_family_first(members, mixed) for split, members in made.items()}
     return World(key, splits, fields.passages, mixed, amounts, fields.layout)
 
@@ -203,7 +203,7 @@ class _Alike:
         return self.weight * (len(self.sources) - len(self.settled))
 
 
-def _mixes(made: Mapping[str, list[Task]], fields: ZestFields, key: Key) -> dict[str, Mix]:
+def spread_answers(made: Mapping[str, list[Task]], fields: ZestFields, key: Key) -> dict[str, Mix]:
     """The mix of every task that has passages of its own, spread alike in each split, for each kind of task."""
     found: dict[str, Mix] = {}
     for split, members in made.items():
