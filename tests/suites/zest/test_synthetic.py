@@ -285,6 +285,20 @@ def test_small_recipes_are_possible(seed: int) -> None:
     assert [len(tasks) for tasks in made.splits.values()] == [20, 20, 20]
 
 
+def test_three_times_the_default_sizes() -> None:
+    """Attributes are compared with more numbers and values then; one question in forty is made and read again."""
+    made = small(tasks={split: 3 * row["tasks"] for split, row in PAPER.items()}, passages=20)
+    assert [len(found) for found in made.splits.values()] == [1_614, 342, 1_797]
+    asked: dict[tuple[str, str], Program] = {}
+    seen: dict[tuple[str, Program], str] = {}
+    for split, task in every_task(made):
+        assert asked.setdefault((task.domain.name, task.question), task.program) == task.program
+        assert all(seen.setdefault((task.domain.name, leaf), split) == split for leaf in task.program.leaves)
+    for _, task in every_task(made)[::2]:
+        e = made.example(task, int(task.id, 16) % 20)
+        assert check(e) == e.targets, e.input
+
+
 def test_small_splits_share_their_domains() -> None:
     fields = ZestFields.model_validate({"tasks": {"train": 40, "dev": 30, "test": 60}, "passages": 2})
     for seed in range(5):
@@ -465,7 +479,7 @@ def _mean_overlap(made: World) -> float:
     ("changes", "says"),
     [
         (["domains=[parcs]"], "did you mean 'parks'"),
-        (["domains=[parks]", "tasks.train=4000"], "have only"),
+        (["domains=[parks]", "tasks.train=4000"], r"the domains \(parks\) have only"),
         (["flips=[attribute]"], "semantic flips"),
         (["tasks.dev=5"], "asks for"),
         (["tasks.dev=1"], "tasks.dev=1 leaves no base task"),
