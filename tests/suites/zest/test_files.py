@@ -102,3 +102,13 @@ def test_writing_and_reading_again(tmp_path: Path) -> None:
     write_tasks(tmp_path / "x.jsonl", tasks)
     assert read_tasks(tmp_path / "x.jsonl") == tasks
     assert tasks[0].format == "structure"
+
+
+def test_a_file_may_be_named_by_a_text_and_a_bad_byte_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    row = {"id": "a", "question": "Is it?", "examples": [{"context": "x" * 100_000, "answer": "yes"}]}
+    write_tasks(str(path), tasks_from([row | {"type": {"generalization_type": "normal", "domain": "owls"}}]))
+    assert [t.id for t in read_tasks(str(path))] == ["a"]
+    path.write_bytes(path.read_bytes() * 3 + b"\xff")
+    with pytest.raises(TaskloomError, match=r"not UTF-8 text \(somewhere after line [23]\)"):
+        read_tasks(str(path))
