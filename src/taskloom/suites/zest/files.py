@@ -123,7 +123,7 @@ def alternatives(answer: Answer | None) -> tuple[str, ...]:
 def lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """Numbered lines of a text file, as the public script sees them (white space at both ends removed)."""
     path = Path(path)
-    if not path.is_file():
+    if path.is_dir() or not path.exists():  # a pipe is no file, and can be read
         raise InputError(f"{path} is a folder; name a file in it" if path.is_dir() else f"there is no file {path}")
     number = 0
     try:

@@ -326,7 +326,7 @@ def load(path: Path) -> tuple[str, Domain]:
     from taskloom.suites.zest.synthetic.checking import faults
 
     if not path.is_file():
-        raise RecipeError(f"there is no domain file {path}")
+        raise RecipeError(f"there is no domain file {path} (seen from the folder {Path.cwd()})")
     digest = blake2b(path.read_bytes(), digest_size=16).hexdigest()
     for known, domain, _place in _LOADED.values():
         if known == digest:
