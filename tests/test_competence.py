@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,15 @@ def test_reading_predictions(tmp_path: Path) -> None:
     assert read_predictions(path) == ["a b", "", "two\nlines", "last"]
     path.write_bytes(b"")
     assert read_predictions(path) == []
+
+
+def test_predictions_may_come_through_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("a\nb\n",))
+    writer.start()
+    assert read_predictions(pipe) == ["a", "b"]
+    writer.join()
 
 
 def test_a_suites_own_scorer_is_found_in_a_fresh_process() -> None:

@@ -196,7 +196,7 @@ def read_predictions(path: Path) -> list[str]:
     """One prediction a line; a line in double quotes is a JSON text, which may hold line ends."""
     import json
 
-    if not path.is_file():
+    if path.is_dir() or not path.exists():  # a pipe is no file, and can be read
         raise InputError(f"there is no file {path}; it should hold one prediction a line")
     try:
         text = path.read_bytes().decode("utf-8-sig")

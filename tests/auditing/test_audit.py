@@ -211,3 +211,11 @@ def test_no_leaks_in_ours(name: str) -> None:
 def test_no_training_split(tmp_path: Path) -> None:
     found = audit(tmp_path / "d", test=clean(10, 1))
     assert any("no training split" in note for note in found.notes)
+
+
+def test_repeats_by_design_are_explained() -> None:
+    """Paraphrases of procedural ZEST are near duplicates; the suite says why, and the audit repeats it."""
+    sizes = ["tasks.train=40", "tasks.dev=0", "tasks.test=0", "passages=2"]
+    found = tl.audit(tl.make("zest/synthetic", set=sizes))
+    assert found.repeats[0].near > 0
+    assert any("paraphrases have the passages of their base tasks" in note for note in found.notes)

@@ -52,7 +52,9 @@ def audit(data: Dataset | str | Path) -> Audit:
     data = data if isinstance(data, Dataset) else dataset.load(data)
     tables = {name: data.table(name) for name in data.splits}
     roles = {name: data.role(name) for name in data.splits}
-    notes: list[str] = []
+    notes = list(
+        data.manifest.get("warnings", [])
+    )  # what the suite has to say about its own data, such as repeats by design
     if "train" not in roles.values():
         notes.append("no training split: leaks, shortcuts, coverage and divergence need one (a split called 'train')")
     # Descriptions are shared by design; what must not leak or repeat is what comes after them.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from taskloom.commands.options import Json
 from taskloom.errors import TaskloomError
+
+if TYPE_CHECKING:
+    from taskloom.dataset import Dataset
 
 
 def score(
@@ -42,7 +45,7 @@ def score(
       $ taskloom score zest --gold my-zest --split dev --pred predictions.txt --mode corrected
       $ taskloom score ctl --gold my-data --split iid --pred answers.txt --linked groups
     """
-    from taskloom import competence, dataset, shards
+    from taskloom import competence, shards
     from taskloom.printing import emit
     from taskloom.suites.zest import evaluation
 
@@ -50,15 +53,11 @@ def score(
     if suite != "zest":
         if mode:
             raise TaskloomError("--mode is for zest; every other suite has one way to score")
-        data = dataset.load(gold)
-        made = str(data.manifest["recipe"].get("suite") or data.manifest["recipe"].get("task") or suite)
-        if made != suite:
-            raise TaskloomError(f"{gold} is a dataset of '{made}', not of '{suite}'; write taskloom score {made}")
-        report: Any = competence.score_dataset(data, split, pred, by, linked, thresholds)
+        report: Any = competence.score_dataset(_made_by(suite, gold), split, pred, by, linked, thresholds)
     elif by or linked:
         raise TaskloomError("--by and --linked are for other suites; in zest the files say which tasks belong together")
     elif gold.is_dir():
-        examples = shards.to_examples(dataset.load(gold).table(split))
+        examples = shards.to_examples(_made_by(suite, gold).table(split))
         report = evaluation.score_examples(examples, pred, mode or "official", thresholds)
     else:
         report = evaluation.score(gold, pred, mode or "official", thresholds)
@@ -66,6 +65,18 @@ def score(
         emit(report.to_dict(details))
     else:
         typer.echo(report.text())
+
+
+def _made_by(suite: str, folder: Path) -> Dataset:
+    """The dataset in a folder, if that suite (or task) made it."""
+    from taskloom import dataset
+
+    data = dataset.load(folder)
+    recipe = data.manifest.get("recipe", {})
+    made = str(recipe.get("suite") or recipe.get("task") or suite)
+    if made != suite:
+        raise TaskloomError(f"{folder} is a dataset of '{made}', not of '{suite}'; write taskloom score {made}")
+    return data
 
 
 def run(

@@ -298,3 +298,18 @@ def test_a_10_mb_answer_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[
     long = json.dumps(task("b", ["owl " * 2_500_000, "n/a"])).encode()
     assert run([*_files(tmp_path, long, RIGHT), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["instance_mean"] == 1.0
+
+
+@pytest.mark.parametrize("mode", ["official", "corrected"])
+def test_utf_16_without_its_mark_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str) -> None:
+    """It is UTF-8, too, with a zero after each letter: scored as it stands, with a note why nothing is right."""
+    assert run([*_files(tmp_path, GOLD, "owl\nn/a\n".encode("utf-16-le")), "--mode", mode]) == 0
+    assert "NUL characters: was the file saved as UTF-16?" in capsys.readouterr().out
+
+
+def test_a_dataset_of_another_suite_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = tmp_path / "chains"
+    assert run(["make", "ctl/A", "--set", "splits.train.n=300", "--set", "splits.iid.n=10", "-o", str(made)]) == 0
+    (tmp_path / "pred.txt").write_text("1\n" * 10)
+    assert run(["score", "zest", "--gold", str(made), "--split", "iid", "--pred", str(tmp_path / "pred.txt")]) == 2
+    assert "is a dataset of 'ctl', not of 'zest'; write taskloom score ctl" in capsys.readouterr().err

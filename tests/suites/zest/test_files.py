@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from taskloom.errors import RecipeError, TaskloomError
 from taskloom.recipe import read
-from taskloom.suites.zest.files import problems, read_tasks, tasks_from, write_tasks
+from taskloom.suites.zest.files import problems, read_predictions, read_tasks, tasks_from, write_tasks
 from taskloom.suites.zest.formats import context, layout
 from taskloom.suites.zest.statistics import statistics
 
@@ -102,3 +104,23 @@ def test_writing_and_reading_again(tmp_path: Path) -> None:
     write_tasks(tmp_path / "x.jsonl", tasks)
     assert read_tasks(tmp_path / "x.jsonl") == tasks
     assert tasks[0].format == "structure"
+
+
+def test_a_file_may_be_named_by_a_text_and_a_bad_byte_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    row = {"id": "a", "question": "Is it?", "examples": [{"context": "x" * 100_000, "answer": "yes"}]}
+    write_tasks(str(path), tasks_from([row | {"type": {"generalization_type": "normal", "domain": "owls"}}]))
+    assert [t.id for t in read_tasks(str(path))] == ["a"]
+    path.write_bytes(path.read_bytes() * 3 + b"\xff")
+    with pytest.raises(TaskloomError, match=r"not UTF-8 text \(somewhere after line [23]\)"):
+        read_tasks(str(path))
+
+
+def test_predictions_may_come_through_a_pipe(tmp_path: Path) -> None:
+    """As in a shell: --pred <(my-system)."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("yes\nno\n",))
+    writer.start()
+    assert [p.text for p in read_predictions(pipe)] == ["yes", "no"]
+    writer.join()

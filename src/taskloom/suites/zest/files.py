@@ -120,19 +120,22 @@ def alternatives(answer: Answer | None) -> tuple[str, ...]:
     return (answer,) if isinstance(answer, str) else answer
 
 
-def lines(path: Path) -> Iterator[tuple[int, str]]:
+def lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """Numbered lines of a text file, as the public script sees them (white space at both ends removed)."""
-    if not path.is_file():
+    path = Path(path)
+    if path.is_dir() or not path.exists():  # a pipe is no file, and can be read
         raise InputError(f"{path} is a folder; name a file in it" if path.is_dir() else f"there is no file {path}")
+    number = 0
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 yield number, line.strip()
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+        # The position that Python gives is one in its buffer, not in the file.
+        raise InputError(f"{path} is not UTF-8 text (somewhere after line {number}); save it as UTF-8") from error
 
 
-def read_tasks(path: Path) -> list[ZestTask]:
+def read_tasks(path: str | Path) -> list[ZestTask]:
     """Read and check a file of tasks."""
     numbered = [(n, line.removeprefix("\ufeff")) for n, line in lines(path)]  # some editors write a mark first
     tasks = [_task(_object(line, f"{path}:{n}"), f"{path}:{n}", n) for n, line in numbered if line]
@@ -141,9 +144,9 @@ def read_tasks(path: Path) -> list[ZestTask]:
     return tasks
 
 
-def write_tasks(path: Path, tasks: Iterable[ZestTask]) -> None:
+def write_tasks(path: str | Path, tasks: Iterable[ZestTask]) -> None:
     """Write tasks as a ZEST file, which the public script and other people's code can read."""
-    with path.open("w", encoding="utf-8") as file:
+    with Path(path).open("w", encoding="utf-8") as file:
         for task in tasks:
             file.write(json.dumps(_row(task), ensure_ascii=False) + "\n")
 
@@ -308,7 +311,7 @@ BRACE = "⁇"
 """What T5 writes for a brace, which its vocabulary lacks."""
 
 
-def read_predictions(path: Path) -> list[Prediction]:
+def read_predictions(path: str | Path) -> list[Prediction]:
     """One prediction a line, in the order tasks x examples of the gold file."""
     return [read_prediction(text, number) for number, text in lines(path)]
 

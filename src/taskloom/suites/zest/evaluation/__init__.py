@@ -78,7 +78,7 @@ def _score(
     _check_gold(tasks, gold)
     wanted = sum(len(t.instances) for t in tasks)
     notes = _check_number(wanted, predictions, _name(gold, "the gold tasks"), pred)
-    notes += _order_notes(tasks, predictions) + _task_notes(tasks)
+    notes += _encoding_notes(predictions) + _order_notes(tasks, predictions) + _task_notes(tasks)
     if mode == "official":
         _refuse_faults(predictions, pred)
     else:
@@ -141,6 +141,12 @@ def _refuse_faults(predictions: Iterable[Prediction], pred: object) -> None:
         if p.fault:
             where = f"{_name(pred, 'the predictions')}:{p.line}"
             raise Undefined(f"{where}: {p.fault} (the public script stops here; --mode corrected goes on)")
+
+
+def _encoding_notes(predictions: Sequence[Prediction]) -> list[str]:
+    """UTF-16 without its mark is UTF-8, too, with a zero after each letter: then nothing is right, and nobody knows why."""
+    odd = sum("\0" in p.text for p in predictions)
+    return [f"{odd} predictions have NUL characters: was the file saved as UTF-16? Save it as UTF-8"] if odd else []
 
 
 def _order_notes(tasks: Sequence[ZestTask], predictions: Sequence[Prediction]) -> list[str]:

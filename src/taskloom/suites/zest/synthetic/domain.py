@@ -131,12 +131,13 @@ class Measure:
 
     def text(self, value: int) -> str:
         """The value as passages and answers write it."""
-        return f"{value:,} {self.unit}"
+        return f"{value:,} {self.unit}" if self.unit else f"{value:,}"
 
     def thresholds(self, many: int) -> list[int]:
         """Round values between the ends that questions compare with."""
         steps = (self.high - self.low) // self.step
-        return sorted({self.low + self.step * round(steps * (i + 1) / (many + 1)) for i in range(many)})
+        picked = {self.low + self.step * round(steps * (i + 1) / (many + 1)) for i in range(many)}
+        return sorted(picked - {self.low, self.high})
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +303,7 @@ def names() -> list[str]:
     return sorted(m.name for m in pkgutil.iter_modules(package.__path__))
 
 
-_LOADED: dict[str, tuple[str, Domain]] = {}
+_LOADED: dict[str, tuple[str, Domain, Path]] = {}
 """Domains from files that recipes name by path, with a digest of the file, so that the reader finds them by name again."""
 
 
@@ -325,9 +326,9 @@ def load(path: Path) -> tuple[str, Domain]:
     from taskloom.suites.zest.synthetic.checking import faults
 
     if not path.is_file():
-        raise RecipeError(f"there is no domain file {path}")
+        raise RecipeError(f"there is no domain file {path} (seen from the folder {Path.cwd()})")
     digest = blake2b(path.read_bytes(), digest_size=16).hexdigest()
-    for known, domain in _LOADED.values():
+    for known, domain, _place in _LOADED.values():
         if known == digest:
             return known, domain
     spec = importlib.util.spec_from_file_location(f"taskloom_domain_{digest}", path)
@@ -336,12 +337,14 @@ def load(path: Path) -> tuple[str, Domain]:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise RecipeError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     found = getattr(module, "DOMAIN", None)
     if not isinstance(found, Domain):
         raise RecipeError(f"{path} must define DOMAIN, a taskloom.suites.zest.synthetic.domain.Domain")
-    if found.name in names() or found.name in _LOADED:
+    place = path.resolve()
+    # The same file may be edited and loaded again, in a notebook for example.
+    if found.name in names() or (found.name in _LOADED and _LOADED[found.name][2] != place):
         raise RecipeError(f"{path}: the name '{found.name}' is taken by another domain; rename yours")
     try:
         wrong = faults(found)
@@ -351,5 +354,5 @@ def load(path: Path) -> tuple[str, Domain]:
         ) from error
     if wrong:
         raise RecipeError(f"{path}: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""))
-    _LOADED[found.name] = digest, found
+    _LOADED[found.name] = digest, found, place
     return digest, found

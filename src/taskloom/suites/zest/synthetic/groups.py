@@ -49,8 +49,9 @@ OPPOSITES = frozenset(
 )
 
 
-def groups(domain: Domain, rng: Random) -> list[Group]:
-    """All flip-closed groups of a domain; the base program of each is drawn."""
+def groups(domain: Domain, rng: Random, plenty: int = 1) -> list[Group]:
+    """The flip-closed groups of a domain; the base program of each is drawn. With plenty of them wanted, numbers and values of
+    one attribute make so many times more."""
     found: list[list[Program]] = []
     seen: set[str] = set()
     for a in domain.attributes:
@@ -59,14 +60,14 @@ def groups(domain: Domain, rng: Random) -> list[Group]:
             seen |= {a.name, a.kin}
             found.append([Program(ask, (name,)) for name in (a.name, a.kin) if name])
         if isinstance(a, Number) and a.more:
-            found += _compared(("more", "less"), (a.name,), a.thresholds(2 * THRESHOLDS))
+            found += _compared(("more", "less"), (a.name,), a.thresholds(2 * THRESHOLDS * plenty))
         elif isinstance(a, Text | Members) and (a.has if isinstance(a, Members) else a.confirm):
             op = "has" if isinstance(a, Members) else "is"
-            found += _cells([Program(op, (a.name, v)) for v in a.values], rng)
+            found += _cells([Program(op, (a.name, v)) for v in a.values], rng, plenty)
     names = [Program("names", (r.name,)) for r in domain.records]
     found += [names[i : i + 2] for i in range(0, len(names), 2)]
     for r in domain.records:
-        found += _of_records(r, rng)
+        found += _of_records(r, rng, plenty)
     return [Group(domain, tuple(rng.sample(programs, len(programs)))) for programs in found]
 
 
@@ -76,24 +77,24 @@ def _compared(ops: tuple[str, str], at: tuple[str, ...], thresholds: list[int]) 
     return [[Program(op, (*at, t)) for t in pair for op in ops] for pair in pairs]
 
 
-def _cells(programs: list[Program], rng: Random) -> list[list[Program]]:
+def _cells(programs: list[Program], rng: Random, plenty: int) -> list[list[Program]]:
     """Yes/no programs in threes, since they are plenty, so that a base task may have two flips; the others in twos."""
     mixed = rng.sample(programs, len(programs))
     size = 3 if programs[0].yes_no else 2
-    return [mixed[i : i + size] for i in range(0, len(mixed), size)][:CELLS]
+    return [mixed[i : i + size] for i in range(0, len(mixed), size)][: CELLS * plenty]
 
 
-def _of_records(records: Records, rng: Random) -> list[list[Program]]:
+def _of_records(records: Records, rng: Random, plenty: int) -> list[list[Program]]:
     found: list[list[Program]] = []
     for f in records.fields:
         at = (records.name, f.name)
         if isinstance(f, Measure):
             found += [[Program("most", at), Program("least", at)], [Program("top", at), Program("bottom", at)]]
             for ops in (("over", "under"), ("any_over", "any_under")):
-                found += _compared(ops, at, f.thresholds(2 * RECORD_THRESHOLDS))
+                found += _compared(ops, at, f.thresholds(2 * RECORD_THRESHOLDS * plenty))
         elif isinstance(f, Feature):
             found += [[Program(op, (*at, v)) for v in ("yes", "no")] for op in ("where", "any")]
         else:
             for op in ("where", "any"):
-                found += _cells([Program(op, (*at, v)) for v in f.values], rng)
+                found += _cells([Program(op, (*at, v)) for v in f.values], rng, plenty)
     return found

@@ -29,7 +29,7 @@ ALIKE = 0.1
 """The share of the other yes/no tasks that are always answered by yes, and of those always answered by no."""
 
 EDGE = 1e-9
-"""The least share of n/a, and of answers, that is left to tasks beside settled ones."""
+"""The least share of n/a, and of answers, for which a spread is defined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +42,32 @@ class Mix:
 
 def settled_share(na_rate: float) -> float:
     """How many of the yes/no tasks are settled, at a rate of n/a."""
-    low, high, power = FULLNESS
+    low, high, power = _fullness(na_rate)
     return SETTLED * (1 - na_rate) / (low + (high - low) / (1 + power))
 
 
-def mixes(sources: Sequence[str], passages: int, na_rate: float, silent: int, settled: int, key: Key) -> dict[str, Mix]:
-    """The mix of each of some tasks: the first so many are settled, the others come in any order."""
+def _fullness(na_rate: float) -> tuple[float, float, float]:
+    """Settled tasks are answered at least as often as all tasks on average, or the others could not make up for them."""
     low, high, power = FULLNESS
-    spread = [low + (high - low) * ((i + 0.5) / settled) ** power for i in range(settled)]
-    most = max(1, passages - 1)
-    full = [min(most, max(1, round(share * passages))) for share in spread]
-    order = sorted(sources[:settled], key=lambda source: key.hash64("full", source))
-    found = {source: Mix(n, n) for source, n in zip(order, full, strict=True)}
-    others = sorted(sources[settled:], key=lambda source: key.hash64("answered", source))
-    left = len(sources) * passages * (1 - na_rate) - sum(full)
-    rate = min(1 - EDGE, max(EDGE, 1 - left / (len(others) * passages))) if settled and others else na_rate
-    counts = answered(len(others), passages, rate, silent)
+    return max(low, 1 - na_rate), max(high, 1 - na_rate), power
+
+
+def settled_counts(tasks: int, passages: int, na_rate: float) -> list[int]:
+    """Answered passages of some settled tasks, from few to many; one passage is n/a where the rate leaves room for it."""
+    low, high, power = _fullness(na_rate)
+    most = passages - 1 if passages * na_rate >= 1 else passages
+    spread = [low + (high - low) * ((i + 0.5) / tasks) ** power for i in range(tasks)]
+    return [min(most, max(1, round(share * passages))) for share in spread]
+
+
+def mixes(
+    sources: Sequence[str], settled: Sequence[int], passages: int, total: int, silent: int, key: Key
+) -> dict[str, Mix]:
+    """The mix of each of some tasks: the first are settled, with these counts; the others, in any order, have a total."""
+    order = sorted(sources[: len(settled)], key=lambda source: key.hash64("full", source))
+    found = {source: Mix(n, n) for source, n in zip(order, settled, strict=True)}
+    others = sorted(sources[len(settled) :], key=lambda source: key.hash64("answered", source))
+    counts = answered(len(others), passages, total, silent)
     shares = _yes_shares(len(others), key)
     return found | {source: Mix(n, round(n * yes)) for source, n, yes in zip(others, counts, shares, strict=True)}
 
@@ -76,32 +86,33 @@ def _yes_shares(tasks: int, key: Key) -> list[float]:
     return shares
 
 
-def answered(tasks: int, passages: int, na_rate: float, silent: int = 0) -> list[int]:
-    """Answered passages of each task, from few to many, that sum up to the rate.
+def answered(tasks: int, passages: int, total: int, silent: int = 0) -> list[int]:
+    """Answered passages of each task, from few to many, that sum up to the total (or as near to it as they can).
 
     The shares are powers u**k of evenly spaced u in (0, 1), whose mean is 1 / (k + 1). Every task has an answer, but for the
-    silent ones, and one that is n/a where there is room for both.
+    silent ones, and a passage that is n/a, where the total leaves room for both: with one passage a task it does not.
     """
-    if na_rate in (0, 1) or not tasks:
-        return [round(passages * (1 - na_rate))] * tasks
-    share = min(na_rate, 1 - na_rate)
-    power = 1 / share - 1
+    if not tasks:
+        return []
+    share = min(1 - EDGE, max(EDGE, total / (tasks * passages)))
+    power = 1 / min(share, 1 - share) - 1
     spread = [((i + 0.5) / tasks) ** power * passages for i in range(tasks)]
-    if na_rate < 0.5:
+    if share > 0.5:
         spread = [passages - x for x in reversed(spread)]
     most = max(1, passages - 1)
     counts = [0 if i < silent else min(most, max(1, round(x))) for i, x in enumerate(spread)]
-    return _summing(counts, round(tasks * passages * (1 - na_rate)), most)
+    for low, high, least in ((1, most, 1), (0, passages, 1), (0, passages, 0)):
+        _summing(counts, total, range(low, high + 1), least)
+    return counts
 
 
-def _summing(counts: list[int], total: int, most: int) -> list[int]:
-    """The counts, changed by one here and there until they sum up to the total as nearly as they can."""
+def _summing(counts: list[int], total: int, room: range, least: int) -> None:
+    """Change the counts that are at least so large by one here and there, within room, until they sum up to the total."""
     step = 1 if total > sum(counts) else -1
     while (missing := abs(total - sum(counts))) > 0:
-        free = [i for i, n in enumerate(counts) if n and 1 <= n + step <= most]
+        free = [i for i, n in enumerate(counts) if n >= least and n + step in room]
         if not free:
-            return counts
+            return
         # Spread over the tasks, so that no group of them is changed alone.
         for j in range(min(missing, len(free))):
             counts[free[j * len(free) // min(missing, len(free))]] += step
-    return counts

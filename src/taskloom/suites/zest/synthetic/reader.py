@@ -25,7 +25,7 @@ from taskloom.suites.zest.synthetic.domain import (
 )
 from taskloom.suites.zest.synthetic.prose import OPENERS, relative
 
-_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z])")
+_SENTENCES = re.compile(r"(?<=\.) ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,10 +230,10 @@ class _Reader:
         elif kind == "flag":
             entity.said[names[0]] = names[1]
         elif kind in ("has", "lacks"):
-            items = re.split(", | and | or ", groups["V"])
             attribute = self.domain.by_name[names[0]]
             assert isinstance(attribute, Members)
-            entity.said.setdefault(f"{kind} {names[0]}", []).extend(_regroup(items, attribute.values))
+            # A value may itself contain "and" or "or", so the list is not cut at them.
+            entity.said.setdefault(f"{kind} {names[0]}", []).extend(re.findall(_any_of(attribute.values), groups["V"]))
 
     def _resolve(self, text: str) -> Thing:
         if text == self.domain.pronoun:
@@ -266,22 +266,6 @@ class _Reader:
                 if thing.name == text:
                     return thing
         raise InputError(f"the {records.one} {text} belongs to nobody in the passage")
-
-
-def _regroup(items: list[str], values: tuple[str, ...]) -> list[str]:
-    """Values that contain the word "and" were cut; put them together again."""
-    found: list[str] = []
-    rest = list(items)
-    while rest:
-        for n in range(len(rest), 0, -1):
-            whole = " and ".join(rest[:n])
-            if whole in values:
-                found.append(whole)
-                rest = rest[n:]
-                break
-        else:
-            raise InputError(f"'{rest[0]}' is no value that the domain knows")
-    return found
 
 
 def read(domain: Domain, text: str) -> Reading:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from taskloom.errors import InputError
 from taskloom.suites.zest.files import PAPER_NAMES
+from taskloom.suites.zest.formats import context
 from taskloom.suites.zest.synthetic.algebra import written
 from taskloom.suites.zest.synthetic.tasks import Task
-from taskloom.suites.zest.synthetic.weaving import World
+from taskloom.suites.zest.synthetic.weaving import World, kinds
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,7 +30,7 @@ def family(world: World, task: Task) -> list[Task]:
 
 
 def show(world: World, example: Example) -> RenderableType:
-    """An example's whole family: descriptions, programs, the passage of the same number, and the answers."""
+    """An example's whole family: descriptions, programs, passages, and the answers."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -42,11 +43,19 @@ def show(world: World, example: Example) -> RenderableType:
     table.add_column("", no_wrap=True)
     for t in members:
         table.add_column(PAPER_NAMES[t.kind] + (" (this)" if t.id == task.id else ""), ratio=1, overflow="fold")
-    made = [world.example(t, number) for t in members]
+    numbers = [number if t.source == task.source else _answered(world, t, number) for t in members]
+    made = [world.example(t, n) for t, n in zip(members, numbers, strict=True)]
     table.add_row("task", *(f"[bold]{escape(t.question)}[/bold]" for t in members))
     table.add_row("program", *(escape(written(t.program)) for t in members))
-    passages = [world.passage(t, number)[0] for t in members]
+    passages = [context(e.input) for e in made]
     same = [p == passages[0] and i > 0 for i, p in enumerate(passages)]
     table.add_row("passage", *("(as the base task)" if s else escape(p) for s, p in zip(same, passages, strict=True)))
     table.add_row("answer", *(f"[green]{escape(e.target)}[/green]" for e in made))
     return table
+
+
+def _answered(world: World, task: Task, number: int) -> int:
+    """The first instance from a number on that has an answer, or that number where none has: a row of n/a would tell little."""
+    found = kinds(world.key, task.source, task.program.yes_no, world.passages, world.mixes[task.source])
+    order = [(number + i) % world.passages for i in range(world.passages)]
+    return next((n for n in order if found[n] != "na"), number)

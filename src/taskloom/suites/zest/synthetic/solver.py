@@ -21,9 +21,13 @@ def solve(domain: Domain, program: str, text: str) -> str:
 
 @lru_cache(maxsize=8192)
 def parsed(domain: str, program: str) -> Expression:
+    """A program as an expression over the names of a domain, found by its name."""
+    return parse_in(find(domain), program)
+
+
+def parse_in(domain: Domain, program: str) -> Expression:
     """A program as an expression over a domain's names."""
-    found = find(domain)
-    known = {*found.by_name, *found.records_by_name, *(f.name for r in found.records for f in r.fields)}
+    known = {*domain.by_name, *domain.records_by_name, *(f.name for r in domain.records for f in r.fields)}
 
     def atom(spelling: str) -> str | None:
         head, _, inside = spelling.partition("{")

@@ -21,6 +21,8 @@ from taskloom.suites.zest.synthetic.programs import Program, conditional, wordin
 
 PER_DOMAIN = 5
 """Base tasks that a split has of each of its domains at least, where it has so many."""
+PLENTY = (1, 2, 4, 8, 16)
+"""How many times more numbers and values of each attribute are asked for, until there are enough base tasks."""
 DRAWS = 10
 """How often base tasks are drawn before a recipe counts as impossible; of splits with 20 tasks one draw in ten fails."""
 
@@ -63,18 +65,34 @@ class Wishes:
     classification: Mapping[str, float]
 
 
+class _TooFewError(RecipeError):
+    """The domains have fewer base programs than a recipe asks for."""
+
+
 def tasks(wishes: Wishes, key: Key) -> dict[str, list[Task]]:
-    """The tasks of every split, in a keyed order. A few base tasks may happen to lack derivatives: then others are drawn."""
+    """The tasks of every split, in a keyed order; more numbers and values are asked for where the usual ones do not suffice."""
+    for plenty in PLENTY[:-1]:
+        try:
+            return _tried(wishes, key, plenty)
+        except _TooFewError:
+            continue
+    return _tried(wishes, key, PLENTY[-1])
+
+
+def _tried(wishes: Wishes, key: Key, plenty: int) -> dict[str, list[Task]]:
+    """A few base tasks may happen to lack derivatives: then others are drawn."""
     for turn in range(DRAWS - 1):
         try:
-            return _drawn(wishes, key.child("again", turn) if turn else key)
+            return _drawn(wishes, key.child("again", turn) if turn else key, plenty)
+        except _TooFewError:
+            raise
         except RecipeError:
             continue
-    return _drawn(wishes, key.child("again", DRAWS - 1))
+    return _drawn(wishes, key.child("again", DRAWS - 1), plenty)
 
 
-def _drawn(wishes: Wishes, key: Key) -> dict[str, list[Task]]:
-    pools = _pools(wishes, key)
+def _drawn(wishes: Wishes, key: Key, plenty: int) -> dict[str, list[Task]]:
+    pools = _pools(wishes, key, plenty)
     shown: set[tuple[str, Program]] = set()
     # Small splits have few domains, all splits the same ones: what differs between them is the tasks.
     first = key.hash64("domains") % len(wishes.domains)
@@ -89,12 +107,12 @@ def _drawn(wishes: Wishes, key: Key) -> dict[str, list[Task]]:
 _Pools = dict[bool, list[Iterator[Group]]]
 
 
-def _pools(wishes: Wishes, key: Key) -> _Pools:
+def _pools(wishes: Wishes, key: Key, plenty: int) -> _Pools:
     """Groups by output type, from each domain in turn, in a keyed order."""
     by_type: _Pools = {True: [], False: []}
     for domain in wishes.domains:
         rng = key.random("groups", domain.name)
-        mixed = groups(domain, rng)
+        mixed = groups(domain, rng, plenty)
         rng.shuffle(mixed)
         for yes_no, pool in by_type.items():
             pool.append(iter([g for g in mixed if g.programs[0].yes_no == yes_no]))
@@ -134,6 +152,11 @@ class _Split:
 
     def make(self) -> list[Task]:
         counts = shared_out(self.size, self.wishes.shares)
+        if self.size and not counts["normal"]:
+            raise RecipeError(
+                f"tasks.{self.split}={self.size} leaves no base task that others could derive from; ask for more tasks or raise "
+                "shares.normal"
+            )
         # Structures are neither yes/no nor plain extraction, so the others have a larger share of yes/no.
         others = self.size - counts["structure"]
         self.yes_no = min(1.0, self.wishes.classification[self.split] * self.size / others) if others else 0.0
@@ -171,9 +194,10 @@ class _Split:
                             break
             if taken < wanted:
                 kind = "yes/no" if yes_no else "extraction"
-                raise RecipeError(
-                    f"the split '{self.split}' asks for {wanted} {kind} base tasks and the "
-                    f"{len(self.wishes.domains)} domains have only {taken} left; ask for fewer tasks or add a domain"
+                raise _TooFewError(
+                    f"the split '{self.split}' asks for {wanted} {kind} base tasks and the domains "
+                    f"({', '.join(d.name for d in self.wishes.domains)}) have only {taken} left; "
+                    "ask for fewer tasks or add a domain"
                 )
         return found
 

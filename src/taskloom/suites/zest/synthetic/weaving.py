@@ -21,7 +21,7 @@ from taskloom.suites.zest.synthetic import domain as domains
 from taskloom.suites.zest.synthetic import draft, prose
 from taskloom.suites.zest.synthetic.algebra import answer, written
 from taskloom.suites.zest.synthetic.facts import NA, known
-from taskloom.suites.zest.synthetic.mixes import SILENT, Mix, mixes, settled_share
+from taskloom.suites.zest.synthetic.mixes import SILENT, Mix, mixes, settled_counts, settled_share
 from taskloom.suites.zest.synthetic.programs import JOINING, PRESENCE, Program
 from taskloom.suites.zest.synthetic.tasks import Task, Wishes, tasks
 
@@ -163,7 +163,7 @@ def world(fields: ZestFields, key: Key) -> World:
     )
     amounts = draft.Amounts((fields.facts.low, fields.facts.high), (fields.distractors.low, fields.distractors.high))
     made = tasks(wishes, key)
-    mixed = _mixes(made, fields, key)
+    mixed = spread_answers(made, fields, key)
     splits = {split: _whole_family_first(members, mixed) for split, members in made.items()}
     return World(key, splits, fields.passages, mixed, amounts, fields.layout)
 
@@ -184,34 +184,75 @@ def _whole_family_first(members: list[Task], mixed: Mapping[str, Mix]) -> list[T
     return members[at : at + 1] + members[:at] + members[at + 1 :]
 
 
-def _mixes(made: Mapping[str, list[Task]], fields: ZestFields, key: Key) -> dict[str, Mix]:
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """Tasks of a split of one kind, with the most likely to be settled first, and the answers of those that are.
+
+    Tasks that lend their passages to paraphrases count more than once (`weight`), so they are spread for themselves.
+    """
+
+    kind: Kind
+    yes_no: bool
+    weight: int
+    sources: list[str]
+    settled: list[int]
+
+    @property
+    def others(self) -> int:
+        """Passages of tasks that are not settled, as often as they count."""
+        return self.weight * (len(self.sources) - len(self.settled))
+
+
+def spread_answers(made: Mapping[str, list[Task]], fields: ZestFields, key: Key) -> dict[str, Mix]:
     """The mix of every task that has passages of its own, spread alike in each split, for each kind of task."""
     found: dict[str, Mix] = {}
-    share = settled_share(fields.na_rate) if 0 < fields.na_rate < 1 else 0.0
     for split, members in made.items():
-        uses = Counter(t.source for t in members)
-        # Tasks that lend their passages to paraphrases count more than once, so they are spread for themselves.
-        alike: dict[tuple[bool, Kind, bool, int], list[Task]] = {}
-        for task in members:
-            if task.source == task.id:
-                flip = task.kind == "target_semantics"
-                alike.setdefault((flip, task.kind, task.program.yes_no, uses[task.id]), []).append(task)
-        silent = round(SILENT * len(members))
-        owed = 0.0
-        settled: set[str] = set()
-        # Flips come last: a flip counts together with its base task, so the settled ones are those of settled base tasks;
-        # and one that nothing answers would not be done by saying n/a.
-        for (flip, kind, yes_no, many), group in sorted(alike.items(), key=lambda item: (item[0][0], -len(item[1]))):
-            place = key.child("mixes", split, kind, int(yes_no), many)
-            count = 0
-            if yes_no:
-                owed += share * len(group)
-                count = round(owed)
-                owed -= count
-            ranked = sorted(group, key=lambda t: (flip and t.derives_from[0] not in settled, _doubt(t, key), t.id))
-            settled.update(t.id for t in ranked[:count])
-            found |= mixes([t.id for t in ranked], fields.passages, fields.na_rate, silent, count, place)
-            silent = 0  # the largest group has them all
+        groups = _alike(members, fields, key)
+        due = 0.0
+        for yes_no in (True, False):
+            these = [g for g in groups if g.yes_no == yes_no]
+            # Of all answers those are left to be spread that settled tasks do not have; what rounding takes from one group
+            # it gives to the next.
+            due += sum(g.weight * len(g.sources) for g in these) * fields.passages * (1 - fields.na_rate)
+            due -= sum(g.weight * sum(g.settled) for g in these)
+            left = sum(g.others for g in these)
+            for group in these:
+                total = round(due * group.others / left / group.weight) if group.others else 0
+                silent = round(SILENT * len(members)) if group is groups[0] else 0
+                place = key.child("mixes", split, group.kind, int(yes_no), group.weight)
+                mixed = mixes(group.sources, group.settled, fields.passages, total, silent, place)
+                due += group.weight * (sum(group.settled) - sum(mix.answered for mix in mixed.values()))
+                left -= group.others
+                found |= mixed
+    return found
+
+
+def _alike(members: list[Task], fields: ZestFields, key: Key) -> list[_Alike]:
+    """The groups of a split, large ones first.
+
+    Flips come last: a flip counts together with its base task, so the settled ones are those of settled base tasks; and one
+    that nothing answers would not be done by saying n/a.
+    """
+    uses = Counter(t.source for t in members)
+    alike: dict[tuple[bool, Kind, bool, int], list[Task]] = {}
+    for task in members:
+        if task.source == task.id:
+            flip = task.kind == "target_semantics"
+            alike.setdefault((flip, task.kind, task.program.yes_no, uses[task.id]), []).append(task)
+    share = settled_share(fields.na_rate) if 0 < fields.na_rate < 1 else 0.0
+    owed = 0.0
+    settled: set[str] = set()
+    found = []
+    for (flip, kind, yes_no, many), group in sorted(alike.items(), key=lambda item: (item[0][0], -len(item[1]))):
+        count = 0
+        if yes_no:
+            owed += share * many * len(group)
+            count = min(len(group), round(owed / many))
+            owed -= many * count
+        ranked = sorted(group, key=lambda t: (flip and t.derives_from[0] not in settled, _doubt(t, key), t.id))
+        settled.update(t.id for t in ranked[:count])
+        counts = settled_counts(count, fields.passages, fields.na_rate)
+        found.append(_Alike(kind, yes_no, many, [t.id for t in ranked], counts))
     return found
 
 
@@ -264,9 +305,9 @@ def check(example: Example) -> tuple[str, ...]:
     from taskloom.suites.zest.synthetic import solver
 
     try:
-        found = domains.find(str(example.traits["domain"]))
-        return (solver.solve(found, str(example.traits["program"]), context(example.input)),)
+        name, program = str(example.traits["domain"]), str(example.traits["program"])
     except KeyError as error:
         raise InputError(
             f"the example has no trait {error}; only examples of zest/synthetic can be read again"
         ) from error
+    return (solver.solve(domains.find(name), program, context(example.input)),)
