@@ -45,6 +45,7 @@ def write(store: stores.Store, recipe: str, learner: str, seed: int, right: Any)
         "recipe": recipe,
         "learner": learner,
         "seed": seed,
+        "scorer": "exact",
     }
     (folder / stores.SCORES).write_text(json.dumps({**said, "fields": {}, "splits": splits, "data": recipe}))
     n = 2 * ITEMS
