@@ -82,6 +82,8 @@ def test_resumed_equals_uninterrupted(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_seed_in_a_stack_is_the_seed_alone(name: str) -> None:
+    import torch
+
     data = tiny.everything(2)
     learner = small(name, steps=6, evaluate_every=3)
     stack = learner.fit_many(data, {"again": data}, seeds=[5, 1, 8])
@@ -92,7 +94,7 @@ def test_a_seed_in_a_stack_is_the_seed_alone(name: str) -> None:
     for weight, value in alone.weights.items():
         # Adam divides by the size of a gradient, so rounding shows where gradients are next to nothing.
         assert float((stack[1].weights[weight] - value).abs().max()) < 3e-4
-        assert float((stack[1].weights[weight] - value).abs().mean()) < 1e-5
+        assert float((stack[1].weights[weight] - value).abs().mean()) < (1e-5 if torch.cuda.is_available() else 1e-6)
     assert stack[0].curve != stack[1].curve
 
 

@@ -204,8 +204,9 @@ def test_a_seed_in_a_stack_is_the_seed_alone(name: str) -> None:
     stack = learner.fit_many(data, {"again": data}, seeds=[5, 1, 8])
     alone = learner.fit(data, {"again": data}, seed=1)
     # STM divides by the size of states that are next to nothing: a change of the last bit (6e-8) in its weights moves this loss by
-    # up to 3e-4, so on a GPU, which sums in another order, that is what rounding comes to.
-    assert stack[1].curve[-1].loss == pytest.approx(alone.curve[-1].loss, abs=1e-3 if name == "stm" else 1e-5)
+    # up to 3e-4, so on a GPU, which sums in another order, that is what rounding comes to. On a CPU the bits are the same.
+    loose = name == "stm" and torch.cuda.is_available()
+    assert stack[1].curve[-1].loss == pytest.approx(alone.curve[-1].loss, abs=1e-3 if loose else 1e-5)
     for weight, value in alone.weights.items():
         assert float((stack[1].weights[weight] - value).abs().mean()) < 1e-5
     assert stack[0].curve != stack[1].curve
