@@ -36,7 +36,7 @@ $(VENV)/.demo-ready: pyproject.toml constraints.txt
 	touch $@
 
 demo: $(VENV)/.demo-ready
-	$(BIN)/python -m taskloom.report.demo --out demo
+	$(BIN)/python -m taskloom.reports.demo --out demo
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest -n 2

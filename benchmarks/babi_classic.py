@@ -11,7 +11,7 @@ import sys
 import time
 
 from taskloom.seeding import Key
-from taskloom.suites.babi.classic import TASKS, solve_file
+from taskloom.suites.babi.numbered import TASKS, solve_file
 
 QUESTIONS = 1_000
 REFERENCE = dict.fromkeys(TASKS, 2.5) | {19: 130.0}

@@ -18,7 +18,7 @@ GENERATE = """
 import json, resource, sys, time
 import taskloom.making
 from taskloom.recipe import read
-taskloom.making.make("ctl/A", set=["splits={train: {n: 1000}}"])  # libraries load their parts at first use
+taskloom.dataset.make.make("ctl/A", set=["splits={train: {n: 1000}}"])  # libraries load their parts at first use
 began = time.process_time()
 plan = read(sys.argv[1]).plan(0)
 rows = 0
@@ -32,10 +32,10 @@ print(json.dumps({"cpu": seconds, "rows": rows, "mb": resource.getrusage(resourc
 WRITE = """
 import json, resource, sys, tempfile, time
 import taskloom.making
-taskloom.making.make("ctl/A", set=["splits={train: {n: 1000}}"])
+taskloom.dataset.make.make("ctl/A", set=["splits={train: {n: 1000}}"])
 began = time.process_time()
 with tempfile.TemporaryDirectory() as folder:
-    data = taskloom.making.make(sys.argv[1], folder + "/d", set=sys.argv[2:])
+    data = taskloom.dataset.make.make(sys.argv[1], folder + "/d", set=sys.argv[2:])
     seconds = time.process_time() - began
 rows = sum(e["n"] for e in data.manifest["splits"].values())
 print(json.dumps({"cpu": seconds, "rows": rows, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))

@@ -13,7 +13,7 @@ import numpy as np
 
 import taskloom
 from taskloom.learners.interface import columns
-from taskloom.learners.tokens import Words, encode
+from taskloom.learners.scratch.tokens import WordVocabulary, encode
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
 
     data = taskloom.make(args.recipe, seed=args.seed, set=args.set)
     texts = {name: columns(data[name]) for name in args.splits.split(",")}
-    words = Words.of(text for inputs, _ in texts.values() for text in inputs)
+    words = WordVocabulary.of(text for inputs, _ in texts.values() for text in inputs)
     classes = sorted({target for _, targets in texts.values() for target in targets})
     label = {name: i for i, name in enumerate(classes)}
     arrays: dict[str, Any] = {"words": np.array(words.words), "classes": np.array(classes)}

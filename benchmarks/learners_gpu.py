@@ -26,14 +26,14 @@ import numpy as np
 import torch
 
 from taskloom.learners.interface import LEARNERS, Paused, Progress
-from taskloom.learners.nets import stacked
-from taskloom.learners.nets.stacked import Net, count
-from taskloom.learners.scratch import Scratch
-from taskloom.learners.tokens import Encoded, Words, encode
+from taskloom.learners.scratch.classifiers import Scratch
+from taskloom.learners.scratch.nets import ops
+from taskloom.learners.scratch.nets.ops import Net, count
+from taskloom.learners.scratch.tokens import Encoded, WordVocabulary, encode
 from taskloom.learners.training.batches import Order
-from taskloom.learners.training.loop import Outcome, train
+from taskloom.learners.training.loop import TrainingOutcome, train
 from taskloom.learners.training.settings import Training
-from taskloom.learners.training.stepper import Resident, Stepper
+from taskloom.learners.training.step import Resident, Stepper
 
 MODELS = ("bilstm", "ndr", "transformer")
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -56,7 +56,7 @@ class Data:
 
     def __init__(self, path: Path) -> None:
         with np.load(path) as file:
-            self.words = Words(tuple(str(w) for w in file["words"]))
+            self.words = WordVocabulary(tuple(str(w) for w in file["words"]))
             self.classes = tuple(str(c) for c in file["classes"])
             names = [key.removesuffix(".labels") for key in file.files if key.endswith(".labels")]
             self.raw = {n: self._read(file, n) for n in names}
@@ -89,7 +89,7 @@ def cell(name: str, seeds: int, variant: str, data: Data, device: str) -> dict[s
     learner: Any = LEARNERS.get(name)()
     net = data.net(learner)
     choice = dict(VARIANTS[variant])
-    stacked.PACK = choice.pop("pack", 8)
+    ops.PACK = choice.pop("pack", 8)
     torch._dynamo.reset()  # what was compiled under other choices must not be found again
     how = settings(name, net, device=device, **choice)
     framed = data.framed(net, data.raw["train"])
@@ -226,7 +226,7 @@ def report(
     net: Net,
     how: Training,
     seeds: list[int],
-    outcomes: list[Outcome],
+    outcomes: list[TrainingOutcome],
     seconds: float,
 ) -> None:
     ends = {
@@ -249,7 +249,7 @@ def report(
     states(args, data, net, outcomes)
 
 
-def states(args: argparse.Namespace, data: Data, net: Net, outcomes: list[Outcome]) -> None:
+def states(args: argparse.Namespace, data: Data, net: Net, outcomes: list[TrainingOutcome]) -> None:
     """Answers on every test split and the read-out state of every `function symbol`, for the analyses."""
     device = torch.device("cuda" if torch.cuda.is_available() and args.device != "cpu" else "cpu")
     symbols = [w for w in data.words.words if w in data.classes]

@@ -24,10 +24,10 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from taskloom.example import Example
-from taskloom.learners.language.adapting import Adapter
-from taskloom.learners.language.bases import Base
-from taskloom.learners.language.rows import Rows
-from taskloom.learners.pretrained import PromptTune
+from taskloom.learners.pretrained.encoding import EncodedRows
+from taskloom.learners.pretrained.language_models import PromptTune
+from taskloom.learners.pretrained.models import Base
+from taskloom.learners.pretrained.trainer import Adapter
 from taskloom.learners.training.settings import Training
 
 SMOLLM2 = {
@@ -52,12 +52,12 @@ def model(tiny: bool) -> Any:
     return LlamaForCausalLM(LlamaConfig(**(TINY if tiny else SMOLLM2), pad_token_id=2, eos_token_id=2, bos_token_id=1))
 
 
-def rows(n: int, width: int, vocabulary: int, seed: int) -> Rows:
+def rows(n: int, width: int, vocabulary: int, seed: int) -> EncodedRows:
     """Random examples of exactly `width` tokens, the answer included."""
     random = torch.Generator().manual_seed(seed)
     ids = torch.randint(3, vocabulary, (n, width), generator=random).tolist()
     cut = width - ANSWER
-    return Rows([r[:cut] for r in ids], [[r[cut:]] for r in ids], [Example("", "")] * n)
+    return EncodedRows([r[:cut] for r in ids], [[r[cut:]] for r in ids], [Example("", "")] * n)
 
 
 def timed(step: Callable[[], object]) -> float:

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 import taskloom
-from taskloom.learners.asking import Cache
-from taskloom.learners.bidaf import BiDAFLearner, Passages, Pointer
 from taskloom.learners.config import read
-from taskloom.learners.scratch import Classifier
-from taskloom.learners.showing import Showing
-from taskloom.learners.spans import ask
-from taskloom.learners.tokens import Stories, Words
+from taskloom.learners.endpoint.client import Cache
+from taskloom.learners.pretrained.prompts import Prompt
+from taskloom.learners.scratch.answer_spans import ask
+from taskloom.learners.scratch.bidaf_learner import BiDAFLearner, Passages, Pointer
+from taskloom.learners.scratch.classifiers import Classifier
+from taskloom.learners.scratch.tokens import Stories, WordVocabulary
 from taskloom.scoring import Exact
 
 EXAMPLES = 20_000
@@ -81,7 +81,7 @@ def main() -> None:
     examples = list(data["train"])
     inputs = [e.input for e in examples]
     learner: Any = read("bilstm")
-    fitted = Classifier(learner, Mock(), {}, Words.of(inputs), tuple("01234567"))
+    fitted = Classifier(learner, Mock(), {}, WordVocabulary.of(inputs), tuple("01234567"))
     began = time.process_time()
     said = fitted.answer(inputs)
     judge = Exact()
@@ -89,7 +89,7 @@ def main() -> None:
     each = 1000 * (time.process_time() - began) / EXAMPLES
     print(f"classifier, {EXAMPLES:,} examples answered and scored ({score:.3f}): {each:.4f} ms an example, limit 0.2")
     with TemporaryDirectory() as folder:
-        cache, showing = Cache(Path(folder) / "answers.sqlite"), Showing()
+        cache, showing = Cache(Path(folder) / "answers.sqlite"), Prompt()
         for text in inputs[:2000]:
             cache.put(text, "3.")
         began = time.process_time()

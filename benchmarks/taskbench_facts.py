@@ -19,10 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from taskloom.suites.taskbench.facts import FactTask, Size, World, survey
-from taskloom.suites.taskbench.facts.naming import name_relation
-from taskloom.suites.taskbench.facts.rdf import RdfWorld
-from taskloom.suites.taskbench.facts.synthetic import roomy_world, synthetic_world
+from taskloom.suites.taskbench.worlds.facts import FactTask, FactWorld, TaskSize, survey
+from taskloom.suites.taskbench.worlds.facts.invented_facts import roomy_world, synthetic_world
+from taskloom.suites.taskbench.worlds.facts.labels import name_relation
+from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 
 T = TypeVar("T")
 
@@ -53,13 +53,13 @@ def tasks(data: Path) -> list[FactTask]:
     return [*named, GUESS]
 
 
-def reference_queries(sizes: list[Size]) -> int:
+def reference_queries(sizes: list[TaskSize]) -> int:
     """Queries that the reference sends at least for these tasks: two an input, sequence tasks left out."""
     words = [size for size in sizes if not size.task.startswith("map(")]
     return sum(2 * min(size.examples, 10_000 if size.true is None else 20_000) for size in words)
 
 
-def thin(sizes: list[Size]) -> None:
+def thin(sizes: list[TaskSize]) -> None:
     under = [size for size in sizes if not size.enough]
     words = [size for size in under if not size.task.startswith("map(")]
     print(f"{len(under)} tasks have fewer than 100 examples ({len(words)} over words, {len(under) - len(words)} maps):")
@@ -71,7 +71,7 @@ def thin(sizes: list[Size]) -> None:
         print(f"  {size.true:5} true of {size.examples:6}  {size.task}")
 
 
-def collisions(world: World) -> None:
+def collisions(world: FactWorld) -> None:
     merged = name_relation(world, world.relation("place_of_birth")).counted
     dropped = name_relation(world, world.relation("place_of_birth"), "drop").counted
     print(f"place_of_birth: {merged.ambiguous} names shared within the relation, {dropped.ambiguous} within the world")

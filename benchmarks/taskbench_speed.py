@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from taskloom import making
-from taskloom.answering import answerer
+from taskloom.dataset import make as making
 from taskloom.errors import InputError
 from taskloom.recipe import read
-from taskloom.suites.taskbench.lexical.lexicon import open_lexicon
+from taskloom.recipe.apply import answerer
+from taskloom.suites.taskbench.worlds.words.lexicon import open_lexicon
 
 REFERENCE_LEXICAL = (2_100, 2_700)
 """CPU seconds of the published code for the 211 lexical and random tasks, extrapolated: 35 to 45 minutes."""

@@ -15,8 +15,8 @@ from taskloom.recipe import read
 from taskloom.seeding import Key
 from taskloom.suites.zest import ZestFields
 from taskloom.suites.zest.evaluation import score
-from taskloom.suites.zest.files import CLASSIFICATION_WORDS, ZestTask, first_word
-from taskloom.suites.zest.synthetic.weaving import world, zest_tasks
+from taskloom.suites.zest.synthetic.plan import world, zest_tasks
+from taskloom.suites.zest.task_files import CLASSIFICATION_WORDS, ZestTask, first_word
 
 Pair = tuple[str, str, str]
 """Question, passage, answer."""

@@ -15,7 +15,7 @@ from taskloom.recipe import read
 from taskloom.seeding import Key
 from taskloom.suites.zest import ZestFields
 from taskloom.suites.zest.evaluation import score
-from taskloom.suites.zest.synthetic.weaving import check, world, zest_tasks
+from taskloom.suites.zest.synthetic.plan import check, world, zest_tasks
 
 T = TypeVar("T")
 

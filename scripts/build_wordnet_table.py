@@ -5,13 +5,13 @@ Run it with NLTK_DATA (or TASKLOOM_DATA) set:  python scripts/build_wordnet_tabl
 
 from __future__ import annotations
 
-from taskloom.suites.taskbench.lexical import files, packaged
-from taskloom.suites.taskbench.lexical.wordnet import read_wordnet
+from taskloom.suites.taskbench.worlds.words import corpora, packaged
+from taskloom.suites.taskbench.worlds.words.wordnet import read_wordnet
 
 
 def main() -> None:
     """Write the table and say what is in it."""
-    net = read_wordnet(files.get("wordnet"))
+    net = read_wordnet(corpora.get("wordnet"))
     packed = packaged.pack(net)
     again = packaged.unpack(packed)
     assert (again.pos, again.lemmas, again.index, again.counts) == (net.pos, net.lemmas, net.index, net.counts)

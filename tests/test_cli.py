@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.cli import app, run
+from taskloom.cli.app import app, run
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = [c.name or c.callback.__name__.rstrip("_") for c in app.registered_commands if c.callback]
@@ -35,7 +35,7 @@ def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def files_to_score(folder: Path) -> None:
     """What the examples of `score` read: tasks in ZEST's form, the same as a dataset, and predictions."""
-    from taskloom import making
+    from taskloom.dataset import make as making
     from taskloom.recipe import read
 
     sizes = ["tasks.train=0", "tasks.test=0", "tasks.dev=60", "passages=2"]

@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from taskloom.answering import apply as apply
-    from taskloom.auditing import audit as audit
+    from taskloom.audits import audit as audit
     from taskloom.dataset import Dataset as Dataset
     from taskloom.dataset import load as load
+    from taskloom.dataset.make import make as make
+    from taskloom.dataset.verify import verify as verify
     from taskloom.errors import TaskloomError as TaskloomError
     from taskloom.example import Answer as Answer
     from taskloom.example import Example as Example
     from taskloom.example import Step as Step
     from taskloom.experiments.api import run as run
-    from taskloom.experiments.frame import runs as runs
-    from taskloom.making import make as make
+    from taskloom.experiments.runs import runs as runs
     from taskloom.plan import Plan as Plan
     from taskloom.plan import Split as Split
     from taskloom.recipe import Recipe as Recipe
+    from taskloom.recipe.apply import apply as apply
     from taskloom.registry import suite as suite
     from taskloom.scoring import any_of as any_of
     from taskloom.scoring import exact as exact
@@ -36,15 +37,14 @@ if TYPE_CHECKING:
     from taskloom.seeding import Random as Random
     from taskloom.tasks import knob as knob
     from taskloom.tasks import task as task
-    from taskloom.verifying import verify as verify
 
 _HOME = {
-    "apply": "answering",
-    "audit": "auditing",
+    "apply": "recipe.apply",
+    "audit": "audits",
     "Dataset": "dataset",
     "load": "dataset",
-    "make": "making",
-    "verify": "verifying",
+    "make": "dataset.make",
+    "verify": "dataset.verify",
     "TaskloomError": "errors",
     "Answer": "example",
     "Example": "example",
@@ -53,7 +53,7 @@ _HOME = {
     "Split": "plan",
     "Recipe": "recipe",
     "run": "experiments.api",
-    "runs": "experiments.frame",
+    "runs": "experiments.runs",
     "suite": "registry",
     "any_of": "scoring",
     "exact": "scoring",

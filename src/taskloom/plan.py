@@ -17,7 +17,7 @@ from taskloom.scoring import Exact, Scorer
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Answer", "Held", "Level", "Plan", "Role", "Source", "Split", "Step", "Tasks"]
+__all__ = ["Answer", "Level", "Plan", "Role", "Source", "Split", "Step", "Tasks", "Withheld"]
 
 Role = Literal["train", "test", "probe"]
 """train: learned from. test: disjoint from train, and checked so.
@@ -26,7 +26,7 @@ probe: an exhaustive set for analyses that may repeat training items."""
 Level = Literal["instruction", "explicit"]
 """How much a description tells. instruction: what to do. explicit: also what every name in it means and how to answer."""
 
-Held = Callable[[str], bool]
+Withheld = Callable[[str], bool]
 """Whether a task is withheld from training."""
 
 
@@ -42,7 +42,7 @@ class Source:
 class Split:
     """One split: its size and how to make rows start..stop of it.
 
-    `rows` yields examples, or returns an Arrow table with the columns of `taskloom.shards.schema` where a suite is vectorised.
+    `rows` yields examples, or returns an Arrow table with the columns of `dataset.shards.schema` where a suite is vectorised.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Tasks:
     facts: Callable[[str], Mapping[str, str | int | float]] | None = None
     possible: Callable[[str], bool] = lambda task: True
     always: Callable[[str], bool] = lambda task: False
-    without: Callable[[Held], Plan] | None = None
+    without: Callable[[Withheld], Plan] | None = None
 
 
 @dataclass(frozen=True, slots=True)

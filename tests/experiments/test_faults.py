@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from taskloom.experiments import api
-from taskloom.experiments.driving import failures
+from taskloom.experiments.driver import failures
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import Store, StoreError
 from tests.experiments.sweeps import (

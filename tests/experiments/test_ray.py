@@ -13,7 +13,7 @@ import pytest
 import taskloom
 from taskloom.errors import TaskloomError
 from taskloom.experiments import api
-from taskloom.experiments.driving import State
+from taskloom.experiments.driver import ExperimentState
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import Store
 from tests.experiments.sweeps import baselines, command, contents, environment, networks, write
@@ -68,7 +68,7 @@ def test_three_nodes_of_which_one_dies_give_the_same_table(tmp_path: Path) -> No
     cluster.wait_for_nodes()
     killed: list[int] = []
 
-    def watch(state: State) -> None:
+    def watch(state: ExperimentState) -> None:
         if state.done >= 4 and not killed:
             cluster.remove_node(others[0], allow_graceful=False)
             killed.append(state.done)

@@ -15,8 +15,8 @@ pytest.importorskip("peft")
 
 from taskloom.learners import load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
-from taskloom.learners.language.bases import open_base  # noqa: E402
-from taskloom.learners.language.tokenisers import words_tokeniser  # noqa: E402
+from taskloom.learners.pretrained.models import open_base  # noqa: E402
+from taskloom.learners.pretrained.tokenisers import words_tokeniser  # noqa: E402
 
 COLOURS = [("grass", "green"), ("sky", "blue"), ("snow peak", "white"), ("black coal", "black"), ("blood", "red")]
 INPUTS = [x for x, _ in COLOURS]

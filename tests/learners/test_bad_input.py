@@ -21,12 +21,13 @@ from taskloom.example import Example  # noqa: E402
 from taskloom.learners import LearnerError, TrainingError, load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
 from taskloom.learners.interface import examples  # noqa: E402
-from taskloom.learners.language import adapting  # noqa: E402
-from taskloom.learners.language.capture import put_back  # noqa: E402
-from taskloom.learners.language.passes import losses  # noqa: E402
-from taskloom.learners.nets.bilstm import BiLSTM  # noqa: E402
-from taskloom.learners.training import checkpoint, stepper  # noqa: E402
-from taskloom.learners.training.memory import in_halves  # noqa: E402
+from taskloom.learners.pretrained import trainer  # noqa: E402
+from taskloom.learners.pretrained.fast.cuda_graphs import put_back  # noqa: E402
+from taskloom.learners.pretrained.forward import losses  # noqa: E402
+from taskloom.learners.scratch.nets.bilstm import BiLSTM  # noqa: E402
+from taskloom.learners.training import checkpoint  # noqa: E402
+from taskloom.learners.training import step as stepper  # noqa: E402
+from taskloom.learners.training.out_of_memory import in_halves  # noqa: E402
 
 DATA = [("a 1", "1"), ("b 1", "2"), ("a 2", "2"), ("b 2", "1")]
 CPU_IS_FULL = (
@@ -211,7 +212,7 @@ def test_training_goes_on_where_the_cpu_is_full(made: Any, monkeypatch: pytest.M
         return short
 
     monkeypatch.setattr(BiLSTM, "forward", narrow(forward, 2))
-    monkeypatch.setattr(adapting, "losses", narrow(losses, 1))
+    monkeypatch.setattr(trainer, "losses", narrow(losses, 1))
     with pytest.warns(UserWarning, match="batches in 2 parts"):
         parts = made().fit(DATA)
     assert parts.logprob(["a 1"], [["1"]])[0] == pytest.approx(whole[0], abs=1e-4)
@@ -222,7 +223,7 @@ def test_a_broken_weight_never_replaces_a_sound_checkpoint(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second step breaks a weight; its loss, from before, is still a number."""
-    original, update = stepper.Stepper.advance, adapting.Adapter._update
+    original, update = stepper.Stepper.advance, trainer.Adapter._update
 
     def advance(self: Any, *rest: Any) -> None:
         original(self, *rest)
@@ -237,7 +238,7 @@ def test_a_broken_weight_never_replaces_a_sound_checkpoint(
 
     with monkeypatch.context() as patch:
         patch.setattr(stepper.Stepper, "advance", advance)
-        patch.setattr(adapting.Adapter, "_update", change)
+        patch.setattr(trainer.Adapter, "_update", change)
         with pytest.raises(
             TrainingError, match=r"a weight is not a number after step 1; .*goes on from the checkpoint"
         ):
@@ -248,7 +249,7 @@ def test_a_broken_weight_never_replaces_a_sound_checkpoint(
 def test_steps_before_a_capture_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory may run out while a step is warmed up for a CUDA graph, which really trains."""
     kept: list[Any] = []
-    run = adapting.Adapter._step
+    run = trainer.Adapter._step
 
     def warm_up(adapter: Any) -> None:
         with put_back(adapter):
@@ -263,7 +264,7 @@ def test_steps_before_a_capture_leave_no_trace(monkeypatch: pytest.MonkeyPatch) 
         run(self)
 
     plain = writer(clip=0.0).fit(DATA)
-    monkeypatch.setattr(adapting.Adapter, "_step", step)
+    monkeypatch.setattr(trainer.Adapter, "_step", step)
     again = writer(clip=0.0).fit(DATA)
     assert kept == [True] * 3
     assert again.logprob(["a 1"], [["1"]]) == plain.logprob(["a 1"], [["1"]])

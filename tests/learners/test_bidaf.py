@@ -13,18 +13,18 @@ import pytest
 import taskloom
 from taskloom.errors import InputError
 from taskloom.example import Example
-from taskloom.learners.spans import Pointed, ask, find_span, occurrences, split_question, with_spans
-from taskloom.suites.babi.formats import EXTRACTIVE, squad
+from taskloom.learners.scratch.answer_spans import Pointed, ask, find_span, occurrences, split_question, with_spans
+from taskloom.suites.babi.export import EXTRACTIVE, squad
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
 from taskloom.learners import LearnerError, load  # noqa: E402
-from taskloom.learners.bidaf import Passages, cut  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
-from taskloom.learners.nets.bidaf import BiDAF  # noqa: E402
-from taskloom.learners.nets.judging import SPAN, best_spans, judge_spans  # noqa: E402
-from taskloom.learners.nets.recurrent import lstm, lstm_shapes  # noqa: E402
+from taskloom.learners.scratch.bidaf_learner import Passages, cut  # noqa: E402
+from taskloom.learners.scratch.nets.bidaf import BiDAF  # noqa: E402
+from taskloom.learners.scratch.nets.losses import SPAN, best_spans, judge_spans  # noqa: E402
+from taskloom.learners.scratch.nets.lstm import lstm, lstm_shapes  # noqa: E402
 
 PLACES = ("old park", "kitchen", "school")
 

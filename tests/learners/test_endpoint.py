@@ -16,9 +16,9 @@ import pytest
 pytest.importorskip("openai")
 
 from taskloom.learners import LearnerError, load
-from taskloom.learners.asking import Asker, BudgetSpent, Cache, EndpointError, Gate, Limits
 from taskloom.learners.config import read
-from taskloom.learners.showing import Showing
+from taskloom.learners.endpoint.client import BudgetSpent, Cache, EndpointError, Gate, Limits, ModelClient
+from taskloom.learners.pretrained.prompts import Prompt
 
 
 class Faulty(ThreadingHTTPServer):
@@ -209,8 +209,8 @@ def test_answers_are_asked_once(server: Faulty, tmp_path: Path) -> None:
     other = endpoint(server, cache=cache, model="n")
     other.answer(["a"])
     assert server.seen == 4  # another model is another question
-    here = Asker("http://localhost:1/v1", "m", "", Limits())
-    there = Asker("http://localhost:2/v1", "m", "", Limits())
+    here = ModelClient("http://localhost:1/v1", "m", "", Limits())
+    there = ModelClient("http://localhost:2/v1", "m", "", Limits())
     assert here._digest("a", 5) != there._digest("a", 5)  # and so is a model of that name elsewhere
     (tmp_path / "broken").write_bytes(b"no database at all, but long enough to be taken for one" * 40)
     with pytest.raises(EndpointError, match="cannot be used"):
@@ -326,7 +326,7 @@ def test_saved_and_loaded_without_its_key(server: Faulty, tmp_path: Path, monkey
     ],
 )
 def test_answers_are_cut_out(said: str, answer: str) -> None:
-    assert Showing().extract(said) == answer
+    assert Prompt().extract(said) == answer
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_answers_are_cut_out(said: str, answer: str) -> None:
     ],
 )
 def test_answers_are_cut_out_by_those_that_there_are(said: str, answer: str) -> None:
-    assert Showing(answers=("living room", "living", "room")).extract(said) == answer
+    assert Prompt(answers=("living room", "living", "room")).extract(said) == answer
 
 
 def test_known_answers_come_from_training_and_are_saved(server: Faulty, tmp_path: Path) -> None:
@@ -354,5 +354,5 @@ def test_known_answers_come_from_training_and_are_saved(server: Faulty, tmp_path
 
 
 def test_prompts_show_everything_in_order() -> None:
-    showing = Showing("Say the opposite.", (("hot", "cold"), ("up", "down")), " ->")
+    showing = Prompt("Say the opposite.", (("hot", "cold"), ("up", "down")), " ->")
     assert showing.prompt("big") == "Say the opposite.\n\nhot -> cold\nup -> down\nbig ->"

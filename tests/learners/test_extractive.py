@@ -16,9 +16,9 @@ transformers = pytest.importorskip("transformers")
 from taskloom.example import Example  # noqa: E402
 from taskloom.learners import LearnerError, Paused, load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
-from taskloom.learners.language.bases import open_base  # noqa: E402
-from taskloom.learners.language.passes import point  # noqa: E402
-from taskloom.learners.language.pointing import read_passage, read_passages  # noqa: E402
+from taskloom.learners.pretrained.forward import point  # noqa: E402
+from taskloom.learners.pretrained.models import open_base  # noqa: E402
+from taskloom.learners.pretrained.span_head import read_passage, read_passages  # noqa: E402
 
 PLACES = ("old park", "kitchen", "schoolyard")
 QUICK: dict[str, Any] = {"batch": 24, "warmup": 0, "evaluate_every": 0, "precision": "fp32"}

@@ -15,12 +15,12 @@ pytest.importorskip("transformers")
 
 from taskloom.learners import LearnerError, TrainingError, load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
-from taskloom.learners.language import adapting, fitted  # noqa: E402
-from taskloom.learners.language.bases import Sizes, from_scratch, open_base  # noqa: E402
-from taskloom.learners.language.passes import losses  # noqa: E402
-from taskloom.learners.nets.bilstm import BiLSTM  # noqa: E402
-from taskloom.learners.training.memory import in_halves  # noqa: E402
-from taskloom.learners.training.stepper import pick_device  # noqa: E402
+from taskloom.learners.pretrained import fitted, trainer  # noqa: E402
+from taskloom.learners.pretrained.forward import losses  # noqa: E402
+from taskloom.learners.pretrained.models import Sizes, from_scratch, open_base  # noqa: E402
+from taskloom.learners.scratch.nets.bilstm import BiLSTM  # noqa: E402
+from taskloom.learners.training.out_of_memory import in_halves  # noqa: E402
+from taskloom.learners.training.step import pick_device  # noqa: E402
 
 _spec = importlib.util.spec_from_file_location("tiny", Path(__file__).with_name("tiny.py"))
 assert _spec is not None
@@ -108,7 +108,7 @@ def test_writers_go_on_when_memory_is_short(folder: Path, monkeypatch: pytest.Mo
         return losses(base, batch, *rest, **more)
 
     monkeypatch.setattr(fitted, "losses", short)
-    monkeypatch.setattr(adapting, "losses", short)
+    monkeypatch.setattr(trainer, "losses", short)
     forward = done.base.model.model.forward
 
     def short_too(*rest: Any, **more: Any) -> Any:
@@ -139,7 +139,7 @@ def broken_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
         each, count, right = losses(base, batch, *rest, **more)
         return each * (torch.nan if calls > steps else 1.0), count, right
 
-    monkeypatch.setattr(adapting, "losses", odd)
+    monkeypatch.setattr(trainer, "losses", odd)
 
 
 def test_a_writer_s_run_stops_at_a_loss_that_is_no_number_and_can_be_mended(
@@ -219,7 +219,7 @@ def test_small_gradients_survive_fp16(folder: Path, monkeypatch: pytest.MonkeyPa
         each, count, right = losses(base, batch, *rest, **more)
         return each * factor, count, right
 
-    monkeypatch.setattr(adapting, "losses", faint)
+    monkeypatch.setattr(trainer, "losses", faint)
     before = open_base(str(folder)).model.state_dict()
     after = weights(tuned(folder, steps=2, precision="fp16").fit(COLOURS, seed=0))
     exact = weights(tuned(folder, steps=2, precision="fp32").fit(COLOURS, seed=0))

@@ -20,10 +20,10 @@ from taskloom.errors import InputError  # noqa: E402
 from taskloom.example import Example  # noqa: E402
 from taskloom.learners import LearnerError, Paused, load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
-from taskloom.learners.language.bases import Sizes, from_scratch, open_base  # noqa: E402
-from taskloom.learners.language.passes import collate, losses, with_prompts  # noqa: E402
-from taskloom.learners.language.rows import draw_targets, read_rows  # noqa: E402
-from taskloom.learners.language.tokenisers import bytes_tokeniser, check_answers, decode, words_tokeniser  # noqa: E402
+from taskloom.learners.pretrained.encoding import draw_targets, read_rows  # noqa: E402
+from taskloom.learners.pretrained.forward import collate, losses, with_prompts  # noqa: E402
+from taskloom.learners.pretrained.models import Sizes, from_scratch, open_base  # noqa: E402
+from taskloom.learners.pretrained.tokenisers import bytes_tokeniser, check_answers, decode, words_tokeniser  # noqa: E402
 from taskloom.seeding import Key  # noqa: E402
 
 COLOURS = [
@@ -156,7 +156,7 @@ def test_many_tasks_resume_and_are_halved(
     folder: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Interrupted twice, and with batches in parts as when memory is short: the same results."""
-    from taskloom.learners.language import adapting
+    from taskloom.learners.pretrained import trainer
 
     more = {"n": 4} if name == "prompt-tune" else {"rank": 3}
     learner: Any = read({"learner": name, "model": str(folder), **more, **QUICK, "batch": 3, "steps": 4, "rate": 0.02})
@@ -174,7 +174,7 @@ def test_many_tasks_resume_and_are_halved(
             raise torch.OutOfMemoryError("CUDA out of memory")
         return losses(base, batch, *rest)
 
-    monkeypatch.setattr(adapting, "losses", short_of_memory)
+    monkeypatch.setattr(trainer, "losses", short_of_memory)
     with pytest.warns(UserWarning, match="2 parts"):
         halved = learner.fit_tasks(TASKS, seed=2)
     assert calls == 1 + 2 * 4
@@ -319,7 +319,7 @@ def test_a_word_that_no_split_had_is_named(kind: str) -> None:
 
 
 def test_few_shots_follow_the_seed() -> None:
-    from taskloom.learners.pretrained import few
+    from taskloom.learners.pretrained.language_models import few
 
     items = [Example(str(i), "x") for i in range(20)]
     assert few(items, 5, 0) == few(items, 5, 0)

@@ -10,9 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from taskloom.learners.language import passes  # noqa: E402
-from taskloom.learners.language.bases import Base  # noqa: E402
-from taskloom.learners.language.llama import Rounded, Shortcuts, can_follow, logits_at  # noqa: E402
+from taskloom.learners.pretrained import forward  # noqa: E402
+from taskloom.learners.pretrained.fast.llama import Rounded, Shortcuts, can_follow, logits_at  # noqa: E402
+from taskloom.learners.pretrained.models import Base  # noqa: E402
 
 TASKS = [0, 1, 0, 1, 1, 0]
 
@@ -35,11 +35,11 @@ def base(**changes: Any) -> Base:
     return Base("tiny", "decoder", model, words)
 
 
-def some_batch(made: Base) -> passes.Batch:
+def some_batch(made: Base) -> forward.Batch:
     random = torch.Generator().manual_seed(1)
     sources = [torch.randint(3, 60, (5 + i % 4,), generator=random).tolist() for i in range(6)]
     targets = [torch.randint(3, 60, (1 + i % 3,), generator=random).tolist() for i in range(6)]
-    return passes.collate(made, sources, targets, 4)
+    return forward.collate(made, sources, targets, 4)
 
 
 def gradients(logits: Any, wanted: list[Any]) -> list[Any]:
@@ -57,7 +57,7 @@ def test_equals_the_library(prompted: bool) -> None:
     tasks = torch.tensor(TASKS) if prompted else None
     wanted = [*made.model.parameters(), *([prompts] if prompted else [])]
     ours = logits_at(made.model, batch.ids, batch.where, prompts, tasks)
-    theirs = passes._decoder(made, batch, prompts, tasks)
+    theirs = forward._decoder(made, batch, prompts, tasks)
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)
     for one, other in zip(gradients(ours, wanted), gradients(theirs, wanted), strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)

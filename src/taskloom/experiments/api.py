@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from taskloom.experiments import cells, engines, planning, spec, trackers
+from taskloom.experiments import cells, engines, jobs, spec, trackers
 from taskloom.experiments.cells import Cell
-from taskloom.experiments.driving import Driver, State, Watch, failures
-from taskloom.experiments.frame import Runs
+from taskloom.experiments.driver import Driver, ExperimentState, Watch, failures
+from taskloom.experiments.runs import Runs
 from taskloom.experiments.spec import Experiment
 from taskloom.experiments.store import Store
 
@@ -27,7 +27,7 @@ class Outcome:
 
     store: Store
     cells: list[Cell]
-    state: State
+    state: ExperimentState
 
     @property
     def runs(self) -> list[str]:
@@ -42,7 +42,7 @@ class Look:
     cells: list[Cell]
     present: set[str]
     failed: dict[str, str]
-    estimate: planning.Estimate
+    estimate: jobs.CostEstimate
 
 
 def look(experiment: Experiment, store: str | Path | None = None) -> Look:
@@ -58,7 +58,7 @@ def look(experiment: Experiment, store: str | Path | None = None) -> Look:
         found,
         {cell.run for cell in found} & present,
         {run: why for run, why in failed.items() if run in mine},
-        planning.estimate(opened, missing),
+        jobs.estimate(opened, missing),
     )
 
 
@@ -79,7 +79,7 @@ def fill(
     gpus = 1.0 if resources.gpus == "auto" else float(resources.gpus)
     present = set(opened.names())
     if all(cell.run in present for cell in found):
-        return Outcome(opened, found, State(len(found), len(found)))
+        return Outcome(opened, found, ExperimentState(len(found), len(found)))
     finished = trackers.following([*experiment.track, *([tracker] if tracker else [])], opened)
     started = engines.start(engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address)
     driver = Driver(opened, found, started, resources, watch, finished=finished)

@@ -15,9 +15,9 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from taskloom.errors import TaskloomError, nearest
 from taskloom.experiments.trackers import TRACKERS
-from taskloom.explaining import explain
 from taskloom.recipe import Fields
-from taskloom.yaml_files import load
+from taskloom.recipe.validation_errors import explain
+from taskloom.recipe.yaml_files import load
 
 LAST_SEED = 2**32 - 1
 """The greatest seed that every library takes."""

@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from taskloom.errors import DataError
-from taskloom.yaml_files import YamlError, parse
+from taskloom.recipe.yaml_files import YamlError, parse
 
 SCHEMA = 1
 """Raised whenever stores written before could be misread."""

@@ -20,7 +20,7 @@ from taskloom.learners.interface import (
     TrainingError,
     learner,
 )
-from taskloom.learners.saving import load
+from taskloom.learners.saved import load
 
 __all__ = [
     "LEARNERS",

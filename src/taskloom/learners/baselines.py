@@ -28,7 +28,7 @@ from taskloom.learners.interface import (
     learner,
     texts,
 )
-from taskloom.learners.saving import read_learner, saving
+from taskloom.learners.saved import read_learner, saving
 
 if TYPE_CHECKING:
     import numpy as np

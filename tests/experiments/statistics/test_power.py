@@ -14,9 +14,9 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.cli import run
+from taskloom.cli.app import run
 from taskloom.experiments.statistics import (
-    Question,
+    PowerQuestion,
     StatisticsError,
     examples_needed,
     gap_found,
@@ -32,19 +32,19 @@ from tests.experiments.statistics.test_intervals import generator
 @pytest.mark.parametrize(("d", "n"), [(0.2, 199), (0.5, 34), (0.8, 15)])
 def test_cohens_sizes_of_a_paired_t_test(d: float, n: int) -> None:
     """Cohen's small, medium and large effect at 80 % power: 199, 34 and 15 pairs (G*Power). Here: seeds, examples without end."""
-    question = Question(gap=0.02, accuracy=0.5, seed_sd=0.02 / d / sqrt(2))
+    question = PowerQuestion(gap=0.02, accuracy=0.5, seed_sd=0.02 / d / sqrt(2))
     assert seeds_needed(question, 10**9) == n
 
 
 def test_two_shares_of_different_items() -> None:
     """0.80 against 0.82, one run each: the textbook's (z + z)² (p q + p q) / d² = 6,036, and two for t."""
     z = scipy.stats.norm.ppf(0.975) + scipy.stats.norm.ppf(0.8)
-    found = examples_needed(Question(gap=0.02, accuracy=0.8), 1)
+    found = examples_needed(PowerQuestion(gap=0.02, accuracy=0.8), 1)
     assert found == pytest.approx(z**2 * (0.16 + 0.82 * 0.18) / 0.02**2, abs=4)
 
 
 def test_more_of_anything_helps() -> None:
-    question = Question(gap=0.02, accuracy=0.8, seed_sd=0.01)
+    question = PowerQuestion(gap=0.02, accuracy=0.8, seed_sd=0.01)
     assert examples_needed(question, 3) is None  # the seeds' variance alone hides the gap
     found = examples_needed(question, 10)
     assert found is not None
@@ -64,7 +64,7 @@ def test_more_of_anything_helps() -> None:
     st.integers(2, 5000),
 )
 def test_power_is_a_share_and_grows(gap: float, accuracy: float, sd: float, r: float, seeds: int, items: int) -> None:
-    question = Question(gap=gap, accuracy=accuracy, seed_sd=sd, paired_correlation=r)
+    question = PowerQuestion(gap=gap, accuracy=accuracy, seed_sd=sd, paired_correlation=r)
     small = power(question, items, seeds)
     assert 0 <= small <= 1 + 1e-9
     # With seeds that differ this does not hold to the last: where they come to dominate, degrees of freedom are lost.
@@ -76,7 +76,7 @@ def test_power_is_a_share_and_grows(gap: float, accuracy: float, sd: float, r: f
         assert power(replace(question, gap=smallest), items, seeds) >= 0.8
 
 
-def simulate(question: Question, examples: int, seeds: int, times: int) -> float:
+def simulate(question: PowerQuestion, examples: int, seeds: int, times: int) -> float:
     """Tables of differences with the question's variances, put to the test."""
     rng = generator("power", str(question), examples, seeds)
     a, b, e = (sqrt(v) for v in question.components())
@@ -89,27 +89,29 @@ def simulate(question: Question, examples: int, seeds: int, times: int) -> float
 
 
 CASES = [
-    (Question(0.10, 0.7, seed_sd=0.03), 500, 3),
-    (Question(0.05, 0.8, seed_sd=0.02), 400, 5),
-    (Question(0.05, 0.8, seed_sd=0.03, paired_correlation=0.3), 300, 8),
-    (Question(0.04, 0.7, paired_correlation=0.3, seed_correlation=0.6), 500, 4),
-    (Question(0.06, 0.9, seed_sd=0.02, alpha=0.01), 500, 10),
+    (PowerQuestion(0.10, 0.7, seed_sd=0.03), 500, 3),
+    (PowerQuestion(0.05, 0.8, seed_sd=0.02), 400, 5),
+    (PowerQuestion(0.05, 0.8, seed_sd=0.03, paired_correlation=0.3), 300, 8),
+    (PowerQuestion(0.04, 0.7, paired_correlation=0.3, seed_correlation=0.6), 500, 4),
+    (PowerQuestion(0.06, 0.9, seed_sd=0.02, alpha=0.01), 500, 10),
 ]
 
 
 @pytest.mark.parametrize(("question", "examples", "seeds"), CASES)
-def test_simulated_experiments_find_the_gap_as_often(question: Question, examples: int, seeds: int) -> None:
+def test_simulated_experiments_find_the_gap_as_often(question: PowerQuestion, examples: int, seeds: int) -> None:
     """Within 0.08 of the formula by 400 experiments: three standard errors, and the little that Satterthwaite is off."""
     assert simulate(question, examples, seeds, 400) == pytest.approx(power(question, examples, seeds), abs=0.08)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("question", "examples", "seeds"), CASES)
-def test_many_simulated_experiments(question: Question, examples: int, seeds: int) -> None:
+def test_many_simulated_experiments(question: PowerQuestion, examples: int, seeds: int) -> None:
     assert simulate(question, examples, seeds, 10_000) == pytest.approx(power(question, examples, seeds), abs=0.04)
 
 
-def answers(question: Question, examples: int, seeds: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def answers(
+    question: PowerQuestion, examples: int, seeds: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Right or wrong with the question's correlations: with probability r an item's luck is shared by all runs, else its own.
 
     Two uniform numbers that agree with probability r and are independent otherwise give answers of correlation r where the
@@ -127,7 +129,7 @@ def answers(question: Question, examples: int, seeds: int, rng: np.random.Genera
 
 def test_real_answers_find_the_gap_as_often() -> None:
     """The whole chain: correlated right-or-wrong answers of seeds, put to the test that `compare` uses."""
-    question = Question(0.05, 0.8, seed_sd=0.02, paired_correlation=0.4, seed_correlation=0.4)
+    question = PowerQuestion(0.05, 0.8, seed_sd=0.02, paired_correlation=0.4, seed_correlation=0.4)
     rng = generator("answers")
     times = 500
     found = sum(paired_two_way(*answers(question, 400, 6, rng)).p <= 0.05 for _ in range(times)) / times
@@ -138,7 +140,7 @@ def test_real_answers_find_the_gap_as_often() -> None:
 
 
 def test_plans() -> None:
-    question = Question(gap=0.02, accuracy=0.8, seed_sd=0.01)
+    question = PowerQuestion(gap=0.02, accuracy=0.8, seed_sd=0.01)
     assert [row["seeds"] for row in plan(question)] == [1, 3, 5, 10, 20, 50]
     both = plan(question, 1000, 5)[0]
     assert both["power"] == power(question, 1000, 5)
@@ -165,12 +167,12 @@ def test_plans() -> None:
 )
 def test_impossible_questions(change: dict[str, float], word: str) -> None:
     with pytest.raises(StatisticsError, match=word):
-        Question(**{"gap": 0.02, "accuracy": 0.8, **change})
+        PowerQuestion(**{"gap": 0.02, "accuracy": 0.8, **change})
 
 
 def test_no_sizes() -> None:
     with pytest.raises(StatisticsError, match="at least one"):
-        power(Question(0.02, 0.8), 0, 1)
+        power(PowerQuestion(0.02, 0.8), 0, 1)
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:

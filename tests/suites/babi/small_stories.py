@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from taskloom.suites.babi.events import Event, Question
+from taskloom.suites.babi.story.events import Event, Question
 
 PERSONS = ("Mary", "John", "Anna")
 OBJECTS = ("milk", "apple")

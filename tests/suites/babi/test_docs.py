@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from taskloom import recipe
+from taskloom.recipe import recipe
 
 PAGE = Path(__file__).parents[3] / "docs" / "babi.md"
 
@@ -23,8 +23,8 @@ def test_the_held_out_composition_of_the_docs(tmp_path: Path) -> None:
 
 
 def test_every_field_of_a_group_is_documented() -> None:
-    from taskloom.suites.babi.fields import Group
+    from taskloom.suites.babi.fields import StoryGroup
 
     page = PAGE.read_text()
-    for name in Group.model_fields:
+    for name in StoryGroup.model_fields:
         assert name == "name" or f"`{name}`" in page, name

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.answering import UNKNOWN, answer, arrival, supports
-from taskloom.suites.babi.checking import solve
-from taskloom.suites.babi.events import Event, Question
-from taskloom.suites.babi.knowledge import Contradiction, Knowledge, Reading
-from taskloom.suites.babi.language import sentence
-from taskloom.suites.babi.reading import parse_passage
-from taskloom.suites.babi.vocabulary import Lexicon, Vocabulary
+from taskloom.suites.babi.reasoner.answers import UNKNOWN, answer, arrival, supports
+from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge, Reading
+from taskloom.suites.babi.reasoner.second_solver import solve
+from taskloom.suites.babi.story.events import Event, Question
+from taskloom.suites.babi.story.grammar import parse_passage
+from taskloom.suites.babi.story.sentences import sentence
+from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
 
-from . import worlds as oracle
+from . import brute_force as oracle
 from .small_stories import OBJECTS, PERSONS, PLACES, all_questions, small_story
 
 
@@ -167,7 +167,7 @@ def test_every_sentence_is_read_as_it_was_meant() -> None:
     rng = random.Random(11)
     vocabulary = Vocabulary(PERSONS, OBJECTS, PLACES, {"Mary": "she", "John": "he", "Anna": "she"})
     for i in range(400):
-        lexicon = Lexicon(preposition=("in", "at")[i % 2], double_object=bool(i % 3), there_drop=0.3)
+        lexicon = StoryLexicon(preposition=("in", "at")[i % 2], double_object=bool(i % 3), there_drop=0.3)
         events = small_story(rng, 8, strict=False)
         passage = " ".join(sentence(e, vocabulary, lexicon, Random(i)) for e in events)
         for known in (vocabulary, None):

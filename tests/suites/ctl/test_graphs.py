@@ -14,12 +14,12 @@ from taskloom.seeding import Key
 from taskloom.suites.ctl import graphs
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.graphs import ChainPool, GroupedOrder, Pool
-from taskloom.suites.ctl.tables import World, build
+from taskloom.suites.ctl.world import SymbolWorld, build
 from tests.suites.ctl.checker import evaluate, follows
 
 
 @st.composite
-def worlds(draw: st.DrawFn, variant: str) -> World:
+def worlds(draw: st.DrawFn, variant: str) -> SymbolWorld:
     symbols = draw(st.integers(3, 5))
     fields: dict[str, Any] = {"variant": variant, "symbols": symbols, "splits": {"train": {"n": 1}}}
     fields["table_seed"] = draw(st.integers(0, 99))
@@ -32,7 +32,7 @@ def worlds(draw: st.DrawFn, variant: str) -> World:
     return build(CtlFields.model_validate(fields))
 
 
-def brute(world: World, kind: str, length: int) -> list[tuple[int, ...]]:
+def brute(world: SymbolWorld, kind: str, length: int) -> list[tuple[int, ...]]:
     """All expressions of a length that a rule allows, by trying every one."""
     functions = {n: [int(x) for x in world.images[f]] for f, n in enumerate(world.names)}
     groups = {g: [world.names[f] for f in members] for g, members in world.groups.items()}
@@ -67,7 +67,7 @@ def compare(pool: Pool, expected: list[tuple[int, ...]]) -> None:
 
 
 @given(worlds("A"), st.integers(1, 3))
-def test_a_and_r(world: World, length: int) -> None:
+def test_a_and_r(world: SymbolWorld, length: int) -> None:
     compare(Pool(graphs.alternating(world), world, length), brute(world, "alternate", length))
     compare(Pool(graphs.repeating(world), world, length), brute(world, "same", length))
     compare(Pool(graphs.anything(world), world, length), brute(world, "any", length))
@@ -85,12 +85,12 @@ def test_a_and_r(world: World, length: int) -> None:
     ],
 )
 @given(world=worlds("S"), length=st.integers(1, 3))
-def test_s(ours: str, rule: str, world: World, length: int) -> None:
+def test_s(ours: str, rule: str, world: SymbolWorld, length: int) -> None:
     compare(Pool(graphs.staged(world, ours), world, length), brute(world, rule, length))
 
 
 @given(worlds("A"), st.integers(1, 3), st.integers(0, 20))
-def test_outsiders_have_no_rank(world: World, length: int, seed: int) -> None:
+def test_outsiders_have_no_rank(world: SymbolWorld, length: int, seed: int) -> None:
     pool = Pool(graphs.alternating(world), world, length)
     every = Pool(graphs.anything(world), world, length)
     e = every.unrank(np.arange(every.size))

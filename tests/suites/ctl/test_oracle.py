@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from taskloom.cli import run
+from taskloom.cli.app import run
 from taskloom.suites.ctl import graphs
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.graphs import Pool
 from taskloom.suites.ctl.quotas import equalise
-from taskloom.suites.ctl.tables import World, build, draw_allowed
+from taskloom.suites.ctl.world import SymbolWorld, build, draw_allowed
 
 NAMES = ["A_paper", "R_paper", "S_16_6_paper", "S_4_2_paper", "A_small_depth1to4", "R_small_depth1to4", "S_small"]
 
@@ -30,7 +30,7 @@ def meta(oracles: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def world(info: dict[str, Any]) -> World:
+def world(info: dict[str, Any]) -> SymbolWorld:
     names = tuple(info["functions"])
     groups = {g: tuple(names.index(f) for f in members) for g, members in info["groups"].items()}
     allowed = None
@@ -39,10 +39,10 @@ def world(info: dict[str, Any]) -> World:
         for rule in info["allowed_symbols"]:
             path = ("a1", "b1").index(rule["from_group"])
             allowed[path, groups["o"].index(names.index(rule["function"])), rule["symbols"]] = True
-    return World(names, np.array(list(info["functions"].values())), groups, allowed)
+    return SymbolWorld(names, np.array(list(info["functions"].values())), groups, allowed)
 
 
-def train_graph(w: World, variant: str) -> graphs.Graph:
+def train_graph(w: SymbolWorld, variant: str) -> graphs.Graph:
     if variant == "S":
         return graphs.staged(w, "seen")
     return graphs.alternating(w) if variant == "A" else graphs.repeating(w)
@@ -137,7 +137,7 @@ def test_exact_counts_of_all_settings_of_s(oracles: Path) -> None:
         for f, paths in row["allowed"].items():
             for path, group in enumerate(("a1", "b1")):
                 allowed[path, groups["o"].index(names.index(f)), paths[group]] = True
-        w = World(names, np.array(list(functions.values())), groups, allowed)
+        w = SymbolWorld(names, np.array(list(functions.values())), groups, allowed)
         counts = {k: Pool(graphs.staged(w, "seen"), w, int(k)).size for k in row["counts_exact"]}
         assert counts == row["counts_exact"]
 

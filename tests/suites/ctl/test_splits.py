@@ -39,7 +39,7 @@ def data(name: str, seed: int = 0) -> tl.Dataset:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_sample_obeys_the_rules(name: str) -> None:
-    from taskloom.suites.ctl.tables import build
+    from taskloom.suites.ctl.world import build
 
     d = data(name)
     fields = read(name, SMALL).fields
@@ -230,7 +230,7 @@ def test_impossible_settings_are_refused_with_the_arithmetic(name: str, changes:
 
 def test_overlap_of_unusual_numbers() -> None:
     """Five functions over four groups: the reference's slicing leaves one group empty; ours is even."""
-    from taskloom.suites.ctl.tables import slices
+    from taskloom.suites.ctl.world import slices
 
     assert slices([1, 2, 3, 4, 5], ["w", "x", "y", "z"]) == {"w": (1, 2), "x": (3,), "y": (4,), "z": (5,)}
     assert slices(list(range(10)), ["w", "x", "y", "z"]) == {"w": (0, 1, 2), "x": (3, 4, 5), "y": (6, 7, 8), "z": (9,)}

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from taskloom.plan import Source
 from taskloom.suites.taskbench.language import Atom, Call, Expression, Is
-from taskloom.suites.taskbench.lexical.lexicon import Raw, _lexicon, compile_raw
-from taskloom.suites.taskbench.lexical.wordnet import WordNet
-from taskloom.suites.taskbench.words import Words
+from taskloom.suites.taskbench.worlds.words.lexicon import Raw, _lexicon, compile_raw
+from taskloom.suites.taskbench.worlds.words.wordnet import WordNet
+from taskloom.suites.taskbench.worlds.words.words import Words
 
 RELATIONS = {
     ("word[eng]", "word[eng]"): [

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from taskloom import cli
-from taskloom.suites.taskbench.lexical.lexicon import open_lexicon
-from taskloom.suites.taskbench.words import open_words
+from taskloom.cli import app
+from taskloom.suites.taskbench.worlds.words.lexicon import open_lexicon
+from taskloom.suites.taskbench.worlds.words.words import open_words
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """What is said about a command that must be refused; the lines below the sentence echo the expression."""
     capsys.readouterr()
-    assert cli.run(list(arguments)) == 2
+    assert app.run(list(arguments)) == 2
     said = capsys.readouterr().err
     assert said.startswith("taskloom: ")
     assert said.count("\n") in (1, 3), said
@@ -151,7 +151,7 @@ def test_missing_and_damaged_corpora(tree: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_functions_are_no_stories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["make", "taskbench/father", "-o", str(tmp_path / "x"), "--set", "facts=synthetic#people=600"]) == 0
+    assert app.run(["make", "taskbench/father", "-o", str(tmp_path / "x"), "--set", "facts=synthetic#people=600"]) == 0
     asked = ("export", str(tmp_path / "x"), "--split", "test", "--format", "babi", "-o", str(tmp_path / "y"))
     assert "holds no stories (taskbench made it)" in refused(capsys, *asked)
     assert not (tmp_path / "y").exists()
@@ -159,15 +159,15 @@ def test_functions_are_no_stories(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_facts_that_changed_are_never_mixed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A second make once kept the shards of the old file and made the others from the new one."""
-    from taskloom.suites.taskbench.facts import open_world
-    from taskloom.suites.taskbench.facts.export import write_ntriples
+    from taskloom.suites.taskbench.worlds.facts import open_world
+    from taskloom.suites.taskbench.worlds.facts.export import write_ntriples
 
     file, out = tmp_path / "facts.nt.gz", tmp_path / "x"
     made = ("make", "taskbench/father", "-o", str(out), "--set", f"facts={file}")
     write_ntriples(open_world("synthetic#people=600&seed=1"), file)
-    assert cli.run([*made]) == 0
+    assert app.run([*made]) == 0
     before = {p: p.read_bytes() for p in out.rglob("*") if p.is_file()}
-    assert cli.run([*made]) == 0
+    assert app.run([*made]) == 0
     write_ntriples(open_world("synthetic#people=600&seed=2"), file)
     assert "its data files have changed" in refused(capsys, *made)
     assert "made when facts.nt.gz held other data" in refused(capsys, "verify", str(out))

@@ -7,9 +7,9 @@ from pathlib import Path
 from taskloom.recipe import read
 from taskloom.suites.taskbench.catalog import catalog, select
 from taskloom.suites.taskbench.composing import compositions, paper_atoms
+from taskloom.suites.taskbench.evaluation.function_table import composition
 from taskloom.suites.taskbench.fields import TaskbenchFields
 from taskloom.suites.taskbench.language import name, parse
-from taskloom.suites.taskbench.solved import composition
 
 
 def test_the_catalog_is_that_of_the_paper(shared: Path) -> None:

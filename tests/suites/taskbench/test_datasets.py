@@ -14,14 +14,15 @@ import pyarrow as pa
 import pytest
 
 import taskloom
-from taskloom import making, shards
+from taskloom.dataset import make as making
+from taskloom.dataset import shards
 from taskloom.errors import InputError, RecipeError
 from taskloom.example import Example
 from taskloom.plan import Plan
 from taskloom.recipe import read
-from taskloom.suites.taskbench.judging import ReferencePositions
 from taskloom.suites.taskbench.language import ExpressionError
-from taskloom.suites.taskbench.weaving import functions, solved_of, survey
+from taskloom.suites.taskbench.plan import functions, solved_of, survey
+from taskloom.suites.taskbench.scorers import ReferencePositions
 
 WORD = "taskbench/chain(antonyms[eng], hyponyms[eng])"
 MAP = "taskbench/map(synonyms[eng])"
@@ -128,7 +129,7 @@ def test_a_perfect_answer_scores_all_on_real_sequences(name: str, separators: st
 def test_the_published_scorer_is_low_on_perfect_answers() -> None:
     made = plan("taskbench/map(hyponyms[eng])", "sequences.n=300")
     fields: Any = read("taskbench/map(hyponyms[eng])").fields
-    from taskloom.suites.taskbench.worlds import open_world
+    from taskloom.suites.taskbench.worlds.worlds import open_world
 
     (function,) = functions(fields)
     positions = open_world(fields, [function]).deriver(function).positions
@@ -267,15 +268,15 @@ def test_small_spaces_are_given_whole_and_each_sequence_once() -> None:
 def test_small_spaces_with_a_filter_are_given_whole() -> None:
     """Against brute force: every placing of kept and dropped words."""
     from taskloom.seeding import Key
+    from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
     from taskloom.suites.taskbench.language import Type
-    from taskloom.suites.taskbench.sampling import Hashes, Sequences, Shares
-    from taskloom.suites.taskbench.solved import Solved
+    from taskloom.suites.taskbench.sampling import Hashes, Sequences, SplitShares
     from taskloom.suites.taskbench.tables import of_sets
 
     texts = ["a", "b", "c", "d", "e"]
     kept, dropped = np.array([0, 2], dtype=np.int32), np.array([1, 3, 4], dtype=np.int32)
-    solved = Solved("x", Type("sequence", "word[eng]"), texts, texts, kept, of_sets([[0], [2]]), dropped, True)
-    shares = Shares({"train": 0.5, "test": 0.5})
+    solved = FunctionTable("x", Type("sequence", "word[eng]"), texts, texts, kept, of_sets([[0], [2]]), dropped, True)
+    shares = SplitShares({"train": 0.5, "test": 0.5})
     sampler = Sequences(solved, Key("a"), Hashes(Key("b")), shares, length=4, kept=2, word_disjoint=False)
     found = []
     for split in ("train", "test"):
@@ -340,7 +341,7 @@ def test_names_are_a_language() -> None:
 
 
 def test_recipes_are_made_and_verified(tmp_path: Path) -> None:
-    from taskloom.verifying import verify
+    from taskloom.dataset.verify import verify
 
     for number, name in enumerate(
         (WORD, BOTH, "taskbench/chain(occupation, father)", "taskbench/map(union(father, mother))")
@@ -353,15 +354,15 @@ def test_recipes_are_made_and_verified(tmp_path: Path) -> None:
 
 
 def test_people_are_told_the_task_and_not_a_thousand_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from taskloom import cli
+    from taskloom.cli import app
 
     making.make("taskbench/english", tmp_path / "x", set=["functions=['antonyms[eng]', 'entailments[eng]']"])
     making.make("taskbench/entailments[eng]", tmp_path / "y")
-    assert cli.run(["show", str(tmp_path / "x"), "-n", "1"]) == 0
+    assert app.run(["show", str(tmp_path / "x"), "-n", "1"]) == 0
     assert "  taskbench/antonyms[eng]\n" in capsys.readouterr().out
-    assert cli.run(["show", str(tmp_path / "y"), "-n", "1"]) == 0
+    assert app.run(["show", str(tmp_path / "y"), "-n", "1"]) == 0
     assert "task  " not in capsys.readouterr().out
-    assert cli.run(["apply", WORD, "feeling"]) == 0
+    assert app.run(["apply", WORD, "feeling"]) == 0
     said = capsys.readouterr().out
     assert " and 285 more    (hyponyms[eng] → " in said
     assert len(said) < 2_000
@@ -369,7 +370,7 @@ def test_people_are_told_the_task_and_not_a_thousand_values(tmp_path: Path, caps
 
 
 def test_audit_finds_no_leak(tmp_path: Path) -> None:
-    from taskloom.auditing import audit
+    from taskloom.audits import audit
 
     making.make(BOTH, tmp_path / "a", set=["sequences.n=500"])
     assert audit(tmp_path / "a").leaks == []
@@ -378,7 +379,7 @@ def test_audit_finds_no_leak(tmp_path: Path) -> None:
 
 
 def test_profiles_give_the_baselines() -> None:
-    from taskloom.suites.taskbench.solved import profile
+    from taskloom.suites.taskbench.evaluation.function_table import profile
 
     fields: Any = read("taskbench/is_pos_noun[eng]").fields
     (solved,) = solved_of(fields)

@@ -10,13 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskloom.errors import InputError
-from taskloom.suites.taskbench import atoms, chance, evaluate
-from taskloom.suites.taskbench.check import Plain
-from taskloom.suites.taskbench.derive import BETWEEN, Deriver
+from taskloom.suites.taskbench import atoms
+from taskloom.suites.taskbench.evaluation import evaluator
+from taskloom.suites.taskbench.evaluation.derivations import BETWEEN, Deriver
+from taskloom.suites.taskbench.evaluation.second_solver import Plain
 from taskloom.suites.taskbench.language import Expression, normal, read, type_of
-from taskloom.suites.taskbench.lexical.world import Rules
 from taskloom.suites.taskbench.tables import Table
-from taskloom.suites.taskbench.words import Words
+from taskloom.suites.taskbench.worlds import random_relations
+from taskloom.suites.taskbench.worlds.words.rules import Rules
+from taskloom.suites.taskbench.worlds.words.words import Words
 
 from .strategies import WORD_KINDS, expressions, small_words
 
@@ -34,13 +36,13 @@ def test_arrays_steps_and_sets_agree_and_normal_form_keeps_the_meaning(expressio
     tree = normal(expression)
     rows = everything(words, kind.source)
     if kind.form == "relation":
-        table = evaluate.values(tree, rows, words)
+        table = evaluator.values(tree, rows, words)
         for number, text in enumerate(words.texts[i] for i in rows):
             meant = plain.relation(expression, text)
             assert {words.texts[i] for i in table.row(number)} == meant
             assert set(Deriver(tree, kind, words)._values(tree, (text,), None, [])[0]) == meant
     elif kind.form == "predicate":
-        truth = evaluate.holds(tree, rows, words)
+        truth = evaluator.holds(tree, rows, words)
         for number, text in enumerate(words.texts[i] for i in rows):
             meant_truth = plain.predicate(expression, text)
             assert bool(truth[number]) == meant_truth
@@ -57,7 +59,7 @@ def test_values_have_the_declared_type(expression: Expression) -> None:
     kind = type_of(expression, atoms.signature)
     if kind.form != "relation":
         return
-    table = evaluate.values(normal(expression), everything(words, kind.source), words)
+    table = evaluator.values(normal(expression), everything(words, kind.source), words)
     assert set(table.values.tolist()) <= set(everything(words, kind.target).tolist())
 
 
@@ -111,16 +113,16 @@ def test_rules_change_what_counts() -> None:
 
 
 @pytest.mark.parametrize("pairing", ["other", "any", "permutation"])
-def test_random_relations(pairing: chance.Pairing) -> None:
+def test_random_relations(pairing: random_relations.Pairing) -> None:
     texts = [f"w{i:03}" for i in range(400)]
-    hashes = chance.text_hashes(texts)
+    hashes = random_relations.text_hashes(texts)
     vocabulary = np.arange(0, 400, 2, dtype=np.int32)
     drawn = [texts[i] for i in vocabulary]
-    table = chance.relation("random3[eng]", hashes, vocabulary, pairing)
-    other = chance.relation("random4[eng]", hashes, vocabulary, pairing)
+    table = random_relations.relation("random3[eng]", hashes, vocabulary, pairing)
+    other = random_relations.relation("random4[eng]", hashes, vocabulary, pairing)
     images = {texts[i]: [texts[j] for j in table.row(i)] for i in range(400)}
     for text, found in images.items():
-        alone = chance.image("random3[eng]", text, drawn, pairing)
+        alone = random_relations.image("random3[eng]", text, drawn, pairing)
         assert found == ([] if alone is None else [alone])
         assert set(found) <= set(drawn)
     own = [images[t][0] for t in drawn]
@@ -195,10 +197,10 @@ def test_an_added_atom_is_one_function_with_one_decorator() -> None:
         kind = type_of(tree, atoms.signature)
         assert Deriver(tree, kind, words)("Little").targets == tuple("abegilr")
         rows = np.array([words.numbers["Little"]], dtype=np.int32)
-        assert {words.texts[i] for i in evaluate.values(tree, rows, words).row(0)} == set("abegilr")
+        assert {words.texts[i] for i in evaluator.values(tree, rows, words).row(0)} == set("abegilr")
         assert Plain(words).relation(tree, "Little") == set("abegilr")
         rows = everything(words)
-        short = {words.texts[i] for i in rows[evaluate.holds(read("is_short[eng]"), rows, words)]}
+        short = {words.texts[i] for i in rows[evaluator.holds(read("is_short[eng]"), rows, words)]}
         assert short == {"big", "go", "oak", "run"}
         with pytest.raises(InputError):
             words.known_text("zzz", "word[eng]")
@@ -208,7 +210,7 @@ def test_an_added_atom_is_one_function_with_one_decorator() -> None:
 
 def test_an_atom_in_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One function with one decorator in a file: show, make with workers, verify and apply know it."""
-    from taskloom import cli
+    from taskloom.cli import app
 
     file = tmp_path / "mine.py"
     file.write_text(
@@ -219,12 +221,12 @@ def test_an_atom_in_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFix
     )
     name = f"{file}::taskbench/chain(vowels[eng], antonyms[eng])"
     try:
-        assert cli.run(["apply", name, "hot", "--json"]) == 0
+        assert app.run(["apply", name, "hot", "--json"]) == 0
         assert '"targets": ["o"]' in capsys.readouterr().out
         made = ["make", name, "-o", str(tmp_path / "x"), "--workers", "2", "--shard-rows", "1000"]
-        assert cli.run(made) == 0
-        assert cli.run(["verify", str(tmp_path / "x")]) == 0
-        assert cli.run(["show", f"{file}::taskbench/vowel[eng]"]) == 2
+        assert app.run(made) == 0
+        assert app.run(["verify", str(tmp_path / "x")]) == 0
+        assert app.run(["show", f"{file}::taskbench/vowel[eng]"]) == 2
         assert "did you mean 'vowels[eng]'" in capsys.readouterr().err
     finally:
         atoms.added().pop("vowels[eng]", None)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from taskloom import making
-from taskloom.cli import run
+from taskloom.cli.app import run
+from taskloom.dataset import make as making
 
 ENGLISH = [
     "functions=['antonyms[eng]', 'is_pos_noun[eng]', 'map(antonyms[eng])', 'entailments[eng]']",

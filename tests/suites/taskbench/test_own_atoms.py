@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from taskloom import cli
+from taskloom.cli import app
 from taskloom.recipe import Recipe, read
 from taskloom.suites.taskbench import atoms
 
@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     capsys.readouterr()
-    assert cli.run(list(arguments)) == 2
+    assert app.run(list(arguments)) == 2
     err = capsys.readouterr().err
     assert err.startswith("taskloom: ")
     assert err.count("\n") in (1, 3), err
@@ -46,8 +46,8 @@ def test_the_code_is_part_of_the_digest(file: Path, tmp_path: Path, capsys: pyte
     assert Recipe.from_dict(recipe.to_dict()).digest == recipe.digest
     assert "code" not in plain.to_dict()
     out = str(tmp_path / "x")
-    assert cli.run(["make", name, "-o", out, "--set", WORDS]) == 0
-    assert cli.run(["verify", out]) == 0
+    assert app.run(["make", name, "-o", out, "--set", WORDS]) == 0
+    assert app.run(["verify", out]) == 0
     before = file.stat()
     file.write_text(FILE.format(vowels="aeioy"))  # as long as before, and within the same second
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -68,9 +68,9 @@ def test_a_recipe_file_may_extend_it(file: Path, tmp_path: Path) -> None:
         f"extends: {file}::taskbench/map(vowels[eng])\nsequences: {{n: 300}}\nlexicon: synthetic\n"
     )
     made = ["make", str(tmp_path / "mine.yaml"), "-o", str(tmp_path / "x"), "--workers", "2", "--shard-rows", "1000"]
-    assert cli.run(made) == 0
+    assert app.run(made) == 0
     atoms.added().clear()
-    assert cli.run(["verify", str(tmp_path / "x")]) == 0
+    assert app.run(["verify", str(tmp_path / "x")]) == 0
 
 
 FAULTS = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from taskloom import shards
+from taskloom.dataset import shards
 from taskloom.recipe import read
 from taskloom.seeding import Key
 

@@ -11,7 +11,7 @@ from taskloom.errors import RecipeError
 from taskloom.seeding import Key
 from taskloom.suites.zest import ZestFields
 from taskloom.suites.zest.synthetic import domain as domains
-from taskloom.suites.zest.synthetic.weaving import check, weave, world
+from taskloom.suites.zest.synthetic.plan import check, weave, world
 
 PAGE = Path(__file__).parents[3] / "docs" / "zest.md"
 SIZES = {"train": 60, "dev": 0, "test": 0}

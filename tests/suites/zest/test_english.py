@@ -11,36 +11,36 @@ import pytest
 
 from taskloom.seeding import Key, Random
 from taskloom.suites.zest import ZestFields
-from taskloom.suites.zest.formats import context
+from taskloom.suites.zest.layout import context
 from taskloom.suites.zest.synthetic import domain as domains
-from taskloom.suites.zest.synthetic import reader, solver
+from taskloom.suites.zest.synthetic import passage_reader, second_solver
 from taskloom.suites.zest.synthetic.algebra import answer
+from taskloom.suites.zest.synthetic.described_tasks import DescribedTask
 from taskloom.suites.zest.synthetic.domain import Domain, Number, Quality
 from taskloom.suites.zest.synthetic.draft import _size, contradictory
 from taskloom.suites.zest.synthetic.facts import Facts, Record
-from taskloom.suites.zest.synthetic.groups import flip_of, groups
+from taskloom.suites.zest.synthetic.flip_groups import flip_of, groups
+from taskloom.suites.zest.synthetic.plan import TaskWorld, world
 from taskloom.suites.zest.synthetic.programs import Program, again, wordings
 from taskloom.suites.zest.synthetic.prose import OPENERS
-from taskloom.suites.zest.synthetic.tasks import Task
-from taskloom.suites.zest.synthetic.weaving import World, world
 
 DOMAINS = [domains.find(name) for name in domains.names()]
 PARKS, DOGS, LEADERS = (domains.find(name) for name in ("parks", "dogs", "leaders"))
 
 
 @pytest.fixture(scope="module")
-def made() -> World:
+def made() -> TaskWorld:
     sizes = {"train": 200, "dev": 60, "test": 200}
     return world(ZestFields.model_validate({"tasks": sizes, "passages": 4}), Key("english", 0))
 
 
 @pytest.fixture(scope="module")
-def tasks(made: World) -> list[Task]:
+def tasks(made: TaskWorld) -> list[DescribedTask]:
     return [task for found in made.splits.values() for task in found]
 
 
 @pytest.fixture(scope="module")
-def texts(made: World, tasks: list[Task]) -> list[tuple[Domain, str]]:
+def texts(made: TaskWorld, tasks: list[DescribedTask]) -> list[tuple[Domain, str]]:
     return [(t.domain, made.passage(t, i)[0]) for t in tasks if t.source == t.id for i in range(made.passages)]
 
 
@@ -219,7 +219,7 @@ def test_pronouns_in_questions() -> None:
     )
 
 
-def test_columns_are_in_the_words_of_the_question(tasks: list[Task]) -> None:
+def test_columns_are_in_the_words_of_the_question(tasks: list[DescribedTask]) -> None:
     """Whoever answers has nothing but the question to name the keys by."""
     for task in tasks:
         if task.kind == "structure":
@@ -230,7 +230,7 @@ def test_columns_are_in_the_words_of_the_question(tasks: list[Task]) -> None:
                 assert set(column.split()) <= set(words), (column, task.question)
 
 
-def test_a_structure_contains_its_base_task(tasks: list[Task]) -> None:
+def test_a_structure_contains_its_base_task(tasks: list[DescribedTask]) -> None:
     by_id = {t.id: t for t in tasks}
     seen = 0
     for task in tasks:
@@ -280,11 +280,11 @@ def test_any_is_no_only_where_all_are_known() -> None:
         trails[1].fields = dict(fields)
         facts = Facts("Echo Basin", values={"area": 9_000}, records={"trail": trails})
         assert answer(PARKS, program, facts, []) == expected
-        assert solver.solve(PARKS, "chain(above{length=5}, trail)", text + more) == expected
+        assert second_solver.solve(PARKS, "chain(above{length=5}, trail)", text + more) == expected
     assert answer(PARKS, program, Facts("Echo Basin"), []) == "n/a"
 
 
-def test_passages_agree_with_themselves_and_with_their_topic(made: World, tasks: list[Task]) -> None:
+def test_passages_agree_with_themselves_and_with_their_topic(made: TaskWorld, tasks: list[DescribedTask]) -> None:
     """No rule is broken by a park of the same passage, and of no other park more is said than of the one it is about."""
     ruled = 0
     for task in tasks:
@@ -303,7 +303,7 @@ def test_sentences(texts: list[tuple[Domain, str]]) -> None:
         sentences = re.split(r"(?<=\.) (?=[A-Z])", text)
         assert len(set(sentences)) == len(sentences), text
         assert all(text.count(opener) <= 1 for opener in OPENERS), text
-        patterns, _ = reader.grammar(domain)
+        patterns, _ = passage_reader.grammar(domain)
         for sentence in sentences:
             if ", whereas " in sentence:
                 states = [
@@ -328,7 +328,7 @@ def test_breeds_have_an_article(texts: list[tuple[Domain, str]]) -> None:
         assert re.search(rf"(?<![Tt]he )\b({names}) ({'|'.join(DOGS.tails)})", text) is None, text
 
 
-def test_paraphrases_change_more_than_one_word_where_they_can(tasks: list[Task]) -> None:
+def test_paraphrases_change_more_than_one_word_where_they_can(tasks: list[DescribedTask]) -> None:
     by_id = {t.id: t for t in tasks}
     said: dict[str, int] = {}
     for task in tasks:
@@ -339,7 +339,7 @@ def test_paraphrases_change_more_than_one_word_where_they_can(tasks: list[Task])
             assert not near or said[base.id] > 1 or len(wordings(base.domain, base.program)) == 2
 
 
-def test_structured_answers_have_plain_values(made: World, tasks: list[Task]) -> None:
+def test_structured_answers_have_plain_values(made: TaskWorld, tasks: list[DescribedTask]) -> None:
     for task in tasks:
         if task.kind == "structure":
             e = made.example(task, 0)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.cli import run
+from taskloom.cli.app import run
 from taskloom.errors import InputError
 from taskloom.example import Example
 from taskloom.suites.zest.evaluation import score, score_examples
-from taskloom.suites.zest.files import problems, read_prediction, read_tasks, tasks_from
+from taskloom.suites.zest.task_files import problems, read_prediction, read_tasks, tasks_from
 
 
 def task(name: str, answers: list[Any], kind: str = "normal", bases: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from pathlib import Path
 from taskloom.recipe import read
 from taskloom.seeding import Key
 from taskloom.suites.zest import ZestFields
-from taskloom.suites.zest.formats import context
+from taskloom.suites.zest.layout import context
 from taskloom.suites.zest.synthetic.algebra import written
-from taskloom.suites.zest.synthetic.showing import family
-from taskloom.suites.zest.synthetic.weaving import world
+from taskloom.suites.zest.synthetic.plan import world
+from taskloom.suites.zest.synthetic.show import family
 
 PAGE = Path(__file__).parents[3] / "docs" / "zest.md"
 

@@ -25,8 +25,19 @@ from taskloom.recipe import read
 from taskloom.seeding import Key
 from taskloom.suites.taskbench.language import ExpressionError, show
 from taskloom.suites.zest import ZestFields
+from taskloom.suites.zest.dataset_statistics import PAPER, statistics
 from taskloom.suites.zest.evaluation import score
-from taskloom.suites.zest.files import (
+from taskloom.suites.zest.layout import context
+from taskloom.suites.zest.synthetic import domain as domains
+from taskloom.suites.zest.synthetic import passage_reader, second_solver
+from taskloom.suites.zest.synthetic.algebra import expression, written
+from taskloom.suites.zest.synthetic.answer_mix import answered, mixes, settled_counts, settled_share
+from taskloom.suites.zest.synthetic.described_tasks import DescribedTask
+from taskloom.suites.zest.synthetic.domain_check import faults
+from taskloom.suites.zest.synthetic.flip_groups import flip_of
+from taskloom.suites.zest.synthetic.plan import TaskWorld, check, kinds, spread_answers, weave, world, zest_tasks
+from taskloom.suites.zest.synthetic.programs import Program, wordings
+from taskloom.suites.zest.task_files import (
     CLASSIFICATION_WORDS,
     EXTRACTION_WORDS,
     Instance,
@@ -37,36 +48,25 @@ from taskloom.suites.zest.files import (
     task_of,
     write_tasks,
 )
-from taskloom.suites.zest.formats import context
-from taskloom.suites.zest.statistics import PAPER, statistics
-from taskloom.suites.zest.synthetic import domain as domains
-from taskloom.suites.zest.synthetic import reader, solver
-from taskloom.suites.zest.synthetic.algebra import expression, written
-from taskloom.suites.zest.synthetic.checking import faults
-from taskloom.suites.zest.synthetic.groups import flip_of
-from taskloom.suites.zest.synthetic.mixes import answered, mixes, settled_counts, settled_share
-from taskloom.suites.zest.synthetic.programs import Program, wordings
-from taskloom.suites.zest.synthetic.tasks import Task
-from taskloom.suites.zest.synthetic.weaving import World, check, kinds, spread_answers, weave, world, zest_tasks
 
 SMALL: dict[str, Any] = {"tasks": {"train": 120, "dev": 60, "test": 120}, "passages": 4}
 
 
-def small(seed: int = 0, **changes: Any) -> World:
+def small(seed: int = 0, **changes: Any) -> TaskWorld:
     fields = ZestFields.model_validate(SMALL | changes)
     return world(fields, Key("small", seed))
 
 
-def every_task(made: World) -> list[tuple[str, Task]]:
+def every_task(made: TaskWorld) -> list[tuple[str, DescribedTask]]:
     return [(split, task) for split, found in made.splits.items() for task in found]
 
 
-def examples(made: World) -> list[Example]:
+def examples(made: TaskWorld) -> list[Example]:
     return [made.example(t, i) for _, t in every_task(made) for i in range(made.passages)]
 
 
 @pytest.fixture(scope="module")
-def full() -> World:
+def full() -> TaskWorld:
     """The default recipe."""
     recipe = read("zest/synthetic")
     fields = recipe.fields
@@ -75,7 +75,7 @@ def full() -> World:
 
 
 @pytest.fixture(scope="module")
-def made_full(full: World) -> dict[str, list[Example]]:
+def made_full(full: TaskWorld) -> dict[str, list[Example]]:
     return {s: [full.example(t, i) for t in ts for i in range(full.passages)] for s, ts in full.splits.items()}
 
 
@@ -118,13 +118,13 @@ def test_the_reader_reads_the_text_and_nothing_else() -> None:
     program = Program("value", ("area",))
     parks = domains.find("parks")
     text = "Echo Basin covers 9,000 acres. Larch Mesa covers 5,000 acres. It was opened in 1911."
-    assert solver.solve(parks, written(program), text) == "9,000 acres"
-    assert solver.solve(parks, "opened", text) == "n/a"
+    assert second_solver.solve(parks, written(program), text) == "9,000 acres"
+    assert second_solver.solve(parks, "opened", text) == "n/a"
     rule = "Echo Basin lies in the Lake District. All parks of the {} close in winter."
-    assert solver.solve(parks, "is{winter=yes}", rule.format("Lake District")) == "no"
-    assert solver.solve(parks, "is{winter=yes}", rule.format("River District")) == "n/a"
+    assert second_solver.solve(parks, "is{winter=yes}", rule.format("Lake District")) == "no"
+    assert second_solver.solve(parks, "is{winter=yes}", rule.format("River District")) == "n/a"
     with pytest.raises(InputError, match="does not understand"):
-        reader.read(parks, "Echo Basin covers 9,000 acres. Echo Basin sings at night.")
+        passage_reader.read(parks, "Echo Basin covers 9,000 acres. Echo Basin sings at night.")
 
 
 @pytest.mark.parametrize("name", domains.names())
@@ -149,7 +149,7 @@ def test_table_2(made_full: dict[str, list[Example]]) -> None:
             assert found[row] == pytest.approx(paper[row], rel=0.1), (split, row, found[row], paper[row])
 
 
-def test_all_na_scores_as_in_the_paper(full: World) -> None:
+def test_all_na_scores_as_in_the_paper(full: TaskWorld) -> None:
     """Section 6: one dev task is n/a throughout, so predicting n/a everywhere is worth about 1 / 1 / 1."""
     dev = zest_tasks(full, "dev")
     said = ["n/a"] * sum(len(t.instances) for t in dev)
@@ -159,7 +159,7 @@ def test_all_na_scores_as_in_the_paper(full: World) -> None:
         assert all(0 < value < 0.02 for value in found.overall.values())
 
 
-def _answered(made: World, split: str) -> list[int]:
+def _answered(made: TaskWorld, split: str) -> list[int]:
     return [made.mixes[t.source].answered for t in made.splits[split]]
 
 
@@ -177,7 +177,7 @@ def test_passages_and_questions(made_full: dict[str, list[Example]]) -> None:
         assert yes_no["yes"] / (yes_no["yes"] + yes_no["no"]) == pytest.approx(54 / 71, abs=0.05)
 
 
-def test_a_question_stands_for_one_program(full: World) -> None:
+def test_a_question_stands_for_one_program(full: TaskWorld) -> None:
     programs: dict[tuple[str, str], set[str]] = {}
     for _, task in every_task(full):
         programs.setdefault((task.domain.name, task.question), set()).add(written(task.program))
@@ -185,21 +185,21 @@ def test_a_question_stands_for_one_program(full: World) -> None:
     assert len({t.id for _, t in every_task(full)}) == len(every_task(full))
 
 
-def test_programs_are_expressions_of_the_language_of_functions(full: World) -> None:
+def test_programs_are_expressions_of_the_language_of_functions(full: TaskWorld) -> None:
     """Each is read back to itself, by atoms of its domain and operators of the language; different programs look different."""
     texts: dict[tuple[str, str], Program] = {}
     for _, task in every_task(full):
         text = written(task.program)
-        assert solver.parsed(task.domain.name, text) == expression(task.program)
-        assert show(solver.parsed(task.domain.name, text)) == text
+        assert second_solver.parsed(task.domain.name, text) == expression(task.program)
+        assert show(second_solver.parsed(task.domain.name, text)) == text
         assert texts.setdefault((task.domain.name, text), task.program) == task.program
     used = {word for _, text in texts for word in re.findall(r"(\w+)\(", text)}
     assert used == {"chain", "filter", "land", "lor", "map", "union"}
     with pytest.raises(ExpressionError, match="unknown atom"):
-        solver.parsed("parks", "chain(is{surface=gravel}, bridge)")
+        second_solver.parsed("parks", "chain(is{surface=gravel}, bridge)")
 
 
-def test_no_split_knows_a_program_of_another(full: World) -> None:
+def test_no_split_knows_a_program_of_another(full: TaskWorld) -> None:
     seen: dict[tuple[str, Program], str] = {}
     for split, task in every_task(full):
         for leaf in (*task.program.leaves, task.program):
@@ -215,7 +215,7 @@ def test_no_passage_is_in_two_splits_or_two_seeds(made_full: dict[str, list[Exam
     assert not other & (texts["train"] | texts["dev"] | texts["test"])
 
 
-def test_the_four_generalizations(full: World) -> None:
+def test_the_four_generalizations(full: TaskWorld) -> None:
     for found in full.splits.values():
         by_id = {t.id: t for t in found}
         edits = []
@@ -363,7 +363,7 @@ def test_knobs() -> None:
     ],
 )
 def test_every_knob_changes_the_data(knob: str, value: Any) -> None:
-    def rows(made: World) -> list[tuple[str, str]]:
+    def rows(made: TaskWorld) -> list[tuple[str, str]]:
         return [(e.input, e.target) for e in examples(made)]
 
     plain = small(tasks={"train": 60, "dev": 0, "test": 0})
@@ -468,7 +468,7 @@ def test_table_2_under_other_seeds(seed: int) -> None:
         assert not any(t.kind == "target_semantics" and made.mixes[t.source].answered == 0 for t in tasks)
 
 
-def _mean_overlap(made: World) -> float:
+def _mean_overlap(made: TaskWorld) -> float:
     by_id = {t.id: t for _, t in every_task(made)}
     pairs = [(t.question, by_id[t.derives_from[0]].question) for _, t in every_task(made) if t.kind == "paraphrase"]
     shared = [len(set(a.split()) & set(b.split())) / len(set(a.split()) | set(b.split())) for a, b in pairs]
@@ -560,7 +560,7 @@ def test_show_puts_a_family_side_by_side() -> None:
 @given(st.sampled_from(domains.names()), st.randoms(use_true_random=False))
 def test_wordings_name_the_entity_and_end_as_questions(name: str, rng: Any) -> None:
     from taskloom.seeding import Random
-    from taskloom.suites.zest.synthetic.groups import groups
+    from taskloom.suites.zest.synthetic.flip_groups import groups
 
     domain = domains.find(name)
     group = rng.choice(groups(domain, Random(rng.random())))

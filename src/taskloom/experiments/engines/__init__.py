@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from taskloom.errors import TaskloomError, nearest
-from taskloom.experiments.running import Done, Job
+from taskloom.experiments.worker import Done, Job
 
 ENGINES = ("local", "ray")
 

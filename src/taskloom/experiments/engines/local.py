@@ -20,8 +20,8 @@ from typing import Any
 
 from taskloom.errors import TaskloomError
 from taskloom.experiments import store as stores
-from taskloom.experiments.running import Done, Job, scratch
 from taskloom.experiments.store import Store
+from taskloom.experiments.worker import Done, Job, scratch
 
 QUICK = 0.5
 """Seconds: a worker whose last job took less is given one more ahead. Nothing waits behind a long job while others are idle."""
@@ -129,7 +129,7 @@ class LocalEngine:
             "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
         }
         process = subprocess.Popen(
-            [sys.executable, "-m", "taskloom.experiments.engines.worker", str(theirs.fileno())],
+            [sys.executable, "-m", "taskloom.experiments.engines.job_process", str(theirs.fileno())],
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.DEVNULL,
             env={**os.environ, **settings},

@@ -10,10 +10,10 @@ import contextlib
 import time
 from typing import Any
 
-from taskloom.cluster import ATTEMPTS, Ray
 from taskloom.errors import TaskloomError
-from taskloom.experiments.running import Done, Job, perform
 from taskloom.experiments.store import Store
+from taskloom.experiments.worker import Done, Job, perform
+from taskloom.ray_cluster import ATTEMPTS, Ray
 
 
 class RayEngine:

@@ -12,7 +12,7 @@ from taskloom.experiments.statistics.intervals import (
     two_way,
     wilson,
 )
-from taskloom.experiments.statistics.pairing import (
+from taskloom.experiments.statistics.paired_tests import (
     Comparison,
     mcnemar,
     paired_bootstrap,
@@ -20,12 +20,12 @@ from taskloom.experiments.statistics.pairing import (
     sign_flip,
     welch,
 )
-from taskloom.experiments.statistics.power import Question, examples_needed, gap_found, power, seeds_needed
+from taskloom.experiments.statistics.power import PowerQuestion, examples_needed, gap_found, power, seeds_needed
 
 __all__ = [
     "Comparison",
     "Estimate",
-    "Question",
+    "PowerQuestion",
     "StatisticsError",
     "benjamini_hochberg",
     "bonferroni",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from taskloom.experiments.statistics.distributions import StatisticsError
 from taskloom.experiments.statistics.intervals import LEVEL, clopper_pearson, vector
-from taskloom.experiments.statistics.pairing import discordant
+from taskloom.experiments.statistics.paired_tests import discordant
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -29,7 +29,7 @@ MOST_SEEDS = 10**5
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PowerQuestion:
     """What is to be seen, and in which world.
 
     Attributes:
@@ -95,7 +95,7 @@ _ALLOWED = {
 }
 
 
-def power(question: Question, examples: int, seeds: int) -> float:
+def power(question: PowerQuestion, examples: int, seeds: int) -> float:
     """How often the gap will be found with so many examples and seeds of each learner."""
     _check_sizes(examples, seeds)
     a, b, e = question.components()
@@ -113,17 +113,17 @@ def power(question: Question, examples: int, seeds: int) -> float:
     )
 
 
-def examples_needed(question: Question, seeds: int) -> int | None:
+def examples_needed(question: PowerQuestion, seeds: int) -> int | None:
     """The fewest examples with which so many seeds find the gap; None where no number of examples is enough."""
     return _least(lambda n: power(question, n, seeds), question.power, MOST_EXAMPLES)
 
 
-def seeds_needed(question: Question, examples: int) -> int | None:
+def seeds_needed(question: PowerQuestion, examples: int) -> int | None:
     """The fewest seeds of each learner with which so many examples find the gap; None where no number is enough."""
     return _least(lambda k: power(question, examples, k), question.power, MOST_SEEDS)
 
 
-def gap_found(question: Question, examples: int, seeds: int) -> float | None:
+def gap_found(question: PowerQuestion, examples: int, seeds: int) -> float | None:
     """The smallest gap of the question's sign that so many examples and seeds find; None where none is."""
     sign = 1 if question.gap > 0 else -1
     room = (1 - question.accuracy) if sign > 0 else question.accuracy
@@ -140,7 +140,7 @@ def gap_found(question: Question, examples: int, seeds: int) -> float | None:
     return sign * high
 
 
-def plan(question: Question, examples: int | None = None, seeds: int | None = None) -> list[dict[str, Any]]:
+def plan(question: PowerQuestion, examples: int | None = None, seeds: int | None = None) -> list[dict[str, Any]]:
     """What is asked: the sizes that are missing. With both given, their power and the smallest gap that they find."""
     if examples is not None and seeds is not None:
         found = power(question, examples, seeds)

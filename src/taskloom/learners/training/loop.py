@@ -20,21 +20,21 @@ import torch
 from torch import Tensor
 
 from taskloom.learners.interface import LearnerError, Paused, Point, Progress, Report, TrainingError, check_seed
-from taskloom.learners.nets.stacked import Net, count
-from taskloom.learners.tokens import Encoded
+from taskloom.learners.scratch.nets.ops import Net, count
+from taskloom.learners.scratch.tokens import Encoded
 from taskloom.learners.training import checkpoint
 from taskloom.learners.training.batches import Order
-from taskloom.learners.training.memory import check_room, room_for
+from taskloom.learners.training.out_of_memory import check_room, room_for
+from taskloom.learners.training.run_folder import Watch, watching
 from taskloom.learners.training.settings import Training
-from taskloom.learners.training.stepper import Resident, Stepper, using_threads
-from taskloom.learners.training.watch import Watch, watching
+from taskloom.learners.training.step import Resident, Stepper, using_threads
 
 LOOK_EVERY = 100
 """Steps between looks at the device for progress, faults and time; a look waits for the device."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrainingOutcome:
     """What one seed came to.
 
     Attributes:
@@ -71,7 +71,7 @@ def train(
     folder: Path | None = None,
     progress: Report | None = None,
     seconds: float | None = None,
-) -> list[Outcome]:
+) -> list[TrainingOutcome]:
     """Train a network once per seed, all seeds at once.
 
     Args:
@@ -142,7 +142,7 @@ class _Run:
         self.identity = _identity(net, data, seeds, how, evaluate)
         self._resume()
 
-    def go(self, watch: Watch, progress: Report | None, seconds: float | None) -> list[Outcome]:
+    def go(self, watch: Watch, progress: Report | None, seconds: float | None) -> list[TrainingOutcome]:
         began = time.monotonic()
         points, how, stepper = self.how.points(), self.how, self.stepper
         epoch, rows, widths = -1, torch.zeros(0), np.zeros(0, dtype=np.int64)
@@ -205,13 +205,15 @@ class _Run:
                     record.best, record.best_step, record.since = score, self.done, 0
                     self.best[s].copy_(state.weights[s].detach())
 
-    def _outcomes(self) -> list[Outcome]:
+    def _outcomes(self) -> list[TrainingOutcome]:
         matrix = self.stepper.state.weights if self.best is None else self.best
         views = self.stepper.flat.views(matrix)
         outcomes = []
         for s, record in enumerate(self.records):
             weights = {name: view[s].detach().cpu().clone() for name, view in views.items()}
-            outcomes.append(Outcome(weights, tuple(record.curve), self.done if self.best is None else record.best_step))
+            outcomes.append(
+                TrainingOutcome(weights, tuple(record.curve), self.done if self.best is None else record.best_step)
+            )
         return outcomes
 
     def _save(self, spent: float) -> None:

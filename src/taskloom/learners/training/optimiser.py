@@ -50,7 +50,7 @@ class Flat:
         return torch.cat(out, 1)
 
 
-class State:
+class TrainingState:
     """Everything that changes during training, on the device."""
 
     def __init__(self, flat: Flat, fp16: bool) -> None:
@@ -86,7 +86,7 @@ class State:
             self.restore(saved)
 
 
-def update(state: State, gradient: Tensor, how: Training, fp16: bool) -> None:
+def update(state: TrainingState, gradient: Tensor, how: Training, fp16: bool) -> None:
     """One step of the optimiser for every seed, in place."""
     norm = gradient.norm(dim=1, keepdim=True)
     fine = torch.isfinite(norm).to(gradient.dtype)

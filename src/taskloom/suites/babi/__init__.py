@@ -21,6 +21,6 @@ from taskloom.suites.babi.fields import BabiFields
 )
 def weave(fields: BabiFields, key: Key) -> Plan:
     """The plan of a story recipe."""
-    from taskloom.suites.babi.planning import plan
+    from taskloom.suites.babi.plan import plan
 
     return plan(fields, key)

@@ -13,8 +13,8 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from taskloom.errors import RecipeError, nearest
 from taskloom.recipe import Fields, Size, Span
-from taskloom.suites.babi.events import CONSTRUCTS, EVENTS, QUESTIONS
-from taskloom.suites.babi.vocabulary import DEFAULT_PRONOUNS, Lexicon, Vocabulary
+from taskloom.suites.babi.story.events import CONSTRUCTS, EVENTS, QUESTIONS
+from taskloom.suites.babi.story.vocabulary import DEFAULT_PRONOUNS, StoryLexicon, Vocabulary
 
 AFFIRM = "AFFIRM"
 """The wording "Mary is in the park"; the paper counts such a sentence as MOVE, so it is no concept of its own."""
@@ -51,7 +51,7 @@ QuestionWeights = Annotated[dict[str, float], _weights(QUESTIONS)]
 AnswerWeights = Annotated[dict[str, float], _weights(("yes", "no", "maybe"))]
 
 
-class Words(Fields):
+class StoryWords(Fields):
     """Who and what there is; what is left out has the paper's defaults."""
 
     persons: tuple[str, ...] = Vocabulary().persons
@@ -75,15 +75,15 @@ WORD_LISTS = ("move", "grab", "drop", "give", "not_grab", "not_drop", "not_give"
 class Style(Fields):
     """Verbs and small words; the defaults are Dyna-bAbI's. Verbs of your own may be any."""
 
-    move: tuple[str, ...] = Lexicon().move
-    grab: tuple[str, ...] = Lexicon().grab
-    drop: tuple[str, ...] = Lexicon().drop
-    give: tuple[str, ...] = Lexicon().give
-    not_grab: tuple[str, ...] = Lexicon().not_grab
-    not_drop: tuple[str, ...] = Lexicon().not_drop
-    not_give: tuple[str, ...] = Lexicon().not_give
-    negations: tuple[str, ...] = Lexicon().negations
-    prefixes: tuple[str, ...] = Lexicon().prefixes
+    move: tuple[str, ...] = StoryLexicon().move
+    grab: tuple[str, ...] = StoryLexicon().grab
+    drop: tuple[str, ...] = StoryLexicon().drop
+    give: tuple[str, ...] = StoryLexicon().give
+    not_grab: tuple[str, ...] = StoryLexicon().not_grab
+    not_drop: tuple[str, ...] = StoryLexicon().not_drop
+    not_give: tuple[str, ...] = StoryLexicon().not_give
+    negations: tuple[str, ...] = StoryLexicon().negations
+    prefixes: tuple[str, ...] = StoryLexicon().prefixes
     there_grab: float = Field(default=0.0, ge=0, le=1)
     there_drop: float = Field(default=0.0, ge=0, le=1)
     preposition: Literal["in", "at"] = "in"
@@ -106,9 +106,9 @@ class Style(Fields):
                 raise ValueError(f"{one} and {other}: '{min(both)}' is in both, so a reader could not tell them apart")
         return self
 
-    def lexicon(self) -> Lexicon:
+    def lexicon(self) -> StoryLexicon:
         """As the language module takes it."""
-        return Lexicon(**self.model_dump())
+        return StoryLexicon(**self.model_dump())
 
 
 MOST = 1_000
@@ -129,7 +129,7 @@ class Several(Fields):
     ask: float = Field(default=1.0, gt=0, le=1)
 
 
-class Group(Fields):
+class StoryGroup(Fields):
     """One kind of example.
 
     Attributes:
@@ -178,7 +178,7 @@ class Group(Fields):
     exhaustive: bool = False
 
     @model_validator(mode="after")
-    def _possible(self) -> Group:
+    def _possible(self) -> StoryGroup:
         if not 1 <= self.length.low <= self.length.high <= MOST:
             raise ValueError(f"length: a story has 1 to {MOST} sentences, not {self.length}")
         if not any(self.events.values()) and not any(self.wording.values()):
@@ -234,7 +234,7 @@ def _some(value: Any) -> Any:
     return value
 
 
-SplitGroups = Annotated[tuple[Group, ...], BeforeValidator(_some)]
+SplitGroups = Annotated[tuple[StoryGroup, ...], BeforeValidator(_some)]
 
 
 def _which(value: Any) -> str:
@@ -273,9 +273,9 @@ class BabiFields(Fields):
     number: int | None = None
     knobs: dict[str, Any] = Field(default_factory=dict)
     reading: Literal["natural", "strict"] = "natural"
-    vocabulary: Words = Words()
+    vocabulary: StoryWords = StoryWords()
     style: Style = Style()
-    groups: tuple[Group, ...] = ()
+    groups: tuple[StoryGroup, ...] = ()
     splits: dict[str, SplitValue] = Field(default_factory=dict)
     holdout: tuple[tuple[str, ...], ...] = ()
     tested_by: str = ""

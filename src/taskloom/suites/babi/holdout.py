@@ -10,14 +10,14 @@ from collections.abc import Iterable, Sequence
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example
-from taskloom.suites.babi.dividing import role_of
-from taskloom.suites.babi.fields import PARTS, BabiFields, Group
+from taskloom.suites.babi.fields import PARTS, BabiFields, StoryGroup
+from taskloom.suites.babi.splits import role_of
 
 
-def training_groups(fields: BabiFields) -> list[Group]:
+def training_groups(fields: BabiFields) -> list[StoryGroup]:
     """Every group of the training splits; with concat, that of each task with what is injected."""
     from taskloom.recipe import read
-    from taskloom.suites.babi.planning import groups_of
+    from taskloom.suites.babi.plan import groups_of
 
     if fields.concat:
         groups = []
@@ -51,7 +51,7 @@ def check_recipe(fields: BabiFields) -> None:
 
 def _test_concepts(recipe: str) -> frozenset[str]:
     from taskloom.recipe import read
-    from taskloom.suites.babi.planning import groups_of
+    from taskloom.suites.babi.plan import groups_of
 
     fields = read(recipe).fields
     assert isinstance(fields, BabiFields)

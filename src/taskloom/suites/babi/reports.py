@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from taskloom.errors import InputError
-from taskloom.suites.babi.lines import Asked, Story
+from taskloom.suites.babi.story.text_format import QuestionLine, StoryText
 
 VERDICTS = {
     "agrees": "the text entails the claimed answer",
@@ -29,7 +29,7 @@ SUPPORT_VERDICTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
+class SolvedQuestion:
     """One question of a file, with our answer and what we think of the file's.
 
     Attributes:
@@ -90,7 +90,7 @@ class Solved:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class StoryFileReport:
     """What came out for a file.
 
     Attributes:
@@ -103,7 +103,7 @@ class Report:
 
     path: str
     stories: int
-    solved: tuple[Solved, ...]
+    solved: tuple[SolvedQuestion, ...]
     number: int | None = None
     reading: str | None = None
 
@@ -118,7 +118,7 @@ class Report:
         return Counter(s.support_verdict for s in self.solved)
 
     @property
-    def differences(self) -> tuple[Solved, ...]:
+    def differences(self) -> tuple[SolvedQuestion, ...]:
         """The questions whose claimed answer the text does not entail."""
         return tuple(s for s in self.solved if s.verdict in ("wrong", "open"))
 
@@ -153,14 +153,14 @@ class Report:
         return "\n".join(out)
 
 
-def refuse_cut(report: Report, stories: list[Story]) -> Report:
+def refuse_cut(report: StoryFileReport, stories: list[StoryText]) -> StoryFileReport:
     """The report, unless its file ends inside a claim: one without line end that holds is whole, any other may be half a claim.
 
     Raises:
         InputError: With the line, and what to do if the claim is meant so.
     """
     asked = stories[-1].lines[-1]
-    if not isinstance(asked, Asked) or not asked.unended or asked.answer is None:
+    if not isinstance(asked, QuestionLine) or not asked.unended or asked.answer is None:
         return report
     last = report.solved[-1]
     fails = last.verdict in ("wrong", "open") and not last.by_convention

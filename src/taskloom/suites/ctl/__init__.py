@@ -18,8 +18,8 @@ from taskloom.suites.ctl.fields import CtlFields
 
 
 def _function(fields: CtlFields) -> Callable[[str], Answer]:
-    from taskloom.suites.ctl.solving import solver
-    from taskloom.suites.ctl.tables import functions_of
+    from taskloom.suites.ctl.second_solver import solver
+    from taskloom.suites.ctl.world import functions_of
 
     return solver(*functions_of(fields), fields.order)
 
@@ -33,6 +33,6 @@ def _function(fields: CtlFields) -> Callable[[str], Answer]:
 )
 def weave(fields: CtlFields, key: Key) -> Plan:
     """The plan of a CTL recipe."""
-    from taskloom.suites.ctl.weaving import plan
+    from taskloom.suites.ctl.plan import plan
 
     return plan(fields, key)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from taskloom.errors import RecipeError
 from taskloom.seeding import WORD_LIMIT, Key, Permutation
-from taskloom.suites.ctl.tables import World
+from taskloom.suites.ctl.world import SymbolWorld
 
 Ints = NDArray[Any]
 """int64, or Python integers (object) where a space is larger than the machine's integers."""
@@ -41,18 +41,18 @@ class Expressions:
     values: NDArray[np.int64]
 
 
-def _empty(world: World, nodes: int) -> NDArray[np.int64]:
+def _empty(world: SymbolWorld, nodes: int) -> NDArray[np.int64]:
     return np.full((nodes, world.symbols, world.functions), -1, dtype=np.int64)
 
 
-def anything(world: World, members: tuple[int, ...] | None = None) -> Graph:
+def anything(world: SymbolWorld, members: tuple[int, ...] | None = None) -> Graph:
     """Any function after any function."""
     step = _empty(world, 1)
     step[0][:, list(members) if members is not None else slice(None)] = 0
     return Graph(step, (True,))
 
 
-def repeating(world: World) -> Graph:
+def repeating(world: SymbolWorld) -> Graph:
     """All functions from one group: training of R, test of A."""
     groups = list(world.groups.values())
     step = _empty(world, len(groups) + 1)
@@ -62,7 +62,7 @@ def repeating(world: World) -> Graph:
     return Graph(step, (True,) * (len(groups) + 1))
 
 
-def alternating(world: World) -> Graph:
+def alternating(world: SymbolWorld) -> Graph:
     """Each function from another group than the one before: training of A, test of R."""
     groups = list(world.groups.values())
     step = _empty(world, len(groups) + 1)
@@ -73,7 +73,7 @@ def alternating(world: World) -> Graph:
     return Graph(step, (True,) * (len(groups) + 1))
 
 
-def staged(world: World, kind: str) -> Graph:
+def staged(world: SymbolWorld, kind: str) -> Graph:
     """Stage 1, then stage 2, again and again; which stage-2 functions may follow is the kind.
 
     seen: the path's own, or a shared one on an allowed symbol (training). cross: the other path's (test). overlap: any shared one.
@@ -100,7 +100,7 @@ def staged(world: World, kind: str) -> Graph:
     return Graph(step, (True, False, False))
 
 
-def with_new(world: World) -> Graph:
+def with_new(world: SymbolWorld) -> Graph:
     """At least one function that training shows only alone (`ctl/length`)."""
     step = _empty(world, 2)
     step[0][:, list(world.groups["known"])] = 0
@@ -112,7 +112,7 @@ def with_new(world: World) -> Graph:
 class Pool:
     """All expressions of one length that a graph allows, numbered from 0."""
 
-    def __init__(self, graph: Graph, world: World, length: int) -> None:
+    def __init__(self, graph: Graph, world: SymbolWorld, length: int) -> None:
         self.length = length
         self.world = world
         nodes, symbols, functions = graph.step.shape
@@ -241,7 +241,7 @@ class ChainPool(Pool):
     """
 
     def __init__(
-        self, world: World, members: tuple[int, ...], length: int, order: Permutation, low: int, high: int
+        self, world: SymbolWorld, members: tuple[int, ...], length: int, order: Permutation, low: int, high: int
     ) -> None:
         super().__init__(anything(world, members), world, length)
         self._members = np.array(members, dtype=np.int64)

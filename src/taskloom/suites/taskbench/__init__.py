@@ -37,7 +37,7 @@ def _resolve(name: str) -> dict[str, Any] | None:
 
 
 def _function(fields: TaskbenchFields) -> Callable[[str], Answer]:
-    from taskloom.suites.taskbench.weaving import answerer
+    from taskloom.suites.taskbench.plan import answerer
 
     return answerer(fields)
 
@@ -72,6 +72,6 @@ def _code(fields: TaskbenchFields) -> dict[str, str]:
 )
 def weave(fields: TaskbenchFields, key: Key) -> Plan:
     """The plan of a function recipe."""
-    from taskloom.suites.taskbench.weaving import plan
+    from taskloom.suites.taskbench.plan import plan
 
     return plan(fields, key)

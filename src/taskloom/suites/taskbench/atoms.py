@@ -98,7 +98,7 @@ def atom(name: str, *, one: str, many: str = "", define: str = "", gives: str = 
             name,
             function=function,
         )
-        opened = sys.modules.get("taskloom.suites.taskbench.words")
+        opened = sys.modules.get("taskloom.suites.taskbench.worlds.words.words")
         if opened is not None:
             # Words that were opened before hold the values of an atom that may have had this name.
             opened.open_words.cache_clear()

@@ -163,8 +163,8 @@ def select(families: Collection[str], compositions: Collection[str]) -> list[Cat
 
 
 def _task(expression: str, seen: dict[str, str]) -> CatalogTask:
+    from taskloom.suites.taskbench.evaluation.function_table import composition
     from taskloom.suites.taskbench.language import atoms_of, name, parse
-    from taskloom.suites.taskbench.solved import composition
 
     tree = parse(expression)
     families = frozenset(known.family for a in atoms_of(tree) if (known := atoms.known(a)) is not None)

@@ -11,17 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from taskloom.shards import STEP
+from taskloom.dataset.shards import STEP
 from taskloom.suites.taskbench.arrow import even, held, numbers, repeated, strings
-from taskloom.suites.taskbench.sampling import Hashes, Sequences, Shares, salted
+from taskloom.suites.taskbench.sampling import Hashes, Sequences, SplitShares, salted
 from taskloom.suites.taskbench.tables import Table, stack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from taskloom.seeding import Key
-    from taskloom.suites.taskbench.solved import Solved
-    from taskloom.suites.taskbench.tracing import Trace
+    from taskloom.suites.taskbench.evaluation.derivation_columns import Trace
+    from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
 
 TRAITS: dict[str, type] = {"family": str, "composition": str, "answers": float, "length": int, "side": str}
 """answers: acceptable answers (per position). length: items of the input. side: of a balanced union the operand that is asked."""
@@ -46,10 +46,10 @@ class WordRows:
     """
 
     task: str
-    solved: Solved
+    solved: FunctionTable
     key: Key
     hashes: Hashes
-    shares: Shares
+    shares: SplitShares
     traits: Mapping[str, Any]
     sides: NDArray[np.int8] | None = None
     side_names: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class WordRows:
         return np.asarray(own[np.argsort(salted(self._rows, self.key, "permuted"), kind="stable")])
 
     @property
-    def answered(self) -> Solved:
+    def answered(self) -> FunctionTable:
         """The function with the answers that rows have: shuffled labels make it another one."""
         if not self.permuted:
             return self.solved
@@ -168,7 +168,7 @@ class SequenceRows:
     trace: Trace | None = None
 
     @property
-    def answered(self) -> Solved:
+    def answered(self) -> FunctionTable:
         """The function with the answers that rows have."""
         return self.sampler.solved
 
@@ -222,8 +222,8 @@ class SequenceRows:
 
 
 def join_balanced(
-    first: Solved, second: Solved, hashes: Hashes, shares: Shares, key: Key
-) -> tuple[Solved, NDArray[np.int8], NDArray[np.bool_]]:
+    first: FunctionTable, second: FunctionTable, hashes: Hashes, shares: SplitShares, key: Key
+) -> tuple[FunctionTable, NDArray[np.int8], NDArray[np.bool_]]:
     """The balanced mixture of two relations (App. D): every common input once for each, and equal numbers of the others.
 
     The others are for training alone, so their numbers are made equal there: training sees each relation equally often.
@@ -250,7 +250,7 @@ def join_balanced(
     return replace(first, domain=domain, answers=answers), sides, both
 
 
-def _samenumbers(first: Solved, second: Solved) -> tuple[Solved, Solved]:
+def _samenumbers(first: FunctionTable, second: FunctionTable) -> tuple[FunctionTable, FunctionTable]:
     """The two functions with one numbering of their texts; words share theirs anyway, facts have one a function."""
     if first.inputs is second.inputs and first.outputs is second.outputs:
         return first, second
@@ -259,7 +259,7 @@ def _samenumbers(first: Solved, second: Solved) -> tuple[Solved, Solved]:
     place = {text: i for i, text in enumerate(inputs)}
     answer = {text: i for i, text in enumerate(outputs)}
 
-    def renumbered(solved: Solved) -> Solved:
+    def renumbered(solved: FunctionTable) -> FunctionTable:
         new_inputs = np.array([place[text] for text in solved.inputs], dtype=np.int32)
         new_outputs = np.array([answer[text] for text in solved.outputs], dtype=np.int32)
         answers = Table(solved.answers.starts, new_outputs[solved.answers.values])

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from taskloom.errors import RecipeError
-from taskloom.suites.taskbench.chance import mix_all
+from taskloom.suites.taskbench.worlds.random_relations import mix_all
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from taskloom.seeding import Key
-    from taskloom.suites.taskbench.solved import Solved
+    from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
 
     U64 = NDArray[np.uint64]
     I64 = NDArray[np.int64]
@@ -31,7 +31,7 @@ ROUNDS = 2_000
 
 
 @dataclass(frozen=True)
-class Shares:
+class SplitShares:
     """How content is shared out among splits: each owns an interval of the hash.
 
     >>> Shares({"train": 8, "test": 2}).bounds["test"]
@@ -111,10 +111,10 @@ class Sequences:
         word_disjoint: Whether the splits share no words, or only no sequences.
     """
 
-    solved: Solved
+    solved: FunctionTable
     key: Key
     hashes: Hashes
-    shares: Shares
+    shares: SplitShares
     length: int
     kept: int
     word_disjoint: bool

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from taskloom.recipe import Fields, Span
 from taskloom.registry import suite
-from taskloom.suites.zest.formats import Layout
+from taskloom.suites.zest.layout import Layout
 from taskloom.suites.zest.scorer import zest as zest
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from taskloom.seeding import Key
 
 
-class Tasks(Fields):
+class TaskCounts(Fields):
     """How many tasks each split has (the paper's Table 2)."""
 
     train: int = Field(538, ge=0)
@@ -24,7 +24,7 @@ class Tasks(Fields):
     test: int = Field(599, ge=0)
 
 
-class Shares(Fields):
+class GeneralizationShares(Fields):
     """The parts that the generalization types have, as the granularity of the paper's tables shows them."""
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -42,8 +42,8 @@ class ZestFields(Fields):
     files: dict[str, str] = Field(
         default_factory=dict, description="split name to ZEST file; empty: weave procedurally"
     )
-    tasks: Tasks = Tasks()
-    shares: Shares = Shares()
+    tasks: TaskCounts = TaskCounts()
+    shares: GeneralizationShares = GeneralizationShares()
     domains: list[str] = Field(default_factory=list, description="empty: all that there are")
     passages: int = Field(20, ge=1, description="passages per task")
     na_rate: float = Field(0.62, ge=0, le=1, description="share of passages that do not answer")
@@ -89,9 +89,9 @@ class ZestFields(Fields):
 def weave(fields: ZestFields, key: Key) -> Plan:
     """The plan of a ZEST recipe."""
     if fields.files:
-        from taskloom.suites.zest.real import weave as weave_files
+        from taskloom.suites.zest.published_tasks import weave as weave_files
 
         return weave_files(fields)
-    from taskloom.suites.zest.synthetic.weaving import weave as weave_worlds
+    from taskloom.suites.zest.synthetic.plan import weave as weave_worlds
 
     return weave_worlds(fields, key)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from taskloom.suites.taskbench.facts.rdf import RdfWorld
-from taskloom.suites.taskbench.facts.tasks import FactTask
+from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
+from taskloom.suites.taskbench.worlds.facts.task_sizes import FactTask
 
 DATA = os.environ.get("TASKLOOM_DATA")
 

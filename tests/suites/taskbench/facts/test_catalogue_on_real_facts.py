@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from taskloom.suites.taskbench.facts.catalogue import PREDICATES, PROPERTIES, RELATIONS
-from taskloom.suites.taskbench.facts.naming import name_predicate, name_relation
-from taskloom.suites.taskbench.facts.operators import intersection, union
-from taskloom.suites.taskbench.facts.rdf import RdfWorld
-from taskloom.suites.taskbench.facts.relation import Predicate, Relation
-from taskloom.suites.taskbench.facts.tasks import compose, survey
+from taskloom.suites.taskbench.worlds.facts.labels import name_predicate, name_relation
+from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, PROPERTIES, RELATIONS
+from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
+from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
+from taskloom.suites.taskbench.worlds.facts.set_operators import intersection, union
+from taskloom.suites.taskbench.worlds.facts.task_sizes import compose, survey
 
 from . import oracle
 from .conftest import Catalogue

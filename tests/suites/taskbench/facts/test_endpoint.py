@@ -11,15 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from taskloom.errors import InputError
-from taskloom.suites.taskbench.facts.catalogue import PREDICATES, RELATIONS
-from taskloom.suites.taskbench.facts.endpoint import EndpointWorld
-from taskloom.suites.taskbench.facts.iri import LABEL, iri_term, property_term, text_term
-from taskloom.suites.taskbench.facts.naming import name_predicate, name_relation
-from taskloom.suites.taskbench.facts.operators import chain, intersection, land, lnot, lor, union
-from taskloom.suites.taskbench.facts.rdf import RdfWorld
-from taskloom.suites.taskbench.facts.relation import Predicate
-from taskloom.suites.taskbench.facts.tasks import compose
-from taskloom.suites.taskbench.facts.wire import Manners
+from taskloom.suites.taskbench.worlds.facts.endpoint import EndpointWorld
+from taskloom.suites.taskbench.worlds.facts.iri import LABEL, iri_term, property_term, text_term
+from taskloom.suites.taskbench.worlds.facts.labels import name_predicate, name_relation
+from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, RELATIONS
+from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
+from taskloom.suites.taskbench.worlds.facts.relation import Predicate
+from taskloom.suites.taskbench.worlds.facts.set_operators import chain, intersection, land, lnot, lor, union
+from taskloom.suites.taskbench.worlds.facts.sparql import Manners
+from taskloom.suites.taskbench.worlds.facts.task_sizes import compose
 
 from .conftest import Catalogue
 from .servers import Oxigraph, serving

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from taskloom import cli, dataset
-from taskloom.suites.taskbench.facts import open_world
-from taskloom.suites.taskbench.facts.export import write_ntriples
-from taskloom.suites.taskbench.facts.iri import ENTITY, LABEL, PROPERTY
-from taskloom.suites.taskbench.facts.rdf import RdfWorld
+from taskloom.cli import app
+from taskloom.dataset import dataset
+from taskloom.suites.taskbench.worlds.facts import open_world
+from taskloom.suites.taskbench.worlds.facts.export import write_ntriples
+from taskloom.suites.taskbench.worlds.facts.iri import ENTITY, LABEL, PROPERTY
+from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 
 from .servers import Faulty, Oxigraph, send, serving
 
@@ -72,22 +73,22 @@ def sentence(capsys: pytest.CaptureFixture[str]) -> str:
 def test_an_endpoint_gives_the_dataset_of_its_file(server: tuple[str, Oxigraph], file: Path, tmp_path: Path) -> None:
     url, answering = server
     there = recipe(tmp_path, f"{url}#{MANNERS}")
-    assert cli.run(["make", there, "-o", str(tmp_path / "a")]) == 0
+    assert app.run(["make", there, "-o", str(tmp_path / "a")]) == 0
     asked = len(answering.queries)
     assert 0 < asked < 60
-    assert cli.run(["verify", str(tmp_path / "a"), "--all"]) == 0
+    assert app.run(["verify", str(tmp_path / "a"), "--all"]) == 0
     assert len(answering.queries) < 2 * asked
-    assert cli.run(["audit", str(tmp_path / "a")]) == 0
+    assert app.run(["audit", str(tmp_path / "a")]) == 0
     here = recipe(tmp_path, str(file))
-    assert cli.run(["make", here, "-o", str(tmp_path / "b")]) == 0
+    assert app.run(["make", here, "-o", str(tmp_path / "b")]) == 0
     words = {p for p in pairs(tmp_path / "a") if "land" not in p[0]}
     assert words == {p for p in pairs(tmp_path / "b") if "land" not in p[0]}
     assert len(words) > 300
     # All that was asked is on disk: the same dataset again, and by two processes, sends nothing more.
     again = recipe(tmp_path, f"{url}#{MANNERS}")
     asked = len(answering.queries)
-    assert cli.run(["make", again, "-o", str(tmp_path / "c")]) == 0
-    assert cli.run(["make", again, "-o", str(tmp_path / "d"), "--workers", "2", "--shard-rows", "1000"]) == 0
+    assert app.run(["make", again, "-o", str(tmp_path / "c")]) == 0
+    assert app.run(["make", again, "-o", str(tmp_path / "d"), "--workers", "2", "--shard-rows", "1000"]) == 0
     assert len(answering.queries) == asked
     assert len({dataset.load(tmp_path / n).digest for n in "acd"}) == 1
 
@@ -96,8 +97,8 @@ def test_a_sample_of_an_endpoint(server: tuple[str, Oxigraph], tmp_path: Path) -
     url, _ = server
     functions = [*FUNCTIONS, "chain(synonyms[eng], label, occupation)", "is{occupation=baker}", "father.inv"]
     there = recipe(tmp_path, f"{url}#inputs=80&{MANNERS}", functions)
-    assert cli.run(["make", there, "-o", str(tmp_path / "a")]) == 0
-    assert cli.run(["verify", str(tmp_path / "a"), "--all"]) == 0
+    assert app.run(["make", there, "-o", str(tmp_path / "a")]) == 0
+    assert app.run(["verify", str(tmp_path / "a"), "--all"]) == 0
     assert {task for task, _, _ in pairs(tmp_path / "a")} >= {"taskbench/father", "taskbench/is{occupation=baker}"}
 
 
@@ -123,7 +124,7 @@ def test_faults_are_one_sentence(fault: str, says: str, tmp_path: Path, capsys: 
     )
     with serving(Faulty(Oxigraph(small), ["none"] * (fault == "latin-1") + [fault] * 90)) as url:
         there = recipe(tmp_path, f"{url}#rate=1000000&tries=2&timeout=0.4&backoff=0.01", ["father"])
-        assert cli.run(["make", there, "-o", str(tmp_path / "a")]) == 2
+        assert app.run(["make", there, "-o", str(tmp_path / "a")]) == 2
     said = sentence(capsys)
     assert says in said
     assert url in said
@@ -132,7 +133,7 @@ def test_faults_are_one_sentence(fault: str, says: str, tmp_path: Path, capsys: 
 
 def test_a_server_that_is_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     there = recipe(tmp_path, "http://127.0.0.1:9/sparql#tries=2&backoff=0.01", ["father"])
-    assert cli.run(["make", there, "-o", str(tmp_path / "a")]) == 2
+    assert app.run(["make", there, "-o", str(tmp_path / "a")]) == 2
     assert "127.0.0.1:9" in sentence(capsys)
 
 
@@ -150,19 +151,19 @@ def test_a_download_that_broke_off_goes_on(
 
     with serving(reply) as url:
         there = recipe(tmp_path, f"{url}#page=400&{MANNERS}")
-        assert cli.run(["make", there, "-o", str(tmp_path / "a")]) == 2
+        assert app.run(["make", there, "-o", str(tmp_path / "a")]) == 2
         assert "503" in sentence(capsys)
         first = list(good.queries)
         assert len(first) == healthy
         healthy = 10**6
-        assert cli.run(["make", there, "-o", str(tmp_path / "a")]) == 0
+        assert app.run(["make", there, "-o", str(tmp_path / "a")]) == 0
         # Not one question was asked twice.
         assert len(set(good.queries)) == len(good.queries)
-        assert cli.run(["verify", str(tmp_path / "a")]) == 0
+        assert app.run(["verify", str(tmp_path / "a")]) == 0
     # Without the server and its answers nothing is proved, and nothing is called wrong.
     capsys.readouterr()
     monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path / "empty"))
-    assert cli.run(["verify", str(tmp_path / "a")]) == 2
+    assert app.run(["verify", str(tmp_path / "a")]) == 2
     assert url in sentence(capsys)
 
 
@@ -190,15 +191,15 @@ def test_odd_labels_and_hostile_names(tmp_path: Path, capsys: pytest.CaptureFixt
     answering = Oxigraph(odd)
     with serving(answering) as url:
         there = recipe(tmp_path, f"{url}#{MANNERS}", ["father", "map(father)"])
-        assert cli.run(["make", there, "-o", str(tmp_path / "a")]) == 0
-        assert cli.run(["verify", str(tmp_path / "a"), "--all"]) == 0
+        assert app.run(["make", there, "-o", str(tmp_path / "a")]) == 0
+        assert app.run(["verify", str(tmp_path / "a"), "--all"]) == 0
         assert {x for _, x, _ in pairs(tmp_path / "a")} == set(ODD)
         for label in ODD:
             capsys.readouterr()
             asked = ["apply", "taskbench/father", label, "--set", f"facts={url}#{MANNERS}", "--json"]
-            assert cli.run(asked) == 0
+            assert app.run(asked) == 0
             assert json.loads(capsys.readouterr().out)["targets"] == [ODD[(ODD.index(label) + 1) % len(ODD)]]
         for hostile in ('" } ; DROP ALL #', "Q1> ?p ?o } #", "\\u0022 } #", "nobody"):
-            assert cli.run(["apply", "taskbench/father", hostile, "--set", f"facts={url}#{MANNERS}"]) == 2
+            assert app.run(["apply", "taskbench/father", hostile, "--set", f"facts={url}#{MANNERS}"]) == 2
             sentence(capsys)
     assert len(odd) == 2 * len(ODD)

@@ -7,20 +7,20 @@ from collections import Counter
 import pytest
 
 from taskloom.seeding import Key
-from taskloom.suites.taskbench.facts.catalogue import PREDICATES
-from taskloom.suites.taskbench.facts.negatives import balanced, same_type_negatives
-from taskloom.suites.taskbench.facts.operators import land, lnot
-from taskloom.suites.taskbench.facts.rdf import RdfWorld
-from taskloom.suites.taskbench.facts.relation import Predicate, Relation
-from taskloom.suites.taskbench.facts.synthetic import Knobs, synthetic_world
-from taskloom.suites.taskbench.facts.world import TableWorld, subclasses
+from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld, subclasses
+from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs, synthetic_world
+from taskloom.suites.taskbench.worlds.facts.negatives import balanced, same_type_negatives
+from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES
+from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
+from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
+from taskloom.suites.taskbench.worlds.facts.set_operators import land, lnot
 
 KEY = Key("negatives")
 
 
 @pytest.fixture(scope="module")
 def invented() -> TableWorld:
-    return synthetic_world(Knobs(people=2_000))
+    return synthetic_world(WorldKnobs(people=2_000))
 
 
 def of_classes(instance_of: dict[str, list[str]], subclass_of: dict[str, list[str]]) -> TableWorld:

@@ -9,8 +9,8 @@ from taskloom.suites.taskbench.language.english import LEVELS, describe
 from taskloom.suites.taskbench.language.errors import ExpressionError
 from taskloom.suites.taskbench.language.nodes import OPERATORS, Atom, Call, Expression, Is, atoms_of, depth
 from taskloom.suites.taskbench.language.normal import map_filter, name, normal
-from taskloom.suites.taskbench.language.printing import show, show_paper, show_reference
-from taskloom.suites.taskbench.language.reading import parse, read, read_typed
+from taskloom.suites.taskbench.language.parser import parse, read, read_typed
+from taskloom.suites.taskbench.language.printer import show, show_paper, show_reference
 from taskloom.suites.taskbench.language.types import Type, type_of
 
 __all__ = [

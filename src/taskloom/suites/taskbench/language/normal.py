@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from taskloom.suites.taskbench.language.nodes import Atom, Call, Expression, Is
-from taskloom.suites.taskbench.language.printing import show
+from taskloom.suites.taskbench.language.printer import show
 
 SYMMETRIC = ("union", "intersection", "land", "lor")
 

@@ -19,8 +19,8 @@ from taskloom.suites.zest.evaluation import corrected, official, totals
 from taskloom.suites.zest.evaluation.errors import MISTAKES, mistake
 from taskloom.suites.zest.evaluation.flags import FLAGS, differ, flags
 from taskloom.suites.zest.evaluation.official import Answer, Judged, Undefined
-from taskloom.suites.zest.evaluation.report import InstanceScore, Mode, Report
-from taskloom.suites.zest.files import (
+from taskloom.suites.zest.evaluation.score_report import InstanceScore, Mode, ScoreReport
+from taskloom.suites.zest.task_files import (
     Prediction,
     ZestTask,
     alternatives,
@@ -47,7 +47,7 @@ def score(
     pred: str | Path | Sequence[str],
     mode: str = "official",
     thresholds: Sequence[float] = (75, 90),
-) -> Report:
+) -> ScoreReport:
     """Score predictions for ZEST tasks.
 
     Args:
@@ -70,7 +70,7 @@ def _score(
     thresholds: Sequence[float],
     gold: object,
     pred: object,
-) -> Report:
+) -> ScoreReport:
     if mode not in MODES:
         raise InputError(f"there is no mode '{mode}'; {nearest(mode, MODES)}")
     if not thresholds or not all(0 <= t <= 100 for t in thresholds):
@@ -93,7 +93,7 @@ def score_examples(
     pred: str | Path | Sequence[str],
     mode: str = "corrected",
     thresholds: Sequence[float] = (75, 90),
-) -> Report:
+) -> ScoreReport:
     """Score predictions for the examples of any dataset, in its order: every example knows its task, so C@T and consistency
     are there for every suite. Examples without the traits of ZEST count as base tasks.
     """
@@ -215,7 +215,7 @@ def _report(
     judged: Sequence[tuple[ZestTask, _Rows]],
     thresholds: Sequence[float],
     notes: Sequence[str],
-) -> Report:
+) -> ScoreReport:
     by_script = mode == "official"
     scores = [
         totals.task_score(task, [i for s, p, _ in rows if (i := s if by_script else p) is not None], not by_script)
@@ -232,7 +232,7 @@ def _report(
     own: list[float | None] = [s.f1 for s in scores]
     instances = [i for _, rows in judged for *_, i in rows]
     kinds = Counter(i.mistake for i in instances if i.mistake)
-    return Report(
+    return ScoreReport(
         mode=mode,
         by_type=by_type,
         overall=totals.average(by_type),

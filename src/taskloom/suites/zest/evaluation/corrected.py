@@ -20,7 +20,7 @@ from typing import Any
 from taskloom.suites.zest.evaluation.assignment import best_pairs
 from taskloom.suites.zest.evaluation.official import Answer, Entry, Judged
 from taskloom.suites.zest.evaluation.spans import CACHED_LENGTH, Bag, bag
-from taskloom.suites.zest.files import parse_structure
+from taskloom.suites.zest.task_files import parse_structure
 
 _NA = re.compile(r"""\s*|[\s.,;:!?"'`()_-]*n\s*/?\s*a[\s.,;:!?"'`()_-]*""", re.IGNORECASE)
 _ALIKE = str.maketrans(
@@ -32,7 +32,7 @@ Spans = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class AnswerValue:
     """A value of an answer: the ways to say it (each a list of spans), and whether NA is one of them, or the only one."""
 
     ways: tuple[Spans, ...]
@@ -44,7 +44,7 @@ class Value:
         return bool(self.ways)
 
 
-NA = Value((), True)
+NA = AnswerValue((), True)
 
 
 def fold(text: str) -> str:
@@ -77,7 +77,7 @@ def _judged(entries: list[Entry]) -> Judged:
     return Judged(2 * gained / 10_000 / (predicted + positive), tuple(entries))
 
 
-def _entry(gold: Value, said: Value, key_cents: int) -> Entry:
+def _entry(gold: AnswerValue, said: AnswerValue, key_cents: int) -> Entry:
     if not said.positive:
         return ("tn", 1.0) if gold.na else ("fn", 0.0)
     if not gold.positive:
@@ -85,9 +85,9 @@ def _entry(gold: Value, said: Value, key_cents: int) -> Entry:
     return "tp", key_cents * _cents(gold, said) / 10_000
 
 
-def _gold_value(alternatives: Sequence[str]) -> Value:
+def _gold_value(alternatives: Sequence[str]) -> AnswerValue:
     ways = tuple(tuple(fold(a).split("|")) for a in alternatives if not says_na(a))
-    return Value(ways, len(ways) < len(alternatives))
+    return AnswerValue(ways, len(ways) < len(alternatives))
 
 
 def parsed(prediction: str) -> Any:
@@ -100,22 +100,22 @@ def parsed(prediction: str) -> Any:
     return prediction
 
 
-def _said_value(said: Any) -> Value:
+def _said_value(said: Any) -> AnswerValue:
     """A predicted value; a list is a list of spans, an object where a text belongs is a wrong answer unless all of it is NA."""
     if said is None or said != said:
         return NA
     if isinstance(said, str):
-        return NA if says_na(said) else Value((tuple(fold(said).split("|")),), False)
+        return NA if says_na(said) else AnswerValue((tuple(fold(said).split("|")),), False)
     if isinstance(said, dict):
         values = [_said_value(v) for v in said.values()]
-        return Value(((json.dumps(said),),), False) if any(v.positive for v in values) else NA
+        return AnswerValue(((json.dumps(said),),), False) if any(v.positive for v in values) else NA
     if isinstance(said, list):
         spans = tuple(span for item in said for way in _said_value(item).ways for span in way)
-        return Value((spans,), False) if spans else NA
-    return Value(((json.dumps(said),),), False)
+        return AnswerValue((spans,), False) if spans else NA
+    return AnswerValue(((json.dumps(said),),), False)
 
 
-def _cents(gold: Value, said: Value) -> int:
+def _cents(gold: AnswerValue, said: AnswerValue) -> int:
     return max(_list_cents(way, said.ways[0]) for way in gold.ways)
 
 
@@ -180,7 +180,7 @@ _STEP = 1 << 40
 """Above any sum of values: what comes first in an order of aims is multiplied by it, and the aims stay whole numbers."""
 
 
-def _match(gold: dict[str, Value], said: dict[str, Value]) -> _Match:
+def _match(gold: dict[str, AnswerValue], said: dict[str, AnswerValue]) -> _Match:
     """Keys by name: the best total of key F1 first, then of scores, then as few answers as possible where NA would do."""
     gold_items, said_items = list(gold.items()), list(said.items())
     keys = [[_list_cents((_key(g),), (_key(s),)) for s, _ in said_items] for g, _ in gold_items]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from taskloom.suites.zest.evaluation import corrected
 from taskloom.suites.zest.evaluation.official import Answer, Judged
-from taskloom.suites.zest.files import is_structure
+from taskloom.suites.zest.task_files import is_structure
 
 Mistake = Literal["recall", "precision", "partial", "malformed", "other"]
 

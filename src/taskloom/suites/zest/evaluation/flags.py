@@ -6,7 +6,7 @@ from typing import Any
 
 from taskloom.suites.zest.evaluation import corrected, official
 from taskloom.suites.zest.evaluation.official import Answer, Judged
-from taskloom.suites.zest.files import parse_structure
+from taskloom.suites.zest.task_files import parse_structure
 
 FLAGS: dict[str, str] = {
     "undefined": "the public script dies on this pair",

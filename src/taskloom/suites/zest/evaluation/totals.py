@@ -8,14 +8,14 @@ from math import fsum
 
 from taskloom.suites.zest.evaluation.official import Judged, Undefined
 from taskloom.suites.zest.evaluation.spans import numpy_round
-from taskloom.suites.zest.files import CLASSIFICATION_WORDS, EXTRACTION_WORDS, ZestTask, first_word
+from taskloom.suites.zest.task_files import CLASSIFICATION_WORDS, EXTRACTION_WORDS, ZestTask, first_word
 
 PAIRED = ("paraphrase", "target_semantics")
 """The types for which a model must be competent in the base task as well (consistency, section 5.1)."""
 
 
 @dataclass(frozen=True, slots=True)
-class TaskScore:
+class ZestTaskScore:
     """One task with what it gained.
 
     Attributes:
@@ -46,17 +46,17 @@ def task_f1(gained: float, predicted: int, positive: int) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def task_score(task: ZestTask, judged: Iterable[Judged], exactly: bool) -> TaskScore:
+def task_score(task: ZestTask, judged: Iterable[Judged], exactly: bool) -> ZestTaskScore:
     """Sum up a task. `exactly` sums without rounding errors, so that the order of instances cannot matter."""
     entries = [entry for j in judged for entry in j.entries]
     counts = {bucket: sum(b == bucket for b, _ in entries) for bucket in ("tp", "fp", "fn", "tn")}
     scores = [score for bucket, score in entries if bucket == "tp"]
     gained = fsum(scores) if exactly else sum(scores, 0.0)
     f1 = task_f1(gained, counts["tp"] + counts["fp"], counts["tp"] + counts["fn"])
-    return TaskScore(task, gained, counts["tp"], counts["fp"], counts["fn"], counts["tn"], f1)
+    return ZestTaskScore(task, gained, counts["tp"], counts["fp"], counts["fn"], counts["tn"], f1)
 
 
-def pair_official(scores: Sequence[TaskScore]) -> list[float | None]:
+def pair_official(scores: Sequence[ZestTaskScore]) -> list[float | None]:
     """The value that counts for each task, as the script pairs: the last base found, None (dropped) when none is found."""
     bases: dict[str, list[float]] = {}
     for s in scores:
@@ -65,7 +65,7 @@ def pair_official(scores: Sequence[TaskScore]) -> list[float | None]:
     return [_official_value(s, bases) for s in scores]
 
 
-def _official_value(score: TaskScore, bases: Mapping[str, list[float]]) -> float | None:
+def _official_value(score: ZestTaskScore, bases: Mapping[str, list[float]]) -> float | None:
     task = score.task
     if task.kind not in PAIRED:
         return score.f1
@@ -87,7 +87,7 @@ def _official_value(score: TaskScore, bases: Mapping[str, list[float]]) -> float
     return None if base is None else min(score.f1, base)
 
 
-def pair_corrected(scores: Sequence[TaskScore]) -> list[float | None]:
+def pair_corrected(scores: Sequence[ZestTaskScore]) -> list[float | None]:
     """The value that counts for each task: the smallest F1 of itself and all of its bases that are there."""
     bases: dict[str, float] = {}
     for s in scores:
@@ -120,9 +120,9 @@ def threshold_name(threshold: float) -> str:
 
 
 def table(
-    scores: Sequence[TaskScore],
+    scores: Sequence[ZestTaskScore],
     values: Sequence[float | None],
-    group: Callable[[TaskScore], str],
+    group: Callable[[ZestTaskScore], str],
     thresholds: Sequence[float],
 ) -> dict[str, Row]:
     """Rows by some property of the tasks; tasks without a value are left out."""

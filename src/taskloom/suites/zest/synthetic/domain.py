@@ -323,7 +323,7 @@ def find(name: str) -> Domain:
 
 def load(path: Path) -> tuple[str, Domain]:
     """Import and check a file that defines DOMAIN; returns the digest of its bytes, too."""
-    from taskloom.suites.zest.synthetic.checking import faults
+    from taskloom.suites.zest.synthetic.domain_check import faults
 
     if not path.is_file():
         raise RecipeError(f"there is no domain file {path} (seen from the folder {Path.cwd()})")

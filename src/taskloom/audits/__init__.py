@@ -1,0 +1,75 @@
+"""The audit: a certificate of what is wrong, or not wrong, with a dataset.
+
+Duplicates and leaks, label balance, what shortcuts reach, which traits the test has and training lacks, and how far
+the compositions of the test are from those of training. It needs the data alone, not the generator, so it audits
+anybody's data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from taskloom.audits.balance import Balance, Coverage, balances, coverages
+from taskloom.audits.divergence import Divergence, divergences
+from taskloom.audits.leaks import Overlap, Repeats, find_overlaps, find_repeats, read_texts
+from taskloom.audits.shortcuts import Shortcut, find_shortcuts
+from taskloom.dataset import Dataset, dataset
+from taskloom.descriptions import undescribed_table
+
+__all__ = ["Audit", "audit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What an audit found; `leaks` is what makes it fail."""
+
+    name: str
+    digest: str
+    splits: dict[str, dict[str, Any]]
+    repeats: list[Repeats]
+    overlaps: list[Overlap]
+    balance: list[Balance]
+    shortcuts: list[Shortcut]
+    coverage: list[Coverage]
+    divergence: list[Divergence]
+    notes: list[str]
+
+    @property
+    def leaks(self) -> list[Overlap]:
+        """Overlaps between training and a test split."""
+        return [o for o in self.overlaps if o.leak]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {**asdict(self), "leaks": [asdict(o) for o in self.leaks]}
+
+
+def audit(data: Dataset | str | Path) -> Audit:
+    """Audit a dataset, or a folder of one."""
+    data = data if isinstance(data, Dataset) else dataset.load(data)
+    tables = {name: data.table(name) for name in data.splits}
+    roles = {name: data.role(name) for name in data.splits}
+    notes = list(
+        data.manifest.get("warnings", [])
+    )  # what the suite has to say about its own data, such as repeats by design
+    if "train" not in roles.values():
+        notes.append("no training split: leaks, shortcuts, coverage and divergence need one (a split called 'train')")
+    # Descriptions are shared by design; what must not leak or repeat is what comes after them.
+    described = bool(data.manifest["recipe"].get("described"))
+    bare = {name: undescribed_table(table) for name, table in tables.items()} if described else tables
+    texts = read_texts(bare)
+    shortcuts, said = find_shortcuts(tables, roles)
+    return Audit(
+        name=str(data.manifest["recipe"].get("name", "")),
+        digest=data.digest,
+        splits={name: {"n": tables[name].num_rows, "role": roles[name]} for name in tables},
+        repeats=find_repeats(bare, texts),
+        overlaps=find_overlaps(texts, roles),
+        balance=balances(tables),
+        shortcuts=shortcuts,
+        coverage=coverages(tables, roles),
+        divergence=divergences(tables, roles),
+        notes=notes + said,
+    )

@@ -1,0 +1,101 @@
+"""The command line. Everything it does can be done from Python."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from taskloom.cli import dataset_commands, run_commands, task_commands
+from taskloom.errors import TaskloomError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    help="Weave controlled language tasks, teach them to models, and see what was learned.",
+)
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "list": task_commands.list_,
+    "show": task_commands.show,
+    "apply": task_commands.apply,
+    "make": dataset_commands.make,
+    "export": dataset_commands.export,
+    "verify": dataset_commands.verify,
+    "audit": dataset_commands.audit,
+    "solve": task_commands.solve,
+    "data": task_commands.data,
+    "score": run_commands.score,
+    "run": run_commands.run,
+    "report": run_commands.report,
+    "power": run_commands.power,
+    "rescore": run_commands.rescore,
+}
+"""In the order in which --help lists them."""
+
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
+
+INTERRUPTED = "interrupted; what was finished is kept: run the same command again to go on"
+
+
+def main() -> None:
+    """The console script: every foreseen fault is one sentence on standard error and exit status 2."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit status."""
+    try:
+        result: Any = app(arguments, standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # a full disk or a closed pipe shows here, not in silence at the end
+    except TaskloomError as error:
+        return _say(str(error), 2)
+    except KeyboardInterrupt:
+        return _say(INTERRUPTED, 130)
+    except BrokenPipeError:
+        # The reader (head, less) has gone; that is not an error of ours.
+        sys.stderr.close()
+        return 0
+    except OSError as error:
+        # A full disk, a missing right, a folder in a file's place: the system's own words and the path say it best.
+        where = f"{error.filename}: " if error.filename else ""
+        return _say(f"{where}{error.strerror or error}; nothing that was finished is lost", 2)
+    except UnicodeError as error:
+        return _say(f"a name or a text holds characters that cannot be written here ({error})", 2)
+    except MemoryError:
+        return _say("out of memory; use fewer --workers or smaller --shard-rows", 2)
+    except Exception as error:
+        # Typer brings its own copy of click in some versions, so its errors are known by what they can do.
+        if type(error).__name__ == "Abort":
+            return _say(INTERRUPTED, 130)
+        if not hasattr(error, "format_message"):
+            raise
+        return _say(error.format_message() + _hint(error), 2)
+    if result == 130:  # Typer turns Ctrl-C into this status, in silence
+        return _say(INTERRUPTED, 130)
+    return result if isinstance(result, int) else 0
+
+
+def _hint(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    return f" ('{context.command_path} --help' shows what there is)" if context is not None else ""
+
+
+def _say(message: str, status: int) -> int:
+    # One sentence; what an error echoes below it (an expression with a caret under the fault) keeps its lines.
+    sentence, *echo = message.split("\n  ")
+    text = "\n  ".join(["taskloom: " + " ".join(sentence.split()), *echo])
+    # What a person typed is echoed, but never as an order to the terminal.
+    print("".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text), file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    main()

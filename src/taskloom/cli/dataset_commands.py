@@ -1,0 +1,136 @@
+"""Datasets: make, export, verify, audit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from taskloom.cli.options import Folder, Json, RecipeName, Seed, Set
+from taskloom.errors import TaskloomError
+
+
+def make(
+    name: RecipeName,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="The dataset's folder [data/RECIPE-seedN].")
+    ] = None,
+    seed: Seed = None,
+    set: Set = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes; the bytes do not depend on it.")] = 1,
+    shard_rows: Annotated[int | None, typer.Option("--shard-rows", help="Rows per file, a multiple of 1000.")] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--source", help="Published files to take stories from (babi/concat-*, babi/inject-*)."),
+    ] = None,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="Also write one JSONL file per split.")] = False,
+    engine: Annotated[str, typer.Option("--engine", help="local or ray; the bytes do not depend on it.")] = "local",
+    address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster [a local one is started].")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a dataset. Interrupted at any moment, the same command goes on where it was.
+
+    \b
+    Examples:
+      $ taskloom make ctl/A -o my-data --set splits.train.n=5000
+      $ taskloom make ctl/R -o my-data-R --seed 1 --workers 2 --jsonl --set splits.train.n=5000
+    """
+    from taskloom.cli.dataset_output import made, progress
+    from taskloom.dataset import make as making
+    from taskloom.recipe import read
+
+    recipe = read(name, [*(set or ()), *([f"source={source}"] if source else [])])
+    chosen = recipe.seed if seed is None else seed
+    folder = out or making.default_folder(recipe, chosen)
+    with progress() as report:
+        data = making.make(
+            recipe,
+            folder,
+            seed=chosen,
+            workers=workers,
+            shard_rows=shard_rows,
+            jsonl=jsonl,
+            engine=engine,
+            address=address,
+            progress=report,
+        )
+    made(data, folder, as_json)
+
+
+def export(
+    folder: Folder,
+    split: Annotated[str, typer.Option("--split", help="Which split.")],
+    kind: Annotated[str, typer.Option("--format", help="babi, text-to-text, squad or events.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")],
+    as_json: Json = False,
+) -> None:
+    """Write a split of stories in another layout: bAbI text, text-to-text JSONL, SQuAD, structured events.
+
+    \b
+    Examples:
+      $ taskloom make babi/1 -o stories --set "splits={train: {n: 100}}"
+      $ taskloom export stories --split train --format babi -o qa1.txt
+      $ taskloom export stories --split train --format squad -o qa1.json --json
+    """
+    from taskloom.cli.output import emit
+    from taskloom.dataset import dataset, shards
+    from taskloom.descriptions import undescribed_table
+    from taskloom.suites.babi import export as formats
+
+    found = dataset.load(folder)
+    suite = found.manifest.get("recipe", {}).get("suite", "babi")
+    if suite != "babi":
+        raise TaskloomError(
+            f"{folder} holds no stories ({suite} made it); 'taskloom make … --jsonl' writes it as JSONL too"
+        )
+    described = bool(found.manifest["recipe"].get("described"))
+    table = undescribed_table(found.table(split)) if described else found.table(split)
+    examples = list(shards.to_examples(table))
+    formats.write(examples, out, kind, formats.words_of(found.recipe) if "seed" in found.manifest else None)
+    left_out = formats.squad(examples)[1] if kind == "squad" else 0
+    if as_json:
+        emit({"file": str(out), "format": kind, "examples": len(examples) - left_out, "left_out": left_out})
+    else:
+        without = f" ({left_out:,} left out: their answer is no word of the story)" if left_out else ""
+        typer.echo(f"{out}: {len(examples) - left_out:,} examples of {folder}, split {split}, as {kind}{without}")
+
+
+def verify(
+    folder: Folder,
+    every: Annotated[bool, typer.Option("--all", help="Derive every answer again, not a sample.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Check a dataset's bytes against its manifest, and its answers by the task's second solver.
+
+    \b
+    Examples:
+      $ taskloom verify my-data
+      $ taskloom verify my-data --all --json
+    """
+    from taskloom.cli.dataset_output import verification
+    from taskloom.dataset import verify as verifying
+
+    found = verifying.verify(folder, every=every)
+    verification(found, folder, as_json)
+    if found.wrong:
+        raise typer.Exit(1)
+
+
+def audit(folder: Folder, as_json: Json = False) -> None:
+    """Certify a dataset: leaks, duplicates, label balance, shortcuts, coverage, divergence. Exit status 1 on a leak.
+
+    DIR may also be anybody's folder of SPLIT.jsonl, SPLIT.parquet or SPLIT/*.parquet with `input` and `targets`.
+
+    \b
+    Examples:
+      $ taskloom audit my-data
+      $ taskloom audit my-data --json
+    """
+    from taskloom import audits
+    from taskloom.cli.dataset_output import certificate
+
+    found = audits.audit(folder)
+    certificate(found, as_json)
+    if found.leaks:
+        raise typer.Exit(1)

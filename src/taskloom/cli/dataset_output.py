@@ -1,0 +1,148 @@
+"""Datasets: how far their making is, what was made, what a verification and an audit found."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from taskloom.cli.output import cell, console, emit, percent, table
+
+if TYPE_CHECKING:
+    from taskloom.audits import Audit
+    from taskloom.dataset import Dataset
+    from taskloom.dataset.verify import Verification
+    from taskloom.dataset.workers import MakeProgress
+
+PLAIN_EVERY = 5.0
+"""Seconds between two progress lines where the output is no terminal."""
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[MakeProgress], None]]:
+    """Progress and time left on standard error: a bar on a terminal, a line every few seconds elsewhere."""
+    if sys.stderr.isatty():
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+            line = bar.add_task("making", total=None)
+            yield lambda p: bar.update(line, description=p.split, completed=p.done, total=p.total)
+        return
+    last = time.monotonic()
+
+    def say(p: MakeProgress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PLAIN_EVERY:
+            last = time.monotonic()
+            left = p.seconds / p.done * (p.total - p.done) if p.done else 0
+            print(f"{p.split}: {p.done:,} of {p.total:,} rows, about {left:.0f} s left", file=sys.stderr)
+
+    yield say
+
+
+def made(data: Dataset, folder: Path, as_json: bool) -> None:
+    """The end of `taskloom make`."""
+    m = data.manifest
+    if as_json:
+        splits = {n: {"n": e["n"], "role": e["role"], "digest": e["digest"]} for n, e in m["splits"].items()}
+        emit(
+            {
+                "folder": str(folder),
+                "digest": data.digest,
+                "recipe_digest": m["recipe_digest"],
+                "seed": m["seed"],
+                "splits": splits,
+                "warnings": m["warnings"],
+                "left_out": m["left_out"],
+            }
+        )
+        return
+    out = console()
+    rows = [(name, e["n"], e["role"], e["describe"]) for name, e in m["splits"].items()]
+    out.print(table(f"{m['recipe']['name']}, seed {m['seed']}", ("split", "examples", "role", "what"), rows))
+    for warning in m["warnings"]:
+        out.print(f"note: {cell(warning)}")
+    out.print(f"\nin {cell(folder)}, digest {data.digest}", soft_wrap=True)
+
+
+def verification(found: Verification, folder: Path, as_json: bool) -> None:
+    """`taskloom verify`."""
+    if as_json:
+        emit({"folder": str(folder), "ok": not found.wrong, **found.to_dict()})
+        return
+    print(f"{folder}: {found.rows:,} rows have the bytes of the manifest (digest {found.digest})")
+    print(f"{found.answers:,} answers derived again by {found.method}: {len(found.wrong)} differ")
+    for wrong in found.wrong[:10]:
+        print(f"  {wrong.split} {wrong.index}: {wrong.input!r} has {list(wrong.stored)}, solved {list(wrong.solved)}")
+
+
+def certificate(found: Audit, as_json: bool) -> None:
+    """`taskloom audit`."""
+    if as_json:
+        emit(found.to_dict())
+        return
+    out = console()
+    print(f"audit of {found.name} {f'(digest {found.digest})' if found.digest else ''}\n")
+    for section in (_splits, _overlaps, _shortcuts, _coverage, _divergence):
+        made = section(found)
+        if made is not None:
+            out.print(made, "")
+    for note in found.notes:
+        print(f"note: {note}")
+    short = sum(s.flagged for s in found.shortcuts)
+    trained = any(info["role"] == "train" for info in found.splits.values())
+    leaks = f"{len(found.leaks)} leaks" if trained else "leaks were not looked for"
+    print(f"{leaks}, {sum(r.exact for r in found.repeats):,} duplicates, {short} shortcuts")
+
+
+def _splits(found: Audit) -> Table:
+    repeats = {r.split: r for r in found.repeats}
+    balance = {b.split: b for b in found.balance}
+    rows = []
+    for split, info in found.splits.items():
+        r, b = repeats[split], balance.get(split)
+        spread = (b.answers, percent(b.majority), f"{b.evenness:.3f}") if b else ("-", "-", "-")
+        rows.append((split, info["role"], info["n"], r.exact, r.near, r.contradictions, *spread))
+    heads = ("split", "role", "examples", "duplicates", "near", "contradictions", "answers", "majority", "evenness")
+    return table("splits: duplicates within, balance of the answers", heads, rows)
+
+
+def _overlaps(found: Audit) -> Table | None:
+    rows = []
+    for o in found.overlaps:
+        verdict = "LEAK" if o.leak else "by design" if o.by_design else "note"
+        rows.append((o.split, o.other, o.exact, o.near, percent(o.share), verdict, "; ".join(o.examples[:1])[:60]))
+    heads = ("rows of", "also in", "exact", "near", "share", "verdict", "for example")
+    return table("overlaps between splits", heads, rows) if rows else None
+
+
+def _shortcuts(found: Audit) -> Table | None:
+    names = list(dict.fromkeys(s.baseline for s in found.shortcuts))
+    score = {(s.split, s.baseline): percent(s.accuracy) + (" SHORTCUT" if s.flagged else "") for s in found.shortcuts}
+    splits = dict.fromkeys(s.split for s in found.shortcuts)
+    rows = [(split, *(score[split, b] for b in names)) for split in splits]
+    return table("shortcuts: accuracy without doing the task", ("split", *names), rows) if rows else None
+
+
+def _coverage(found: Audit) -> Table | None:
+    rows = [
+        (c.split, c.trait, c.values, c.unseen_values, percent(c.unseen_rows), ", ".join(c.examples[:3]))
+        for c in found.coverage
+        if c.unseen_values
+    ]
+    heads = ("split", "trait", "values", "not in training", "rows", "for example")
+    return table("coverage: traits that training lacks", heads, rows) if rows else None
+
+
+def _divergence(found: Audit) -> Table | None:
+    rows = [(d.split, f"{d.atoms:.3f}", f"{d.compounds:.3f}", percent(d.unseen_compounds)) for d in found.divergence]
+    heads = ("split", "atoms", "compounds", "compounds not in training")
+    return table("divergence from training: 0 equal, 1 disjoint", heads, rows) if rows else None

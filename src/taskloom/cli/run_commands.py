@@ -1,0 +1,204 @@
+"""Learning and its scores: score, run, report, power, rescore."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from taskloom.cli.options import Json
+from taskloom.errors import TaskloomError
+
+if TYPE_CHECKING:
+    from taskloom.dataset import Dataset
+
+
+def score(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="zest, or the suite of any dataset.")],
+    gold: Annotated[
+        Path, typer.Option("--gold", help="A dataset's folder; for zest also a file of tasks with answers.")
+    ],
+    pred: Annotated[Path, typer.Option("--pred", help="One prediction a line, in the order of the gold examples.")],
+    mode: Annotated[str, typer.Option("--mode", help="zest: official (as the public script) or corrected.")] = "",
+    at: Annotated[
+        list[float] | None, typer.Option("--at", help="A T of C@T, in percent; 75 and 90 by default.")
+    ] = None,
+    split: Annotated[str, typer.Option("--split", help="Which split, when --gold is a dataset.")] = "test",
+    by: Annotated[
+        str, typer.Option("--by", help="Not zest: the trait that tells tasks apart [as the suite says].")
+    ] = "",
+    linked: Annotated[
+        str, typer.Option("--linked", help="Not zest: the trait that tasks of one family share, for consistency.")
+    ] = "",
+    details: Annotated[bool, typer.Option("--details", help="With --json: every task (zest: and instance).")] = False,
+    as_json: Json = False,
+) -> None:
+    """Score predictions that were made elsewhere: mean, C@T and consistency by task.
+
+    For zest it also says where the official and the corrected evaluation differ.
+
+    \b
+    Examples:
+      $ taskloom score zest --gold dev.jsonl --pred predictions.txt
+      $ taskloom score zest --gold dev.jsonl --pred predictions.txt --mode corrected --at 50 --at 90 --json
+      $ taskloom score zest --gold my-zest --split dev --pred predictions.txt --mode corrected
+      $ taskloom score ctl --gold my-data --split iid --pred answers.txt --linked groups
+    """
+    from taskloom.cli.output import emit
+    from taskloom.dataset import competence, shards
+    from taskloom.suites.zest import evaluation
+
+    thresholds = at or (75, 90)
+    if suite != "zest":
+        if mode:
+            raise TaskloomError("--mode is for zest; every other suite has one way to score")
+        report: Any = competence.score_dataset(_made_by(suite, gold), split, pred, by, linked, thresholds)
+    elif by or linked:
+        raise TaskloomError("--by and --linked are for other suites; in zest the files say which tasks belong together")
+    elif gold.is_dir():
+        examples = shards.to_examples(_made_by(suite, gold).table(split))
+        report = evaluation.score_examples(examples, pred, mode or "official", thresholds)
+    else:
+        report = evaluation.score(gold, pred, mode or "official", thresholds)
+    if as_json:
+        emit(report.to_dict(details))
+    else:
+        typer.echo(report.text())
+
+
+def _made_by(suite: str, folder: Path) -> Dataset:
+    """The dataset in a folder, if that suite (or task) made it."""
+    from taskloom.dataset import dataset
+
+    data = dataset.load(folder)
+    recipe = data.manifest.get("recipe", {})
+    made = str(recipe.get("suite") or recipe.get("task") or suite)
+    if made != suite:
+        raise TaskloomError(f"{folder} is a dataset of '{made}', not of '{suite}'; write taskloom score {made}")
+    return data
+
+
+def run(
+    file: Annotated[
+        Path, typer.Argument(metavar="EXPERIMENT", help="A YAML file, or one that comes with us: ctlpp-small.")
+    ],
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="DIR", help="The folder of the runs [runs, or as the file says].")
+    ] = None,
+    engine: Annotated[str, typer.Option("--engine", help="local or ray; the results do not depend on it.")] = "local",
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Runs at one time; as many as there are cores by default.")
+    ] = None,
+    address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster [a local one is started].")] = None,
+    tracker: Annotated[
+        str | None, typer.Option("--tracker", help="Also show finished runs in trackio, wandb or mlflow.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run and what is there.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run an experiment: recipes x learners x seeds. Interrupted at any moment, the same command goes on where it was.
+
+    Exit status 1 when runs failed; the same command retries just those.
+
+    \b
+    Examples:
+      $ printf 'recipes: [babi/1]\\nlearners: [majority]\\n' | tee experiment.yaml
+      $ taskloom run experiment.yaml --dry-run
+      $ taskloom run experiment.yaml --store my-runs --workers 2
+    """
+    from taskloom.cli import run_output as printing
+    from taskloom.experiments import api, progress, spec
+
+    experiment = spec.read(file)
+    if dry_run:
+        printing.experiment(api.look(experiment, store), as_json)
+        return
+    if engine == "ray" and address:
+        # Said before, since Ray ends the program of a cluster whose head has died, without a chance for a last word.
+        typer.echo(
+            f"On the Ray cluster at {address}. Should its head die, Ray ends this program: nothing finished is lost; start a "
+            "cluster again and give the same command.",
+            err=True,
+        )
+    with progress.watching() as watch:
+        found = api.fill(
+            experiment, store, engine=engine, workers=workers, address=address, tracker=tracker, watch=watch
+        )
+    printing.outcome(found, f"taskloom run {file}" + (f" --store {store}" if store else ""), as_json)
+    if found.state.failed:
+        raise typer.Exit(1)
+
+
+def report(
+    store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page to write.")] = Path("report.html"),
+    level: Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")] = 0.95,
+    as_json: Json = False,
+) -> None:
+    """Write one page about runs: scores with intervals, learning curves, comparisons, failures, examples.
+
+    \b
+    Examples:
+      $ taskloom report my-runs -o report.html
+      $ taskloom report my-runs --level 0.99 --json
+    """
+    from taskloom.cli.output import emit
+    from taskloom.reports import run_report
+
+    path = run_report.report(store, out, level)
+    if as_json:
+        emit({"report": str(path), "store": str(store)})
+    else:
+        typer.echo(f"the report on {store} is in {path}")
+
+
+def power(
+    gap: Annotated[float, typer.Option("--gap", help="The difference in accuracy that should be found.")],
+    accuracy: Annotated[float, typer.Option("--accuracy", help="Accuracy of the one; the other's is accuracy + gap.")],
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds of each learner.")] = None,
+    examples: Annotated[int | None, typer.Option("--examples", min=1, help="Examples that each run answers.")] = None,
+    seed_sd: Annotated[float, typer.Option("--seed-sd", help="Standard deviation of accuracy between seeds.")] = 0.0,
+    paired_correlation: Annotated[
+        float, typer.Option("--paired-correlation", help="Of the learners' answers to an item; 0: different items.")
+    ] = 0.0,
+    seed_correlation: Annotated[
+        float | None, typer.Option("--seed-correlation", help="Of two seeds' answers to an item [(1 + paired) / 2].")
+    ] = None,
+    wanted: Annotated[float, typer.Option("--power", help="How often a gap should be found.")] = 0.8,
+    alpha: Annotated[float, typer.Option("--alpha", help="How often one may be found that is not there.")] = 0.05,
+    as_json: Json = False,
+) -> None:
+    """Say how many examples and seeds it takes to see a gap between two learners.
+
+    \b
+    Examples:
+      $ taskloom power --gap 0.02 --accuracy 0.8
+      $ taskloom power --gap 0.05 --accuracy 0.8 --seed-sd 0.02 --paired-correlation 0.4
+      $ taskloom power --gap 0.05 --accuracy 0.8 --seed-sd 0.02 --seeds 5 --examples 1000 --json
+    """
+    from taskloom.cli import run_output as printing
+    from taskloom.experiments.statistics import PowerQuestion
+
+    question = PowerQuestion(gap, accuracy, seed_sd, paired_correlation, seed_correlation, alpha, wanted)
+    printing.power(question, examples, seeds, as_json)
+
+
+def rescore(
+    store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")],
+    scorer: Annotated[
+        str, typer.Option("--scorer", help="A scorer (taskloom list scorers), or own: that of each run's recipe.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Score stored predictions again, by another scorer or a mended one. No model is called; the old scores are kept beside.
+
+    \b
+    Examples:
+      $ taskloom rescore my-runs --scorer any-of
+      $ taskloom rescore my-runs --scorer own --json
+    """
+    from taskloom.cli.run_output import rescored
+    from taskloom.experiments import rescore as rescoring
+
+    rescored(rescoring.rescore(store, scorer), scorer, as_json)

@@ -1,0 +1,140 @@
+"""Runs: what an experiment would do, what it did, new scores, and how many runs a question takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from taskloom.cli.output import console, emit, percent, table
+
+if TYPE_CHECKING:
+    from taskloom.experiments.api import Look, Outcome
+    from taskloom.experiments.rescore import Change
+    from taskloom.experiments.statistics import PowerQuestion
+
+
+def experiment(found: Look, as_json: bool) -> None:
+    """`taskloom run --dry-run`."""
+    if as_json:
+        rows = [
+            {"run": c.run, **_row(c), "present": c.run in found.present, "failed": found.failed.get(c.run)}
+            for c in found.cells
+        ]
+        emit({"cells": rows, "estimate": asdict(found.estimate)})
+        return
+    from taskloom.experiments.progress import spell
+
+    kinds: dict[str, list[Any]] = {}
+    for cell in found.cells:
+        kinds.setdefault(cell.kind, []).append(cell)
+    firsts = [same[0] for same in kinds.values()]
+    telling = _telling([(c.data.name, c.learner_name, c.fields) for c in firsts])
+    lines = []
+    for first, fields, same in zip(firsts, telling, kinds.values(), strict=True):
+        present = sum(c.run in found.present for c in same)
+        failed = sum(c.run in found.failed for c in same)
+        lines.append((first.data.name, first.learner_name, fields, len(same), present, failed))
+    heads = ("recipe", "learner", "fields that differ", "seeds", "present", "failed before")
+    console().print(table("cells", heads, lines), "")
+    e = found.estimate
+    missing = len(found.cells) - len(found.present)
+    cost = f"about {spell(e.seconds)} of work for {e.known:,} of them" if e.known else ""
+    unknown = f"unknown for {e.unknown:,}, of learners that have not run here" if e.unknown else ""
+    said = ", ".join(x for x in (cost, unknown) if x) or "nothing"
+    print(f"{len(found.cells):,} runs, {len(found.present):,} present, {missing:,} missing; cost: {said}")
+
+
+def _telling(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
+    """The fields in which rows of one recipe and learner differ, as text."""
+    values: dict[tuple[str, str, str], set[str]] = {}
+    for recipe, learner, fields in rows:
+        for name, value in fields.items():
+            values.setdefault((recipe, learner, name), set()).add(json.dumps(value))
+    counts: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for recipe, learner, fields in rows:
+        counts.setdefault((recipe, learner), []).append(fields)
+    said = []
+    for recipe, learner, fields in rows:
+        same = counts[recipe, learner]
+        differ = [k for k in fields if len(values[recipe, learner, k]) > 1 or any(k not in other for other in same)]
+        said.append(", ".join(f"{k.split('.', 1)[1]}={fields[k]}" for k in sorted(differ)))
+    return said
+
+
+def _mean(runs: list[Any], split: str) -> str:
+    found = [r[split]["score"] for r in runs if split in r and r[split]["score"] is not None]
+    return percent(sum(found) / len(found)) if found else "-"
+
+
+def _row(cell: Any) -> dict[str, Any]:
+    return {"recipe": cell.data.name, "learner": cell.learner_name, "fields": cell.fields, "seed": cell.seed}
+
+
+def outcome(found: Outcome, command: str, as_json: bool) -> None:
+    """The end of `taskloom run`: the scores, mean over seeds, and the reasons of what failed."""
+    state = found.state
+    scores = [found.store.scores(run) for run in found.runs]
+    if as_json:
+        rows = [{k: s[k] for k in ("run", "recipe", "learner", "fields", "seed", "splits")} for s in scores]
+        emit({"store": str(found.store.path), "runs": rows, "failed": state.failed})
+        return
+    splits = list(dict.fromkeys(split for s in scores for split in s["splits"]))
+    telling = _telling([(s["recipe"], s["learner"], s["fields"]) for s in scores])
+    groups: dict[tuple[str, str, str], list[Any]] = {}
+    for s, fields in zip(scores, telling, strict=True):
+        groups.setdefault((s["recipe"], s["learner"], fields), []).append(s["splits"])
+    lines = [(*key, len(same), *(_mean(same, split) for split in splits)) for key, same in groups.items()]
+    if lines:
+        heads = ("recipe", "learner", "fields that differ", "seeds", *splits)
+        console().print(table("mean scores", heads, lines), "")
+    print(f"{state.before:,} runs were there, {state.done:,} are new, in {found.store.path}")
+    if state.failed:
+        names = {cell.run: str(cell) for cell in found.cells}
+        print(f"{len(state.failed):,} failed; '{command}' retries just those:")
+        for run, why in list(state.failed.items())[:20]:
+            print(f"  {names[run]} ({run[:8]}…): {why}")
+
+
+def rescored(changes: list[Change], scorer: str, as_json: bool) -> None:
+    """`taskloom rescore`: means before and after."""
+    if as_json:
+        emit([asdict(c) for c in changes])
+        return
+    groups: dict[tuple[str, str, str], list[Change]] = {}
+    for c in changes:
+        groups.setdefault((c.recipe, c.learner, c.split), []).append(c)
+    lines = []
+    for key, same in groups.items():
+        means = [
+            [x for x in values if x is not None] for values in zip(*((c.before, c.after) for c in same), strict=True)
+        ]
+        shown = [percent(sum(m) / len(m)) if m else "-" for m in means]
+        lines.append((*key, len(same), *shown, sum(c.changed for c in same)))
+    heads = ("recipe", "learner", "split", "runs", "before", "after", "examples changed")
+    console().print(table(f"scores by {scorer}", heads, lines))
+
+
+def power(question: PowerQuestion, examples: int | None, seeds: int | None, as_json: bool) -> None:
+    """`taskloom power`."""
+    from taskloom.experiments.statistics.power import plan
+
+    rows = plan(question, examples, seeds)
+    if as_json:
+        emit({**asdict(question), "seed_correlation": question.within, "plans": rows})
+        return
+    shown = []
+    for row in rows:
+        smallest = f"{row['smallest_gap']:+.4f}" if row.get("smallest_gap") is not None else "none"
+        sizes = ["none is enough" if row[k] is None else row[k] for k in ("seeds", "examples")]
+        shown.append(
+            (*sizes, "-" if row["power"] is None else percent(row["power"]), smallest)[: 3 + ("smallest_gap" in row)]
+        )
+    heads = ("seeds of each", "examples", "power", "smallest gap found")[: len(shown[0])]
+    out = console()
+    other = question.accuracy + question.gap
+    out.print(f"[bold]to tell {question.accuracy:g} from {other:g} at alpha {question.alpha:g}[/bold]")
+    out.print(table("", heads, shown))
+    if any(row["seeds"] == 1 for row in rows):
+        out.print("\nOne seed each compares two trained models; whether the two learners differ takes several seeds.")

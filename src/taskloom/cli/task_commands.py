@@ -1,0 +1,157 @@
+"""What there is and what it looks like: list, show, apply, solve, data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from taskloom.cli.options import Json, RecipeName, Seed, Set
+from taskloom.errors import TaskloomError
+
+
+def list_(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="[KIND|RECIPE|LEARNER]",
+            help="suites, recipes, tasks, learners or scorers; everything by default. Of a recipe: its tasks, and in "
+            "taskbench their sizes and baselines. Of a learner: its settings.",
+        ),
+    ] = "",
+    set: Set = None,
+    as_json: Json = False,
+) -> None:
+    """List what there is: suites, recipes, tasks, learners, scorers.
+
+    \b
+    Examples:
+      $ taskloom list
+      $ taskloom list recipes --json
+      $ taskloom list taskbench/english
+      $ taskloom list bilstm
+    """
+    from taskloom.cli.task_output import listing, recipe_tasks
+
+    if "/" in what or "." in what:
+        recipe_tasks(what, set or (), as_json)
+    elif set:
+        raise TaskloomError("--set changes a recipe; name one, e.g. taskloom list taskbench/500 --set minimum=50")
+    else:
+        listing(what, as_json)
+
+
+def show(
+    name: Annotated[str, typer.Argument(metavar="RECIPE|DIR", help="A recipe, or the folder of a dataset.")],
+    n: Annotated[int, typer.Option("-n", help="How many examples.", min=1)] = 3,
+    split: Annotated[str | None, typer.Option("--split", help="Which split; the first by default.")] = None,
+    start: Annotated[int, typer.Option("--start", help="Index of the first example.", min=0)] = 0,
+    seed: Seed = None,
+    set: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Print examples as a person reads them, with the derivation of each answer.
+
+    \b
+    Examples:
+      $ taskloom show ctl/A -n 2
+      $ taskloom show ctl/S --split ood --set overlap=8 --json
+    """
+    from taskloom.cli.task_output import examples
+
+    examples(name, n, split, start, seed, set or (), as_json)
+
+
+def apply(
+    name: RecipeName,
+    inputs: Annotated[
+        list[str] | None, typer.Argument(metavar="[INPUT]...", help="Inputs; from standard input, one a line, if none.")
+    ] = None,
+    tables: Annotated[
+        Path | None, typer.Option("--tables", help="Function tables as JSON: name to list of images (ctl).")
+    ] = None,
+    set: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Answer single inputs, for every task that is a function.
+
+    \b
+    Examples:
+      $ taskloom apply ctl/A "c b a 3"
+      $ printf 'b a 3\\na 0\\n' | taskloom apply ctl/A --json
+    """
+    from taskloom.cli import task_output as printing
+    from taskloom.recipe.apply import answerer
+
+    changes = [*(set or ()), *([f"tables=@{tables}"] if tables else [])]
+    answer = answerer(name, changes)
+    for number, text in enumerate(inputs if inputs else _lines(), 1):
+        try:
+            found = answer(text)
+        except TaskloomError as error:
+            where = f"input {number}" if inputs else f"standard input, line {number}"
+            raise TaskloomError(f"{where}: {error}") from error
+        printing.answer(text, found, as_json)
+
+
+def _lines() -> Iterator[str]:
+    if sys.stdin is None:
+        raise TaskloomError("standard input is closed; give inputs as arguments")
+    for line in sys.stdin:
+        if line.strip():
+            yield line.rstrip("\r\n")
+
+
+def solve(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Text in bAbI format, or - for standard input.")],
+    reading: Annotated[
+        str, typer.Option("--reading", help="natural, or strict: every sentence about a place is a change of place.")
+    ] = "natural",
+    as_json: Json = False,
+) -> None:
+    """Answer and support every question of a story file, and report where the file's own answers are wrong or open.
+
+    \b
+    Examples:
+      $ printf '1 Mary went to the park.\\n2 Where is Mary?\\n' | taskloom solve -
+      $ printf '1 Mary got the milk.\\n2 What is Mary carrying?\\tapple\\t1\\n' | taskloom solve - --json
+    """
+    from taskloom.cli.output import emit
+    from taskloom.suites.babi.solve_file import solve_file
+
+    report = solve_file(file, reading)
+    if as_json:
+        emit(report.to_dict())
+    else:
+        typer.echo(report.text())
+
+
+def data(
+    action: Annotated[str, typer.Argument(metavar="[status|get]", help="status (the default) or get.")] = "status",
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="With get: which resource.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Outside resources: what is here, what is missing, how to get it. Nothing is fetched unless asked by name.
+
+    \b
+    Examples:
+      $ taskloom data
+      $ taskloom data status --json
+    """
+    from taskloom import resources
+    from taskloom.cli.output import emit
+    from taskloom.cli.task_output import resource_status
+
+    if action == "status" and name is None:
+        resource_status(as_json)
+    elif action == "get" and name:
+        found = resources.get(name)
+        if as_json:
+            emit({"name": name, "found": str(found)})
+        else:
+            typer.echo(f"{name} is in {found}")
+    else:
+        raise TaskloomError("write 'taskloom data', 'taskloom data status' or 'taskloom data get NAME'")

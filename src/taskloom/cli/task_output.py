@@ -1,0 +1,206 @@
+"""What there is and what it looks like: lists, examples, answers, resources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from taskloom.cli.output import cell, console, emit, table
+from taskloom.errors import TaskloomError, nearest
+from taskloom.example import Answer, Example
+
+BAR = " | "
+"""Between several values of one thing."""
+
+
+LISTED = 20
+"""Values that people are shown before the rest is only counted."""
+
+
+def listing(what: str, as_json: bool) -> None:
+    """`taskloom list`."""
+    from taskloom import learners, registry, scoring
+    from taskloom.recipe import recipe
+
+    def recipes() -> list[tuple[str, str]]:
+        files = [(n, recipe.read(n).describe) for s in registry.SUITES for n in s.recipe_files()]
+        return sorted(files)
+
+    def scorers() -> list[tuple[str, str]]:
+        registry.SUITES.names()  # suites make their own scorers known when they are imported
+        return [(n, (type(s).__doc__ or "").split("\n")[0]) for n, s in scoring.SCORERS.items()]
+
+    kinds: dict[str, Callable[[], list[tuple[str, str]]]] = {
+        "suites": lambda: [(s.name, s.describe) for s in registry.SUITES],
+        "recipes": recipes,
+        "tasks": lambda: [(t.name, t.describe) for t in registry.TASKS],
+        "learners": lambda: [(entry.name, entry.describe) for entry in learners.LEARNERS],
+        "scorers": scorers,
+    }
+    if what and what not in kinds:
+        if learners.LEARNERS.find(what) is None:
+            raise TaskloomError(f"there is no list of '{what}'; {nearest(what, [*kinds, *learners.LEARNERS.names()])}")
+        _settings(what, as_json)
+        return
+    chosen = [what] if what else list(kinds)
+    found = {kind: kinds[kind]() for kind in chosen}
+    if as_json:
+        emit({kind: [{"name": n, "describe": d} for n, d in rows] for kind, rows in found.items()})
+        return
+    out = console()
+    for kind, rows in found.items():
+        if rows:
+            out.print(table(kind, ("name", "what it is"), rows), "")
+
+
+def _settings(learner: str, as_json: bool) -> None:
+    """Of a learner: what may be set, with defaults and meanings."""
+    from taskloom.learners.config import settings
+
+    found = settings(learner)
+    if as_json:
+        emit({learner: [{"name": n, "default": d, "describe": m} for n, d, m in found]})
+    elif not found:
+        console().print(f"{learner} has no settings")
+    else:
+        rows = [(n, repr(d) if isinstance(d, str) else str(d), m) for n, d, m in found]
+        console().print(table(f"settings of {learner}", ("name", "default", "what it is"), rows))
+
+
+def recipe_tasks(name: str, changes: Iterable[str], as_json: bool) -> None:
+    """`taskloom list RECIPE`: its tasks, with what its suite knows of each."""
+    from taskloom.recipe import read
+
+    recipe = read(name, changes)
+    plan = recipe.plan()
+    tasks = plan.tasks
+    if tasks.names is None and tasks.tell is not None:
+        place = "task" if tasks.by == "task" else f"trait '{tasks.by}'"
+        raise TaskloomError(
+            f"the tasks of {name} are not listed: each example says its own, in its {place}; write taskloom show {name}"
+        )
+    told = {
+        name: tasks.tell(name, "instruction") if tasks.tell else plan.describe for name in tasks.names or [recipe.name]
+    }
+    facts = {name: tasks.facts(name) if tasks.facts else {} for name in told}
+    if as_json:
+        rows = [{"name": name, "describe": said, **facts[name]} for name, said in told.items()]
+        emit({"recipe": name, "tasks": rows, "left_out": dict(plan.left_out)})
+        return
+    if tasks.facts is None:
+        made = table(f"tasks of {name}", ("name", "what it asks"), told.items())
+    else:
+        heads = ("name", *next(iter(facts.values())))
+        lines = [
+            (name, *(f"{v:.3g}" if isinstance(v, float) else v for v in known.values()))
+            for name, known in facts.items()
+        ]
+        made = table(f"tasks of {name}", heads, lines)
+    out = console()
+    out.print(made)
+    for warning in plan.warnings:
+        out.print(f"note: {cell(warning)}")
+
+
+def examples(
+    name: str, n: int, split: str | None, start: int, seed: int | None, changes: Iterable[str], as_json: bool
+) -> None:
+    """`taskloom show`."""
+    from taskloom.dataset import dataset, shards
+    from taskloom.recipe import read
+
+    show: Callable[[Example], Any] | None = None
+    several = False
+    if Path(name).is_dir():
+        if seed is not None or tuple(changes):
+            raise TaskloomError(f"{name} is made already: --seed and --set go with a recipe")
+        data = dataset.load(name)
+        chosen = split or data.splits[0]
+        total = int(data.table(chosen).num_rows)
+        rows = data.table(chosen).slice(start, n)
+        about = str(data.manifest.get("describe", ""))
+        several = "task" in data.table(chosen).column_names and len(data.table(chosen).column("task").unique()) > 1
+        if "seed" in data.manifest and not as_json:
+            # Made from files that are no longer there, or by a task that is not: then it is shown plainly.
+            with suppress(TaskloomError):
+                show = data.recipe.plan(data.manifest["seed"]).show
+    else:
+        plan = read(name, changes).plan(seed)
+        part = plan.split(split) if split else plan.splits[0]
+        chosen, total, about, show = part.name, part.n, plan.describe, plan.show
+        stop = min(start + n, total)
+        rows = shards.to_table(part.rows(start, stop) if start < stop else [], start, plan.traits)
+    if start >= total:
+        raise TaskloomError(f"{name}: split '{chosen}' has {total:,} examples; --start {start} is beyond the last")
+    found = list(shards.to_examples(rows))
+    if as_json:
+        for i, example in enumerate(found):
+            emit({"split": chosen, "index": start + i, **_as_dict(example)})
+        return
+    out = console()
+    head = f"[bold]{cell(name)}[/bold], split {chosen}, {total:,} examples. {cell(about)}\n"
+    out.print(head.replace("\n\n", "\n"))
+    for i, example in enumerate(found):
+        out.print(f"[bold]{chosen} {start + i}[/bold]")
+        out.print(show(example) if show else plain(example, several), "")
+
+
+def plain(example: Example, named: bool = False) -> str:
+    """An example as text: its task where there are several, input, answers, derivation, traits."""
+    lines = [f"  task     {example.task}"] if named else []
+    lines += [f"  input    {_indent(example.input)}", f"  answer   {_few(example.targets)}"]
+    if example.derivation:
+        lines.append("  because  " + ", ".join(f"{s.rule} → {s.value}" for s in example.derivation))
+    if example.traits:
+        lines.append("  traits   " + ", ".join(f"{k}={v}" for k, v in example.traits.items()))
+    return "\n".join(lines).replace("[", r"\[")
+
+
+def _indent(text: str) -> str:
+    return text.replace("\n", "\n           ")
+
+
+def _as_dict(example: Example) -> dict[str, Any]:
+    found = {
+        "task": example.task,
+        "input": example.input,
+        "targets": list(example.targets),
+        "traits": dict(example.traits),
+        "derivation": [asdict(s) for s in example.derivation],
+    }
+    if example.question:
+        found["question"] = example.question
+    return found
+
+
+def answer(text: str, found: Answer, as_json: bool) -> None:
+    """One line of `taskloom apply`."""
+    if as_json:
+        emit({"input": text, "targets": list(found.targets), "derivation": [asdict(s) for s in found.derivation]})
+    else:
+        steps = ", ".join(f"{s.rule} → {_few(s.value.split(BAR))}" for s in found.derivation)
+        print(_few(found.targets) + (f"    ({steps})" if steps else ""))
+
+
+def _few(values: Sequence[str]) -> str:
+    """The first values; a function may have thousands, and --json has them all."""
+    more = len(values) - LISTED
+    return BAR.join(values[:LISTED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def resource_status(as_json: bool) -> None:
+    """`taskloom data status`."""
+    from taskloom.resources import RESOURCES
+
+    rows = [(r.name, r.find(), r.fetch is not None, r.describe) for r in RESOURCES.values()]
+    if as_json:
+        emit([{"name": n, "found": str(p) if p else None, "fetchable": f, "describe": d} for n, p, f, d in rows])
+        return
+    lines = [
+        (n, str(p) if p else ("missing: taskloom data get " + n if f else "missing: set TASKLOOM_DATA"), d)
+        for n, p, f, d in rows
+    ]
+    console().print(table("resources", ("name", "where", "what it is"), lines))

@@ -1,0 +1,216 @@
+"""Scores by task, for every suite: mean, competence at T (C@T) and consistency, as ZEST defines them.
+
+A task is done when its mean score reaches T percent; C@T is the share of tasks that are done. Some tasks belong together
+(a chain of functions and the same functions in another order, a task and its paraphrase): consistency counts a family
+only by its worst task. Every example knows its task, so this needs no more than a dataset and predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+from taskloom.dataset import Dataset, Examples
+from taskloom.descriptions import UNSEEN
+from taskloom.errors import InputError, nearest
+from taskloom.example import Example
+from taskloom.registry import find_scorer
+from taskloom.scoring import Scorer
+
+THRESHOLDS: tuple[float, ...] = (75, 90)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScore:
+    """One task: how many examples, their mean score, its family, and whether it was withheld from training."""
+
+    task: str
+    n: int
+    score: float
+    family: str = ""
+    unseen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Mean and C@T of some tasks (or families)."""
+
+    tasks: int
+    mean: float
+    at: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Competence:
+    """What predictions are worth, task by task.
+
+    Attributes:
+        examples: How many were scored.
+        accuracy: The mean score over examples.
+        overall: Mean and C@T over all tasks.
+        withheld: The same for the tasks that `unseen` took out of training and for the others (which training need not have:
+            CTL has splits of chains that it never shows); empty where nothing was withheld.
+        consistency: The same over families of at least two tasks, each by its worst; None where tasks are not linked.
+        tasks: Every task.
+    """
+
+    examples: int
+    accuracy: float
+    overall: Row
+    withheld: dict[str, Row]
+    consistency: Row | None
+    tasks: tuple[TaskScore, ...]
+
+    def to_dict(self, details: bool = False) -> dict[str, Any]:
+        """For JSON; `details` adds every task."""
+        found = asdict(self)
+        return found if details else {name: value for name, value in found.items() if name != "tasks"}
+
+    def text(self) -> str:
+        """For people."""
+        rows = [("all tasks", self.overall), *self.withheld.items()]
+        if self.consistency is not None:
+            rows.append(("families, by their worst task", self.consistency))
+        width = max(len(name) for name, _ in rows)
+        heads = ["number", "mean", *(f"C@{t}" for t in self.overall.at)]
+        lines = [f"{self.examples:,} examples, mean score {100 * self.accuracy:.1f}", ""]
+        lines.append(" " * width + "".join(f"{h:>9}" for h in heads))
+        for name, row in rows:
+            values = [row.mean, *row.at.values()]
+            lines.append(f"{name:<{width}}{row.tasks:>9,}" + "".join(f"{100 * v:>9.1f}" for v in values))
+        return "\n".join(lines)
+
+
+def competence(
+    examples: Iterable[Example],
+    predictions: Sequence[str],
+    scorer: Scorer,
+    by: str = "task",
+    linked: str = "",
+    thresholds: Sequence[float] = THRESHOLDS,
+) -> Competence:
+    """Score predictions by task.
+
+    Args:
+        examples: In the order of the predictions.
+        predictions: One for each example.
+        scorer: How a prediction is judged.
+        by: `task`, or the trait that tells tasks apart.
+        linked: The trait whose value tasks of one family share; a task belongs to the family of its first example.
+        thresholds: The T of each C@T, in percent.
+    """
+    found = list(examples)
+    if len(predictions) != len(found):
+        raise InputError(
+            f"{len(predictions):,} predictions and {len(found):,} examples; give one for each, in the dataset's order"
+        )
+    if not found:
+        raise InputError("there is no example to score; choose another split")
+    if not thresholds or not all(0 <= t <= 100 for t in thresholds):
+        raise InputError(f"thresholds are percentages from 0 to 100, not {list(thresholds)}")
+    scores: dict[str, list[float]] = {}
+    first: dict[str, Example] = {}
+    for example, said in zip(found, predictions, strict=True):
+        task = _value(example, by)
+        first.setdefault(task, example)
+        scores.setdefault(task, []).append(scorer.score(said, example))
+    tasks = tuple(
+        TaskScore(
+            task,
+            len(values),
+            fsum(values) / len(values),
+            _value(first[task], linked) if linked else "",
+            bool(first[task].traits.get(UNSEEN, False)),
+        )
+        for task, values in scores.items()
+    )
+    every = [score for values in scores.values() for score in values]
+    return Competence(
+        examples=len(found),
+        accuracy=fsum(every) / len(every),
+        overall=_row([t.score for t in tasks], thresholds),
+        withheld=_withheld(tasks, thresholds),
+        consistency=_consistency(tasks, thresholds) if linked else None,
+        tasks=tasks,
+    )
+
+
+def _value(example: Example, name: str) -> str:
+    if name == "task":
+        return example.task
+    if name not in example.traits:
+        raise InputError(f"there is no trait '{name}' to group by; {nearest(name, ['task', *example.traits])}")
+    return str(example.traits[name])
+
+
+def _row(values: Sequence[float], thresholds: Sequence[float]) -> Row:
+    many = len(values)
+    # A mean of scores such as 0.9 may end a rounding error below the threshold that it equals.
+    at = {f"{t:g}": sum(v >= t / 100 - 1e-12 for v in values) / many for t in thresholds}
+    return Row(many, fsum(values) / many, at)
+
+
+def _withheld(tasks: Sequence[TaskScore], thresholds: Sequence[float]) -> dict[str, Row]:
+    parts = {"not withheld": [t.score for t in tasks if not t.unseen], "withheld": [t.score for t in tasks if t.unseen]}
+    return {name: _row(values, thresholds) for name, values in parts.items() if values} if parts["withheld"] else {}
+
+
+def _consistency(tasks: Sequence[TaskScore], thresholds: Sequence[float]) -> Row | None:
+    families: dict[str, list[float]] = {}
+    for task in tasks:
+        families.setdefault(task.family, []).append(task.score)
+    worst = [min(values) for values in families.values() if len(values) > 1]
+    return _row(worst, thresholds) if worst else None
+
+
+def score_dataset(
+    data: Dataset,
+    split: str,
+    pred: str | Path | Sequence[str],
+    by: str = "",
+    linked: str = "",
+    thresholds: Sequence[float] = THRESHOLDS,
+) -> Competence:
+    """Score predictions for a split of a dataset by the dataset's own scorer and tasks."""
+    predictions = read_predictions(Path(pred)) if isinstance(pred, str | Path) else list(pred)
+    examples = Examples(data.table(split))
+    tasks_by = by or str(data.manifest.get("tasks_by", "task"))
+    return competence(examples, predictions, scorer_of(data), tasks_by, linked, thresholds)
+
+
+def scorer_of(data: Dataset) -> Scorer:
+    """The scorer of a dataset: by name where the name says all, else as its recipe makes it; any-of for foreign data."""
+    from taskloom.scoring import SCORERS
+
+    manifest: Mapping[str, Any] = data.manifest
+    name = str(manifest.get("scorer", "any-of"))
+    if name in SCORERS or "seed" not in manifest:
+        return find_scorer(name)
+    return data.recipe.plan(manifest["seed"]).scorer
+
+
+def read_predictions(path: Path) -> list[str]:
+    """One prediction a line; a line in double quotes is a JSON text, which may hold line ends."""
+    import json
+
+    if path.is_dir() or not path.exists():  # a pipe is no file, and can be read
+        raise InputError(f"there is no file {path}; it should hold one prediction a line")
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    found = []
+    for number, line in enumerate(text.removesuffix("\n").split("\n") if text else [], 1):
+        said = line.removesuffix("\r")
+        if len(said) > 1 and said[0] == said[-1] == '"':
+            try:
+                said = json.loads(said)
+            except ValueError as error:
+                raise InputError(
+                    f"{path}:{number} is in double quotes but no JSON text ({error}); escape it"
+                ) from error
+        found.append(str(said))
+    return found

@@ -1,0 +1,213 @@
+"""Making a dataset: shards by one or many processes, resumable, the same bytes for every number of workers.
+
+A shard is the unit of work. It is written beside its place and renamed, and says in its own metadata what it is, so a
+second `make` after any interruption keeps every whole shard, remakes the damaged ones and ends with the same manifest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from taskloom.dataset import Dataset, dataset, shards
+from taskloom.dataset.manifest import manifest_of_shards, manifest_of_tables, write_beside
+from taskloom.dataset.workers import MakeProgress, Piece, RowCounter, Where, make_shards, origin_of, table_of
+from taskloom.errors import DataError, RecipeError, TaskloomError, nearest
+from taskloom.plan import Plan
+from taskloom.recipe import Recipe, read
+
+MOST_ROWS = 10**11
+"""Beyond this even the list of files no longer fits a computer."""
+
+
+def make(
+    recipe: str | Recipe,
+    out: str | Path | None = None,
+    *,
+    seed: int | None = None,
+    set: Iterable[str] = (),
+    workers: int = 1,
+    shard_rows: int | None = None,
+    jsonl: bool = False,
+    engine: str = "local",
+    address: str | None = None,
+    progress: Callable[[MakeProgress], None] | None = None,
+) -> Dataset:
+    """Make a dataset: into a folder, or in memory where `out` is None.
+
+    Args:
+        recipe: A recipe, its name (`ctl/A`) or its file.
+        out: The folder of the dataset. Whole shards that lie there from an earlier, interrupted call are kept.
+        seed: The seed of the samples; the recipe's own by default.
+        set: Overrides such as `max_length=8`, as on the command line.
+        workers: Processes; the result does not depend on it.
+        shard_rows: Rows per file, a multiple of 1,000; the result's digest does not depend on it.
+        jsonl: Also write one JSONL file per split.
+        engine: `local` processes, or tasks on a `ray` cluster whose nodes all see the folder.
+        address: Of the Ray cluster; one is started on this machine by default.
+        progress: Called after each shard.
+    """
+    if engine not in ("local", "ray"):
+        raise TaskloomError(f"no engine is called '{engine}'; {nearest(engine, ('local', 'ray'))}")
+    if isinstance(set, str):
+        raise RecipeError(f"set takes a list of changes: set=[{set!r}]")
+    if isinstance(recipe, str):
+        recipe = read(recipe, set)
+    elif tuple(set):
+        raise RecipeError("overrides go with a recipe's name, not with a checked recipe")
+    seed = recipe.seed if seed is None else seed
+    plan = recipe.plan(seed)
+    if workers < 1:
+        raise TaskloomError(f"--workers must be at least 1, not {workers}")
+    _check_splits(plan)
+    pieces = list(_pieces(plan, _shard_rows(plan, shard_rows)))
+    if out is None:
+        return _in_memory(recipe, seed, plan)
+    folder = Path(out)
+    with _alone(folder):
+        return _make_into(folder, recipe, seed, plan, pieces, Where(workers, engine, address), jsonl, progress)
+
+
+def _make_into(
+    folder: Path,
+    recipe: Recipe,
+    seed: int,
+    plan: Plan,
+    pieces: list[Piece],
+    where: Where,
+    jsonl: bool,
+    progress: Callable[[MakeProgress], None] | None,
+) -> Dataset:
+    origin = origin_of(recipe.digest, {s.name: s.digest for s in plan.sources})
+    _refuse_other(folder, recipe, seed, origin)
+    report = RowCounter(sum(s.n for s in plan.splits), progress)
+    kept = {p.file: stamp for p in pieces if (stamp := _kept(folder, origin, seed, p)) is not None}
+    for piece in pieces:
+        if piece.file in kept:
+            report.add(piece)
+    missing = [p for p in pieces if p.file not in kept]
+    made = make_shards(recipe, seed, plan, folder, missing, where, report)
+    write_beside(folder, manifest_of_shards(recipe, seed, plan, folder, pieces, kept | made), jsonl)
+    _sweep(folder, {p.file for p in pieces})
+    return dataset.load(folder)
+
+
+def _check_splits(plan: Plan) -> None:
+    """Split names become folders, and names in other tools."""
+    seen: dict[str, str] = {}
+    for split in plan.splits:
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", split.name):
+            raise RecipeError(f"splits: {split.name!r} cannot name a split; use letters, digits, '-' and '_'")
+        other = seen.setdefault(split.name.replace("-", "_").casefold(), split.name)
+        if other != split.name:
+            raise RecipeError(f"splits: '{other}' and '{split.name}' are the same name in other tools; rename one")
+    rows = sum(split.n for split in plan.splits)
+    if rows > MOST_ROWS:
+        raise RecipeError(
+            f"splits: {rows:,} examples are more than the {MOST_ROWS:,} that one dataset may hold; make several"
+        )
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One `make` at a time in a folder: a second one waits, and then finds everything done, or refuses to mix."""
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file; -o names a folder")
+    try:
+        import fcntl
+    except ImportError:  # Windows: folders cannot be locked there
+        yield
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise DataError(f"cannot make the folder {folder}: {error.strerror}; choose another with -o") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def default_folder(recipe: Recipe, seed: int) -> Path:
+    """Where a dataset goes when nobody says: data/RECIPE-seedN."""
+    path = Path(recipe.name.partition("::")[0])
+    name = path.stem if path.suffix in (".py", ".yaml", ".yml") else recipe.name
+    plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-")
+    return Path("data") / f"{plain}-seed{seed}"
+
+
+def _shard_rows(plan: Plan, asked: int | None) -> int:
+    rows = asked if asked is not None else plan.shard_rows
+    if rows < shards.BLOCK or rows % shards.BLOCK:
+        raise TaskloomError(f"--shard-rows must be a multiple of {shards.BLOCK}, not {rows}")
+    return rows
+
+
+def _pieces(plan: Plan, rows: int) -> Iterator[Piece]:
+    for split in plan.splits:
+        for number, start in enumerate(range(0, split.n, rows)):
+            yield Piece(split.name, number, start, min(start + rows, split.n))
+
+
+def _in_memory(recipe: Recipe, seed: int, plan: Plan) -> Dataset:
+    tables = {s.name: table_of(plan, s, 0, s.n) for s in plan.splits}
+    return Dataset(manifest_of_tables(recipe, seed, plan, tables), tables)
+
+
+def _refuse_other(folder: Path, recipe: Recipe, seed: int, origin: str) -> None:
+    """Never mix two datasets in one folder, and never write among somebody's own files."""
+    found = _owner(folder)
+    if found is None:
+        strange = [p for p in folder.rglob("*") if p.is_file() and p.suffix != ".tmp"]
+        if strange:
+            raise DataError(
+                f"{folder} is not empty ({strange[0].name}) and holds no dataset of ours; choose another folder with -o"
+            )
+    elif found[1:] != (origin, seed):
+        raise DataError(
+            f"{folder} already holds another dataset ({found[0]}, seed {found[2]}, digest {found[1][:8]}…), not {recipe.name} with "
+            f"seed {seed} and digest {origin[:8]}… (or its data files have changed); choose another folder with -o, or remove it"
+        )
+
+
+def _owner(folder: Path) -> tuple[str, str, int] | None:
+    """Name, origin and seed of the dataset in a folder; a damaged manifest is passed over where shards still tell."""
+    path = folder / dataset.MANIFEST
+    trouble: DataError | None = None
+    if path.is_file():
+        try:
+            manifest = dataset.read_manifest(path)
+            origin = origin_of(manifest["recipe_digest"], manifest.get("sources", {}))
+            return str(manifest["recipe"].get("name")), origin, manifest["seed"]
+        except DataError as error:
+            trouble = error
+    for shard in sorted(folder.glob("*/*.parquet")):
+        stamp = shards.read_stamp(shard) if shard.is_file() else None
+        if stamp is not None:
+            return f"recipe {stamp.recipe[:8]}…", stamp.recipe, stamp.seed
+    if trouble is not None:
+        raise DataError(f"{trouble}, or remove {folder}") from trouble
+    return None
+
+
+def _kept(folder: Path, origin: str, seed: int, piece: Piece) -> shards.Stamp | None:
+    path = folder / piece.file
+    if not path.is_file():
+        return None
+    stamp = shards.read_stamp(path)
+    if stamp is None or not stamp.same_place(origin, seed, piece.split, piece.start, piece.stop):
+        return None
+    return stamp if shards.intact(path, stamp) else None
+
+
+def _sweep(folder: Path, wanted: set[str]) -> None:
+    """Remove shards of ours that a former shard size left behind, and what an interrupted write left beside its place."""
+    for path in folder.glob("*/[0-9][0-9][0-9][0-9][0-9].parquet"):
+        if f"{path.parent.name}/{path.name}" not in wanted and shards.read_stamp(path) is not None:
+            path.unlink()
+    shards.sweep(folder)

@@ -1,0 +1,161 @@
+"""Verifying a dataset: its bytes against its manifest, and its answers by the task's independent second solver."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from taskloom.dataset import Dataset, dataset, shards
+from taskloom.descriptions import UNSEEN, task_column
+from taskloom.errors import DataError, TaskloomError
+from taskloom.plan import Plan
+from taskloom.seeding import Key
+
+SAMPLE = 1_000
+"""Answers checked per split unless all are asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """An answer that the second solver does not confirm."""
+
+    split: str
+    index: int
+    input: str
+    stored: tuple[str, ...]
+    solved: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `verify` found.
+
+    Attributes:
+        digest: The content digest, recomputed from the rows and equal to the manifest's.
+        rows: Rows whose bytes were checked.
+        answers: Answers that were derived again.
+        method: `second solver`, or `regeneration` for tasks that have none.
+        wrong: Answers that came out differently.
+    """
+
+    digest: str
+    rows: int
+    answers: int
+    method: str
+    wrong: tuple[Wrong, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return asdict(self)
+
+
+def verify(folder: str | Path, *, every: bool = False, sample: int = SAMPLE) -> Verification:
+    """Check a dataset: digests of every row, the recipe's own digest, and a sample of the answers (or all of them)."""
+    folder = Path(folder)
+    if not (folder / dataset.MANIFEST).is_file():
+        raise DataError(f"{folder} has no {dataset.MANIFEST}; verify checks datasets made by 'taskloom make'")
+    data = dataset.load(folder)
+    rows = _check_bytes(data, folder)
+    recipe = data.recipe
+    if recipe.digest != data.manifest["recipe_digest"]:
+        raise DataError(
+            f"{folder}: the manifest's recipe has digest {recipe.digest}, not {data.manifest['recipe_digest']}: it was edited"
+        )
+    plan = recipe.plan(data.manifest["seed"])
+    _check_plan(data, plan, folder)
+    _check_unseen(data, folder)
+    wrong: list[Wrong] = []
+    answers = 0
+    for split in data.splits:
+        chosen = _chosen(data, split, every, sample)
+        answers += len(chosen)
+        wrong += _check_answers(data, plan, split, chosen)
+    method = "second solver" if plan.check else "regeneration"
+    return Verification(data.digest, rows, answers, method, tuple(wrong))
+
+
+def _check_plan(data: Dataset, plan: Plan, folder: Path) -> None:
+    """The manifest's own words about sources, splits and scorer against what the recipe says."""
+    now = {source.name: source.digest for source in plan.sources}
+    if changed := [
+        name for name, digest in data.manifest.get("sources", {}).items() if now.get(name, digest) != digest
+    ]:
+        raise DataError(
+            f"{folder}: made when {changed[0]} held other data, so its answers cannot be derived again; bring that back, "
+            "or make the dataset again in another folder"
+        )
+    said = {name: (entry["n"], entry["role"]) for name, entry in data.manifest["splits"].items()}
+    if said != {split.name: (split.n, split.role) for split in plan.splits}:
+        raise DataError(f"{folder}: the manifest's splits are not those of its recipe: it was edited; make it again")
+    if data.manifest.get("scorer") != plan.scorer.name:
+        raise DataError(f"{folder}: the manifest's scorer is not that of its recipe: it was edited; make it again")
+
+
+def _check_unseen(data: Dataset, folder: Path) -> None:
+    """No training row of a described dataset may have a task that was to be unseen."""
+    for split in data.splits:
+        table = data.table(split)
+        if data.role(split) == "train" and "traits" in table.column_names:
+            traits = table.column("traits").type
+            if any(f.name == UNSEEN for f in traits) and pc.any(task_column(table, UNSEEN)).as_py():
+                raise DataError(f"{folder}: split '{split}' has a task that training should lack; make it again")
+
+
+def _check_bytes(data: Dataset, folder: Path) -> int:
+    rows = 0
+    entries: dict[str, dict[str, Any]] = {}
+    for name, entry in data.manifest["splits"].items():
+        extra = {p.name for p in (folder / name).glob("*.parquet")} - {Path(s["file"]).name for s in entry["shards"]}
+        if extra:
+            raise DataError(f"{folder / name} holds {sorted(extra)[0]}, which the manifest does not know; remove it")
+        blocks: list[str] = []
+        for shard in entry["shards"]:
+            table = shards.read(folder / shard["file"])
+            if table.num_rows != shard["rows"]:
+                raise DataError(
+                    f"{folder / shard['file']} has {table.num_rows} rows, its manifest says {shard['rows']}; make it again"
+                )
+            blocks += shards.block_digests(table)
+            rows += table.num_rows
+        digest = dataset.split_digest(blocks)
+        if digest != entry["digest"]:
+            raise DataError(
+                f"{folder}: the rows of split '{name}' are not those of the manifest (digest {digest}); make it again"
+            )
+        entries[name] = {"n": entry["n"], "digest": digest}
+    if dataset.content_digest(entries) != data.digest:
+        raise DataError(f"{folder}: the manifest's content digest does not follow from its splits; make it again")
+    return rows
+
+
+def _chosen(data: Dataset, split: str, every: bool, sample: int) -> list[int]:
+    n = int(data.manifest["splits"][split]["n"])
+    if every or n <= sample:
+        return list(range(n))
+    order = Key("verify", data.digest).permutation(n, split)
+    return sorted(int(i) for i in order(np.arange(sample)))
+
+
+def _check_answers(data: Dataset, plan: Plan, split: str, chosen: list[int]) -> list[Wrong]:
+    table = data.table(split)
+    stored = list(shards.to_examples(table.take(np.array(chosen, dtype=np.int64))))
+    wrong = []
+    for index, example in zip(chosen, stored, strict=True):
+        try:
+            if plan.check is not None:
+                solved = tuple(plan.check(example))
+            else:
+                made = shards.to_table(plan.split(split).rows(index, index + 1), index, plan.traits)
+                again = next(iter(shards.to_examples(made)))
+                solved = again.targets if again.input == example.input else (f"another input: {again.input}",)
+        except DataError:
+            raise  # A file or a server that is not there proves nothing about the answer.
+        except TaskloomError as error:
+            solved = (f"no answer: {error}",)
+        if sorted(solved) != sorted(example.targets):
+            wrong.append(Wrong(split, index, example.input, example.targets, solved))
+    return wrong

@@ -1,0 +1,266 @@
+"""The driver: fills in the missing cells of an experiment, and says how far it is.
+
+It holds no state that matters. What is finished is in the store; what is claimed is in the store; killed at any
+moment, the next driver starts from there. Several drivers may work on one store: each takes what nobody has claimed,
+and waits for the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from taskloom.experiments import jobs
+from taskloom.experiments.cells import Cell, Data
+from taskloom.experiments.claims import Claims
+from taskloom.experiments.engines import Engine
+from taskloom.experiments.predictions import data_folder
+from taskloom.experiments.spec import Resources
+from taskloom.experiments.store import Store, StoreError, writing
+from taskloom.experiments.worker import Done, Job
+
+LOOK = 0.5
+"""Seconds between looks at what other drivers do, and between two reports."""
+
+
+@dataclass
+class ExperimentState:
+    """How far an experiment is, for whoever shows it.
+
+    Attributes:
+        total: Cells in all.
+        before: Of them, finished before this driver began.
+        done: Finished since, by this driver or another.
+        running: In hand.
+        making: Datasets that are being made.
+        elsewhere: Claimed by other drivers.
+        failed: Reasons by run.
+        began: By the monotonic clock.
+        slots: Jobs that can run at one time.
+    """
+
+    total: int
+    before: int
+    done: int = 0
+    running: int = 0
+    making: int = 0
+    elsewhere: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
+    slots: int = 1
+
+    @property
+    def open(self) -> int:
+        """Cells that are neither finished nor failed."""
+        return self.total - self.before - self.done - len(self.failed)
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return time.monotonic() - self.began
+
+    @property
+    def left(self) -> float | None:
+        """Seconds to the end at the pace so far."""
+        return self.seconds / self.done * self.open if self.done else None
+
+
+Watch = Callable[[ExperimentState], None]
+
+
+class Driver:
+    """One experiment on one engine.
+
+    Args:
+        store: Where runs go.
+        cells: All cells of the experiment.
+        engine: Where they run.
+        resources: What each may use.
+        watch: Told about progress.
+        claims: For tests; the driver's own by default.
+        finished: Told of each run that this driver has finished.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        cells: Sequence[Cell],
+        engine: Engine,
+        resources: Resources,
+        watch: Watch | None = None,
+        claims: Claims | None = None,
+        finished: Callable[[str], None] | None = None,
+    ) -> None:
+        self.store, self.cells, self.engine = store, cells, engine
+        self.watch = watch or (lambda state: None)
+        self.finished = finished or (lambda run: None)
+        self.claims = claims or Claims(store.path / "work" / "claims")
+        sweep(store, self.claims)
+        self.by_run = {cell.run: cell for cell in cells}
+        present = set(store.names())
+        missing = {cell.run for cell in cells if cell.run not in present}
+        self.waiting = deque(jobs.jobs(store, cells, missing, resources))
+        self.open = missing
+        self.elsewhere: deque[Job] = deque()
+        self.running: dict[str, Job] = {}
+        self.datasets: dict[str, str] = {}  # by key: "making", "made", or why it could not be made
+        self.state = ExperimentState(len(cells), len(cells) - len(missing), slots=engine.slots)
+        self._looked = 0.0
+
+    def go(self) -> ExperimentState:
+        """Until every cell is finished, here or by another driver, or has failed."""
+        try:
+            while self.waiting or self.running or self.elsewhere:
+                self._submit()
+                self._look_elsewhere()
+                for done in self.engine.wait(LOOK if self.running or not self.waiting else 0.0):
+                    self._ended(done)
+                self._report()
+        finally:
+            self.engine.close()
+            self.claims.close()
+        return self.state
+
+    def _submit(self) -> None:
+        """Give the engine what it has room for; jobs whose data is not yet made go to the back."""
+        for _ in range(len(self.waiting)):
+            job = self.waiting[0]
+            if not self.engine.room(job):
+                return
+            self.waiting.popleft()
+            cell = self.by_run[job.runs[0]]
+            lacking = [d for d in _data_of(self.by_run[run] for run in job.runs) if not self._made(d)]
+            if lacking:
+                self._lack(job, cell, lacking)
+                if self.running:
+                    continue
+                return
+            if not self._claim(job):
+                continue
+            self.running[job.name] = job
+            self.engine.submit(job)
+
+    def _made(self, data: Data) -> bool:
+        if data.key not in self.datasets and (data_folder(self.store, data.key) / "manifest.json").is_file():
+            self.datasets[data.key] = "made"
+        return self.datasets.get(data.key) == "made"
+
+    def _lack(self, job: Job, cell: Cell, lacking: list[Data]) -> None:
+        """Have the data made, or give the job up where that has failed."""
+        for data in lacking:
+            state = self.datasets.get(data.key)
+            if state is None:
+                owner = next(c for c in (self.by_run[r] for r in job.runs) if data in _data_of([c]))
+                made = jobs.data_job(self.store, owner, data)
+                self.datasets[data.key] = "making"
+                self.running[made.name] = made
+                self.engine.submit(made)
+            elif state not in ("making", "made"):
+                self._fail(dict.fromkeys(job.runs, f"its data could not be made: {state}"))
+                return
+        self.waiting.append(job)
+
+    def _claim(self, job: Job) -> bool:
+        """Claim all cells of a job; a job that is finished or claimed elsewhere is put aside."""
+        if all(run in self.store for run in job.runs):
+            self._finish(job.runs)
+            return False
+        taken: list[str] = []
+        for run in job.runs:
+            if not self.claims.take(run):
+                for name in taken:
+                    self.claims.drop(name)
+                self.elsewhere.append(job)
+                return False
+            taken.append(run)
+        if all(run in self.store for run in job.runs):  # finished between the look and the claim
+            for name in taken:
+                self.claims.drop(name)
+            self._finish(job.runs)
+            return False
+        return True
+
+    def _look_elsewhere(self) -> None:
+        """See what has become of the jobs that others had claimed."""
+        if not self.elsewhere or time.monotonic() - self._looked < LOOK:
+            return
+        self._looked = time.monotonic()
+        self.waiting.extend(self.elsewhere)
+        self.elsewhere.clear()
+
+    def _ended(self, done: Done) -> None:
+        job = self.running.pop(done.name)
+        if done.fatal:
+            raise StoreError(done.fatal)
+        if job.kind == "data":
+            self.datasets[job.data] = done.failed.get(job.data, "made")
+            return
+        self._fail({run: why for run, why in done.failed.items() if run in self.open})
+        mine = [run for run in job.runs if run not in done.failed and run in self.open]
+        self._finish(mine)
+        for run in job.runs:
+            self.claims.drop(run)
+        for run in mine:
+            self.finished(run)
+
+    def _finish(self, runs: Iterable[str]) -> None:
+        for run in runs:
+            if run in self.open:
+                self.open.discard(run)
+                self.state.done += 1
+                failure(self.store, run).unlink(missing_ok=True)
+
+    def _fail(self, reasons: dict[str, str]) -> None:
+        for run, why in reasons.items():
+            self.open.discard(run)
+            self.state.failed[run] = why
+            cell = self.by_run[run]
+            said = {"run": run, "cell": str(cell), "reason": why, "config": cell.config()}
+            with writing(self.store.path):
+                path = failure(self.store, run)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+
+    def _report(self) -> None:
+        self.state.running = sum(len(job.runs) for job in self.running.values() if job.kind != "data")
+        self.state.making = sum(job.kind == "data" for job in self.running.values())
+        self.state.elsewhere = sum(len(job.runs) for job in self.elsewhere)
+        self.watch(self.state)
+
+
+def _data_of(cells: Iterable[Cell]) -> list[Data]:
+    found = {d.key: d for cell in cells for d in (cell.data, *(d for _, d in cell.tests))}
+    return list(found.values())
+
+
+def failure(store: Store, run: str) -> Path:
+    """Where the reason of a failed run is kept until it succeeds."""
+    return store.path / "work" / "failed" / f"{run}.json"
+
+
+def failures(store: Store) -> dict[str, str]:
+    """The reasons of the runs that have failed and not succeeded since."""
+    found = {}
+    for path in sorted((store.path / "work" / "failed").glob("*.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            found[path.stem] = str(json.loads(path.read_text(encoding="utf-8"))["reason"])
+    return found
+
+
+def sweep(store: Store, claims: Claims) -> None:
+    """Remove half-written runs whose claim nobody alive holds, and owners that have ended."""
+    work = store.path / "work"
+    for path in work.glob(".tmp-*"):
+        run = path.name.split("-")[1]
+        if claims.take(run):
+            shutil.rmtree(path, ignore_errors=True)
+            claims.drop(run)
+    for path in (work / "claims").glob(".owner-*"):
+        if not claims.lives(path.name.removeprefix(".owner-")):
+            path.unlink(missing_ok=True)

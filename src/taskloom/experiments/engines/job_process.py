@@ -1,0 +1,41 @@
+"""A worker process of the local engine: reads jobs from its parent, does them, says what came of them.
+
+A fresh interpreter, not a fork (Arrow's and torch's threads do not survive one), and not multiprocessing's spawn
+either, which would run the caller's script again and so forbid `taskloom.run` at the top of one.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import time
+from multiprocessing.connection import Connection
+
+
+def main() -> None:
+    """Serve until the parent closes the connection."""
+    connection = Connection(int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    faulthandler.enable()  # into the job's log, since that is where errors go
+    from taskloom.experiments.worker import perform
+
+    while True:
+        try:
+            connection.send(perform(connection.recv()))
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return  # the parent has gone
+
+
+def _end_with_parent(parent: int) -> None:
+    """A long job does not look at the connection, so nothing else would tell it that its parent was killed."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

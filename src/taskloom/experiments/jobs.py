@@ -1,0 +1,127 @@
+"""Planning: from the cells of an experiment to jobs, and what they will cost.
+
+Seeds of one learner are trained as one stacked program, and tasks of one learner in one mixed batch, where the
+learner can (`fit_many`, `fit_tasks`). Which cells are stacked follows from the experiment alone, not from the number
+of workers, and a job that was killed is taken up with the very cells that it had: a stack equals its members trained
+alone only within rounding, and the table must come out the same to the last bit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from taskloom.experiments.cells import Cell, Data
+from taskloom.experiments.spec import Resources
+from taskloom.experiments.store import Store
+from taskloom.experiments.worker import TOGETHER, Job
+
+
+def jobs(store: Store, cells: Sequence[Cell], missing: set[str], resources: Resources) -> list[Job]:
+    """The jobs that would fill in the missing cells, in the experiment's order."""
+    unfinished = _unfinished(store)
+    by_run = {cell.run: cell for cell in cells}
+    planned: list[Job] = []
+    for kind, group in _groups(cells, resources.stack):
+        wanted = [cell for cell in group if cell.run in missing]
+        if not wanted:
+            continue
+        names = {cell.run for cell in wanted}
+        for before in unfinished:
+            if len(group) > 1 and names <= set(before) <= set(by_run):
+                wanted = [by_run[run] for run in before]
+                break
+        planned.append(job(store, wanted, kind if len(wanted) > 1 else "alone", resources))
+    return planned
+
+
+def job(store: Store, cells: Sequence[Cell], kind: str, resources: Resources) -> Job:
+    """The job that runs these cells."""
+    runs = tuple(cell.run for cell in cells)
+    name = runs[0] if len(runs) == 1 else blake2b(" ".join(runs).encode(), digest_size=16).hexdigest()
+    gpus = float(_has_device(cells[0])) if resources.gpus == "auto" else float(resources.gpus)
+    configs = tuple(cell.config() for cell in cells)
+    return Job(name, str(store.path.resolve()), kind, configs, runs, cpus=resources.cpus, gpus=gpus)
+
+
+def data_job(store: Store, cell: Cell, data: Data) -> Job:
+    """The job that makes a dataset of a cell."""
+    return Job(f"data-{data.key}", str(store.path.resolve()), "data", (cell.config(),), (cell.run,), data.key)
+
+
+def _has_device(cell: Cell) -> bool:
+    """Whether the learner's settings let it use a GPU."""
+    settings: dict[str, Any] = cell.settings
+    device = settings.get("device", (settings.get("training") or {}).get("device", "cpu"))
+    return str(device) != "cpu"
+
+
+def _groups(cells: Sequence[Cell], most: int) -> Iterable[tuple[str, list[Cell]]]:
+    """Cells that may be trained together, at most so many at once."""
+    together: dict[tuple[Any, ...], list[Cell]] = {}
+    for cell in cells:
+        together.setdefault(_likeness(cell), []).append(cell)
+    for likeness, group in together.items():
+        for start in range(0, len(group), most):
+            yield str(likeness[0]), group[start : start + most]
+
+
+def _likeness(cell: Cell) -> tuple[Any, ...]:
+    if hasattr(cell.learner, "fit_many"):
+        return ("seeds", cell.kind)
+    if hasattr(cell.learner, "fit_tasks"):
+        settings = json.dumps(cell.settings, sort_keys=True)
+        return ("tasks", cell.learner_name, settings, cell.seed, bool(cell.train), tuple(s for s, _ in cell.tests))
+    return ("alone", cell.run)
+
+
+def _unfinished(store: Store) -> list[list[str]]:
+    """The runs of each stack that a kill left behind."""
+    found = []
+    for path in sorted((store.path / "work" / "jobs").glob(f"*/{TOGETHER}")):
+        try:
+            runs = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(runs, list):
+            found.append([str(run) for run in runs])
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class CostEstimate:
+    """What is known of the cost of cells.
+
+    Attributes:
+        seconds: Of those cells that are like a finished run (the same but for the seed, or else the same learner), in all.
+        known: How many cells that is.
+        unknown: Cells of learners of which no run has finished.
+    """
+
+    seconds: float
+    known: int
+    unknown: int
+
+
+def estimate(store: Store | None, missing: Sequence[Cell], sample: int = 200) -> CostEstimate:
+    """The cost of missing cells, from the seconds of finished runs like them."""
+    kinds: dict[str, list[float]] = {}
+    learners: dict[str, list[float]] = {}
+    names = store.names() if store is not None else []
+    for run in names[:: max(1, len(names) // sample)]:
+        assert store is not None
+        seconds = store.environment(run).get("seconds")
+        if isinstance(seconds, int | float):
+            said = store.scores(run)
+            kinds.setdefault(said["kind"], []).append(seconds)
+            learners.setdefault(said["learner"], []).append(seconds)
+    total, known = 0.0, 0
+    for cell in missing:
+        like = kinds.get(cell.kind) or learners.get(cell.learner_name)
+        if like:
+            total += sum(like) / len(like)
+            known += 1
+    return CostEstimate(total, known, len(missing) - known)

@@ -1,0 +1,124 @@
+"""Answers of a fitted learner, scored: the rows of predictions.parquet and the scores of each split.
+
+Datasets are read once a worker, since many cells share them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from taskloom.dataset import Dataset, Examples, dataset
+from taskloom.errors import DataError, TaskloomError
+from taskloom.example import Example
+from taskloom.experiments import store as stores
+from taskloom.experiments.cells import Cell
+from taskloom.experiments.store import Store
+from taskloom.learners.interface import Fitted
+from taskloom.scoring import Scorer
+
+MOST_CANDIDATES = 200
+"""Log-probabilities of all answers are for tasks with few of them."""
+
+
+def data_folder(store: Store, key: str) -> Path:
+    """Where a dataset lies in a store."""
+    return store.path / "data" / key
+
+
+@contextlib.contextmanager
+def _made_again(folder: Path) -> Iterator[None]:
+    """What a person does about a damaged dataset of a store, which nobody made by hand."""
+    try:
+        yield
+    except DataError as error:
+        raise TaskloomError(
+            f"{error}; in a run store: delete {folder}, and the next 'taskloom run' makes it"
+        ) from error
+
+
+@lru_cache(maxsize=4)
+def dataset_in(folder: Path) -> Dataset:
+    """The dataset in a folder."""
+    with _made_again(folder):
+        return dataset.load(folder)
+
+
+@lru_cache(maxsize=16)
+def split_in(folder: Path, split: str) -> Examples:
+    """One of its splits."""
+    with _made_again(folder):
+        return dataset_in(folder)[split]
+
+
+@lru_cache(maxsize=16)
+def _examples(folder: Path, split: str) -> list[Example]:
+    return list(split_in(folder, split))
+
+
+@lru_cache(maxsize=16)
+def _given(folder: Path, split: str) -> pa.Table:
+    """The columns of predictions.parquet that the data gives; runs of one recipe share them."""
+    table = split_in(folder, split).table
+    examples = _examples(folder, split)
+    traits = [[(k, v if isinstance(v, str) else json.dumps(v)) for k, v in e.traits.items()] for e in examples]
+    named = pa.DictionaryArray.from_arrays(pa.array([0] * len(examples), pa.int32()), pa.array([split]))
+    columns = {"split": named, **{c: table[c] for c in ("index", "task", "input", "targets")}}
+    return pa.table({**columns, "traits": pa.array(traits, stores.PREDICTION_COLUMNS.field("traits").type)})
+
+
+def answered(
+    store: Store, cell: Cell, model: Fitted, split: str, scorer: Scorer, folder: Path
+) -> tuple[pa.Table, dict[str, Any]]:
+    """The rows of predictions.parquet of one split, and its scores."""
+    examples = _examples(folder, split)
+    inputs = [e.input for e in examples]
+    predictions = model.answer(inputs)
+    scores = [scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
+    candidates, logprobs = _weighed(store, cell, model, examples)
+    table = _given(folder, split)
+    table = table.append_column("prediction", pa.array(predictions, pa.string()))
+    table = table.append_column("score", pa.array(scores, pa.float64()))
+    table = table.append_column("candidates", pa.array(candidates, pa.list_(pa.string())))
+    table = table.append_column("logprobs", pa.array(logprobs, pa.list_(pa.float64())))
+    return table.select(stores.PREDICTION_COLUMNS.names).cast(stores.PREDICTION_COLUMNS), summary(
+        [e.task for e in examples], scores
+    )
+
+
+def _weighed(store: Store, cell: Cell, model: Fitted, examples: Sequence[Example]) -> tuple[list[Any], list[Any]]:
+    if cell.keep.logprobs == "none":
+        return [None] * len(examples), [None] * len(examples)
+    if cell.keep.logprobs == "targets":
+        rows = [list(e.targets) for e in examples]
+    else:
+        every = sorted({e.target for e in _examples(data_folder(store, cell.data.key), cell.train)})
+        if len(every) > MOST_CANDIDATES:
+            raise TaskloomError(
+                f"keep.logprobs: {cell.data.name} has {len(every)} different answers (limit {MOST_CANDIDATES}); "
+                "keep those of the targets: logprobs: targets"
+            )
+        rows = [every] * len(examples)
+    return rows, model.logprob([e.input for e in examples], rows)
+
+
+def summary(tasks: Sequence[str], scores: Sequence[float]) -> dict[str, Any]:
+    """Number and mean of scores, by task as well where there are several."""
+    found: dict[str, Any] = {"n": len(scores), "score": _mean(scores)}
+    names = sorted(set(tasks))
+    if len(names) > 1:
+        by_task: dict[str, list[float]] = {name: [] for name in names}
+        for task, score in zip(tasks, scores, strict=True):
+            by_task[task].append(score)
+        found["by_task"] = {name: {"n": len(s), "score": _mean(s)} for name, s in by_task.items()}
+    return found
+
+
+def _mean(scores: Sequence[float]) -> float | None:
+    return sum(scores) / len(scores) if scores else None

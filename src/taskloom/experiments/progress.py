@@ -1,0 +1,123 @@
+"""Showing how far an experiment is: a live table on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from taskloom.experiments.driver import ExperimentState
+
+PLAIN_EVERY = 5.0
+"""Seconds between two lines where the output is no terminal."""
+
+
+@contextlib.contextmanager
+def watching(plain: bool | None = None) -> Iterator[Callable[[ExperimentState], None]]:
+    """Something to tell about progress; it writes to standard error.
+
+    Args:
+        plain: Lines instead of a live table; by default where standard error is no terminal.
+    """
+    if plain if plain is not None else not sys.stderr.isatty():
+        yield _lines()
+        return
+    gpus = Gpus()
+    with Live(console=Console(stderr=True), refresh_per_second=4, transient=True) as live:
+        yield lambda state: live.update(table(state, gpus.use()))
+
+
+def _lines() -> Callable[[ExperimentState], None]:
+    last = time.monotonic()
+
+    def say(state: ExperimentState) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PLAIN_EVERY:
+            last = time.monotonic()
+            print(line(state), file=sys.stderr, flush=True)
+
+    return say
+
+
+def line(state: ExperimentState) -> str:
+    """Progress as one line."""
+    parts = [f"{state.before + state.done:,} of {state.total:,} runs done", f"{state.running} running"]
+    if state.making:
+        parts.append(f"{state.making} datasets in the making")
+    if state.elsewhere:
+        parts.append(f"{state.elsewhere} in hand elsewhere")
+    if state.failed:
+        parts.append(f"{len(state.failed)} failed")
+    pace = [rate(state), f"about {spell(state.left)} left"] if state.left is not None else []
+    return ", ".join(parts + pace)
+
+
+def rate(state: ExperimentState) -> str:
+    """Runs over time, in the unit that reads best."""
+    per_second = state.done / state.seconds if state.seconds else 0.0
+    for unit, seconds in (("second", 1), ("minute", 60)):
+        if per_second * seconds >= 1:
+            return f"{per_second * seconds:.1f} a {unit}"
+    return f"{per_second * 3600:.1f} an hour"
+
+
+def spell(seconds: float) -> str:
+    """A time for people."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def table(state: ExperimentState, gpus: str = "") -> Table:
+    """Progress as a table."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    heads = {
+        "done": f"{state.before + state.done:,} of {state.total:,}",
+        "running": str(state.running),
+        "failed": str(len(state.failed)),
+        "rate": rate(state),
+        "time left": "?" if state.left is None else spell(state.left),
+    }
+    if state.making:
+        heads["datasets in the making"] = str(state.making)
+    if state.elsewhere:
+        heads["elsewhere"] = str(state.elsewhere)
+    if gpus:
+        heads["GPU"] = gpus
+    for head in heads:
+        made.add_column(head)
+    made.add_row(*heads.values())
+    return made
+
+
+class Gpus:
+    """How busy the GPUs are, as nvidia-smi says it; asked in the background, since it takes its time."""
+
+    def __init__(self, every: float = 3.0) -> None:
+        self.every, self.said, self._asked = every, "", -every
+        self._there = True
+
+    def use(self) -> str:
+        """The last answer; nothing where there is no GPU."""
+        if self._there and time.monotonic() - self._asked > self.every:
+            self._asked = time.monotonic()
+            threading.Thread(target=self._ask, daemon=True).start()
+        return self.said
+
+    def _ask(self) -> None:
+        query = ["nvidia-smi", "--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits"]
+        try:
+            done = subprocess.run(query, capture_output=True, text=True, timeout=10)
+        except (OSError, subprocess.TimeoutExpired):
+            self._there = False
+            return
+        rows = [row.split(",") for row in done.stdout.splitlines() if "," in row]
+        self._there = bool(rows)
+        self.said = "  ".join(f"{use.strip()} % {float(memory) / 1024:.0f} GiB" for use, memory in rows)

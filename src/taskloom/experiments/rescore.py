@@ -1,0 +1,144 @@
+"""Rescoring: scores recomputed from stored predictions by another scorer, or by the suite's own one. No model is called.
+
+What the scores were is kept beside: `scores-OLD.json` and, example by example, `scores-OLD.parquet`, named by the
+scorer. First the predictions get their new scores, then scores.json; a rescoring that is killed in between is
+completed by the same command.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from taskloom.dataset.shards import atomic
+from taskloom.example import Example, Trait
+from taskloom.experiments import store as stores
+from taskloom.experiments.cells import expand
+from taskloom.experiments.predictions import summary
+from taskloom.experiments.spec import check
+from taskloom.experiments.store import Store
+from taskloom.recipe.yaml_files import parse
+from taskloom.registry import find_scorer
+from taskloom.scoring import Scorer
+
+OWN = "own"
+"""The name that stands for the scorer of each run's own recipe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What rescoring did to one split of a run: its mean before and after, and how many examples changed."""
+
+    run: str
+    recipe: str
+    learner: str
+    seed: int
+    split: str
+    n: int
+    before: float | None
+    after: float | None
+    changed: int
+
+
+def rescore(
+    path: str | Path, name: str, runs: Iterable[str] | None = None, tell: Callable[[str], None] | None = None
+) -> list[Change]:
+    """Score the stored predictions of a store again.
+
+    Args:
+        path: The store.
+        name: A scorer's name, or `own`: the scorer of each run's recipe, as the installed suite has it.
+        runs: Digests; all by default.
+        tell: Called with each run that is done.
+    """
+    store = Store(path)
+    if name != OWN:
+        find_scorer(name)  # a misspelt name is an error before anything is read
+    changes: list[Change] = []
+    for run in store.names() if runs is None else runs:
+        changes += _one(store, run, name)
+        if tell is not None:
+            tell(run)
+    return changes
+
+
+def _one(store: Store, run: str, name: str) -> list[Change]:
+    folder, said = store.folder(run), store.scores(run)
+    path = folder / stores.PREDICTIONS
+    if not path.is_file():
+        return []  # its predictions were not kept, so its scores stay as they are
+    table = stores.read_parquet(path)
+    splits = table["split"].cast(pa.string())
+    by_split = {s: find_scorer(name) for s in said["splits"]} if name != OWN else _scorers(store.config(run))
+    scores = [
+        by_split[s].score(p, e)
+        for s, p, e in zip(splits.to_pylist(), table["prediction"].to_pylist(), _examples(table), strict=True)
+    ]
+    column = pa.array(scores, pa.float64())
+    new = {**said, "scorer": _label(said, by_split), "splits": {}}
+    changes = []
+    for split, entry in said["splits"].items():
+        mine = pc.equal(splits, split)
+        after, before = column.filter(mine.combine_chunks()), table["score"].filter(mine)
+        found = summary(table["task"].filter(mine).to_pylist(), after.to_pylist())
+        new["splits"][split] = found
+        changed = pc.sum(pc.not_equal(pa.chunked_array([after]), before)).as_py() or 0
+        head = (run, said["recipe"], said["learner"], said["seed"], split, found["n"])
+        changes.append(Change(*head, entry["score"], found["score"], changed))
+    if new != said or any(c.changed for c in changes):
+        _keep(folder, said, table)
+        place = table.column_names.index("score")
+        with atomic(path) as beside:
+            changed_table = table.set_column(place, "score", column).cast(stores.PREDICTION_COLUMNS)
+            pq.write_table(changed_table, beside, compression="zstd")
+        _write(folder / stores.SCORES, new)
+    return changes
+
+
+def _label(said: dict[str, Any], by_split: dict[str, Scorer]) -> str:
+    names = sorted({s.name for s in by_split.values()})
+    return names[0] if len(names) == 1 else str(said["scorer"])
+
+
+@lru_cache(maxsize=64)
+def _scorers(config: str) -> dict[str, Scorer]:
+    [cell] = expand(check(parse(config, ours=True), stores.CONFIG))
+    return {split: data.plan.scorer for split, data in cell.tests}
+
+
+def _examples(table: pa.Table) -> Iterable[Example]:
+    for row in table.select(["input", "targets", "traits", "task"]).to_pylist():
+        traits = {name: _value(text) for name, text in row["traits"]}
+        yield Example(row["input"], row["targets"], traits, task=row["task"])
+
+
+def _value(text: str) -> Trait:
+    """A trait as it was before it was spelt: numbers and truth values are JSON, all else is text."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    return found if isinstance(found, int | float | bool) else text
+
+
+def _keep(folder: Path, said: dict[str, Any], table: pa.Table) -> None:
+    """The scores as they are, under the name of their scorer, unless they are kept already."""
+    old = folder / f"scores-{said['scorer']}.json"
+    if old.exists():
+        return
+    with atomic(old.with_suffix(".parquet")) as beside:
+        pq.write_table(table.select(["split", "index", "score"]), beside, compression="zstd")
+    _write(old, said)
+
+
+def _write(path: Path, said: dict[str, Any]) -> None:
+    with atomic(path) as beside:
+        beside.write_text(json.dumps(said, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")

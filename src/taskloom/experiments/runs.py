@@ -1,0 +1,203 @@
+"""Runs as a table, and the questions that people ask of it: how accurate, by what; is b better than a.
+
+runs = taskloom.runs("runs/")
+print(runs.accuracy(by=["question", "support"], split="mix"))
+print(runs.compare("bilstm", "transformer"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from taskloom.errors import TaskloomError, nearest
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.store import Store, StoreError
+
+OWN = ("run", "recipe", "learner", "seed")
+"""Columns that every table of runs begins with; then come the fields, then split, n, score."""
+
+MANY = 200
+"""Up to so many runs, printing them opens their predictions."""
+
+Selection = str | Mapping[str, Any]
+
+
+class RunsError(TaskloomError):
+    """A question that the runs at hand cannot answer."""
+
+
+class Runs:
+    """A table of runs: one row per run and split.
+
+    Args:
+        store: Where the runs lie.
+        table: The rows of `store.runs()` to look at; all by default.
+    """
+
+    def __init__(self, store: Store, table: pa.Table | None = None) -> None:
+        self.store = store
+        self.table: pa.Table = store.runs() if table is None else table
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The digests of the runs, in the table's order."""
+        return list(dict.fromkeys(self.table["run"].to_pylist()))
+
+    @property
+    def fields(self) -> list[str]:
+        """The columns of what was set or tried: `recipe.FIELD`, `learner.SETTING`."""
+        return [c for c in self.table.column_names if c not in (*OWN, "split", "n", "score")]
+
+    @property
+    def splits(self) -> list[str]:
+        """The splits that were answered."""
+        return sorted(set(self.table["split"].to_pylist()))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __repr__(self) -> str:
+        count = len(self)
+        if not count:
+            return f"no runs in {self.store.path}"
+        parts = [f"{count:,} runs in {self.store.path}" if count > 1 else f"1 run in {self.store.path}"]
+        for column in ("recipe", "learner", "seed", "split"):
+            values = sorted(set(self.table[column].to_pylist()))
+            shown = ", ".join(map(str, values[:6])) + (f" and {len(values) - 6} more" if len(values) > 6 else "")
+            parts.append(f"  {column}s: {shown}")
+        try:
+            # Thousands of runs are shown at once by their scores alone; `accuracy()` opens the predictions.
+            scores = self.accuracy(over="seeds" if count > MANY else "seeds+items")
+        except StoreError:
+            scores = self.accuracy(over="seeds")
+        return "\n".join([*parts, "", str(scores)])
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas frame."""
+        try:
+            return self.table.to_pandas()
+        except ImportError as error:
+            raise RunsError("to_pandas needs pandas: pip install pandas") from error
+
+    def to_polars(self) -> Any:
+        """The table as a Polars frame."""
+        return to_polars(self.table)
+
+    def where(self, *selection: Selection, **values: Any) -> Runs:
+        """Some of the runs: `runs.where(learner="bilstm", seed=[0, 1])`, `runs.where({"learner.state": 64})`."""
+        chosen = set(self.names)
+        for one in (*selection, *([values] if values else [])):
+            chosen &= set(self.select(one))
+        return Runs(self.store, self.table.filter(pc.is_in(self.table["run"], pa.array(sorted(chosen), pa.string()))))
+
+    def select(self, selection: Selection) -> list[str]:
+        """The digests of the runs that a selection means.
+
+        Args:
+            selection: Columns with the value, or the list of values, that they must have; or one word: a learner, a recipe, or
+                the beginning of a run's digest.
+        """
+        table = self.table
+        if isinstance(selection, Mapping):
+            mask = pa.chunked_array([pa.array([True] * table.num_rows)])
+            for name, wanted in selection.items():
+                many = list(wanted) if isinstance(wanted, list | tuple | set | range) else [wanted]
+                column = table[self.column(name)]
+                mask = pc.and_(mask, pa.chunked_array([pa.array([v in many for v in column.to_pylist()], pa.bool_())]))
+            found = table.filter(mask)["run"].to_pylist()
+            if not found:
+                raise RunsError(
+                    f"no run has {', '.join(f'{k} {v!r}' for k, v in selection.items())}; {self._known(selection)}"
+                )
+            return list(dict.fromkeys(found))
+        for column in ("learner", "recipe"):
+            if selection in set(table[column].to_pylist()):
+                return self.select({column: selection})
+        found = [name for name in self.names if len(selection) >= 6 and name.startswith(selection)]
+        if not found:
+            known = {*table["learner"].to_pylist(), *table["recipe"].to_pylist()}
+            raise RunsError(f"'{selection}' is no learner, recipe or run here; {nearest(selection, known)}")
+        return found
+
+    def _known(self, selection: Mapping[str, Any]) -> str:
+        name = next(iter(selection))
+        values = sorted({str(v) for v in self.table[self.column(name)].to_pylist()})
+        return f"values of {name}: {', '.join(values[:10])}" + (
+            f" and {len(values) - 10} more" if len(values) > 10 else ""
+        )
+
+    def column(self, name: str) -> str:
+        """The table's column of that name; `state` is short for `learner.state` where nothing else is called so."""
+        found = self._column(name)
+        if found is None:
+            raise RunsError(f"the runs have no column '{name}'; {nearest(name, self.table.column_names)}")
+        return found
+
+    def _column(self, name: str) -> str | None:
+        if name in self.table.column_names:
+            return name
+        ends = [c for c in self.fields if c.rpartition(".")[2] == name]
+        return ends[0] if len(ends) == 1 else None
+
+    def accuracy(
+        self,
+        by: str | Iterable[str] = (),
+        split: str | Sequence[str] | None = None,
+        over: str = "seeds+items",
+        level: float = 0.95,
+    ) -> ResultTable:
+        """Mean score with its interval for each group; see `taskloom.experiments.accuracy.accuracy`."""
+        from taskloom.experiments.accuracy import accuracy
+
+        return accuracy(self, _listed(by), _listed(split), over, level)
+
+    def compare(
+        self,
+        a: Selection,
+        b: Selection,
+        split: str | Sequence[str] | None = None,
+        by: str | Iterable[str] = (),
+        test: str = "auto",
+        correction: str = "holm",
+        level: float = 0.95,
+    ) -> ResultTable:
+        """b against a on the same items, for each split and group; see `taskloom.experiments.compare.compare`."""
+        from taskloom.experiments.compare import compare
+
+        return compare(self, a, b, _listed(split), _listed(by), test, correction, level)
+
+    def curves(self) -> pa.Table:
+        """All learning curves: run, recipe, learner, seed, step, split, score, loss."""
+        return self.store.curves(self.names)
+
+    def predictions(self, split: str | Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """All predictions: run, recipe, learner, seed, and the columns of predictions.parquet."""
+        return self.store.predictions(self.names, columns, splits=_listed(split) or None)
+
+
+def runs(path: str | Path = "runs") -> Runs:
+    """The runs in a store.
+
+    Args:
+        path: The store's folder.
+    """
+    return Runs(Store(path))
+
+
+def to_polars(table: pa.Table) -> Any:
+    """An Arrow table as a Polars frame."""
+    try:
+        import polars
+    except ImportError as error:
+        raise RunsError("to_polars needs Polars: pip install polars") from error
+    return polars.from_arrow(table)
+
+
+def _listed(value: str | Iterable[str] | None) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or ())

@@ -1,0 +1,333 @@
+"""Running cells: what a worker does, in whatever process or machine it lives.
+
+A job is plain values, so that any engine can send it. It makes a dataset, or it trains and scores one or several
+cells: one learner and seed; many seeds of one learner as one stacked program; or many tasks in one mixed batch. Each
+cell lands in a directory of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import json
+import os
+import shutil
+import sys
+import time
+import traceback
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from taskloom.dataset import dataset
+from taskloom.dataset import make as making
+from taskloom.errors import TaskloomError
+from taskloom.experiments import store as stores
+from taskloom.experiments.cells import Cell, expand
+from taskloom.experiments.environment import environment
+from taskloom.experiments.predictions import answered, data_folder, dataset_in, split_in
+from taskloom.experiments.spec import check
+from taskloom.experiments.store import Store, StoreError
+from taskloom.learners.interface import Fitted
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+"""What the system says when a store cannot take more."""
+
+TOGETHER = "together.json"
+"""In the folder of an unfinished job: the runs that are trained as one program, so that it is taken up as it was."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Something for a worker to do.
+
+    Attributes:
+        name: What engines call it; also its folder for checkpoints and its log.
+        store: The folder of the store, as the worker sees it.
+        kind: `data` makes a dataset; `alone`, `seeds` and `tasks` run cells.
+        configs: The cells, each as its config.
+        runs: The digests of the cells; only those that are missing from the store are published.
+        data: With kind `data`: which dataset, by its key.
+        cpus: Cores that it may use.
+        gpus: GPUs that it may use.
+    """
+
+    name: str
+    store: str
+    kind: str
+    configs: tuple[Mapping[str, Any], ...] = ()
+    runs: tuple[str, ...] = ()
+    data: str = ""
+    cpus: int = 1
+    gpus: float = 0.0
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of a job.
+
+    Attributes:
+        name: Of the job.
+        failed: For each failed cell (or the dataset's key) the reason in one sentence.
+        seconds: How long it took.
+        fatal: Why nothing more can be done in this store: a full disk, a folder that cannot be written.
+    """
+
+    name: str
+    failed: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    fatal: str = ""
+
+
+def perform(job: Job) -> Done:
+    """Do a job. Whatever goes wrong is a reason in the result, never an exception."""
+    try:
+        return _perform(job)
+    except StoreError as error:
+        return Done(job.name, fatal=str(error))
+
+
+def _perform(job: Job) -> Done:
+    began = time.monotonic()
+    store = Store(job.store)
+    folder = scratch(store, job.name)
+    with stores.writing(store.path):
+        folder.mkdir(parents=True, exist_ok=True)
+        if len(job.runs) > 1:
+            (folder / TOGETHER).write_text(json.dumps(job.runs), encoding="utf-8")
+    with captured(folder / stores.LOG):
+        try:
+            cells = [_cell(config) for config in job.configs]
+            _same(cells, job)
+            failed = _make(store, job, cells[0]) if job.kind == "data" else _run(store, job, cells, folder)
+        except StoreError:
+            raise
+        except Exception as error:
+            failed = dict.fromkeys((job.data,) if job.kind == "data" else job.runs, reason(error))
+    if failed:
+        (folder / TOGETHER).unlink(missing_ok=True)  # its log stays; only a kill leaves a job to be taken up as it was
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Done(job.name, failed, time.monotonic() - began)
+
+
+def _same(cells: Sequence[Cell], job: Job) -> None:
+    """Driver and worker must agree on what a cell is; on a cluster they may have different code."""
+    for cell, run in zip(cells, job.runs, strict=True):
+        if cell.run != run:
+            raise TaskloomError(
+                f"{cell} is {cell.run[:8]}… for this worker and {run[:8]}… for the driver: they have different versions of "
+                "taskloom or of a task; install the same one everywhere"
+            )
+
+
+def scratch(store: Store, name: str) -> Path:
+    """The folder of an unfinished job: its checkpoints and its log."""
+    return store.path / "work" / "jobs" / name
+
+
+def _cell(config: Mapping[str, Any]) -> Cell:
+    """The cell of a config; runs that differ in the seed alone share recipe, plan and learner."""
+    [seed] = config["seeds"]
+    return dataclasses.replace(_template(json.dumps({**config, "seeds": [0]})), seed=seed)
+
+
+@lru_cache(maxsize=64)
+def _template(config: str) -> Cell:
+    return expand(check(json.loads(config), "the run's configuration"))[0]
+
+
+def _make(store: Store, job: Job, cell: Cell) -> dict[str, str]:
+    """Make one dataset of a cell, unless it is there."""
+    wanted = {d.key: d for d in (cell.data, *(d for _, d in cell.tests))}[job.data]
+    folder = data_folder(store, job.data)
+    try:
+        if not (folder / dataset.MANIFEST).is_file():
+            making.make(wanted.recipe, folder, seed=wanted.seed)
+    except Exception as error:
+        _unless_full(store, error)
+        return {job.data: reason(error)}
+    return {}
+
+
+def _run(store: Store, job: Job, cells: list[Cell], folder: Path) -> dict[str, str]:
+    """Train, answer, score, publish. A stack that cannot be trained together is tried one by one."""
+    missing = [cell for cell in cells if cell.run not in store]
+    if not missing:
+        return {}
+    began = time.monotonic()
+    if len(cells) > 1:
+        try:
+            fit = _fit_seeds if job.kind == "seeds" else _fit_tasks
+            fitted = fit(store, cells, folder / "together")
+        except StoreError:
+            raise
+        except Exception as error:
+            _unless_full(store, error)
+            print(f"together: {reason(error)}; each alone now")
+            shutil.rmtree(folder / "together", ignore_errors=True)
+            return _one_by_one(store, job, missing, folder)
+        each = (time.monotonic() - began) / len(cells)
+        failed: dict[str, str] = {}
+        open_runs = {cell.run for cell in missing}
+        for cell, model in zip(cells, fitted, strict=True):
+            if cell.run in open_runs:
+                failed |= _finish(store, job, cell, model, folder, each)
+        return failed
+    return _one_by_one(store, job, missing, folder)
+
+
+def _one_by_one(store: Store, job: Job, cells: Sequence[Cell], folder: Path) -> dict[str, str]:
+    failed: dict[str, str] = {}
+    for cell in cells:
+        began = time.monotonic()
+        try:
+            model = _fit_alone(store, cell, folder / cell.run)
+        except StoreError:
+            raise
+        except Exception as error:
+            _unless_full(store, error)
+            failed[cell.run] = reason(error)
+            continue
+        failed |= _finish(store, job, cell, model, folder, time.monotonic() - began)
+    return failed
+
+
+def _unless_full(store: Store, error: BaseException) -> None:
+    """A disk that is full or cannot be written is no fault of the cell: it ends the experiment, with one sentence."""
+    cause: BaseException | None = error
+    while cause is not None:
+        # safetensors wraps the system's error in one of its own, and keeps the number only in the text
+        number = getattr(cause, "errno", None) or next((n for n in NO_ROOM if f"os error {n})" in str(cause)), None)
+        if number in NO_ROOM:
+            with stores.writing(store.path):
+                raise OSError(number, os.strerror(number))
+        cause = cause.__cause__
+
+
+def reason(error: BaseException) -> str:
+    """An error as one sentence for people; a fault of the code also leaves its traceback in the log."""
+    if isinstance(error, TaskloomError):
+        return str(error)
+    traceback.print_exception(error)
+    last = traceback.extract_tb(error.__traceback__)[-1] if error.__traceback__ else None
+    where = f" ({Path(last.filename).name}, line {last.lineno})" if last else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+def _fit_alone(store: Store, cell: Cell, folder: Path) -> Fitted:
+    train, tests = _splits(store, cell)
+    return cell.learner.fit(train, tests, cell.seed, folder=folder)
+
+
+def _fit_seeds(store: Store, cells: Sequence[Cell], folder: Path) -> list[Fitted]:
+    train, tests = _splits(store, cells[0])
+    learner: Any = cells[0].learner
+    made: list[Fitted] = learner.fit_many(train, tests, [cell.seed for cell in cells], folder=folder)
+    return made
+
+
+def _fit_tasks(store: Store, cells: Sequence[Cell], folder: Path) -> list[Fitted]:
+    parts = {cell.run: _splits(store, cell) for cell in cells}
+    tests = {split: {run: part[1][split] for run, part in parts.items()} for split, _ in cells[0].tests}
+    learner: Any = cells[0].learner
+    train = {run: part[0] for run, part in parts.items()}
+    made: dict[str, Fitted] = learner.fit_tasks(train, tests, cells[0].seed, folder=folder)
+    return [made[cell.run] for cell in cells]
+
+
+def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
+    train: Any = split_in(data_folder(store, cell.data.key), cell.train) if cell.train else []
+    return train, {split: split_in(data_folder(store, data.key), split) for split, data in cell.tests}
+
+
+def _finish(store: Store, job: Job, cell: Cell, model: Fitted, folder: Path, seconds: float) -> dict[str, str]:
+    """Answer and score the test splits and put the run in its place."""
+    began = time.monotonic()
+    beside = store.path / "work" / f".tmp-{cell.run}-{uuid.uuid4().hex[:8]}"
+    try:
+        parts, scores = [], {}
+        for split, data in cell.tests:
+            part, scores[split] = answered(store, cell, model, split, data.plan.scorer, data_folder(store, data.key))
+            parts.append(part)
+        if cell.keep.model:
+            with stores.writing(beside):
+                beside.mkdir(parents=True, exist_ok=True)
+                model.save(beside / stores.MODEL)
+        spent = seconds + time.monotonic() - began
+        stores.write_run(
+            beside,
+            cell.config(),
+            said(store, cell, scores),
+            _curves(model) if cell.keep.curves and model.curve else None,
+            pa.concat_tables(parts).unify_dictionaries() if cell.keep.predictions else None,
+            environment(cell, job.kind, len(job.runs), spent),
+            _log(folder),
+        )
+        store.publish(cell.run, beside)
+    except StoreError:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+    except Exception as error:
+        shutil.rmtree(beside, ignore_errors=True)
+        _unless_full(store, error)
+        return {cell.run: reason(error)}
+    return {}
+
+
+def _curves(model: Fitted) -> pa.Table:
+    rows = [{name: getattr(point, name) for name in stores.CURVE_COLUMNS.names} for point in model.curve]
+    return pa.Table.from_pylist(rows, stores.CURVE_COLUMNS)
+
+
+def said(store: Store, cell: Cell, splits: Mapping[str, Any]) -> dict[str, Any]:
+    """What scores.json says."""
+    return {
+        "schema": stores.SCHEMA,
+        "run": cell.run,
+        "kind": cell.kind,
+        "recipe": cell.data.name,
+        "learner": cell.learner_name,
+        "seed": cell.seed,
+        "fields": cell.fields,
+        "scorer": cell.data.plan.scorer.name,
+        "splits": dict(splits),
+        "data": dataset_in(data_folder(store, cell.data.key)).digest,
+    }
+
+
+@contextlib.contextmanager
+def captured(path: Path) -> Iterator[None]:
+    """Everything that is printed inside, by Python or by libraries, goes to a file, which also survives a crash."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with stores.writing(path):
+        handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+    saved = [os.dup(1), os.dup(2)]
+    try:
+        os.dup2(handle, 1)
+        os.dup2(handle, 2)
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):  # a full disk cuts the log, not the run
+                stream.flush()
+        for number, old in zip((1, 2), saved, strict=True):
+            os.dup2(old, number)
+            os.close(old)
+        os.close(handle)
+
+
+def _log(folder: Path) -> bytes:
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return (folder / stores.LOG).read_bytes()
+    except OSError:
+        return b""

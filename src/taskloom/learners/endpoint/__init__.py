@@ -1,0 +1,3 @@
+"""Learners behind an OpenAI-compatible endpoint."""
+
+from taskloom.learners.endpoint import learner as learner

@@ -1,0 +1,335 @@
+"""Asking a model behind an OpenAI-compatible endpoint: many questions at once, politely, within a budget, and never twice.
+
+Concurrency follows what the endpoint bears: it grows by one after as many successes in a row, and is halved when the endpoint says
+that it is too much (429). Answers are kept by the content of the question, so a run that was stopped asks only what is open.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from taskloom.errors import MissingExtra
+from taskloom.learners.interface import LearnerError
+
+PASSING = (408, 409, 425)
+"""Refusals that may be gone the next time, besides 429."""
+
+MOST_BYTES = 2**22
+"""A reply that is longer is none: answers are short."""
+
+
+class EndpointError(LearnerError):
+    """An endpoint that cannot be asked, or gave no usable answer."""
+
+
+class BudgetSpent(EndpointError):  # noqa: N818 - not a fault: what was granted is used up
+    """The requests or tokens granted are used up; what was answered is in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may be spent, and how patiently.
+
+    Attributes:
+        requests: The most requests, repeated ones included; 0: no limit.
+        tokens: The most tokens, of questions and answers together; 0: no limit. A request is sent only when its worst case fits.
+        at_once: The most requests at one time.
+        attempts: How often a question is tried.
+        timeout: Seconds for one request.
+        pause: Seconds before the second attempt; doubled each time.
+    """
+
+    requests: int = 0
+    tokens: int = 0
+    at_once: int = 16
+    attempts: int = 6
+    timeout: float = 60.0
+    pause: float = 0.5
+
+
+@dataclass(slots=True)
+class Spent:
+    """What was spent: counted before a request is sent, put right after it."""
+
+    requests: int = 0
+    tokens: int = 0
+    cached: int = 0
+
+
+class Cache:
+    """Answers by the digest of their question, in one SQLite file; without a path in memory."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            self._base = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=30)
+            with self._base:
+                self._base.execute(
+                    "create table if not exists answers (question text primary key, answer text not null)"
+                )
+        except (OSError, sqlite3.DatabaseError) as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: Exception) -> EndpointError:
+        return EndpointError(f"the cache of answers {self.path} cannot be used ({error}); delete it, or name another")
+
+    def get(self, question: str) -> str | None:
+        """The answer, or None."""
+        try:
+            with (
+                self._lock,
+                closing(self._base.execute("select answer from answers where question = ?", [question])) as rows,
+            ):
+                found = rows.fetchone()
+        except sqlite3.DatabaseError as error:
+            raise self._unusable(error) from error
+        return None if found is None else str(found[0])
+
+    def put(self, question: str, answer: str) -> None:
+        """Keep an answer, at once."""
+        try:
+            with self._lock, self._base:
+                self._base.execute("insert or replace into answers values (?, ?)", [question, answer])
+        except sqlite3.DatabaseError as error:
+            raise self._unusable(error) from error
+
+
+class Gate:
+    """How many requests run at once, adapted to what the endpoint bears."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.limit = min(4, most)
+        self._active = 0
+        self._row = 0
+        self._free = threading.Condition()
+
+    def __enter__(self) -> None:
+        with self._free:
+            self._free.wait_for(lambda: self._active < self.limit)
+            self._active += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._free:
+            self._active -= 1
+            self._free.notify_all()
+
+    def went_well(self) -> None:
+        """After `limit` successes in a row, with all places taken, one more may run: idle places prove nothing."""
+        with self._free:
+            if self._active + 1 < self.limit:
+                return
+            self._row += 1
+            if self._row >= self.limit and self.limit < self.most:
+                self.limit, self._row = self.limit + 1, 0
+                self._free.notify_all()
+
+    def too_much(self) -> None:
+        """Half as many from now on."""
+        with self._free:
+            self.limit, self._row = max(1, self.limit // 2), 0
+
+
+class ModelClient:
+    """Asks one model questions."""
+
+    def __init__(self, url: str, model: str, key: str, limits: Limits, cache: Path | None = None) -> None:
+        try:
+            from openai import OpenAI
+        except ImportError:
+            raise MissingExtra("an endpoint", "openai", "endpoints") from None
+        self.url, self.model, self.limits, self._key = url, model, limits, key.strip()
+        if not (self._key.isascii() and self._key.isprintable()):
+            raise EndpointError(
+                "the key has a character that a request cannot carry; set its environment variable again"
+            )
+        self.spent = Spent()
+        self.gate = Gate(limits.at_once)
+        self.cache = Cache(cache)
+        # Repeating is our business: the library's own retries would not be counted.
+        self._client = OpenAI(base_url=url, api_key=self._key or "none", max_retries=0, timeout=limits.timeout)
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._fault = ""
+
+    def ask(
+        self, questions: Sequence[str], most_tokens: int, progress: Callable[[int, int], None] | None = None
+    ) -> list[str]:
+        """The answers to some questions, each asked at most once.
+
+        Args:
+            questions: Whole prompts.
+            most_tokens: The longest answer.
+            progress: Told how many are answered, and of how many.
+        """
+        self._stop.clear()
+        digests = [self._digest(q, most_tokens) for q in questions]
+        found: dict[str, str] = {}
+        open_: dict[str, str] = {}
+        for digest, question in zip(digests, questions, strict=True):
+            known = self.cache.get(digest)
+            if known is None:
+                open_[digest] = question
+            else:
+                found[digest] = known
+        self.spent.cached += len(found)
+        with ThreadPoolExecutor(max_workers=max(1, min(self.limits.at_once, len(open_)))) as pool:
+            running = {d: pool.submit(self._one, d, q, most_tokens) for d, q in open_.items()}
+            failed: list[BaseException] = []
+            for digest, job in running.items():
+                try:
+                    found[digest] = job.result()
+                except EndpointError as error:
+                    failed.append(error)
+                except BaseException:
+                    self._stop.set()
+                    raise
+                if progress:
+                    progress(len(found), len(set(digests)))
+        if failed:
+            worst = next((e for e in failed if not isinstance(e, _Stopped)), failed[0])
+            answered = len(open_) - len(failed)
+            # A budget that went into failures would else hide them.
+            why = f"; the last failure: {self._fault}" if self._fault and isinstance(worst, BudgetSpent) else ""
+            raise type(worst)(
+                f"{worst}{why} ({answered} of {len(open_)} open questions were answered and are in the cache)"
+            )
+        return [found[d] for d in digests]
+
+    def _digest(self, question: str, most_tokens: int) -> str:
+        text = json.dumps([self.url, self.model, question, most_tokens], ensure_ascii=False)
+        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
+
+    def _one(self, digest: str, question: str, most_tokens: int) -> str:
+        last = ""
+        for attempt in range(self.limits.attempts):
+            if self._stop.is_set():
+                raise _Stopped("stopped")
+            with self.gate:
+                answer, last, wait = self._try(question, most_tokens)
+            self._fault = last or self._fault
+            if answer is not None:
+                self.gate.went_well()
+                self.cache.put(digest, answer)
+                return answer
+            if attempt + 1 < self.limits.attempts:
+                # Up to half as long again, so that questions that failed together do not come back together.
+                self._stop.wait(max(wait, self.limits.pause * 2**attempt) * (1 + random.random() / 2))
+        raise EndpointError(
+            f"the endpoint gave no usable answer in {self.limits.attempts} attempts; the last time: {last}"
+        )
+
+    def _try(self, question: str, most_tokens: int) -> tuple[str | None, str, float]:
+        """An answer, or what went wrong and how long to wait."""
+        import openai
+
+        # Three bytes a token is more tokens than any current tokeniser makes of ordinary text.
+        worst = len(question.encode()) // 3 + 16 + most_tokens
+        self._reserve(worst)
+        used = worst
+        try:
+            reply = self._send(question, most_tokens)
+            answer = reply["choices"][0]["message"]["content"]
+            told = (reply.get("usage") or {}).get("total_tokens")
+            used = told if isinstance(told, int) and told >= 0 else worst
+            if not isinstance(answer, str):
+                return None, "a reply without text", 0.0
+            return answer, "", 0.0
+        except openai.RateLimitError as error:
+            self.gate.too_much()
+            used = 0
+            return None, "too many requests (429)", _retry_after(error.response.headers)
+        except (openai.APITimeoutError, TimeoutError):
+            return None, f"no answer within {self.limits.timeout:g} s", 0.0
+        except openai.APIStatusError as error:
+            if error.status_code >= 500 or error.status_code in PASSING:
+                return None, self._said(error), 0.0
+            self._stop.set()
+            raise EndpointError(f"the endpoint refuses: {self._said(error)}; check url, model and key") from None
+        except (openai.APIError, ConnectionError) as error:
+            return None, self._said(error), 0.0
+        except (ValueError, AttributeError, TypeError, IndexError, KeyError) as error:
+            # Truncated JSON, another charset, another shape: what the library cannot read comes out as one of these.
+            return None, f"an unreadable reply ({type(error).__name__})", 0.0
+        finally:
+            with self._lock:
+                self.spent.tokens += used - worst
+
+    def _send(self, question: str, most_tokens: int) -> dict[str, Any]:
+        """A request and its reply; the time-out is for the whole, where the library's is for each piece of a reply."""
+        until = time.monotonic() + self.limits.timeout
+        body = bytearray()
+        with self._client.chat.completions.with_streaming_response.create(
+            model=self.model,
+            messages=[{"role": "user", "content": question}],
+            max_tokens=most_tokens,
+            temperature=0,
+        ) as reply:
+            for piece in _pieces(reply):
+                body += piece
+                if time.monotonic() > until:
+                    raise TimeoutError
+                if len(body) > MOST_BYTES:
+                    raise ValueError("too long")
+        found = json.loads(bytes(body))
+        if not isinstance(found, dict):
+            raise TypeError("not an object")
+        return found
+
+    def _said(self, error: Exception) -> str:
+        """An error in one line, with its cause, and never with the key."""
+        lines = [str(e).strip().splitlines()[0][:200] for e in (error, error.__cause__) if str(e or "").strip()]
+        text = " ".join([f"{type(error).__name__}:", *lines]) if lines else type(error).__name__
+        return text.replace(self._key, "…") if self._key else text
+
+    def _reserve(self, tokens: int) -> None:
+        limits = self.limits
+        with self._lock:
+            if limits.requests and self.spent.requests >= limits.requests:
+                self._stop.set()
+                raise BudgetSpent(f"the budget of {limits.requests:,} requests is used up")
+            if limits.tokens and self.spent.tokens + tokens > limits.tokens:
+                self._stop.set()
+                raise BudgetSpent(
+                    f"the budget of {limits.tokens:,} tokens is used up ({self.spent.tokens:,} spent, and the next "
+                    f"request may take {tokens:,})"
+                )
+            self.spent.requests += 1
+            self.spent.tokens += tokens
+
+
+class _Stopped(EndpointError):  # noqa: N818 - a question that was not asked because another one ended the run
+    pass
+
+
+def _pieces(reply: Any) -> Iterator[bytes]:
+    """The bytes of a reply as they come. What breaks off is told by the library below openai, which differs by version."""
+    try:
+        yield from reply.iter_bytes()
+    except GeneratorExit:
+        raise
+    except Exception as error:
+        if "Timeout" in type(error).__name__:
+            raise TimeoutError from error
+        raise ConnectionError(f"the reply broke off ({type(error).__name__})") from error
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    try:
+        return min(60.0, max(0.0, float(headers.get("retry-after", 0))))
+    except ValueError:  # a date: rare, and our own pause does as well
+        return 0.0

@@ -1,0 +1,134 @@
+"""Models behind an OpenAI-compatible endpoint, told what to do and shown k examples."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import urlsplit
+
+from taskloom.learners.endpoint.client import Limits, ModelClient
+from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, Untrained, columns, learner, texts
+from taskloom.learners.pretrained.in_context import shown
+from taskloom.learners.pretrained.prompts import Extract, Prompt, known_answers, read_showing, save_showing
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and not re.search(r"\s", url) and parts.port != 0
+        )
+    except ValueError:  # a port that is none
+        return False
+
+
+class FittedEndpoint:
+    """An endpoint with a fixed showing before every input."""
+
+    curve: tuple[Point, ...] = ()
+
+    def __init__(self, learner: Endpoint, showing: Prompt) -> None:
+        self.learner, self.showing = learner, showing
+
+    @cached_property
+    def asker(self) -> ModelClient:
+        """The connection, with what has been spent through it."""
+        how = self.learner
+        key = os.environ.get(how.key_variable, "")
+        limits = Limits(how.requests, how.tokens, how.at_once, how.attempts, how.timeout, how.pause)
+        return ModelClient(how.url, how.model, key, limits, Path(how.cache).expanduser() if how.cache else None)
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        """One answer per input, cut out of what the model writes."""
+        said = self.asker.ask([self.showing.prompt(text) for text in texts(inputs)], self.learner.longest_answer)
+        return [self.showing.extract(text) for text in said]
+
+    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Endpoints do not weigh given answers."""
+        raise LearnerError("an endpoint answers but does not give the probability of given answers; use a local model")
+
+    def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
+        """Endpoints do not show states."""
+        raise LearnerError("an endpoint does not show its states; use a local model")
+
+    def save(self, folder: Path) -> None:
+        """The card and the examples shown; never the key."""
+        save_showing(folder, self.learner, self.showing)
+
+
+def load_endpoint(folder: Path) -> Fitted:
+    """From its folder."""
+    return FittedEndpoint(*read_showing(folder))
+
+
+@learner("endpoint", describe="a model behind an OpenAI-compatible endpoint, zero-shot or k-shot", load=load_endpoint)
+@dataclass(frozen=True)
+class Endpoint(Untrained[FittedEndpoint]):
+    """Zero-shot, k-shot and described prompts for an endpoint.
+
+    Attributes:
+        url: Up to and including `/v1`.
+        model: As the endpoint calls it.
+        key_variable: The environment variable that holds the key; the key itself is never written anywhere.
+        shots: How many training examples are shown, chosen by the seed.
+        describe: What the model is told to do.
+        join: What stands between an input and its answer.
+        longest_answer: The most tokens of an answer.
+        extract: `line`: the answer is the first line; `known`: the answer of the training split that it names first.
+        requests: Budget in requests, repeated ones included; 0: no limit.
+        tokens: Budget in tokens; 0: no limit.
+        at_once: The most requests at one time; fewer run when the endpoint says that it is too much.
+        attempts: How often a question is tried.
+        timeout: Seconds for one request.
+        pause: Seconds before a second attempt, doubled each time.
+        cache: A file for answers, by content; empty: only in memory.
+    """
+
+    url: str = "http://127.0.0.1:8000/v1"
+    model: str = ""
+    key_variable: str = "OPENAI_API_KEY"
+    shots: int = 0
+    describe: str = ""
+    join: str = " |"
+    longest_answer: int = 32
+    extract: Extract = "line"
+    requests: int = 0
+    tokens: int = 0
+    at_once: int = 16
+    attempts: int = 6
+    timeout: float = 60.0
+    pause: float = 0.5
+    cache: str = ""
+
+    name: ClassVar[str] = "endpoint"
+
+    def __post_init__(self) -> None:
+        if not _is_address(self.url):
+            raise LearnerError(
+                f"url is '{self.url}'; it must begin with http:// or https:// and a host, and end with /v1"
+            )
+        for name in ("timeout", "pause"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise LearnerError(f"{name} is {getattr(self, name)}; it must be a number above 0")
+        for name in ("requests", "tokens", "shots"):
+            if getattr(self, name) < 0:
+                raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 0")
+        for name in ("at_once", "attempts", "longest_answer"):
+            if getattr(self, name) < 1:
+                raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 1")
+
+    def learn(self, train: Pairs, seed: int) -> FittedEndpoint:
+        """Choose the examples; nothing is asked yet."""
+        if not self.model:
+            raise LearnerError("endpoint: say which model, e.g. {learner: endpoint, url: …, model: my-model}")
+        answers = known_answers(columns(train)[1]) if self.extract == "known" else ()
+        return FittedEndpoint(self, Prompt(self.describe, shown(train, self.shots, seed), self.join, answers))

@@ -1,0 +1,117 @@
+"""Examples as token ids: what the model reads, and every answer that is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from taskloom.errors import InputError
+from taskloom.example import Example
+from taskloom.learners.interface import LearnerError
+from taskloom.learners.pretrained.models import Base
+from taskloom.learners.pretrained.tokenisers import UNKNOWN
+from taskloom.seeding import Key
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRows:
+    """A split as ids; `targets` has all acceptable answers of each example, the official one first."""
+
+    sources: list[list[int]]
+    targets: list[list[list[int]]]
+    examples: list[Example]
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def lengths(self) -> list[int]:
+        """Tokens of each source with its longest answer, by which batches are made even."""
+        return [len(s) + max(map(len, t)) for s, t in zip(self.sources, self.targets, strict=True)]
+
+
+def read_source(base: Base, text: str, join: str) -> list[int]:
+    """The ids of an input, ready to be answered."""
+    marks = base.kind == "encoder-decoder"
+    # What is too long is refused by us, with a remedy; the tokeniser need not warn as well.
+    ids: list[int] = list(base.tokeniser(text + join, add_special_tokens=marks, verbose=False)["input_ids"])
+    end = base.tokeniser.eos_token_id
+    if base.kind == "encoder-decoder" and (not ids or ids[-1] != end):
+        ids.append(end)
+    if base.tokeniser.unk_token == UNKNOWN and base.tokeniser.unk_token_id in ids:
+        raise InputError(
+            f"the word {_unknown(base, text + join)!r} of the input {text[:60]!r} is not among the words of '{base.name}', "
+            "which are those of the splits that it was made for; fit with it in a split, or with tokens: bytes"
+        )
+    if not ids:
+        raise InputError(
+            f"the input {text!r} is empty for '{base.name}', which needs something to begin from; set join"
+        )
+    return ids
+
+
+def _unknown(base: Base, text: str) -> str:
+    """The first word of a text that a vocabulary of words does not have."""
+    made = base.tokeniser(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    place = list(made["input_ids"]).index(base.tokeniser.unk_token_id)
+    first, last = made["offset_mapping"][place]
+    return text[first:last].strip()
+
+
+def read_target(base: Base, text: str) -> list[int]:
+    """The ids of an answer and the end mark. Its leading blank is what stands between it and the input."""
+    return [*base.tokeniser(" " + text, add_special_tokens=False)["input_ids"], base.tokeniser.eos_token_id]
+
+
+def read_rows(base: Base, examples: Sequence[Example], join: str, prompt: int = 0, answer: int = 0) -> EncodedRows:
+    """Examples as ids; one that is longer than the model can read is an error that says so.
+
+    Args:
+        base: The model.
+        examples: What to read.
+        join: What stands between an input and its answer.
+        prompt: Vectors that stand before every input.
+        answer: Tokens that the model may write.
+    """
+    rows = EncodedRows(
+        [read_source(base, e.input, join) for e in examples],
+        [[read_target(base, t) for t in e.targets] for e in examples],
+        list(examples),
+    )
+    if answer:
+        _check_answers_fit(rows, answer)
+    # An encoder reads the source alone; a decoder has to hold the answer as well.
+    needed = [len(s) for s in rows.sources]
+    if base.kind == "decoder":
+        needed = [max(n, len(s) + answer) for n, s in zip(rows.lengths(), rows.sources, strict=True)]
+    elif getattr(
+        base.model.config, "max_position_embeddings", None
+    ):  # BART's decoder counts its positions, T5's does not
+        needed = [max(len(s), answer, *map(len, t)) for s, t in zip(rows.sources, rows.targets, strict=True)]
+    worst = max(range(len(needed)), key=needed.__getitem__)
+    if needed[worst] + prompt > base.longest:
+        raise LearnerError(
+            f"an example needs {needed[worst] + prompt} tokens and '{base.name}' reads at most {base.longest}: "
+            f"{examples[worst].input[:60]!r}…; shorten the inputs, lower longest_answer, or take a model with a longer context"
+        )
+    return rows
+
+
+def _check_answers_fit(rows: EncodedRows, most: int) -> None:
+    """Refuse answers that would be cut off in writing; the end mark need not be written."""
+    needed = [min(map(len, targets)) - 1 for targets in rows.targets]
+    worst = max(range(len(needed)), key=needed.__getitem__)
+    if needed[worst] > most:
+        example = rows.examples[worst]
+        raise LearnerError(
+            f"an answer has {needed[worst]:,} tokens and at most {most} are written: {example.target[:60]!r}… to "
+            f"{example.input[:60]!r}; raise longest_answer"
+        )
+
+
+def draw_targets(rows: EncodedRows, chosen: Sequence[int], key: Key, step: int) -> list[list[int]]:
+    """One acceptable answer for each chosen row, uniform over f(x), a function of the key, the step and the row."""
+    out = []
+    for row in chosen:
+        answers = rows.targets[row]
+        out.append(answers[0] if len(answers) == 1 else key.random("target", step, int(row)).choice(answers))
+    return out

@@ -1,0 +1,86 @@
+"""Fine-tuning an encoder to point at the answer in its input: RoBERTa for the extractive splits of Dyna-bAbI."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from taskloom.example import Example
+from taskloom.learners.interface import Point, learner
+from taskloom.learners.pretrained.language_models import Pretrained, load_language
+from taskloom.learners.scratch.answer_spans import Missing, with_spans
+from taskloom.learners.training.settings import Training
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from taskloom.learners.pretrained.encoding import EncodedRows
+    from taskloom.learners.pretrained.fitted import Writer
+    from taskloom.learners.pretrained.models import Base
+
+
+@learner("extractive", describe="an encoder (RoBERTa, BERT) that points at the answer, fine-tuned", load=load_language)
+@dataclass(frozen=True)
+class Extractive(Pretrained):
+    """All weights of an encoder with an output map for start and end, which starts afresh where the model has none.
+
+    The defaults are those usual for SQuAD: AdamW, 3e-5, batches of 16; 8,000 steps are two epochs of concat(T7).
+
+    Attributes:
+        model: A hub id or a local folder; it must be an encoder with a fast tokeniser.
+        longest_answer: The most tokens of an answer.
+        without_span: Training examples whose answer is no part of the text: `refuse` or `skip`.
+    """
+
+    training: Training = field(
+        default_factory=lambda: Training(
+            steps=8_000, batch=16, rate=3e-5, warmup=800, clip=1.0, evaluate_every=1_000, threads=0
+        )
+    )
+    model: str = "roberta-base"
+    longest_answer: int = 30
+    without_span: Missing = "refuse"
+
+    name: ClassVar[str] = "extractive"
+
+    def base(self, texts: Sequence[str], seed: int) -> Base:
+        """The encoder, or its untrained twin."""
+        from taskloom.learners.pretrained.models import open_base
+
+        return open_base(self.model, self.pretrained, seed, pointer=True)
+
+    def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Every weight."""
+        return {n: p.requires_grad_() for n, p in base.model.named_parameters()}, None
+
+    def usable(self, items: list[Example]) -> list[Example]:
+        """Those whose answer stands in the text."""
+        return with_spans(items, self.name, self.without_span)
+
+    def check(self, base: Base, items: Sequence[Example]) -> None:
+        """Answers are cut out of the text, so any tokeniser that knows its places can write them."""
+        from taskloom.learners.pretrained.span_head import check_tokeniser
+
+        check_tokeniser(base)
+
+    def rows(self, base: Base, items: Sequence[Example], prompt: int) -> EncodedRows:
+        """Question and context as ids, and where the answer stands."""
+        from taskloom.learners.pretrained.span_head import read_passages
+
+        return read_passages(base, items)
+
+    def fitted(
+        self, base: Base, prompt: Tensor | None, curve: Sequence[Point] = (), batch: int = 64, task: int = 0
+    ) -> Writer:
+        """The adapted encoder."""
+        from taskloom.learners.pretrained.span_head import Pointing
+
+        return Pointing(self, base, prompt, curve, batch, task)
+
+    def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
+        """What `save` wrote."""
+        from taskloom.learners.pretrained.models import open_base
+
+        return open_base(str(Path(folder).resolve() / "model"), pointer=True), None

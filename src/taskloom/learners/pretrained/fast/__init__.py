@@ -1,0 +1,1 @@
+"""Faster ways through a language model than the library's own."""

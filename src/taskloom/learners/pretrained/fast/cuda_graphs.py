@@ -1,0 +1,118 @@
+"""Steps of a language model as CUDA graphs, one per shape of batch.
+
+A model of 135 million weights on short inputs is bound by the starting of kernels (over a thousand a step), not by arithmetic; a
+captured step starts them all at once. Layers are compiled as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from taskloom.learners.pretrained.fast.llama import Rounded, Shortcuts, can_follow
+from taskloom.learners.pretrained.forward import Batch, plain
+from taskloom.learners.pretrained.models import Base
+from taskloom.learners.training.settings import Training
+from taskloom.learners.training.step import compiled, record
+
+if TYPE_CHECKING:
+    from taskloom.learners.pretrained.trainer import Adapter
+
+
+def can_capture(base: Base, how: Training, device: torch.device) -> bool:
+    """Whether a step may be captured: on a GPU, a causal model, and no dropout, whose masks must follow the step.
+
+    Nor in fp16, where a step whose gradients overflow has to be left out.
+    """
+    if (
+        device.type != "cuda"
+        or not how.graphs
+        or how.precision == "fp16"
+        or base.kind != "decoder"
+        or not plain(base.model)
+    ):
+        return False
+    drops = any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in base.model.modules())
+    config = base.model.config
+    return not drops and not getattr(config, "attention_dropout", 0.0)
+
+
+class Captured:
+    """The captured steps of one adapter."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.adapter = adapter
+        self.graphs: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, list[Tensor], tuple[Tensor, Tensor]]] = {}
+        self.pool: Any = None
+        # Layers with adapters inside are the library's own; a prompt's keys would reach those through a cache object, which a
+        # compiled layer would have to guard, and so it would the choice of a task's adapter.
+        known = can_follow(adapter.base.model)
+        use = adapter.how.compile and not adapter.stacked and not known
+        rounded = Rounded(adapter.base.model, torch.bfloat16) if known and adapter.precision == "bf16" else None
+        self.fast = Shortcuts(compiled if adapter.how.compile and known else None, rounded)
+        self.layers = {layer: compiled(layer._call_impl) for layer in adapter.base.model.model.layers} if use else {}
+
+    def step(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:
+        """One step on a batch, by the graph of its shape."""
+        given = [t for t in batch.tensors() if t is not None] + [which]
+        shape = tuple(n for t in given for n in t.shape)
+        if shape not in self.graphs:
+            self.graphs[shape] = self._capture(given)
+        graph, places, (sums, hits) = self.graphs[shape]
+        for place, tensor in zip(places, given, strict=True):
+            place.copy_(tensor)
+        for group in self.adapter.optimiser.param_groups:
+            group["lr"].fill_(rate)
+        graph.replay()
+        return sums, hits
+
+    def _one(self, places: list[Tensor]) -> tuple[Tensor, Tensor]:
+        adapter = self.adapter
+        batch, which = Batch(*places[:-1]), places[-1]
+        adapter.optimiser.zero_grad(set_to_none=True)
+        if self.fast.rounded:
+            self.fast.rounded.refresh()
+        sums, hits = adapter.gradients(batch, which, adapter.counts(batch, which), self.fast)
+        if adapter.how.clip:
+            adapter.clip()
+        adapter.optimiser.step()
+        rows = torch.zeros_like(hits).index_add(0, which, torch.ones_like(which, dtype=hits.dtype))
+        return sums, hits / rows
+
+    def _capture(self, given: list[Tensor]) -> tuple[torch.cuda.CUDAGraph, list[Tensor], tuple[Tensor, Tensor]]:
+        places = [t.clone() for t in given]
+        self.pool = self.pool or torch.cuda.graph_pool_handle()
+        with put_back(self.adapter), self._compiled_layers():
+            graph, out = record(lambda: self._one(places), self.pool)
+        return graph, places, out
+
+    @contextlib.contextmanager
+    def _compiled_layers(self) -> Iterator[None]:
+        """Only while a step is recorded: answering has other shapes each time, and would compile for each of them."""
+        for layer, quick in self.layers.items():
+            layer._compiled_call_impl = quick
+        try:
+            yield
+        finally:
+            for layer in self.layers:
+                layer._compiled_call_impl = None
+
+
+@contextlib.contextmanager
+def put_back(adapter: Adapter) -> Iterator[None]:
+    """What happens to weights and moments inside the block leaves no trace, even where memory runs out in the middle of it."""
+    weights = {n: t.detach().clone() for n, t in adapter.trained.items()}
+    moments = {n: {k: v.clone() for k, v in adapter.optimiser.state[t].items()} for n, t in adapter.trained.items()}
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, tensor in adapter.trained.items():
+                tensor.copy_(weights[name])
+                for part, value in adapter.optimiser.state[tensor].items():
+                    # In place, since captured graphs know the memory. Before the first step moments are zero.
+                    value.copy_(moments[name][part]) if part in moments[name] else value.zero_()

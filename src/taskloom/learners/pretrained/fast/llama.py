@@ -1,0 +1,241 @@
+"""Llama's pass as a plain function of its weights, for training: the same mathematics as the library's module, less work.
+
+    a = h + O softmax(rope(Q n) rope(K n)' / sqrt(d)) V n      n = RMS(h) * gain
+    h' = a + D ( silu(G m) * U m )                             m = RMS(a) * gain
+
+What is saved: one compiled layer serves every depth, the last one computes only the positions that predict a target, and states of
+a tuned prompt are computed once per task (`past`). Weights and their gradients stay in their own precision; under autocast products
+and the stream of states are in its precision, sums inside norms and attention in fp32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from taskloom.learners.scratch.nets.ops import Wrap
+
+_MAPS = ("q_proj", "k_proj", "v_proj", "o_proj")
+_INNER = ("gate_proj", "up_proj", "down_proj")
+
+
+class Layer(NamedTuple):
+    """The weights of a layer."""
+
+    before: Tensor
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    out: Tensor
+    between: Tensor
+    gate: Tensor
+    up: Tensor
+    down: Tensor
+
+
+class Form(NamedTuple):
+    """What a layer has to know besides its weights."""
+
+    heads: int
+    shared: int
+    epsilon: float
+    kind: torch.dtype
+
+
+Pair = tuple[Tensor, Tensor]
+"""Keys and values; or cosines and sines of the rotary positions, the sines negative in the first half."""
+
+
+class Rounded:
+    """A model's maps in the precision of the products, as leaves of their own, rounded (and their gradients widened) all at once.
+
+    Left to autograd, each weight is a rounding and each gradient a widening of its own: four hundred small kernels a step.
+    """
+
+    def __init__(self, model: Any, kind: torch.dtype) -> None:
+        self.sources: list[Tensor] = [w for layer in model.model.layers for w in _weights(layer) if w.dim() == 2]
+        self.copies = [w.detach().to(kind).requires_grad_(w.requires_grad) for w in self.sources]
+        self.of = {id(w): copy for w, copy in zip(self.sources, self.copies, strict=True)}
+
+    def refresh(self) -> None:
+        """Take the weights of now, where they change at all."""
+        with torch.no_grad():
+            pairs = [(c, w) for c, w in zip(self.copies, self.sources, strict=True) if w.requires_grad]
+            if pairs:
+                torch._foreach_copy_([c for c, _ in pairs], [w for _, w in pairs])
+
+    def hand_over(self) -> None:
+        """Give the gradients of the copies to the weights."""
+        pairs = [(w, c, c.grad) for c, w in zip(self.copies, self.sources, strict=True) if c.grad is not None]
+        wide = [torch.empty_like(w) for w, _, _ in pairs]
+        if pairs:
+            torch._foreach_copy_(wide, [gradient for _, _, gradient in pairs])
+        for (weight, copy, _), gradient in zip(pairs, wide, strict=True):
+            weight.grad, copy.grad = gradient, None
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcuts:
+    """What makes a pass faster.
+
+    Attributes:
+        wrap: Applied to a layer's function (`torch.compile` on a GPU).
+        rounded: Copies of the maps to use in their place; the caller refreshes them and takes their gradients.
+    """
+
+    wrap: Wrap | None = None
+    rounded: Rounded | None = None
+
+
+def can_follow(model: Any) -> bool:
+    """Whether the model is Llama as above: bare maps without biases or adapters, SiLU, no dropout."""
+    config = model.config
+    if getattr(config, "model_type", "") != "llama" or config.hidden_act != "silu" or config.attention_dropout:
+        return False
+    maps = [getattr(layer.self_attn, n) for layer in model.model.layers for n in _MAPS]
+    maps += [getattr(layer.mlp, n) for layer in model.model.layers for n in _INNER]
+    return all(type(m) is nn.Linear and m.bias is None for m in [*maps, model.get_output_embeddings()])
+
+
+def logits_at(
+    model: Any,
+    ids: Tensor,
+    where: Tensor,
+    prompts: Tensor | None,
+    tasks: Tensor | None,
+    fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
+) -> Tensor:
+    """Logits [batch, K, vocabulary] at the positions `where` [batch, K] of ids [batch, length].
+
+    Args:
+        model: A causal language model that `can_follow` accepts.
+        ids: Tokens, padded on the right, where nothing looks from.
+        where: The positions that are asked.
+        prompts: [tasks, n, d] vectors that stand before the tokens.
+        tasks: [batch] the prompt of each row, where there are prompts.
+        fast: What makes it faster.
+    """
+    device = ids.device.type
+    kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else model.dtype
+    with torch.autocast(device, enabled=False):
+        core, config = model.model, model.config
+        form = Form(config.num_attention_heads, config.num_key_value_heads, config.rms_norm_eps, kind)
+        run = fast.wrap(_layer) if fast.wrap else _layer
+        layers = [_weights(layer) for layer in core.layers]
+        if fast.rounded:
+            of = fast.rounded.of
+            layers = [Layer(*(of.get(id(w), w) for w in layer)) for layer in layers]
+        pasts = _prompt_states(core, layers, prompts, tasks, form, run)
+        start = 0 if prompts is None else prompts.shape[1]
+        turns = _turns(core, start, ids.shape[1])
+        asked = (turns[0][0][where].unsqueeze(1), turns[1][0][where].unsqueeze(1))
+        at = torch.arange(start + ids.shape[1], device=ids.device)
+        visible = None if prompts is None else (at <= at[start:, None])[None, None]
+        chosen = (at <= where.unsqueeze(-1) + start).unsqueeze(1)
+        h, change = core.embed_tokens(ids).to(kind), None
+        for weights, past in zip(layers[:-1], pasts[:-1], strict=True):
+            h, change, _ = run(weights, h, change, turns, turns, past, visible, None, form)
+        h, change, _ = run(layers[-1], h, change, turns, asked, pasts[-1], chosen, where, form)
+        found = _norm(h + change, core.norm.weight, form.epsilon)
+        return F.linear(found, model.get_output_embeddings().weight.to(kind))
+
+
+def _prompt_states(
+    core: Any, layers: list[Layer], prompts: Tensor | None, tasks: Tensor | None, form: Form, run: Any
+) -> Sequence[Pair | None]:
+    """Keys and values of the prompts at every layer, computed once per task and handed to each example of the task."""
+    if prompts is None:
+        return [None] * len(layers)
+    assert tasks is not None
+    turns = _turns(core, 0, prompts.shape[1])
+    h, change, found = prompts.to(form.kind), None, []
+    for weights in layers:
+        h, change, (keys, values) = run(weights, h, change, turns, turns, None, None, None, form)
+        found.append((keys.index_select(0, tasks), values.index_select(0, tasks)))
+    return found
+
+
+def _weights(layer: Any) -> Layer:
+    q, k, v, out = (getattr(layer.self_attn, n).weight for n in _MAPS)
+    gate, up, down = (getattr(layer.mlp, n).weight for n in _INNER)
+    before, between = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
+    return Layer(before, q, k, v, out, between, gate, up, down)
+
+
+def _turns(core: Any, start: int, length: int) -> Pair:
+    like = core.norm.weight
+    cos, sin = core.rotary_emb(like, torch.arange(start, start + length, device=like.device)[None])
+    half = sin.shape[-1] // 2
+    return cos, torch.cat([-sin[..., :half], sin[..., half:]], -1)
+
+
+def _layer(
+    w: Layer,
+    h: Tensor,
+    change: Tensor | None,
+    turns: Pair,
+    asked: Pair,
+    past: Pair | None,
+    visible: Tensor | None,
+    where: Tensor | None,
+    form: Form,
+) -> tuple[Tensor, Tensor, Pair]:
+    """The next states (at `where` alone if given) as a sum still to be taken, and the keys and values of this layer's tokens.
+
+    The sum is left to the next layer, whose norm reads it anyway.
+    """
+    h = h if change is None else h + change
+    n = _norm(h, w.before, form.epsilon)
+    k = _turned(_split(_map(n, w.k), form.shared), turns)
+    v = _split(_map(n, w.v), form.shared)
+    if where is not None:
+        h, n = _pick(h, where), _pick(n, where)
+    q = _turned(_split(_map(n, w.q), form.heads), asked)
+    mixed = _attend(q, k, v, past, visible)
+    a = h + _map(mixed.transpose(1, 2).flatten(2), w.out)
+    m = _norm(a, w.between, form.epsilon)
+    return a, _map(F.silu(_map(m, w.gate)) * _map(m, w.up), w.down), (k, v)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, past: Pair | None, visible: Tensor | None) -> Tensor:
+    """Attention with heads that share keys; causal where nothing else is said."""
+    groups = q.shape[1] // k.shape[1]
+    if past is not None:
+        k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
+    if visible is None:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=groups > 1)
+    # With a mask the fast kernels know no shared heads.
+    k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=visible)
+
+
+def _map(x: Tensor, weight: Tensor) -> Tensor:
+    return F.linear(x, weight.to(x.dtype))
+
+
+def _norm(x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
+    wide = x.float()
+    return (gain * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + epsilon))).to(x.dtype)
+
+
+def _split(x: Tensor, heads: int) -> Tensor:
+    """[batch, length, heads * size] to [batch, heads, length, size]."""
+    return x.view(*x.shape[:-1], heads, -1).transpose(1, 2)
+
+
+def _turned(x: Tensor, turns: Pair) -> Tensor:
+    """Rotary positions: channel pairs (c, c + size / 2) are turned by their position's angles.
+
+    The partners come by rolling, with the sign in the sines: a compiler turns cutting and joining into much slower code.
+    """
+    return (x * turns[0] + x.roll(x.shape[-1] // 2, -1) * turns[1]).to(x.dtype)
+
+
+def _pick(x: Tensor, where: Tensor) -> Tensor:
+    """Rows [batch, K, d] of x [batch, length, d]."""
+    return x.gather(1, where.unsqueeze(-1).expand(-1, -1, x.shape[-1]))

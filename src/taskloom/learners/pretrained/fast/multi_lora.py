@@ -1,0 +1,83 @@
+"""LoRA adapters of many tasks in one batch: each example goes through its own task's low-rank matrices.
+
+    y = W x + scale B_k A_k x        k: the task of the example
+
+The model is frozen, so the gradients of different tasks do not touch: a step over the batches of all tasks is for each task the
+step that it would take alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from taskloom.learners.pretrained.fast.adapter_choice import Choice
+
+
+class ManyLora(torch.nn.Module):
+    """A frozen linear map with the low-rank updates of many tasks.
+
+    Attributes:
+        a: [tasks, rank, into].
+        b: [tasks, out, rank].
+    """
+
+    def __init__(self, inner: Any, a: Tensor, b: Tensor, scale: float, dropout: float, choice: Choice) -> None:
+        super().__init__()
+        self.inner, self.scale, self.choice = inner, scale, choice
+        self.dropout = torch.nn.Dropout(dropout)
+        self.a, self.b = torch.nn.Parameter(a), torch.nn.Parameter(b)
+
+    @property
+    def weight(self) -> Tensor:
+        """The frozen map's, which some models look at to see its type."""
+        found: Tensor = self.inner.weight
+        return found
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [batch, ..., into], the rows of a batch as `choice` says."""
+        out: Tensor = self.inner(x)
+        rows, read = self.choice.rows, self.dropout(x)
+        if rows is None:
+            low = F.linear(F.linear(read, self.a[self.choice.task]), self.b[self.choice.task])
+        elif self.choice.even:
+            # As many rows of each task, in order: the matrices need no copy for every row.
+            low = _products(read.reshape(len(self.a), -1, x.shape[-1]), self.a, self.b)
+        else:
+            low = _products(read.reshape(len(x), -1, x.shape[-1]), self.a[rows], self.b[rows])
+        return out + self.scale * low.reshape(out.shape)
+
+
+def _products(x: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return torch.bmm(torch.bmm(x, a.transpose(1, 2)), b.transpose(1, 2))
+
+
+def stack_adapters(model: Any, tasks: int, choice: Choice) -> dict[str, Tensor]:
+    """Put the updates of many tasks where peft has put one; every task starts as it would alone. Gives the matrices by name."""
+    from peft.tuners.lora import Linear
+
+    trained: dict[str, Tensor] = {}
+    for name, one in [(n, m) for n, m in model.named_modules() if isinstance(m, Linear)]:
+        (adapter,) = one.lora_A
+        a, b = one.lora_A[adapter].weight.detach(), one.lora_B[adapter].weight.detach()
+        drop = one.lora_dropout[adapter]
+        rate = drop.p if isinstance(drop, torch.nn.Dropout) else 0.0
+        a, b = a.repeat(tasks, 1, 1), b.repeat(tasks, 1, 1)
+        many = ManyLora(one.base_layer, a, b, float(one.scaling[adapter]), rate, choice)
+        parent, _, last = name.rpartition(".")
+        setattr(model.get_submodule(parent), last, many)
+        trained |= {f"{name}.a": many.a, f"{name}.b": many.b}
+    return trained
+
+
+def unstacked(model: Any, task: int) -> dict[str, Tensor]:
+    """The matrices of one task under the names that peft gives them."""
+    found: dict[str, Tensor] = {}
+    for name, many in model.named_modules():
+        if isinstance(many, ManyLora):
+            found[f"{name}.lora_A.default.weight"] = many.a.detach()[task]
+            found[f"{name}.lora_B.default.weight"] = many.b.detach()[task]
+    return found

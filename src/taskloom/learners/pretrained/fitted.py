@@ -1,0 +1,217 @@
+"""A language model that has been adapted: it answers, weighs answers, shows its states, and is saved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from taskloom.errors import nearest
+from taskloom.learners.interface import LearnerError, Point, check_candidates, texts
+from taskloom.learners.pretrained.encoding import EncodedRows, read_source, read_target
+from taskloom.learners.pretrained.forward import collate, losses, with_prompts
+from taskloom.learners.pretrained.models import Base
+from taskloom.learners.training.out_of_memory import in_halves
+from taskloom.learners.training.step import computing
+from taskloom.scoring import AnyOf
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Writer:
+    """A model, its tokeniser and (for prompt tuning) the vectors that stand before every input."""
+
+    def __init__(
+        self,
+        learner: Any,
+        base: Base,
+        prompt: Tensor | None = None,
+        curve: Sequence[Point] = (),
+        batch: int = 64,
+        task: int = 0,
+    ) -> None:
+        self.learner, self.base, self.prompt = learner, base, prompt
+        self.curve = tuple(curve)
+        self.batch = batch
+        self.task = task
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        found: torch.device = next(self.base.model.parameters()).device
+        return found
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        """Greedy answers."""
+        sources = [read_source(self.base, text, self.learner.join) for text in texts(inputs)]
+        return self.write(sources)
+
+    def write(self, sources: Sequence[Sequence[int]]) -> list[str]:
+        """Greedy answers to inputs that are ids already, with single blanks."""
+        return [" ".join(text.split()) for text in self.say(sources)]
+
+    def say(self, sources: Sequence[Sequence[int]]) -> list[str]:
+        """What the model writes, line breaks and all."""
+        said = [""] * len(sources)
+        tokeniser = self.base.tokeniser
+        room = self.learner.longest_answer if self.base.kind == "decoder" else 0
+        self._begin([len(s) + room for s in sources], "longest_answer")
+
+        def some(rows: list[int]) -> None:
+            for row, new in zip(rows, self._generate(*self._aligned([sources[r] for r in rows])), strict=True):
+                said[row] = tokeniser.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+        for rows in self._batches([len(s) for s in sources]):
+            in_halves(rows, some)
+        return said
+
+    def _aligned(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """Ids and mask of one width.
+
+        A decoder's padding stands on the left, so that every row's answer begins at the same place; an encoder's on the right,
+        where it moves no position.
+        """
+        pad, width = int(self.base.tokeniser.pad_token_id), max(map(len, sources))
+        rows, masks = [], []
+        for source in sources:
+            empty = width - len(source)
+            left, right = (empty, 0) if self.base.kind == "decoder" else (0, empty)
+            rows.append([pad] * left + list(source) + [pad] * right)
+            masks.append([0] * left + [1] * len(source) + [0] * right)
+        return torch.tensor(rows, device=self.device), torch.tensor(masks, device=self.device)
+
+    def _generate(self, ids: Tensor, mask: Tensor) -> list[list[int]]:
+        given: dict[str, Tensor] = {"input_ids": ids, "attention_mask": mask}
+        if self.prompt is not None:
+            vectors, whole = with_prompts(self.base, ids, mask, self.prompt.unsqueeze(0), None)
+            if self.base.kind == "decoder" and not bool(mask.all()):
+                vectors, whole = _padding_first(vectors, whole, mask, self.prompt.shape[0])
+            given = {"inputs_embeds": vectors, "attention_mask": whole}
+        end = self.base.tokeniser.eos_token_id
+        with torch.no_grad(), computing("fp32", self.device):
+            out = self.base.model.generate(
+                **given,
+                max_new_tokens=self.learner.longest_answer,
+                do_sample=False,
+                num_beams=1,
+                eos_token_id=end,
+                pad_token_id=self.base.tokeniser.pad_token_id,
+            )
+        if self.base.kind == "decoder" and self.prompt is None:
+            out = out[:, ids.shape[1] :]
+        return [_until(row, end) for row in out.tolist()]
+
+    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+        """The summed log-probability of each candidate's tokens and the end mark; minus infinity for what cannot be written."""
+        inputs = texts(inputs)
+        check_candidates(inputs, candidates)
+        sources: list[list[int]] = []
+        targets: list[list[int]] = []
+        for text, row in zip(inputs, candidates, strict=True):
+            source = read_source(self.base, text, self.learner.join)
+            sources += [source] * len(row)
+            targets += [read_target(self.base, c) for c in row]
+        unknown = self.base.tokeniser.unk_token_id
+        each = zip(targets, self._losses(sources, targets)[0], strict=True)
+        found = iter([-math.inf if unknown in target[:-1] else -loss for target, loss in each])
+        return [[next(found) for _ in row] for row in candidates]
+
+    def _losses(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> tuple[list[float], list[int]]:
+        sums, counts = [0.0] * len(sources), [0] * len(sources)
+        decoder = self.base.kind == "decoder"
+        self._begin([len(s) + len(t) * decoder for s, t in zip(sources, targets, strict=True)])
+        prompts = None if self.prompt is None else self.prompt.unsqueeze(0)
+
+        def some(rows: list[int]) -> None:
+            batch = collate(self.base, [sources[r] for r in rows], [targets[r] for r in rows]).to(self.device)
+            each, tokens, _ = losses(self.base, batch, prompts)
+            for row, loss, count in zip(rows, each.tolist(), tokens.tolist(), strict=True):
+                sums[row], counts[row] = loss, count
+
+        with torch.no_grad(), computing("fp32", self.device):
+            for rows in self._batches([len(s) + len(t) for s, t in zip(sources, targets, strict=True)]):
+                in_halves(rows, some)
+        return sums, counts
+
+    def score(self, rows: EncodedRows) -> tuple[float, float]:
+        """The share of answers that are acceptable, and the mean loss per token of the official answers."""
+        said = self.write(rows.sources)
+        judge = AnyOf()
+        right = [judge.score(s, e) for s, e in zip(said, rows.examples, strict=True)]
+        sums, counts = self._losses(rows.sources, [t[0] for t in rows.targets])
+        return sum(right) / len(right), sum(sums) / max(1, sum(counts))
+
+    def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
+        """The state of the last input token: `readout` after the last layer, or `layer.K` (0 is the embedding)."""
+        import numpy as np
+
+        inputs = texts(inputs)
+        found: list[NDArray[np.float32] | None] = [None] * len(inputs)
+        sources = [read_source(self.base, text, self.learner.join) for text in inputs]
+        self._begin([len(s) for s in sources])
+
+        def some(rows: list[int]) -> None:
+            layers, ends = self._states([sources[r] for r in rows])
+            names = {f"layer.{i}": i for i in range(len(layers))} | {"readout": len(layers) - 1}
+            if where not in names:
+                raise LearnerError(f"'{self.base.name}' has no place '{where}'; {nearest(str(where), names)}")
+            states = layers[names[where]]
+            for row, state in zip(rows, states[torch.arange(len(rows), device=self.device), ends], strict=True):
+                found[row] = state.float().cpu().numpy()
+
+        with torch.no_grad(), computing("fp32", self.device):
+            for rows in self._batches([len(s) for s in sources]):
+                in_halves(rows, some)
+        return np.stack([f for f in found if f is not None]) if found else np.zeros((0, 0), dtype=np.float32)
+
+    def _states(self, sources: Sequence[list[int]]) -> tuple[Sequence[Tensor], Tensor]:
+        """The states of all layers, and the position of each row's last token."""
+        run = self.base.model.get_encoder() if self.base.kind == "encoder-decoder" else self.base.model
+        batch = collate(self.base, sources, [[] for _ in sources]).to(self.device)
+        ends = batch.mask.sum(1) - 1
+        given: dict[str, Tensor] = {"input_ids": batch.ids, "attention_mask": batch.mask}
+        if self.prompt is not None:
+            vectors, mask = with_prompts(self.base, batch.ids, batch.mask, self.prompt.unsqueeze(0), None)
+            given, ends = {"inputs_embeds": vectors, "attention_mask": mask}, ends + self.prompt.shape[0]
+        layers: Sequence[Tensor] = run(**given, output_hidden_states=True).hidden_states
+        return layers, ends
+
+    def _begin(self, lengths: Sequence[int], setting: str = "") -> None:
+        """The model in answering mode, with the adapter of this task where it carries several; what is too long is refused."""
+        needed = max(lengths, default=0) + (0 if self.prompt is None else self.prompt.shape[0])
+        if needed > self.base.longest:
+            also = f", lower {setting}" if setting else ""
+            raise LearnerError(
+                f"an input needs {needed} tokens with its answer and '{self.base.name}' reads at most {self.base.longest}; "
+                f"shorten the inputs{also}, show fewer examples, or take a model with a longer context"
+            )
+        self.base.model.eval()
+        self.base.choice.task = self.task
+
+    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
+        for first in range(0, len(order), self.batch):
+            yield order[first : first + self.batch]
+
+    def save(self, folder: Path) -> None:
+        """As the learner knows how."""
+        self.learner.save(self, Path(folder))
+
+
+def _until(ids: list[int], end: int) -> list[int]:
+    return ids[: ids.index(end)] if end in ids else ids
+
+
+def _padding_first(vectors: Tensor, whole: Tensor, mask: Tensor, prompt: int) -> tuple[Tensor, Tensor]:
+    """Move each row's padding from between the prompt and the input to the front, where positions ignore it."""
+    width = vectors.shape[1]
+    padding = (mask == 0).sum(1, keepdim=True)
+    at = torch.arange(width, device=vectors.device).expand(len(vectors), -1)
+    moved = torch.where(at < padding, at + prompt, torch.where(at < padding + prompt, at - padding, at))
+    return vectors.gather(1, moved.unsqueeze(-1).expand_as(vectors)), whole.gather(1, moved)

@@ -1,0 +1,214 @@
+"""Passes through a language model: losses per example, with tuned prompts where a task has one.
+
+In a causal model the states of a prompt do not depend on what follows it. So the prompt of each task is run once a step, and its
+keys and values are shared by all examples of the task; examples of many tasks go through the frozen model in one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from taskloom.learners.pretrained.fast.llama import Shortcuts, can_follow, logits_at
+from taskloom.learners.pretrained.models import Base
+
+IGNORED = -100
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Padded rows, on the right.
+
+    Attributes:
+        ids: What the model reads: the input (decoder: followed by the target).
+        mask: 1 at real tokens.
+        labels: [batch, K] the target tokens of each row, then `IGNORED`.
+        where: Decoder: [batch, K] the positions that predict them.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    labels: Tensor
+    where: Tensor | None = None
+
+    def to(self, device: torch.device) -> Batch:
+        """On another device."""
+        return Batch(*(None if t is None else send(t, device) for t in self.tensors()))  # type: ignore[arg-type]
+
+    def rows(self, chosen: Tensor) -> Batch:
+        """Some of the rows."""
+        return Batch(*(None if t is None else t[chosen] for t in self.tensors()))  # type: ignore[arg-type]
+
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """In the order of the attributes."""
+        return self.ids, self.mask, self.labels, self.where
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """On another device; to a GPU from pinned memory, so that nobody waits for the copy."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+def collate(base: Base, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], multiple: int = 1) -> Batch:
+    """Rows padded to one width, rounded up to a multiple so that few shapes occur."""
+    decoder = base.kind == "decoder"
+    rows = [[*s, *t] for s, t in zip(sources, targets, strict=True)] if decoder else [list(s) for s in sources]
+    width = -(-max(map(len, rows)) // multiple) * multiple
+    most = -(-max(map(len, targets)) // multiple) * multiple
+    ids, mask = _padded(rows, width, int(base.tokeniser.pad_token_id))
+    labels, _ = _padded(targets, most, IGNORED)
+    if not decoder:
+        return Batch(ids, mask, labels)
+    at = torch.arange(most)[None, :] + torch.tensor([[len(s) - 1] for s in sources])
+    return Batch(ids, mask, labels, at.clamp(0, width - 1))
+
+
+def _padded(rows: Sequence[Sequence[int]], width: int, filler: int) -> tuple[Tensor, Tensor]:
+    """Rows as one matrix, and 1 where it is not filled up."""
+    lengths = np.array([len(row) for row in rows])
+    real = np.arange(width)[None, :] < lengths[:, None]
+    out = np.full((len(rows), width), filler, dtype=np.int64)
+    out[real] = np.fromiter((i for row in rows for i in row), dtype=np.int64, count=int(lengths.sum()))
+    return torch.from_numpy(out), torch.from_numpy(real.astype(np.int64))
+
+
+def losses(
+    base: Base,
+    batch: Batch,
+    prompts: Tensor | None = None,
+    tasks: Tensor | None = None,
+    fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Summed cross entropy of each example, its number of target tokens, and whether each of them is the likeliest.
+
+    Args:
+        base: The model.
+        batch: The examples.
+        prompts: [tasks, n, d] vectors that stand before the inputs.
+        tasks: [batch] which prompt belongs to which example; none needed for one task.
+        fast: What makes it faster, where the model is one whose layers we know.
+    """
+    if prompts is not None and tasks is None:
+        tasks = _first(batch.ids)
+    if base.kind == "decoder" and can_follow(base.model):
+        assert batch.where is not None
+        logits = logits_at(base.model, batch.ids, batch.where, prompts, tasks, fast)
+    else:
+        run = {"decoder": _decoder, "encoder-decoder": _encoder_decoder, "pointer": _pointer}[base.kind]
+        logits = run(base, batch, prompts, tasks)
+    each, right = (fast.wrap(_judged) if fast.wrap else _judged)(logits, batch.labels)
+    return each, (batch.labels != IGNORED).sum(1), right
+
+
+def _judged(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Summed cross entropy of each row, and whether each of its targets is the likeliest."""
+    each = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none")
+    right = ((logits.detach().argmax(-1) == labels) | (labels == IGNORED)).all(1)
+    return each.view(labels.shape).sum(1), right
+
+
+def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
+    """Logits at the positions that predict a target, and only there: the output map is the widest of all.
+
+    Padding is on the right, where a causal model never looks from, so all that has to be masked is what comes later.
+    """
+    model = base.model
+    given: dict[str, Any] = {"input_ids": batch.ids, "use_cache": prompts is not None}
+    if prompts is not None:
+        assert tasks is not None
+        given["past_key_values"] = prompt_states(base, prompts, tasks)
+    assert batch.where is not None
+    wide = batch.where.unsqueeze(-1)
+    if not plain(model):
+        # Padding may be masked or not; transformers warns where it is not.
+        before = batch.mask.new_ones(len(batch.mask), 0 if prompts is None else prompts.shape[1])
+        logits: Tensor = model(**given, attention_mask=torch.cat([before, batch.mask], 1)).logits
+        return logits.gather(1, wide.expand(-1, -1, logits.shape[-1]))
+    # A mask that is made already: transformers would look at values on the device to decide which one it needs, and so wait.
+    given["attention_mask"] = _causal(
+        batch.ids.shape[1], 0 if prompts is None else prompts.shape[1], _dtype(base), batch.ids
+    )
+    states = model.model(**given).last_hidden_state
+    found: Tensor = model.get_output_embeddings()(states.gather(1, wide.expand(-1, -1, states.shape[-1])))
+    return found
+
+
+def _causal(length: int, before: int, kind: torch.dtype, like: Tensor) -> Tensor:
+    """[1, 1, length, before + length]: 0 where a position may look, minus infinity at what comes later."""
+    at = torch.arange(before + length, device=like.device)
+    later = at[None, :] > at[before:, None]
+    return torch.zeros(later.shape, dtype=kind, device=like.device).masked_fill(later, -torch.inf)[None, None]
+
+
+def plain(model: Any) -> bool:
+    """Whether logits are just the output map of the last states (no scaling or capping in between)."""
+    return getattr(model.config, "model_type", "") == "llama"
+
+
+def _first(ids: Tensor) -> Tensor:
+    """The first prompt for each row."""
+    return torch.zeros(len(ids), dtype=torch.long, device=ids.device)
+
+
+def prompt_states(base: Base, prompts: Tensor, tasks: Tensor) -> Any:
+    """Keys and values of the prompts, run once per task and handed to each example of the task."""
+    from transformers import DynamicCache
+
+    run = base.model.model if plain(base.model) else base.model
+    made = run(inputs_embeds=prompts.to(_dtype(base)), use_cache=True).past_key_values
+    shared = DynamicCache()
+    for i, layer in enumerate(made.layers):
+        shared.update(layer.keys.index_select(0, tasks), layer.values.index_select(0, tasks), i)
+    return shared
+
+
+def _dtype(base: Base) -> torch.dtype:
+    kind: torch.dtype = base.model.get_input_embeddings().weight.dtype
+    return kind
+
+
+def with_prompts(base: Base, ids: Tensor, mask: Tensor, prompts: Tensor, tasks: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Input vectors and mask with each example's prompt before its tokens (after padding on the left)."""
+    vectors = base.model.get_input_embeddings()(ids)
+    own = prompts[_first(ids) if tasks is None else tasks]
+    return torch.cat([own.to(vectors.dtype), vectors], 1), torch.cat(
+        [mask.new_ones(len(mask), prompts.shape[1]), mask], 1
+    )
+
+
+def _encoder_decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
+    if prompts is None:
+        logits: Tensor = base.model(input_ids=batch.ids, attention_mask=batch.mask, labels=batch.labels).logits
+        return logits
+    vectors, mask = with_prompts(base, batch.ids, batch.mask, prompts, tasks)
+    found: Tensor = base.model(inputs_embeds=vectors, attention_mask=mask, labels=batch.labels).logits
+    return found
+
+
+def _pointer(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
+    """[batch, K, positions]: the logits of start and end (further labels are none), minus infinity outside the context."""
+    first, last = point(base, batch.ids, batch.mask)[:2]
+    rest = [torch.zeros_like(first)] * (batch.labels.shape[1] - 2)
+    return torch.stack([first, last, *rest], 1)
+
+
+def point(base: Base, ids: Tensor, mask: Tensor, states: bool = False) -> tuple[Tensor, Tensor, Any]:
+    """Logits of start and end, minus infinity outside the context, and the states of all layers where wanted.
+
+    An input is the question, separators, the context, a separator; the context is what comes after the first separator.
+    """
+    separator = ids == base.tokeniser.sep_token_id
+    after = separator.cumsum(1) > 0
+    given: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "output_hidden_states": states}
+    if "token_type_ids" in base.tokeniser.model_input_names and getattr(base.model.config, "type_vocab_size", 0) > 1:
+        given["token_type_ids"] = (after & ~(separator & (separator.cumsum(1) == 1))).long()
+    said = base.model(**given)
+    outside = ~after | separator | (mask == 0)
+    first, last = (x.float().masked_fill(outside, -torch.inf) for x in (said.start_logits, said.end_logits))
+    return first, last, said.hidden_states if states else None

@@ -1,0 +1,128 @@
+"""Learning without training: a language model that is shown a description and k examples, or nothing but the input."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from taskloom.example import Example
+from taskloom.learners.interface import (
+    Fitted,
+    LearnerError,
+    Pairs,
+    Point,
+    Untrained,
+    check_settings,
+    columns,
+    examples,
+    learner,
+    texts,
+)
+from taskloom.learners.pretrained.prompts import Extract, Prompt, known_answers, read_showing, save_showing
+from taskloom.seeding import Key
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def shown(train: Pairs, shots: int, seed: int) -> tuple[tuple[str, str], ...]:
+    """The k examples that every prompt shows, chosen by the seed."""
+    if not shots:
+        return ()
+    items: list[Example] = examples(train)
+    if shots > len(items):
+        raise LearnerError(f"{shots} examples were to be shown and the training split has {len(items)}")
+    order = Key("shown", seed).permutation(len(items))
+    return tuple((items[int(order(i))].input, items[int(order(i))].target) for i in range(shots))
+
+
+class FittedInContext:
+    """A language model with a fixed showing before every input."""
+
+    curve: tuple[Point, ...] = ()
+
+    def __init__(self, learner: InContext, showing: Prompt, writer: Any) -> None:
+        self.learner, self.showing, self.writer = learner, showing, writer
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        """Greedy answers, cut out by the showing."""
+        from taskloom.learners.pretrained.encoding import read_source
+
+        asked = [read_source(self.writer.base, self.showing.before(text), self.learner.join) for text in texts(inputs)]
+        return [self.showing.extract(said) for said in self.writer.say(asked)]
+
+    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+        """The log-probability of each candidate as the continuation."""
+        found: list[list[float]] = self.writer.logprob(
+            [self.showing.before(text) for text in texts(inputs)], candidates
+        )
+        return found
+
+    def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
+        """The states of the last token of the whole prompt."""
+        states: NDArray[np.float32] = self.writer.represent(
+            [self.showing.before(text) for text in texts(inputs)], where
+        )
+        return states
+
+    def save(self, folder: Path) -> None:
+        """The card and the examples shown; the model is named, not copied."""
+        save_showing(folder, self.learner, self.showing)
+
+
+def load_in_context(folder: Path) -> Fitted:
+    """From its folder."""
+    made, showing = read_showing(folder)
+    fitted: Fitted = made.showing(showing)
+    return fitted
+
+
+@learner("zero-shot", describe="a language model as it is, told what to do", load=load_in_context, shots=0)
+@learner("in-context", describe="a language model that is shown k examples in the prompt", load=load_in_context)
+@dataclass(frozen=True)
+class InContext(Untrained[FittedInContext]):
+    """Zero-shot (`shots: 0`), k-shot and described prompts for any language model.
+
+    Attributes:
+        model: `smollm2`, a local folder, or a hub id.
+        shots: How many training examples are shown, chosen by the seed.
+        describe: What the model is told to do; empty: nothing.
+        join: What stands between an input and its answer.
+        longest_answer: The most tokens that are written.
+        extract: `line`: the answer is the first line; `known`: the answer of the training split that it names first.
+        batch: Inputs that are answered at once.
+        device: `auto` takes a GPU where there is one.
+    """
+
+    model: str = "smollm2"
+    shots: int = 8
+    describe: str = ""
+    join: str = " |"
+    longest_answer: int = 32
+    extract: Extract = "line"
+    batch: int = 64
+    device: str = "auto"
+
+    name: ClassVar[str] = "in-context"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def learn(self, train: Pairs, seed: int) -> FittedInContext:
+        """Choose the examples; nothing is trained."""
+        answers = known_answers(columns(train)[1]) if self.extract == "known" else ()
+        return self.showing(Prompt(self.describe, shown(train, self.shots, seed), self.join, answers))
+
+    def showing(self, showing: Prompt) -> FittedInContext:
+        """With a given showing."""
+        from taskloom.learners.pretrained.fitted import Writer
+        from taskloom.learners.pretrained.models import open_base
+        from taskloom.learners.training.step import pick_device
+
+        base = open_base(self.model)
+        base.model.to(pick_device(self.device))
+        return FittedInContext(self, showing, Writer(dataclasses.replace(self), base, batch=self.batch))

@@ -1,0 +1,398 @@
+"""Learners that write text: fine-tuning and prompt tuning of any language model, and small models from scratch.
+
+`model` is `smollm2` (SmolLM2-135M-Instruct out of its wheel, which works on a machine without a network), a local folder, or a hub
+id; encoder-decoders (T5, BART) and decoders alike. `pretrained: false` is the random twin of TaskBench500's appendix E.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from taskloom.example import Example
+from taskloom.learners.interface import (
+    Fitted,
+    LearnerError,
+    Pairs,
+    Point,
+    Report,
+    check_seed,
+    check_settings,
+    examples,
+    held_out,
+    learner,
+    telling,
+)
+from taskloom.learners.saved import (
+    disk_faults,
+    read_card,
+    read_curve,
+    read_learner,
+    read_tensors,
+    saving,
+    write_tensors,
+)
+from taskloom.learners.training.settings import Training
+from taskloom.seeding import Key
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from taskloom.learners.pretrained.encoding import EncodedRows
+    from taskloom.learners.pretrained.fitted import Writer
+    from taskloom.learners.pretrained.models import Base
+
+TRAINED = "trained.safetensors"
+
+
+def few(items: Sequence[Example], shots: int, seed: int) -> list[Example]:
+    """The few-shot protocol: shuffle by the seed, take the first `shots`; 0 takes all."""
+    if not shots:
+        return list(items)
+    if shots > len(items):
+        raise LearnerError(f"{shots} shots were asked for and the training split has {len(items)} examples")
+    order = Key("few", seed).permutation(len(items))
+    return [items[int(order(i))] for i in range(shots)]
+
+
+@dataclass(frozen=True)
+class Language:
+    """What all learners that write text share.
+
+    Attributes:
+        training: The loop's settings; a step is one batch.
+        join: What stands between an input and its answer.
+        shots: Learn from so many examples, chosen by the seed; 0: from all.
+        longest_answer: The most tokens that are written.
+    """
+
+    training: Training = field(
+        default_factory=lambda: Training(steps=1000, batch=64, rate=1e-4, warmup=0, evaluate_every=100, threads=0)
+    )
+    join: str = " |"
+    shots: int = 0
+    longest_answer: int = 32
+
+    name: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def base(self, texts: Sequence[str], seed: int) -> Base:
+        """The model to adapt."""
+        raise NotImplementedError
+
+    def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
+        """The tensors that are trained, by name, and the prompts where there are some."""
+        raise NotImplementedError
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+        seconds: float | None = None,
+    ) -> Writer:
+        """Adapt the model to one task; see `Learner.fit`."""
+        tests = {name: {"task": split} for name, split in held_out(evaluate).items()}
+        return self._fit({"task": train}, tests, seed, folder, progress, seconds)["task"]
+
+    def _fit(
+        self,
+        train: Mapping[str, Pairs],
+        evaluate: Mapping[str, Mapping[str, Pairs]],
+        seed: int,
+        folder: Path | None,
+        progress: Report | None,
+        seconds: float | None,
+    ) -> dict[str, Writer]:
+        from taskloom.learners.pretrained.models import fingerprint, need_transformers
+
+        need_transformers()
+        from taskloom.learners.pretrained.trainer import Adapter
+        from taskloom.learners.training.out_of_memory import room_for
+        from taskloom.learners.training.step import pick_device
+
+        check_seed(seed)
+        data = {name: few(self.usable(examples(split)), self.shots, seed) for name, split in train.items()}
+        tests = {s: {name: examples(rows, s) for name, rows in parts.items()} for s, parts in evaluate.items()}
+        everything = [e for part in (data, *tests.values()) for split in part.values() for e in split]
+        with room_for("the model"):
+            base = self.base([t for e in everything for t in (e.input + self.join, *e.targets)], seed)
+        self.check(base, [e for split in data.values() for e in split])
+        identity = {"learner": self.name, "own": _plain(self), "data": _digest(everything)}
+        if folder is not None:  # a folder or a hub may hold another model when the run is taken up
+            identity["the weights of the model"] = fingerprint(base)
+        with room_for(f"the model '{base.name}'"):
+            base.model.to(pick_device(self.training.device))
+        trained, prompts = self.prepare(base, len(data), seed)
+        length = 0 if prompts is None else prompts.shape[1]
+        rows = {name: self.rows(base, split, length) for name, split in data.items()}
+        held = {s: [self.rows(base, parts[n], length) for n in data] for s, parts in tests.items()}
+        adapter = Adapter(base, trained, rows, self.training, seed, prompts=prompts, identity=identity)
+
+        def fitted(task: int, curve: Sequence[Point] = (), batch: int = 64) -> Writer:
+            prompt = None if prompts is None else prompts.detach()[task].clone()
+            return self.fitted(base, prompt, curve, batch, task)
+
+        def score(task: int, some: EncodedRows) -> tuple[float, float]:
+            return fitted(task, batch=self.training.batch).score(some)
+
+        adapter.go(held, score, folder, progress, seconds)
+        return {name: fitted(i, record.curve) for i, (name, record) in enumerate(adapter.records.items())}
+
+    def usable(self, items: list[Example]) -> list[Example]:
+        """The training examples that this learner can learn from; here all."""
+        return items
+
+    def check(self, base: Base, items: Sequence[Example]) -> None:
+        """Refuse a model that could not write the answers."""
+        from taskloom.learners.pretrained.tokenisers import check_answers
+
+        check_answers(base.tokeniser, (t for e in items for t in e.targets), base.name)
+
+    def rows(self, base: Base, items: Sequence[Example], prompt: int) -> EncodedRows:
+        """Examples as ids, with room for a prompt."""
+        from taskloom.learners.pretrained.encoding import read_rows
+
+        return read_rows(base, items, self.join, prompt, self.longest_answer)
+
+    def fitted(
+        self, base: Base, prompt: Tensor | None, curve: Sequence[Point] = (), batch: int = 64, task: int = 0
+    ) -> Writer:
+        """The adapted model."""
+        from taskloom.learners.pretrained.fitted import Writer
+
+        return Writer(self, base, prompt, curve, batch, task)
+
+    def save(self, fitted: Writer, folder: Path) -> None:
+        """Card and whole model; methods that train little save little."""
+        with saving(folder, self, fitted.curve) as place, disk_faults():
+            fitted.base.model.save_pretrained(place / "model")
+            fitted.base.tokeniser.save_pretrained(place / "model")
+
+    def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
+        """What `save` wrote."""
+        from taskloom.learners.pretrained.models import open_base
+
+        return open_base(str(Path(folder).resolve() / "model")), None
+
+
+def _plain(learner: Language) -> dict[str, Any]:
+    return {k: v for k, v in telling(learner).items() if k != "training"}
+
+
+def _digest(items: Sequence[Example]) -> str:
+    from hashlib import blake2b
+
+    from taskloom.seeding import encode
+
+    hashed = blake2b(digest_size=16)
+    for e in items:
+        hashed.update(encode((e.input, *e.targets)))
+    return hashed.hexdigest()
+
+
+def load_language(folder: Path) -> Fitted:
+    """A fitted writer from its folder."""
+    from taskloom.learners.pretrained.models import need_transformers
+
+    need_transformers()
+    from taskloom.learners.training.step import pick_device
+
+    card, made = read_learner(folder)
+    base, prompt = made.restore(Path(folder))
+    device = pick_device(made.training.device)
+    base.model.to(device)
+    fitted: Fitted = made.fitted(base, None if prompt is None else prompt.to(device), read_curve(card))
+    return fitted
+
+
+@dataclass(frozen=True)
+class Pretrained(Language):
+    """A language model that exists already, and how it is adapted.
+
+    Attributes:
+        model: `smollm2`, a local folder, or a hub id.
+        pretrained: False takes the same architecture with random weights.
+    """
+
+    model: str = "smollm2"
+    pretrained: bool = True
+
+    def base(self, texts: Sequence[str], seed: int) -> Base:
+        """The model, or its untrained twin."""
+        from taskloom.learners.pretrained.models import open_base
+
+        return open_base(self.model, self.pretrained, seed)
+
+
+@learner("fine-tune", describe="a language model, all weights trained", load=load_language)
+@dataclass(frozen=True)
+class FineTune(Pretrained):
+    """Full fine-tuning. TaskBench500 takes a rate of 1e-3 for T5; the default suits models of SmolLM2's kind."""
+
+    name: ClassVar[str] = "fine-tune"
+
+    def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Every weight."""
+        return {n: p.requires_grad_() for n, p in base.model.named_parameters()}, None
+
+
+@dataclass(frozen=True)
+class Frozen(Pretrained):
+    """A model that stays as it is while something small beside it is trained, so that many tasks can share its passes."""
+
+    def fit_tasks(
+        self,
+        train: Mapping[str, Pairs],
+        evaluate: Mapping[str, Mapping[str, Pairs]] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+        seconds: float | None = None,
+    ) -> dict[str, Writer]:
+        """Adapt to many tasks in one run, each example with its own task's adapter; each ends as it would alone, within rounding.
+
+        Args:
+            train: Training data by task.
+            evaluate: Splits by name, each with every task's data.
+            seed: The same for all tasks.
+            folder: For checkpoints.
+            progress: Called after every step.
+            seconds: Time granted.
+        """
+        if not isinstance(train, Mapping):
+            raise LearnerError(
+                "fit_tasks takes training data by task, e.g. {'antonyms': …, 'plurals': …}; fit takes one task's"
+            )
+        if not train:
+            raise LearnerError("there is nothing to learn from: there is no task")
+        tests = held_out(evaluate)
+        for split, parts in tests.items():
+            missing = set(train) - set(parts if isinstance(parts, Mapping) else ())
+            if missing:
+                raise LearnerError(
+                    f"the split '{split}' lacks the task '{sorted(missing)[0]}'; give it data by task, as in training"
+                )
+        return self._fit(train, tests, seed, folder, progress, seconds)
+
+    def save_beside(self, fitted: Writer, folder: Path, trained: Mapping[str, Tensor]) -> None:
+        """The card and what was trained; the model is named, and its fingerprint noted."""
+        from taskloom.learners.pretrained.models import fingerprint
+
+        model = {"seed": fitted.base.seed, "fingerprint": fingerprint(fitted.base)}
+        with saving(folder, self, fitted.curve, model=model) as place:
+            write_tensors(place / TRAINED, trained)
+
+    def restore_beside(self, folder: Path) -> tuple[Base, dict[str, Tensor]]:
+        """The model, which must be the one that was trained with, and what was trained beside it."""
+        from taskloom.learners.pretrained.models import fingerprint
+
+        noted = read_card(folder).get("model", {})
+        base = self.base([], int(noted.get("seed", 0)))
+        if noted.get("fingerprint", fingerprint(base)) != fingerprint(base):
+            raise LearnerError(
+                f"the model '{self.model}' is not the one that {folder} was trained with (its weights or its vocabulary have "
+                "changed); put that one back, or fit and save again"
+            )
+        return base, read_tensors(folder / TRAINED)
+
+
+@learner("prompt-tune", describe="a frozen language model with a trained prompt of n vectors", load=load_language)
+@dataclass(frozen=True)
+class PromptTune(Frozen):
+    """Prompt tuning (TaskBench500: n = 100, all of them trained; the reference trains 72 of its 100 by mistake).
+
+    Attributes:
+        n: Vectors before the input.
+        first_rows: The prompt starts as n different rows of the first so many rows of the vocabulary.
+    """
+
+    training: Training = field(
+        default_factory=lambda: Training(
+            steps=1000, batch=64, rate=0.01, warmup=0, clip=0.0, evaluate_every=100, threads=0
+        )
+    )
+    n: int = 100
+    first_rows: int = 5000
+
+    name: ClassVar[str] = "prompt-tune"
+
+    def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
+        """The prompts [tasks, n, d]; every task starts as it would alone."""
+        import torch
+
+        base.model.requires_grad_(False)
+        table = base.model.get_input_embeddings().weight.detach()
+        limit = min(self.first_rows, len(base.tokeniser), len(table))
+        if self.n > limit:
+            raise LearnerError(
+                f"a prompt of {self.n} different rows cannot be drawn from {limit}; lower n or raise first_rows"
+            )
+        order = Key("prompt", seed).permutation(limit)
+        rows = torch.tensor([int(order(i)) for i in range(self.n)], device=table.device)
+        prompts = table[rows].float().repeat(tasks, 1, 1).clone().requires_grad_()
+        return {"prompts": prompts}, prompts
+
+    def save(self, fitted: Writer, folder: Path) -> None:
+        """The card and the n vectors."""
+        assert fitted.prompt is not None
+        self.save_beside(fitted, folder, {"prompt": fitted.prompt})
+
+    def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
+        """The base and the vectors."""
+        base, trained = self.restore_beside(folder)
+        return base, trained["prompt"]
+
+
+@learner("decoder", describe="decoder-only Transformer over text, from scratch", load=load_language, kind="decoder")
+@learner("encoder-decoder", describe="encoder-decoder Transformer over text, from scratch", load=load_language)
+@dataclass(frozen=True)
+class FromScratch(Language):
+    """A small Llama or T5 with random weights, over a tokeniser made from the data (`words`) or of bytes.
+
+    Attributes:
+        kind: The architecture.
+        tokens: `words` has one token per word of the data; `bytes` writes anything.
+        state: Size of the states.
+        layers: Of the decoder; an encoder has as many.
+        heads: Attention heads.
+        feed_forward: Inner size of the feed-forward maps.
+        dropout: In training.
+        longest: The longest input in tokens.
+    """
+
+    training: Training = field(
+        default_factory=lambda: Training(steps=5000, batch=64, rate=5e-4, warmup=200, clip=1.0, evaluate_every=500)
+    )
+    kind: Literal["decoder", "encoder-decoder"] = "encoder-decoder"
+    tokens: Literal["words", "bytes"] = "words"
+    state: int = 256
+    layers: int = 4
+    heads: int = 4
+    feed_forward: int = 1024
+    dropout: float = 0.1
+    longest: int = 1024
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """By its architecture."""
+        return self.kind
+
+    def base(self, texts: Sequence[str], seed: int) -> Base:
+        """Untrained."""
+        from taskloom.learners.pretrained.models import Sizes, from_scratch
+
+        sizes = Sizes(self.state, self.layers, self.heads, self.feed_forward, self.dropout, self.longest)
+        return from_scratch(self.kind, texts, sizes, self.tokens, seed)
+
+    def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Every weight."""
+        return {n: p.requires_grad_() for n, p in base.model.named_parameters()}, None

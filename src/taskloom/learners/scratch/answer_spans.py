@@ -1,0 +1,151 @@
+"""Answers that are a part of the input: where they stand, and how pointers to a start and an end become an answer.
+
+An input is a context and then a question, which is its last sentence. A learner knows nothing of suites; beside the text it uses
+only the trait `support_lines`, the numbers of the sentences that prove the answer, where an example has it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from taskloom.errors import InputError
+from taskloom.example import Example
+from taskloom.learners.interface import LearnerError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Missing = Literal["refuse", "skip"]
+"""What to do about training examples whose answer is no part of their context."""
+
+_SENTENCE = re.compile(r"[^.?!\n]*[^.?!\s][^.?!\n]*[.?!]*")
+
+
+def split_question(text: str) -> tuple[str, str]:
+    """Context and question of an input; the question is the last sentence."""
+    pieces = list(_SENTENCE.finditer(text))
+    if len(pieces) < 2:
+        raise InputError(
+            f"the input {text[:60]!r} has no text before its question; an answer can only be pointed at where there is one"
+        )
+    last = pieces[-1]
+    return text[: last.start()].rstrip(), last.group().strip()
+
+
+def occurrences(context: str, answer: str) -> list[tuple[int, int]]:
+    """Where an answer stands as whole words; in any case of letters where it does not stand as it is written."""
+    pattern = rf"(?<!\w){re.escape(answer)}(?!\w)"
+    if not answer.strip():
+        return []
+    found = [m.span() for m in re.finditer(pattern, context)]
+    return found or [m.span() for m in re.finditer(pattern, context, re.IGNORECASE)]
+
+
+def find_span(context: str, example: Example) -> tuple[int, int] | None:
+    """The official place of an answer: in the last supporting sentence that has it, or else its last occurrence."""
+    for target in example.targets:
+        places = occurrences(context, target)
+        if not places:
+            continue
+        sentences = [m.span() for m in _SENTENCE.finditer(context)]
+        for number in reversed(str(example.traits.get("support_lines", "")).split()):
+            line = int(number) - 1 if number.isdigit() else -1
+            if 0 <= line < len(sentences):
+                first, last = sentences[line]
+                inside = [place for place in places if first <= place[0] and place[1] <= last]
+                if inside:
+                    return inside[-1]
+        return places[-1]
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class SpanExample:
+    """An example as a pointer sees it; `span` is in characters of the context, None where the answer does not stand there."""
+
+    context: str
+    question: str
+    span: tuple[int, int] | None
+
+
+def ask(examples: Sequence[Example]) -> list[SpanExample]:
+    """Examples with their spans."""
+    found = []
+    for example in examples:
+        context, question = split_question(example.input)
+        found.append(SpanExample(context, question, find_span(context, example)))
+    return found
+
+
+def with_spans(examples: Sequence[Example], name: str, missing: Missing) -> list[Example]:
+    """Those training examples that can be learned from; the others are counted and refused, or left out with a warning."""
+    kept: list[Example] = []
+    lost: list[Example] = []
+    for example, asked in zip(examples, ask(examples), strict=True):
+        (lost if asked.span is None else kept).append(example)
+    if not lost:
+        return kept
+    said = (
+        f"{len(lost):,} of {len(examples):,} training examples have an answer that is no part of their text "
+        f"(as {lost[0].target[:60]!r} in {lost[0].input[-60:]!r})"
+    )
+    if missing == "refuse" or not kept:
+        raise LearnerError(
+            f"{name} can only point at words of the input: {said}; leave these out (without_span: skip), or use a learner that "
+            "writes or classifies"
+        )
+    warnings.warn(f"{said}; they are left out", stacklevel=3)
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class Pointed:
+    """What a model says about one input.
+
+    Attributes:
+        context: The text that is pointed at.
+        offsets: First and last character (exclusive) of each of its tokens.
+        start: The log-probability of each token to begin the answer.
+        end: And to end it.
+    """
+
+    context: str
+    offsets: list[tuple[int, int]]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+
+    def best(self, longest: int) -> str:
+        """The likeliest span of at most so many tokens, without a table of all pairs: that would cost more than the model."""
+        import numpy as np
+
+        n = len(self.offsets)
+        start, end = self.start[:n], self.end[:n]
+        if longest >= n:
+            last = int((np.maximum.accumulate(start) + end).argmax())
+            first = int(start[: last + 1].argmax())
+        else:
+            sums = [start[: n - more] + end[more:] for more in range(longest)]
+            tops = [float(s.max()) for s in sums]
+            more = int(np.argmax(tops))
+            first = int(sums[more].argmax())
+            last = first + more
+        return self.context[self.offsets[first][0] : self.offsets[last][1]]
+
+    def weigh(self, candidate: str) -> float:
+        """The log-probability that the answer is this text, wherever it stands; minus infinity where it does not."""
+        import numpy as np
+
+        starts = {a: i for i, (a, b) in reversed(list(enumerate(self.offsets))) if b > a}
+        ends = {b: i for i, (a, b) in enumerate(self.offsets) if b > a}
+        found = [
+            float(self.start[starts[a]] + self.end[ends[b]])
+            for a, b in occurrences(self.context, candidate)
+            if a in starts and b in ends
+        ]
+        return float(np.logaddexp.reduce(found)) if found else -math.inf

@@ -1,0 +1,214 @@
+"""BiDAF, trained from scratch: answers are spans of the input (extractive question answering)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from taskloom.errors import nearest
+from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, check_candidates, examples, learner, texts
+from taskloom.learners.saved import read_curve, read_learner, saving, write_tensors
+from taskloom.learners.scratch.answer_spans import Missing, Pointed, SpanExample, ask, split_question, with_spans
+from taskloom.learners.scratch.classifiers import WEIGHTS, Prepared, Stacked, in_batches, need_torch, read_weights
+from taskloom.learners.scratch.tokens import Encoded, WordVocabulary
+from taskloom.learners.training.settings import Training
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from taskloom.learners.scratch.nets.bidaf import BiDAF
+    from taskloom.learners.training.loop import TrainingOutcome
+
+_TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]|_")
+
+
+def cut(text: str) -> tuple[list[str], list[tuple[int, int]]]:
+    """Words and punctuation marks of a text, and where each stands."""
+    found = list(_TOKEN.finditer(text))
+    return [m.group() for m in found], [m.span() for m in found]
+
+
+@dataclass(frozen=True)
+class Passages:
+    """How passages are read: `asked` places for the question, then the context. Place 0 is empty; word i has the id i + 1."""
+
+    words: WordVocabulary
+    asked: int
+
+    @classmethod
+    def of(cls, items: Sequence[SpanExample]) -> Passages:
+        """For all items that will be read."""
+        questions = [cut(item.question)[0] for item in items]
+        contexts = {context: cut(context)[0] for context in {item.context for item in items}}
+        every = {word for words in (*questions, *contexts.values()) for word in words}
+        return cls(WordVocabulary(tuple(sorted(every))), max(map(len, questions)))
+
+    def spellings(self) -> tuple[tuple[int, ...], ...]:
+        """Letters as numbers, from 1."""
+        letters = {c: i for i, c in enumerate(sorted({c for word in self.words.words for c in word}), 1)}
+        return tuple(tuple(letters[c] for c in word) for word in self.words.words)
+
+    def encode(self, items: Sequence[SpanExample]) -> tuple[Encoded, list[list[tuple[int, int]]]]:
+        """Arrays, with spans as labels (-1 where there is none), and where each token of each context stands."""
+        import numpy as np
+
+        from taskloom.learners.scratch.nets.losses import SPAN
+
+        rows, offsets, labels = [], [], []
+        for item in items:
+            question, (words, places) = cut(item.question)[0], cut(item.context)
+            if len(question) > self.asked:
+                raise LearnerError(
+                    f"the question {item.question[:60]!r} has {len(question)} words and this learner was fitted with at most "
+                    f"{self.asked}; shorten it, or fit with it in a split"
+                )
+            ids = [i + 1 for i in self.words.look_up([*question, *words], f"{item.context} {item.question}")]
+            rows.append([*ids[: len(question)], *[0] * (self.asked - len(question)), *ids[len(question) :]])
+            offsets.append(places)
+            labels.append(_label(item, places, SPAN))
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        tokens = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int64)
+        for place, row in zip(tokens, rows, strict=True):
+            place[: len(row)] = row
+        return Encoded(tokens, lengths, np.array(labels, dtype=np.int64)), offsets
+
+
+def _label(item: SpanExample, places: Sequence[tuple[int, int]], span: int) -> int:
+    if item.span is None:
+        return -1
+    first, last = item.span
+    inside = [i for i, (a, b) in enumerate(places) if b > first and a < last]
+    return inside[0] * span + inside[-1]
+
+
+def load_bidaf(folder: Path) -> Fitted:
+    """A fitted BiDAF from its folder."""
+    need_torch()
+    card, made = read_learner(folder)
+    reader = Passages(WordVocabulary(tuple(card["words"])), int(card["asked"]))
+    net = made.network(reader)
+    weights = read_weights(folder, net, card["learner"])
+    return Pointer(made, net, weights, reader, read_curve(card))
+
+
+@learner("bidaf", describe="BiDAF for answers that are spans of the input, from scratch", load=load_bidaf)
+@dataclass(frozen=True)
+class BiDAFLearner(Stacked["Pointer"]):
+    """Seo et al. 2017: batches of 60, states of 100, 100 filters of 5 letters, dropout 0.2, 12 epochs (of bAbI's 9,000 here).
+
+    Two things are not the paper's: word vectors are learned with the rest (the paper's come out of GloVe), and Adam with 1e-3
+    stands in for AdaDelta.
+
+    Attributes:
+        words: Size of word vectors.
+        state: Size of each direction of the LSTMs.
+        filters: Of the CNN over letters; 0 leaves it out.
+        dropout: Before LSTMs and output maps.
+        without_span: Training examples whose answer is no part of the text: `refuse` or `skip`.
+    """
+
+    training: Training = field(
+        default_factory=lambda: Training(
+            steps=1_800, batch=60, rate=1e-3, warmup=0, optimiser="adam", clip=5.0, evaluate_every=150
+        )
+    )
+    words: int = 100
+    state: int = 100
+    filters: int = 100
+    dropout: float = 0.2
+    without_span: Missing = "refuse"
+
+    name: ClassVar[str] = "bidaf"
+
+    def network(self, reader: Passages) -> BiDAF:
+        """See `nets.bidaf`."""
+        from taskloom.learners.scratch.nets.bidaf import BiDAF
+
+        spellings = reader.spellings() if self.filters else ()
+        sizes = {"words": self.words, "state": self.state, "filters": self.filters}
+        return BiDAF(len(reader.words.words), spellings, reader.asked, **sizes, dropout=self.dropout)
+
+    def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Pointer]:
+        """A reader of all passages; answers are spans."""
+        items = ask(with_spans(examples(train), self.name, self.without_span))
+        tests = {name: ask(examples(split, name)) for name, split in evaluate.items()}
+        reader = Passages.of([item for part in (items, *tests.values()) for item in part])
+        net = self.network(reader)
+
+        def fitted(outcome: TrainingOutcome) -> Pointer:
+            return Pointer(self, net, outcome.weights, reader, outcome.curve)
+
+        held = {name: reader.encode(part)[0] for name, part in tests.items()}
+        return Prepared(net, reader.encode(items)[0], held, fitted)
+
+
+class Pointer:
+    """A fitted BiDAF."""
+
+    def __init__(
+        self,
+        learner: BiDAFLearner,
+        net: BiDAF,
+        weights: Mapping[str, Tensor],
+        reader: Passages,
+        curve: tuple[Point, ...] = (),
+        batch: int = 256,
+    ) -> None:
+        self.learner, self.net, self.reader, self.curve, self.batch = learner, net, reader, curve, batch
+        self.weights = dict(weights)
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        """The likeliest span of each input."""
+        return [said.best(len(said.offsets)) for said in self._point(texts(inputs))]
+
+    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+        """The log-probability of each candidate, wherever it stands; minus infinity for what does not stand in the input."""
+        inputs = texts(inputs)
+        check_candidates(inputs, candidates)
+        return [[said.weigh(c) for c in row] for said, row in zip(self._point(inputs), candidates, strict=True)]
+
+    def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
+        """`readout`: the features of the expected start."""
+        import numpy as np
+
+        inputs = texts(inputs)
+        if not inputs:
+            return np.zeros((0, 0), dtype=np.float32)
+
+        def take(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
+            if where not in trace:
+                raise LearnerError(f"bidaf has no place '{where}'; {nearest(str(where), trace)}")
+            return trace[where][0]
+
+        data, _ = self.reader.encode([SpanExample(*split_question(text), None) for text in inputs])
+        found: NDArray[np.float32] = in_batches(
+            self.net, self.weights, data, self.learner.training, self.batch, take
+        ).numpy()
+        return found
+
+    def _point(self, inputs: Sequence[str]) -> list[Pointed]:
+        import torch.nn.functional as F  # noqa: N812
+
+        if not inputs:
+            return []
+        items = [SpanExample(*split_question(text), None) for text in inputs]
+        data, offsets = self.reader.encode(items)
+        widest = data.tokens.shape[1] - self.reader.asked
+
+        def take(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
+            return F.pad(logits.double().log_softmax(-1), (0, widest - logits.shape[-1]), value=-float("inf"))
+
+        said = in_batches(self.net, self.weights, data, self.learner.training, self.batch, take).numpy()
+        each = zip(items, offsets, said, strict=True)
+        return [Pointed(item.context, places, row[0], row[1]) for item, places, row in each]
+
+    def save(self, folder: Path) -> None:
+        """Weights as safetensors, everything else as JSON."""
+        about = {"words": self.reader.words.words, "asked": self.reader.asked}
+        with saving(folder, self.learner, self.curve, **about) as place:
+            write_tensors(place / WEIGHTS, self.weights)

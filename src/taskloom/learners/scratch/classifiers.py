@@ -1,0 +1,387 @@
+"""Classifiers trained from scratch: the bi-LSTM, the Transformer and NDR of CTL++, with the reference's settings as defaults.
+
+One output per answer of the training split. Where paper and reference differ in a number, the default is the reference's, whose
+parameter counts are the published ones; `feed_forward: 512` (Transformer) or `1024` (NDR) gives the paper's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from taskloom.errors import MissingExtra
+from taskloom.learners.interface import (
+    Fitted,
+    LearnerError,
+    Pairs,
+    Point,
+    Report,
+    check_candidates,
+    check_settings,
+    columns,
+    held_out,
+    learner,
+    texts,
+)
+from taskloom.learners.saved import read_curve, read_learner, read_tensors, saving, write_tensors
+from taskloom.learners.scratch.tokens import Encoded, WordVocabulary, classes_of, encode
+from taskloom.learners.training.settings import Training
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from taskloom.learners.scratch.nets.ops import Net
+    from taskloom.learners.training.loop import TrainingOutcome
+
+WEIGHTS = "weights.safetensors"
+
+MOST_CLASSES = 10_000
+
+Take = Callable[["Tensor", "dict[str, Tensor]"], "Tensor"]
+"""From logits and trace of a batch to what is wanted of it."""
+
+
+def load_scratch(folder: Path) -> Fitted:
+    """A fitted classifier from its folder."""
+    need_torch()
+    card, made = read_learner(folder)
+    reader, classes = made.reader_of(card), tuple(card["classes"])
+    net = made.network_for(reader, len(classes))
+    weights = read_weights(folder, net, card["learner"])
+    return Classifier(made, net, weights, reader, classes, read_curve(card))
+
+
+def read_weights(folder: Path, net: Net, name: str) -> dict[str, Tensor]:
+    """The weights of a network, as they were saved."""
+    path = Path(folder) / WEIGHTS
+    weights = read_tensors(path)
+    if {n: tuple(w.shape) for n, w in weights.items()} != net.shapes():
+        raise LearnerError(f"{path} does not hold the weights of this {name}; fit and save again")
+    return weights
+
+
+def need_torch() -> None:
+    """Say which extra is missing."""
+    try:
+        import safetensors
+        import torch  # noqa: F401
+    except ImportError:
+        raise MissingExtra("training a network", "torch and safetensors", "train") from None
+    assert safetensors
+
+
+F = TypeVar("F", bound=Fitted)
+
+
+@dataclass(frozen=True)
+class Prepared(Generic[F]):
+    """A network with its data as arrays.
+
+    Attributes:
+        net: The network.
+        train: What it learns from.
+        held_out: The splits of its learning curve.
+        fitted: From what a seed came to, to the fitted learner.
+    """
+
+    net: Net
+    train: Encoded
+    held_out: Mapping[str, Encoded]
+    fitted: Callable[[TrainingOutcome], F]
+
+
+@dataclass(frozen=True)
+class Stacked(Generic[F]):
+    """What networks from scratch share: training, one seed or many."""
+
+    training: Training = field(default_factory=Training)
+
+    name: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[F]:
+        """The network for some data."""
+        raise NotImplementedError
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+        seconds: float | None = None,
+    ) -> F:
+        """Train one seed; see `Learner.fit`."""
+        return self.fit_many(train, evaluate, [seed], folder=folder, progress=progress, seconds=seconds)[0]
+
+    def fit_many(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seeds: int | Sequence[int] = (0,),
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+        seconds: float | None = None,
+    ) -> list[F]:
+        """Train several seeds (so many, or these) as one stacked program; each ends as it would alone, within rounding."""
+        need_torch()
+        from taskloom.learners.training.loop import train as run
+
+        all_seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
+        ready = self.prepare(train, held_out(evaluate))
+        more: dict[str, Any] = {"folder": folder, "progress": progress, "seconds": seconds}
+        outcomes = run(ready.net, ready.train, all_seeds, self.training, ready.held_out, **more)
+        return [ready.fitted(outcome) for outcome in outcomes]
+
+
+@dataclass(frozen=True)
+class Scratch(Stacked["Classifier"]):
+    """What classifiers share: from examples to arrays, and one output per answer."""
+
+    def network(self, vocabulary: int, classes: int) -> Net:
+        """The network for so many words and answers."""
+        raise NotImplementedError
+
+    def reader(self, texts: Iterable[str]) -> Any:
+        """How inputs become arrays, from all texts that will be read; here by their words."""
+        return WordVocabulary.of(texts)
+
+    def reader_of(self, card: Mapping[str, Any]) -> Any:
+        """The reader of a saved learner."""
+        return WordVocabulary(tuple(card["words"]))
+
+    def describe_reader(self, reader: Any) -> dict[str, Any]:
+        """What `reader_of` needs."""
+        return {"words": reader.words}
+
+    def network_for(self, reader: Any, classes: int) -> Net:
+        """The network for a reader."""
+        return self.network(len(reader.words), classes)
+
+    def read(self, reader: Any, net: Net, inputs: Sequence[str], labels: Sequence[int] | None = None) -> Encoded:
+        """Inputs as the network wants them."""
+        return frame(encode(inputs, reader, labels), net, reader)
+
+    def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Classifier]:
+        """A reader of all inputs, a class for each training answer."""
+        items = columns(train)
+        tests = {name: columns(split, name) for name, split in evaluate.items()}
+        reader = self.reader(text for inputs, _ in (items, *tests.values()) for text in inputs)
+        classes = classes_of(items[1], MOST_CLASSES)
+        net = self.network_for(reader, len(classes))
+        label = {name: i for i, name in enumerate(classes)}
+
+        def arrays(split: tuple[list[str], list[str]]) -> Encoded:
+            return self.read(reader, net, split[0], [label.get(target, -1) for target in split[1]])
+
+        def fitted(outcome: TrainingOutcome) -> Classifier:
+            return Classifier(self, net, outcome.weights, reader, classes, outcome.curve)
+
+        return Prepared(net, arrays(items), {name: arrays(split) for name, split in tests.items()}, fitted)
+
+
+def frame(data: Encoded, net: Net, words: WordVocabulary) -> Encoded:
+    """With the start and end marks that the network wants."""
+    start, end = net.frame
+    return data.framed(words.sos if start else None, words.eos if end else None)
+
+
+class Classifier:
+    """A fitted from-scratch classifier."""
+
+    def __init__(
+        self,
+        learner: Scratch,
+        net: Net,
+        weights: Mapping[str, Tensor],
+        reader: Any,
+        classes: tuple[str, ...],
+        curve: tuple[Point, ...] = (),
+        batch: int = 1024,
+    ) -> None:
+        self.learner, self.net, self.reader, self.classes, self.curve = learner, net, reader, classes, curve
+        self.weights = dict(weights)
+        self.batch = batch
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        """The likeliest class of each input."""
+        import torch
+
+        chosen = self._run(texts(inputs), lambda logits, trace: logits.argmax(-1, keepdim=True).to(torch.int64))
+        return [self.classes[int(i)] for i in chosen[:, 0]]
+
+    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+        """The log-probability of each candidate; minus infinity for an answer that was none in training."""
+        inputs = texts(inputs)
+        check_candidates(inputs, candidates)
+        rows = self._run(inputs, lambda logits, trace: logits.log_softmax(-1))
+        place = {name: i for i, name in enumerate(self.classes)}
+        return [
+            [float(row[place[c]]) if c in place else float("-inf") for c in wanted]
+            for row, wanted in zip(rows, candidates, strict=True)
+        ]
+
+    def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
+        """States by place: `readout` (the classifier's input), and in layered nets `layer.K` and `argument` (the last word)."""
+        from taskloom.errors import nearest
+
+        def pick(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
+            if where not in trace:
+                raise LearnerError(f"{self.learner.name} has no place '{where}'; {nearest(str(where), trace)}")
+            return trace[where][0]
+
+        found: NDArray[np.float32] = self._run(texts(inputs), pick).numpy()
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Weights as safetensors, everything else as JSON."""
+        about = self.learner.describe_reader(self.reader)
+        with saving(folder, self.learner, self.curve, **about, classes=self.classes) as place:
+            write_tensors(place / WEIGHTS, self.weights)
+
+    def _run(self, inputs: Sequence[str], take: Take) -> Tensor:
+        """Some result per input."""
+        import torch
+
+        if not inputs:
+            return torch.zeros(0, 1)
+        data = self.learner.read(self.reader, self.net, inputs)
+        return in_batches(self.net, self.weights, data, self.learner.training, self.batch, take)
+
+
+def in_batches(net: Net, weights: Mapping[str, Tensor], data: Encoded, how: Training, batch: int, take: Take) -> Tensor:
+    """Some result per row, computed in batches of like length and put back into order."""
+    import torch
+
+    from taskloom.learners.training.out_of_memory import in_halves
+    from taskloom.learners.training.step import even_batches, pick_device, using_threads
+
+    device = pick_device(how.device)
+    stack = {n: w.to(device).unsqueeze(0) for n, w in weights.items()}
+    out: Tensor | None = None
+
+    def part(rows: list[int]) -> None:
+        nonlocal out
+        trace: dict[str, Tensor] = {}
+        width = int(data.lengths[rows].max())
+        tokens = torch.from_numpy(data.tokens[rows, :width]).to(device)
+        lengths = torch.from_numpy(data.lengths[rows]).to(device)
+        found = take(net.forward(stack, tokens, lengths, trace=trace)[0], trace).cpu()
+        if out is None:
+            out = found.new_empty(len(data), *found.shape[1:])
+        out[torch.tensor(rows)] = found
+
+    with torch.no_grad(), using_threads(how.threads):
+        for rows, _ in even_batches(data.lengths, batch):
+            in_halves(rows.tolist(), part)
+    assert out is not None
+    return out
+
+
+@learner("bilstm", describe="bi-LSTM classifier of CTL++, from scratch", load=load_scratch)
+@dataclass(frozen=True)
+class BiLSTMLearner(Scratch):
+    """CTL++, A and R: AdamW, 1.5e-4. For S the reference takes Adam, 1e-3 and batches of 128.
+
+    Attributes:
+        state: Size of the embedding, and of both directions together.
+        dropout: On the embedding.
+    """
+
+    state: int = 256
+    dropout: float = 0.5
+
+    name: ClassVar[str] = "bilstm"
+
+    def network(self, vocabulary: int, classes: int) -> Net:
+        """See `nets.bilstm`."""
+        from taskloom.learners.scratch.nets.bilstm import BiLSTM
+
+        _even(self.name, self.state, 2)
+        return BiLSTM(vocabulary, classes, self.state, self.dropout)
+
+
+@learner(
+    "transformer", describe="shared-layer Transformer with relative positions of CTL++, from scratch", load=load_scratch
+)
+@dataclass(frozen=True)
+class TransformerLearner(Scratch):
+    """CTL++: 300,000 steps, weight decay 0.0025.
+
+    Attributes:
+        state: Size of the states.
+        heads: Attention heads.
+        layers: How often the shared layer runs.
+        feed_forward: Inner size of the feed-forward map; 512 is the paper's text.
+        dropout: Of attention's output, and inside and after the feed-forward map.
+        attention_dropout: Of keys, as in the reference.
+    """
+
+    training: Training = field(default_factory=lambda: Training(steps=300_000, weight_decay=0.0025))
+    state: int = 128
+    heads: int = 4
+    layers: int = 8
+    feed_forward: int = 256
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+
+    name: ClassVar[str] = "transformer"
+
+    def network(self, vocabulary: int, classes: int) -> Net:
+        """See `nets.transformer`."""
+        from taskloom.learners.scratch.nets.transformer import Transformer
+
+        _even(self.name, self.state, 2 * self.heads)
+        rest = (self.state, self.heads, self.layers, self.feed_forward, self.dropout, self.attention_dropout)
+        return Transformer(vocabulary, classes, *rest)
+
+
+@learner("ndr", describe="NDR (geometric attention, copy gate) of CTL++, from scratch", load=load_scratch)
+@dataclass(frozen=True)
+class NDRLearner(Scratch):
+    """CTL++: gradients clipped at 1; the layer runs 8 times in training and 10 times when answering.
+
+    Attributes:
+        state: Size of the states.
+        heads: Attention heads.
+        layers: How often the shared layer runs in training.
+        layers_answering: And when answering.
+        feed_forward: Inner size of the feed-forward map; 1024 is the paper's text.
+        dropout: Of attention's output.
+        attention_dropout: Of keys, as in the reference.
+        gate_dropout: The share of positions whose copy gate is shut in a step.
+    """
+
+    training: Training = field(default_factory=lambda: Training(clip=1.0))
+    state: int = 256
+    heads: int = 4
+    layers: int = 8
+    layers_answering: int = 10
+    feed_forward: int = 512
+    dropout: float = 0.5
+    attention_dropout: float = 0.1
+    gate_dropout: float = 0.1
+
+    name: ClassVar[str] = "ndr"
+
+    def network(self, vocabulary: int, classes: int) -> Net:
+        """See `nets.ndr`."""
+        from taskloom.learners.scratch.nets.ndr import NDR
+
+        _even(self.name, self.state, self.heads)
+        rest = (self.state, self.heads, self.layers, self.layers_answering, self.feed_forward)
+        return NDR(vocabulary, classes, *rest, self.dropout, self.attention_dropout, self.gate_dropout)
+
+
+def _even(name: str, state: int, parts: int) -> None:
+    if state % parts:
+        raise LearnerError(f"{name}: the state of {state} must be a multiple of {parts}")

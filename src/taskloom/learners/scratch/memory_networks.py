@@ -1,0 +1,111 @@
+"""Memory networks for stories, trained from scratch: EntNet and STM, the specialised models of Dyna-bAbI.
+
+An input is sentences and then a question; there is one output per answer of the training split. Words count in small letters and
+without punctuation. The paper trains 200 epochs in batches of 32 and takes the best of 10 seeds (`fit_many` with `patience`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from taskloom.learners.interface import learner
+from taskloom.learners.scratch.classifiers import Scratch, load_scratch
+from taskloom.learners.scratch.tokens import Encoded, Stories, WordVocabulary
+from taskloom.learners.training.settings import Training
+
+if TYPE_CHECKING:
+    from taskloom.learners.scratch.nets.ops import Net
+
+_EPOCHS = 56_250
+"""200 epochs of bAbI's 9,000 training questions in batches of 32."""
+
+
+@dataclass(frozen=True)
+class Storied(Scratch):
+    """What memory networks share.
+
+    Attributes:
+        most_sentences: Only the last so many sentences of a story are read; the reference programs stop at 130 or 150 as well.
+    """
+
+    most_sentences: int = 150
+
+    def reader(self, texts: Iterable[str]) -> Stories:
+        """By sentences."""
+        return Stories.of(texts, self.most_sentences)
+
+    def reader_of(self, card: Mapping[str, Any]) -> Stories:
+        """As it was saved."""
+        return Stories(WordVocabulary(tuple(card["words"])), int(card["sentence"]), self.most_sentences)
+
+    def describe_reader(self, reader: Stories) -> dict[str, Any]:
+        """Its words, and the width of a sentence."""
+        return {"words": reader.words.words, "sentence": reader.sentence}
+
+    def read(self, reader: Stories, net: Net, inputs: Sequence[str], labels: Sequence[int] | None = None) -> Encoded:
+        """Stories need no frame."""
+        return reader.encode(inputs, labels)
+
+
+@learner("entnet", describe="EntNet (recurrent entity network) for stories, from scratch", load=load_scratch)
+@dataclass(frozen=True)
+class EntNetLearner(Storied):
+    """Henaff et al. 2017: Adam with 0.01, halved every 25 epochs; 20 slots of 100 (Dyna-bAbI takes `optimiser: sgd`).
+
+    The reference limits the gradient of a batch's summed loss to 40, which is 40 / 32 of the mean's.
+
+    Attributes:
+        state: Size of a slot.
+        slots: Entities that can be followed.
+    """
+
+    training: Training = field(
+        default_factory=lambda: Training(
+            steps=_EPOCHS, batch=32, rate=0.01, warmup=0, halve_every=_EPOCHS // 8, optimiser="adam", clip=40 / 32
+        )
+    )
+    state: int = 100
+    slots: int = 20
+
+    name: ClassVar[str] = "entnet"
+
+    def network_for(self, reader: Stories, classes: int) -> Net:
+        """See `nets.entnet`."""
+        from taskloom.learners.scratch.nets.entnet import EntNet
+
+        return EntNet(len(reader.words.words), classes, reader.sentence, self.state, self.slots)
+
+
+@learner("stm", describe="STM (self-attentive associative memory) for stories, from scratch", load=load_scratch)
+@dataclass(frozen=True)
+class STMLearner(Storied):
+    """Le et al. 2020: Adam with 6e-4, beta2 0.99 (the authors' batches have 128, Dyna-bAbI's 32).
+
+    Attributes:
+        embedding: Size of word vectors.
+        state: Size d of the memories' d x d matrices.
+        hidden: Inner size of the maps of what is read.
+        slots: Relations that can be kept.
+    """
+
+    training: Training = field(
+        default_factory=lambda: Training(
+            steps=_EPOCHS, batch=32, rate=6e-4, warmup=281, optimiser="adam", beta2=0.99, clip=5.0
+        )
+    )
+    most_sentences: int = 130
+    embedding: int = 64
+    state: int = 90
+    hidden: int = 80
+    slots: int = 20
+
+    name: ClassVar[str] = "stm"
+
+    def network_for(self, reader: Stories, classes: int) -> Net:
+        """See `nets.stm`."""
+        from taskloom.learners.scratch.nets.stm import STM
+
+        sizes = (self.embedding, self.state, self.hidden, self.slots)
+        return STM(len(reader.words.words), classes, reader.sentence, *sizes)

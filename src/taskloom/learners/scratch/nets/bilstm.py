@@ -1,0 +1,96 @@
+"""The bi-LSTM of CTL++: one bidirectional layer over tokens and EOS, read by the final states of both directions.
+
+z = W x_t + b + U h + b'        [i, f, g, o] = z
+c' = sigma(f) c + sigma(i) tanh(g)        h' = sigma(o) tanh(c')
+logits = V [h_forward at the last token; h_backward at the first token] + a
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from taskloom.learners.scratch.nets.dropout import Dice, drop
+from taskloom.learners.scratch.nets.lstm import step
+from taskloom.learners.scratch.nets.ops import Weights, Wrap, default_linear, embed, linear, uniform
+
+_DIRECTIONS = ("", "_reverse")
+
+
+@dataclass(frozen=True, slots=True)
+class BiLSTM:
+    """See the module. `state` is the size of the embedding and of both directions together."""
+
+    vocabulary: int
+    classes: int
+    state: int = 256
+    dropout: float = 0.5
+
+    frame: ClassVar[tuple[bool, bool]] = (False, True)  # EOS only
+    sites: ClassVar[int] = 1  # on the embedding
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The vocabulary has one more row, EOS."""
+        d, half = self.state, self.state // 2
+        shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (self.vocabulary + 1, d)}
+        for way in _DIRECTIONS:
+            shapes[f"lstm.weight_ih_l0{way}"] = (4 * half, d)
+            shapes[f"lstm.weight_hh_l0{way}"] = (4 * half, half)
+            shapes[f"lstm.bias_ih_l0{way}"] = (4 * half,)
+            shapes[f"lstm.bias_hh_l0{way}"] = (4 * half,)
+        return {**shapes, "classifier.weight": (self.classes, d), "classifier.bias": (self.classes,)}
+
+    def start(self, random: torch.Generator) -> dict[str, Tensor]:
+        """As torch starts these layers: N(0, 1) rows, uniform +-1/sqrt(units) in the LSTM."""
+        weights: dict[str, Tensor] = {}
+        bound = (self.state // 2) ** -0.5
+        for name, shape in self.shapes().items():
+            if name == "embedding.weight":
+                weights[name] = torch.randn(shape, generator=random)
+            elif name.startswith("lstm."):
+                weights[name] = uniform(random, shape, bound)
+        weight, bias = default_linear(random, self.classes, self.state)
+        return {**weights, "classifier.weight": weight, "classifier.bias": bias}
+
+    def forward(
+        self,
+        weights: Weights,
+        tokens: Tensor,
+        lengths: Tensor,
+        dice: Dice | None = None,
+        wrap: Wrap | None = None,
+        trace: dict[str, Tensor] | None = None,
+    ) -> Tensor:
+        """Logits [seeds, batch, classes]."""
+        run = wrap(_read) if wrap else _read
+        key, first = (dice.keys[0], dice.first_row) if dice else (None, 0)
+        summary = run(weights, tokens, lengths, key, first, self.dropout)
+        if trace is not None:
+            trace["readout"] = summary
+        return linear(summary, weights["classifier.weight"], weights["classifier.bias"])
+
+
+def _read(w: Weights, tokens: Tensor, lengths: Tensor, key: Tensor | None, first: int, dropout: float) -> Tensor:
+    """Final states [S, B, d]; both directions run side by side as one stack of 2 S seeds.
+
+    The backward direction reads the positions from the end; at positions beyond an example's length the state stays as it is (zero
+    at first), which is what packing does.
+    """
+    x = drop(embed(w["embedding.weight"], tokens), dropout, key, first)
+    seeds, batch, length, _ = x.shape
+    into = torch.cat([w[f"lstm.weight_ih_l0{way}"] for way in _DIRECTIONS], 1)
+    bias = torch.cat([w[f"lstm.bias_ih_l0{way}"] + w[f"lstm.bias_hh_l0{way}"] for way in _DIRECTIONS], 1)
+    back = torch.cat([w[f"lstm.weight_hh_l0{way}"] for way in _DIRECTIONS])
+    # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
+    gates = [g.chunk(2, -1) for g in linear(x, into, bias).unbind(2)]
+    at = torch.arange(length, device=x.device)
+    real = at[:, None] < lengths
+    h = c = x.new_zeros(2 * seeds, batch, back.shape[-1])
+    for t in range(length):
+        last = length - 1 - t
+        z = torch.cat([gates[t][0], gates[last][1]]) + linear(h, back)
+        h, c = step(z, h, c, real[t], real[last])
+    return torch.cat([h[:seeds], h[seeds:]], -1)

@@ -1,0 +1,249 @@
+"""NDR, the neural data router of CTL++: geometric attention and a copy gate, one layer applied again and again, read at SOS.
+
+    a  = LN( h + Drop(GeoAtt(h)) )
+    u  = LN( W2 GELU(W1 a + b1) + b2 + a )
+    g  = sigmoid( G2 GELU(G1 a + c1) + c2 )          in training the gate of a whole column is shut with probability 0.1
+    h' = (1 - g) h + g u
+
+Geometric attention asks the columns outwards from i, at equal distance the right one first, and stops at a match:
+
+    p_ij = sigmoid( s q_i . k_j + t D_i(j) + b )      D_i(j): "front" score of i for j > i, "back" score for j < i
+    A_ij = p_ij * product of (1 - p_ik) over the columns k that are asked before j
+
+The weights are not normalised: they sum to at most 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from taskloom.learners.interface import LearnerError
+from taskloom.learners.scratch.nets.dropout import Dice, drop, keep
+from taskloom.learners.scratch.nets.ops import (
+    Weights,
+    Wrap,
+    default_linear,
+    embed,
+    join_heads,
+    layer_norm,
+    linear,
+    mixtures,
+    read_at,
+    row_products,
+    split_heads,
+    xavier,
+)
+
+_SITES = 3
+"""Dropout places in a layer: keys, attention output, gate."""
+
+
+_KINDS = ("weight", "bias")
+
+LONGEST = 400
+"""The order of asking is a table of the cube of the length: 256 MB at this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class NDR:
+    """See the module. The layer is applied `layers` times in training and `layers_answering` times otherwise."""
+
+    vocabulary: int
+    classes: int
+    state: int = 256
+    heads: int = 4
+    layers: int = 8
+    layers_answering: int = 10
+    feed_forward: int = 512
+    dropout: float = 0.5
+    attention_dropout: float = 0.1
+    gate_dropout: float = 0.1
+
+    frame: ClassVar[tuple[bool, bool]] = (True, True)  # SOS and EOS
+
+    @property
+    def sites(self) -> int:
+        """Every application of the layer draws its own masks."""
+        return _SITES * self.layers
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The vocabulary has two more rows, EOS and SOS."""
+        d, f, h = self.state, self.feed_forward, self.heads
+        maps = {
+            "attention.kv": (2 * d, d),
+            "attention.q": (d, d),
+            "attention.direction": (2 * h, d),
+            "data1": (f, d),
+            "data2": (d, f),
+            "gate1": (d, d),
+            "gate2": (d, d),
+            "classifier": (self.classes, d),
+        }
+        shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (self.vocabulary + 2, d)}
+        for scalar in ("scale", "bias", "scale_direction"):
+            shapes[f"attention.{scalar}"] = (1,)
+        for name, shape in maps.items():
+            shapes[f"{name}.weight"] = shape
+            shapes[f"{name}.bias"] = shape[:1]
+        shapes["attention.out.weight"] = (d, d)
+        for norm in ("norm_merge", "norm_out"):
+            shapes[f"{norm}.weight"] = shapes[f"{norm}.bias"] = (d,)
+        return shapes
+
+    def start(self, random: torch.Generator) -> dict[str, Tensor]:
+        """Xavier maps, N(0, 1) embedding, gates that start nearly shut (bias -3).
+
+        The reference means keys and values to have bounds of their own but, since its map is laid out head by head, gives them to
+        the two halves of the heads; here keys have the bound for keys and values the one for values.
+        """
+        d, f, size = self.state, self.feed_forward, self.state // self.heads
+        relu = 2**0.5
+        weights = {name: torch.zeros(shape) for name, shape in self.shapes().items()}
+        weights["embedding.weight"] = torch.randn(self.vocabulary + 2, d, generator=random)
+        weights["attention.scale"] = torch.full((1,), size**-0.5)
+        weights["attention.scale_direction"] = torch.ones(1)
+        key = xavier(random, d, d, fan_out=size).view(self.heads, size, d)
+        value = xavier(random, d, d).view(self.heads, size, d)
+        weights["attention.kv.weight"] = torch.cat([key, value], 1).reshape(2 * d, d)
+        weights["attention.q.weight"] = xavier(random, d, d, fan_out=size)
+        weights["attention.out.weight"] = xavier(random, d, d)
+        weights["attention.direction.weight"], weights["attention.direction.bias"] = default_linear(
+            random, 2 * self.heads, d
+        )
+        weights["data1.weight"] = xavier(random, f, d, gain=relu)
+        weights["data2.weight"] = xavier(random, d, f)
+        weights["gate1.weight"] = xavier(random, d, d, gain=relu)
+        weights["gate2.weight"] = xavier(random, d, d)
+        weights["gate2.bias"] = torch.full((d,), -3.0)
+        for norm in ("norm_merge", "norm_out"):
+            weights[f"{norm}.weight"] = torch.ones(d)
+        weights["classifier.weight"], weights["classifier.bias"] = default_linear(random, self.classes, d)
+        return weights
+
+    def forward(
+        self,
+        weights: Weights,
+        tokens: Tensor,
+        lengths: Tensor,
+        dice: Dice | None = None,
+        wrap: Wrap | None = None,
+        trace: dict[str, Tensor] | None = None,
+    ) -> Tensor:
+        """Logits [seeds, batch, classes]."""
+        if tokens.shape[1] > LONGEST:
+            raise LearnerError(
+                f"NDR asks every column about every other: {tokens.shape[1]} tokens are more than its {LONGEST}"
+            )
+        run = wrap(_layer) if wrap else _layer
+        h = embed(weights["embedding.weight"], tokens)
+        real = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+        before = asked_before(tokens.shape[1], h)
+        rates = (self.dropout, self.attention_dropout, self.gate_dropout)
+        weights = {**weights, **_joined(weights)}
+        layers = self.layers if dice else self.layers_answering
+        for i in range(layers):
+            keys = dice.keys[_SITES * i : _SITES * (i + 1)] if dice else None
+            first = dice.first_row if dice else 0
+            # Only SOS is read in the end, so the last layer has that column alone to compute.
+            columns = 1 if i == layers - 1 and trace is None else tokens.shape[1]
+            h = run(weights, h, columns, real, before, keys, first, self.heads, rates, wrap is not None)
+            if trace is not None:
+                trace[f"layer.{i + 1}"] = h[:, :, 0]
+        if trace is not None:
+            trace["readout"] = h[:, :, 0]
+            trace["argument"] = read_at(h, lengths - 2)
+        return linear(h[:, :, 0], weights["classifier.weight"], weights["classifier.bias"])
+
+
+def _joined(w: Weights) -> dict[str, Tensor]:
+    """The two inner maps as one, once a pass: a product that reads its input once is faster (queries and keys gain nothing)."""
+    return {f"inner.{kind}": torch.cat([w[f"{name}.{kind}"] for name in ("data1", "gate1")], 1) for kind in _KINDS}
+
+
+def asked_before(length: int, like: Tensor) -> Tensor:
+    """before[i, j, k] is 1 where column i asks column k before column j: nearer, or as near and to the right."""
+    at = torch.arange(length, device=like.device)
+    offset = at[None, :] - at[:, None]
+    # The order of asking: distance 1 right, 1 left, 2 right, 2 left, ...
+    turn = 2 * offset.abs() + (offset < 0)
+    before = (turn[:, None, :] < turn[:, :, None]) & (offset != 0)[:, None, :]
+    return before.to(like.dtype)
+
+
+def geometric_attention(logits: Tensor, allowed: Tensor, before: Tensor) -> Tensor:
+    """A [..., T, T] from logits; columns that are not `allowed` (itself, padding) are never asked.
+
+    In log space, so that a product of many small numbers keeps its gradient.
+    """
+    miss = F.logsigmoid(-logits).masked_fill(~allowed, 0.0)
+    missed = (miss.unsqueeze(-2) * before).sum(-1)
+    return torch.exp(F.logsigmoid(logits) + missed) * allowed
+
+
+def _layer(
+    w: Weights,
+    h: Tensor,
+    columns: int,
+    real: Tensor,
+    before: Tensor,
+    keys: Tensor | None,
+    first: int,
+    heads: int,
+    rates: tuple[float, float, float],
+    packed: bool,
+) -> Tensor:
+    """The next states of the first `columns` columns."""
+    dropout, attention_dropout, gate_dropout = rates
+    key = keys[0] if keys is not None else None
+    mixed = _attention(w, h, columns, real, before, key, first, heads, attention_dropout, packed)
+    h = h[:, :, :columns]
+    mixed = drop(mixed, dropout, keys[1] if keys is not None else None, first)
+    a = layer_norm(h + mixed, w["norm_merge.weight"], w["norm_merge.bias"])
+    inner = F.gelu(linear(a, w["inner.weight"], w["inner.bias"]))
+    data, opening = inner.tensor_split((inner.shape[-1] - h.shape[-1],), -1)
+    new = linear(data, w["data2.weight"], w["data2.bias"]) + a
+    new = layer_norm(new, w["norm_out.weight"], w["norm_out.bias"])
+    gate = linear(opening, w["gate2.weight"], w["gate2.bias"]).sigmoid()
+    if keys is not None and gate_dropout:
+        # Whole columns are shut, without rescaling: a shut gate is an ordinary state of the net, copying.
+        gate = gate * keep(gate.shape[:-1], gate_dropout, keys[2], first).unsqueeze(-1).to(gate.dtype)
+    return h + gate * (new - h)
+
+
+def _attention(
+    w: Weights,
+    h: Tensor,
+    columns: int,
+    real: Tensor,
+    before: Tensor,
+    key: Tensor | None,
+    first: int,
+    heads: int,
+    dropout: float,
+    packed: bool,
+) -> Tensor:
+    seeds, _, length, _ = h.shape
+    one = (seeds, 1, 1, 1, 1)
+    asking = h[:, :, :columns]
+    both = linear(h, w["attention.kv.weight"], w["attention.kv.bias"])
+    query = linear(asking, w["attention.q.weight"], w["attention.q.bias"])
+    score = linear(asking, w["attention.direction.weight"], w["attention.direction.bias"])
+    q = split_heads(query, heads)
+    # The fused map is laid out head by head, first the head's keys, then its values.
+    k, v = split_heads(both, heads).chunk(2, -1)
+    k = drop(k, dropout, key, first)
+    way = split_heads(score, heads)
+    back, front = way[..., :1], way[..., 1:]
+    at = torch.arange(length, device=h.device)
+    own = at[:columns, None]
+    direction = torch.where(at[None, :] > own, front, back)
+    logits = row_products(q, k, packed) * w["attention.scale"].view(one)
+    logits = logits + direction * w["attention.scale_direction"].view(one) + w["attention.bias"].view(one)
+    allowed = real[None, :, None, None, :] & (at[None, :] != own)
+    weights = geometric_attention(logits.to(h.dtype), allowed, before[:columns])
+    return linear(join_heads(mixtures(weights, v, packed)), w["attention.out.weight"])

@@ -1,0 +1,203 @@
+"""The few operations that stacked networks need: maps, norms and look-ups with one set of weights per seed.
+
+Tensors are laid out [seeds, batch, positions, channels]. On the CPU each seed is computed by itself, which is as fast as a batched
+product there and gives the very bits that the seed alone gives; on an accelerator all seeds are one batched product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name every reader of torch code knows
+from torch import Tensor
+
+from taskloom.learners.scratch.nets.dropout import Dice
+
+Weights = Mapping[str, Tensor]
+Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""What turns a layer's function into a faster one (`torch.compile` on a GPU)."""
+
+
+class Net(Protocol):
+    """A network as a pure function of its weights."""
+
+    @property
+    def frame(self) -> tuple[bool, bool]:
+        """Whether inputs begin with SOS, and whether they end with EOS."""
+
+    @property
+    def sites(self) -> int:
+        """How many places draw dropout masks in one pass."""
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of each weight, without the axis of seeds."""
+
+    def start(self, random: torch.Generator) -> dict[str, Tensor]:
+        """Initial weights of one seed."""
+
+    def forward(
+        self,
+        weights: Weights,
+        tokens: Tensor,
+        lengths: Tensor,
+        dice: Dice | None = None,
+        wrap: Wrap | None = None,
+        trace: dict[str, Tensor] | None = None,
+    ) -> Tensor:
+        """Logits [seeds, batch, classes] for tokens [batch, positions]; with `dice` in training mode.
+
+        `trace` collects named states [seeds, batch, channels] for analyses.
+        """
+
+
+def count(net: Net) -> int:
+    """The number of trainable numbers of one seed."""
+    return sum(torch.Size(shape).numel() for shape in net.shapes().values())
+
+
+def one_by_one(x: Tensor) -> bool:
+    """Whether seeds are computed one after the other: on the CPU."""
+    return x.device.type == "cpu"
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x [S, ..., in] times weight [S, out, in], transposed, plus bias [S, out]."""
+    inner = x.reshape(x.shape[0], -1, x.shape[-1])
+    if one_by_one(x):
+        # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
+        biases = [None] * len(inner) if bias is None else bias.unbind()
+        pieces = [F.linear(*one) for one in zip(inner.unbind(), weight.unbind(), biases, strict=True)]
+        out = pieces[0].unsqueeze(0) if len(pieces) == 1 else torch.stack(pieces)
+    elif bias is None:
+        out = torch.bmm(inner, weight.transpose(1, 2))
+    else:
+        device = x.device.type
+        kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+        with torch.autocast(device, enabled=False):
+            out = Affine.apply(inner.to(kind), weight.to(kind), bias.to(kind))  # type: ignore[no-untyped-call]
+    return out.view(*x.shape[:-1], weight.shape[1])
+
+
+class Affine(torch.autograd.Function):
+    """x [S, n, in] times weight [S, out, in], transposed, plus bias [S, out].
+
+    Not baddbmm: it first copies the bias over the whole output, where a compiler adds it on the way (8 % of NDR's time). And the
+    gradient of the bias is a product with ones instead of a compiler's own sum over the rows (7 % of NDR's time).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """The map."""
+        ctx.save_for_backward(x, weight)
+        return torch.bmm(x, weight.transpose(1, 2)) + bias.unsqueeze(1)
+
+    @staticmethod
+    def backward(ctx: Any, change: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The gradients of all three."""
+        x, weight = ctx.saved_tensors
+        ones = change.new_ones(len(change), _ROWS_OF_ONES, change.shape[1])
+        return torch.bmm(change, weight), torch.bmm(change.transpose(1, 2), x), torch.bmm(ones, change)[:, 0]
+
+
+def embed(weight: Tensor, tokens: Tensor) -> Tensor:
+    """Rows of weight [S, V, d] for tokens [B, T] that all seeds share."""
+    if one_by_one(weight):
+        return weight[:, tokens]
+    # A product with one-hot rows: its gradient is again a product, where a look-up's would be an unordered scatter of
+    # thousands of rows onto forty, slow and different from run to run.
+    with torch.autocast(weight.device.type, enabled=False):
+        hot = (tokens.reshape(-1, 1) == torch.arange(weight.shape[1], device=tokens.device)).to(weight.dtype)
+        rows = torch.matmul(hot, weight)
+    return rows.view(weight.shape[0], *tokens.shape, weight.shape[2])
+
+
+def layer_norm(x: Tensor, gain: Tensor, shift: Tensor) -> Tensor:
+    """Layer normalisation with gain and shift [S, d]."""
+    shape = (x.shape[0],) + (1,) * (x.dim() - 2) + (x.shape[-1],)
+    return F.layer_norm(x, x.shape[-1:]) * gain.view(shape) + shift.view(shape)
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """[S, B, T, heads * size] to [S, B, heads, T, size]."""
+    return x.view(*x.shape[:-1], heads, -1).transpose(-2, -3)
+
+
+def join_heads(x: Tensor) -> Tensor:
+    """The inverse of `split_heads`."""
+    return x.transpose(-2, -3).flatten(-2)
+
+
+def read_at(states: Tensor, positions: Tensor) -> Tensor:
+    """The column [S, B, d] of states [S, B, T, d] at one position per example."""
+    index = positions.view(1, -1, 1, 1).expand(states.shape[0], -1, 1, states.shape[-1])
+    return states.gather(2, index).squeeze(2)
+
+
+_ROWS_OF_ONES = 8
+"""One would do; matrix units take eight."""
+
+PACK = 8
+"""Examples whose attention matrices are computed as one; for measurements 1 turns packing off."""
+
+
+def row_products(a: Tensor, b: Tensor, packed: bool) -> Tensor:
+    """a [S, B, heads, T, d] times b [S, B, heads, U, d] transposed: [S, B, heads, T, U].
+
+    A batched product of tens of thousands of matrices of nine rows spends its time on starting tiles that are mostly empty.
+    Packed, eight examples are one matrix of 72 rows, of whose products only the blocks on the diagonal are kept: eight times the
+    arithmetic, which is free there, for an eighth of the tiles. A compiler fuses the picking with what follows.
+    """
+    pack = _pack(a) if packed else 1
+    if pack == 1:
+        return torch.matmul(a, b.transpose(-1, -2))
+    full = torch.bmm(_packed(a, pack), _packed(b, pack).transpose(1, 2))
+    seeds, batch, heads, rows, _ = a.shape
+    blocks = full.view(seeds, batch // pack, heads, pack, rows, pack, b.shape[-2])
+    kept = (blocks * _own(pack, full)).sum(-2)
+    return kept.transpose(2, 3).reshape(seeds, batch, heads, rows, b.shape[-2])
+
+
+def mixtures(weights: Tensor, values: Tensor, packed: bool) -> Tensor:
+    """weights [S, B, heads, T, U] times values [S, B, heads, U, d], like `row_products`."""
+    pack = _pack(weights) if packed else 1
+    if pack == 1:
+        return torch.matmul(weights.to(values.dtype), values)
+    seeds, batch, heads, rows, columns = weights.shape
+    grouped = weights.view(seeds, batch // pack, pack, heads, rows, columns).transpose(2, 3).unsqueeze(-2)
+    full = (grouped * _own(pack, weights)).reshape(-1, pack * rows, pack * columns).to(values.dtype)
+    out = torch.bmm(full, _packed(values, pack)).view(seeds, batch // pack, heads, pack, rows, -1)
+    return out.transpose(2, 3).reshape(seeds, batch, heads, rows, -1)
+
+
+def _pack(x: Tensor) -> int:
+    return math.gcd(x.shape[1], PACK)
+
+
+def _packed(x: Tensor, pack: int) -> Tensor:
+    """[S, B, heads, T, d] to [S * B / pack * heads, pack * T, d]."""
+    seeds, batch, heads, rows, size = x.shape
+    return x.view(seeds, batch // pack, pack, heads, rows, size).transpose(2, 3).reshape(-1, pack * rows, size)
+
+
+def _own(pack: int, like: Tensor) -> Tensor:
+    return torch.eye(pack, device=like.device, dtype=like.dtype).view(pack, 1, pack, 1)
+
+
+def uniform(random: torch.Generator, shape: tuple[int, ...], bound: float) -> Tensor:
+    """Uniform over -bound..bound."""
+    return (torch.rand(shape, generator=random) * 2 - 1) * bound
+
+
+def xavier(random: torch.Generator, out: int, into: int, gain: float = 1.0, fan_out: int | None = None) -> Tensor:
+    """Xavier uniform for a map [out, into]; `fan_out` where the map is made of several."""
+    fan = into + (out if fan_out is None else fan_out)
+    return uniform(random, (out, into), float(gain * (6 / fan) ** 0.5))
+
+
+def default_linear(random: torch.Generator, out: int, into: int) -> tuple[Tensor, Tensor]:
+    """Weight and bias of a linear layer as torch starts them: uniform over +-1/sqrt(fan in)."""
+    bound = float(into**-0.5)
+    return uniform(random, (out, into), bound), uniform(random, (out,), bound)

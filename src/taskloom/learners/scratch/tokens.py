@@ -1,0 +1,172 @@
+"""From text to arrays without downloads: a vocabulary of blank-separated words, stories in sentences, and a list of classes.
+
+The order of words and classes is the order of the strings, as in CTL++: digits, capital letters, small letters; EOS is the id after
+the last word and SOS the one after that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from taskloom.errors import InputError, nearest
+from taskloom.learners.interface import LearnerError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class WordVocabulary:
+    """A vocabulary of words in the order of their ids."""
+
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> WordVocabulary:
+        """The words of some texts, sorted as strings."""
+        return cls(tuple(sorted({word for text in texts for word in text.split()})))
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """From word to id."""
+        return {word: i for i, word in enumerate(self.words)}
+
+    @property
+    def eos(self) -> int:
+        """The id of the end."""
+        return len(self.words)
+
+    @property
+    def sos(self) -> int:
+        """The id of the start."""
+        return len(self.words) + 1
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text's words."""
+        return self.look_up(text.split(), text)
+
+    def look_up(self, words: Sequence[str], text: str) -> list[int]:
+        """The ids of words of a text; one that was never seen is an error."""
+        try:
+            return [self.ids[word] for word in words]
+        except KeyError as error:
+            word = str(error.args[0])
+            raise InputError(
+                f"the word '{word}' of the input {text[:60]!r} was in no split that this learner was fitted with; "
+                f"{nearest(word, self.words)}"
+            ) from None
+
+
+def sentences_of(text: str) -> list[list[str]]:
+    """The words of each sentence, in small letters and without punctuation; the last sentence asks."""
+    pieces = (re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", piece.lower()) for piece in re.split(r"[.?!\n]", text))
+    found = [words for words in pieces if words]
+    if not found:
+        raise InputError(
+            f"the input {text[:60]!r} has no sentence; write sentences and then a question, e.g. "
+            "'Mary went to the park. Where is Mary?'"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Stories:
+    """How stories are read: the question first, then the last `most` sentences, each in `sentence` places.
+
+    Place 0 is empty; word i of the vocabulary has the id i + 1.
+    """
+
+    words: WordVocabulary
+    sentence: int
+    most: int
+
+    @classmethod
+    def of(cls, texts: Iterable[str], most: int) -> Stories:
+        """For some texts: their words, and places for the longest of their sentences."""
+        found = [sentence for text in texts for sentence in sentences_of(text)]
+        return cls(WordVocabulary(tuple(sorted({w for s in found for w in s}))), max(map(len, found), default=1), most)
+
+    def encode(self, inputs: Sequence[str], labels: Sequence[int] | None = None) -> Encoded:
+        """Stories as padded arrays."""
+        import numpy as np
+
+        rows = [self._row(text) for text in inputs]
+        lengths = np.array([row.size for row in rows], dtype=np.int64)
+        tokens = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int64)
+        for place, row in zip(tokens, rows, strict=True):
+            place[: row.size] = row
+        found = np.full(len(rows), -1, dtype=np.int64) if labels is None else np.asarray(labels, dtype=np.int64)
+        return Encoded(tokens, lengths, found)
+
+    def _row(self, text: str) -> NDArray[np.int64]:
+        import numpy as np
+
+        *told, question = sentences_of(text)
+        kept = [question, *told[-self.most :]]
+        row = np.zeros((len(kept), self.sentence), dtype=np.int64)
+        for place, words in zip(row, kept, strict=True):
+            if len(words) > self.sentence:
+                raise InputError(
+                    f"a sentence has {len(words)} words and this learner was fitted with at most {self.sentence}: "
+                    f"{' '.join(words)[:60]!r}; cut it in two, or fit with it in a split"
+                )
+            place[: len(words)] = self.words.look_up(words, text)
+            place[: len(words)] += 1
+        return row.ravel()
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Inputs as ids: tokens [n, longest], padded; lengths [n]; labels [n], -1 where the answer is no known class."""
+
+    tokens: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    labels: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def framed(self, sos: int | None, eos: int | None) -> Encoded:
+        """With SOS before and EOS after each row; padding is 0, which no network looks at."""
+        import numpy as np
+
+        front, back = int(sos is not None), int(eos is not None)
+        n, longest = self.tokens.shape
+        out = np.zeros((n, longest + front + back), dtype=np.int64)
+        out[:, front : front + longest] = self.tokens
+        out[:, front:][np.arange(longest + back)[None, :] >= self.lengths[:, None]] = 0
+        if sos is not None:
+            out[:, 0] = sos
+        if eos is not None:
+            out[np.arange(n), self.lengths + front] = eos
+        return Encoded(out, self.lengths + front + back, self.labels)
+
+
+def encode(inputs: Sequence[str], words: WordVocabulary, labels: Sequence[int] | None = None) -> Encoded:
+    """Texts as padded arrays."""
+    import numpy as np
+
+    rows = [words.encode(text) for text in inputs]
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    tokens = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int64)
+    tokens[np.arange(tokens.shape[1])[None, :] < lengths[:, None]] = np.fromiter(
+        (token for row in rows for token in row), dtype=np.int64, count=int(lengths.sum())
+    )
+    found = np.full(len(rows), -1, dtype=np.int64) if labels is None else np.asarray(labels, dtype=np.int64)
+    return Encoded(tokens, lengths, found)
+
+
+def classes_of(targets: Iterable[str], most: int) -> tuple[str, ...]:
+    """The different answers, sorted as strings; too many for a classifier is an error."""
+    found = tuple(sorted(set(targets)))
+    if len(found) > most:
+        raise LearnerError(
+            f"a classifier has one output per answer and the training split has {len(found)} different answers (limit {most}); "
+            "use a learner that writes text, such as 'encoder-decoder'"
+        )
+    return found

@@ -1,0 +1,255 @@
+"""One training step of a stack of seeds: eagerly, in parts when memory is short, or as a captured CUDA graph."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from taskloom.learners.interface import LearnerError
+from taskloom.learners.scratch.nets.dropout import Dice
+from taskloom.learners.scratch.nets.losses import judge
+from taskloom.learners.scratch.nets.ops import Net, Wrap
+from taskloom.learners.scratch.tokens import Encoded
+from taskloom.learners.training.optimiser import Flat, TrainingState, update
+from taskloom.learners.training.out_of_memory import in_halves, is_short
+from taskloom.learners.training.settings import Training
+
+R = TypeVar("R")
+
+WARM_UPS = 3
+"""Eager runs before a capture, in which kernels are compiled and libraries choose their algorithms."""
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is a GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise LearnerError(f"device is '{name}'; use auto, cpu, cuda or cuda:0") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise LearnerError(f"device is '{name}' but torch sees no GPU here; use auto or cpu")
+    try:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, NotImplementedError, AssertionError):
+        raise LearnerError(f"device is '{name}', which does not compute here; use auto, cpu, cuda or cuda:0") from None
+    return device
+
+
+def pick_precision(name: str, device: torch.device) -> str:
+    """`auto` is fp32 on the CPU, tf32 elsewhere."""
+    if name != "auto":
+        return name
+    return "tf32" if device.type == "cuda" else "fp32"
+
+
+@contextlib.contextmanager
+def computing(precision: str, device: torch.device) -> Iterator[None]:
+    """Matrix products in that precision, inside the block only."""
+    before = torch.get_float32_matmul_precision()
+    # On a CPU the setting would mean emulation, which is slower; there tf32 is fp32.
+    loose = precision != "fp32" and device.type == "cuda"
+    torch.set_float32_matmul_precision("high" if loose else "highest")
+    kind = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
+    try:
+        # Without its cache autocast converts weights anew at every use, which is what a captured graph has to do as well.
+        with torch.autocast(device.type, dtype=kind or torch.bfloat16, enabled=kind is not None, cache_enabled=False):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@contextlib.contextmanager
+def using_threads(number: int) -> Iterator[None]:
+    """So many CPU threads inside the block; 0 leaves torch's own choice.
+
+    Threads wait for each other at every product, and small products are many: as soon as another process wants a core, they crawl.
+    """
+    before = torch.get_num_threads()
+    if number:
+        torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@functools.cache
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function compiled for each shape; layers are compiled once and used at every depth."""
+    for limit in ("recompile_limit", "cache_size_limit"):
+        if hasattr(torch._dynamo.config, limit):  # the name differs between versions
+            setattr(torch._dynamo.config, limit, 64)
+    made: Callable[..., Any] = torch.compile(function, dynamic=False)
+    return made
+
+
+def record(step: Callable[[], R], pool: Any) -> tuple[torch.cuda.CUDAGraph, R]:
+    """A step as a CUDA graph, and the tensors in which it leaves its results; the warm-up really takes steps."""
+    aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(WARM_UPS):
+            step()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with without_collecting(), torch.cuda.graph(graph, pool=pool):
+        found = step()
+    return graph, found
+
+
+@contextlib.contextmanager
+def without_collecting() -> Iterator[None]:
+    """No rubbish is collected inside the block: an earlier run's graph, freed while a step is recorded, would spoil the record."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
+class Resident:
+    """Encoded data on the device, where batches are gathered by row numbers."""
+
+    def __init__(self, data: Encoded, device: torch.device) -> None:
+        self.tokens = torch.from_numpy(data.tokens).to(device)
+        self.lengths = torch.from_numpy(data.lengths).to(device)
+        self.labels = torch.from_numpy(data.labels).to(device)
+        self.lengths_here = data.lengths
+
+    def width(self, rows: Sequence[int]) -> int:
+        """Tokens of the longest of some rows."""
+        return int(self.lengths_here[rows].max())
+
+    def batch(self, rows: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Tokens cut to a width, lengths, labels."""
+        return self.tokens[rows][:, :width], self.lengths[rows], self.labels[rows]
+
+
+class Stepper:
+    """Trains a stack of seeds, step by step."""
+
+    def __init__(self, net: Net, data: Encoded, seeds: Sequence[int], how: Training) -> None:
+        self.net = net
+        self.how = how
+        self.device = pick_device(how.device)
+        self.precision = pick_precision(how.precision, self.device)
+        self.fp16 = self.precision == "fp16"
+        self.flat = Flat(net.shapes(), len(seeds), self.device)
+        views = self.flat.views()
+        for s, seed in enumerate(seeds):
+            for name, start in net.start(torch.Generator().manual_seed(seed)).items():
+                views[name][s].copy_(start)
+        self.weights = {name: view.requires_grad_() for name, view in views.items()}
+        self.state = TrainingState(self.flat, self.fp16)
+        self.seeds = torch.tensor([s & 0x7FFFFFFF for s in seeds], dtype=torch.int32, device=self.device)
+        self.data = Resident(data, self.device)
+        self.parts = 1
+        on_gpu = self.device.type == "cuda"
+        self.wrap: Wrap | None = compiled if on_gpu and how.compile else None
+        self.graphs: dict[tuple[int, int], torch.cuda.CUDAGraph] | None = {} if on_gpu and how.graphs else None
+        self._rows: Tensor | None = None
+        self._pool: Any = None
+
+    def advance(self, rows: Tensor, width: int) -> None:
+        """One update on these rows."""
+        with computing(self.precision, self.device):
+            while True:
+                try:
+                    return self._step(rows, width) if self.graphs is None else self._replay(rows, width)
+                except RuntimeError as error:
+                    if not is_short(error):
+                        raise
+                self._halve(len(rows))
+
+    def _halve(self, batch: int) -> None:
+        if 2 * self.parts > batch:
+            raise LearnerError(
+                f"a single example does not fit into the memory of {self.device}; use a smaller state, fewer seeds at once, or bf16"
+            )
+        self.parts *= 2
+        self.graphs = None
+        torch.cuda.empty_cache()
+        warnings.warn(f"out of memory on {self.device}: going on with batches in {self.parts} parts", stacklevel=3)
+
+    def _step(self, rows: Tensor, width: int) -> None:
+        size = -(-len(rows) // self.parts)
+        loss, right, gradient = self._part(rows[:size], width, 0, len(rows))
+        for first in range(size, len(rows), size):
+            more = self._part(rows[first : first + size], width, first, len(rows))
+            loss, right, gradient = loss + more[0], right + more[1], gradient + more[2]
+        state = self.state
+        state.loss.add_(loss)
+        state.right.add_(right)
+        state.bad.copy_(torch.where((state.bad < 0) & ~torch.isfinite(loss), state.step, state.bad))
+        change = self.wrap(update) if self.wrap else update
+        change(state, gradient, self.how, self.fp16)
+        state.step.add_(1)
+
+    def _part(self, rows: Tensor, width: int, first: int, batch: int) -> tuple[Tensor, Tensor, Tensor]:
+        tokens, lengths, labels = self.data.batch(rows, width)
+        dice = Dice(self.seeds, self.state.step, self.net.sites, first)
+        logits = self.net.forward(self.weights, tokens, lengths, dice, self.wrap).float()
+        losses, hits = judge(self.net, logits, tokens, labels)
+        loss = losses.sum(1) / batch
+        total = (loss * self.state.scale[:, 0]).sum()
+        gradients = torch.autograd.grad(total, list(self.weights.values()), materialize_grads=True)
+        right = hits.sum(1) / batch
+        return loss.detach(), right, self.flat.gather(dict(zip(self.weights, gradients, strict=True)))
+
+    def _replay(self, rows: Tensor, width: int) -> None:
+        assert self.graphs is not None
+        if self._rows is None or len(self._rows) != len(rows):
+            self._rows = rows.clone()
+        self._rows.copy_(rows)
+        graph = self.graphs.get((len(rows), width))
+        if graph is None:
+            graph = self.graphs[(len(rows), width)] = self._capture(width)
+        graph.replay()
+
+    def _capture(self, width: int) -> torch.cuda.CUDAGraph:
+        """Record a step as a graph."""
+        assert self._rows is not None
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
+        rows = self._rows
+        with self.state.put_back():
+            return record(lambda: self._step(rows, width), self._pool)[0]
+
+    def measure(self, data: Resident, weights: dict[str, Tensor] | None = None) -> tuple[list[float], list[float]]:
+        """Score and mean loss of every seed on some data, in answering mode."""
+        seeds = len(self.seeds)
+        right = torch.zeros(seeds, device=self.device, dtype=torch.float64)
+        loss = torch.zeros(seeds, device=self.device, dtype=torch.float64)
+
+        def part(rows: list[int]) -> None:
+            tokens, lengths, labels = data.batch(torch.tensor(rows, device=self.device), data.width(rows))
+            logits = self.net.forward(weights or self.weights, tokens, lengths).float()
+            losses, hits = judge(self.net, logits, tokens, labels)
+            right.add_(hits.sum(1))
+            loss.add_(losses.sum(1))
+
+        with torch.no_grad(), computing(self.precision, self.device):
+            for rows, _ in even_batches(data.lengths_here, max(32, 16_384 // seeds)):
+                in_halves(rows.tolist(), part)
+        n = len(data.lengths_here)
+        return (right / n).tolist(), (loss / n).tolist()
+
+
+def even_batches(lengths: np.ndarray[Any, np.dtype[np.int64]], size: int) -> Iterator[tuple[Any, int]]:
+    """All rows in batches of nearly one length, with the width of each."""
+    order = np.argsort(lengths, kind="stable")
+    for first in range(0, len(order), size):
+        rows = order[first : first + size]
+        yield rows, int(lengths[rows].max())

@@ -1,0 +1,37 @@
+"""Answers to single inputs, for every task that is a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from taskloom.errors import InputError
+from taskloom.example import Answer
+from taskloom.recipe import read
+
+
+def answerer(name: str, set: Iterable[str] = ()) -> Callable[[str], Answer]:
+    """The function of a task, from an input's text to its answer."""
+    recipe = read(name, set)
+    if recipe.suite.function is not None:
+        answer = recipe.suite.function(recipe.fields)
+        if recipe.described is None:
+            return answer
+        from taskloom.descriptions import undescribed
+
+        return lambda text: answer(undescribed(text))
+    found = recipe.plan().answer
+    if found is None:
+        raise InputError(
+            f"{name} is not a function of one input, so it cannot be applied; 'taskloom show {name}' prints examples"
+        )
+    return found
+
+
+def apply(name: str, text: str, *, set: Iterable[str] = ()) -> Answer:
+    """The answer to one input, with its derivation.
+
+    >>> import taskloom as tl
+    >>> [step.rule for step in tl.apply("ctl/A", "c b a 3").derivation]
+    ['a', 'b', 'c']
+    """
+    return answerer(name, set)(text)

@@ -1,0 +1,165 @@
+"""Examples in other formats: bAbI text, text-to-text lines, extractive questions, structured events.
+
+`write` puts a split into a file; the functions above it give the same as lines or objects.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from taskloom.dataset.shards import atomic
+from taskloom.errors import TaskloomError, nearest
+from taskloom.example import Example
+from taskloom.suites.babi.fields import BabiFields
+from taskloom.suites.babi.show import split_text
+from taskloom.suites.babi.story.events import Event
+from taskloom.suites.babi.story.grammar import parse_passage
+from taskloom.suites.babi.story.vocabulary import DYNA, StoryLexicon, Vocabulary
+
+if TYPE_CHECKING:
+    from taskloom.recipe import Recipe
+
+Words = tuple[Vocabulary, StoryLexicon]
+EXTRACTIVE = ("where-P", "where-O", "where-was-O", "give-qs")
+"""The question types whose answer is a word of the story (paper, section 4.1)."""
+
+
+def cited(example: Example) -> list[int]:
+    """The official support, as positions of sentences from 0."""
+    return [int(n) - 1 for n in str(example.traits.get("support_lines", "")).split()]
+
+
+def babi_text(examples: Iterable[Example]) -> Iterator[str]:
+    """The lines of a file in the byte layout of bAbI 1.0, each with its line end.
+
+    Successive examples of one growing story become one story with several questions, as in the original.
+    """
+    told: list[str] = []
+    numbers: list[int] = []
+    line = 0
+    for example in examples:
+        sentences, question = split_text(example.input)
+        if not told or sentences[: len(told)] != told:
+            told, numbers, line = [], [], 0
+        for said in sentences[len(told) :]:
+            line += 1
+            numbers.append(line)
+            yield f"{line} {said}\n"
+        told = sentences
+        line += 1
+        support = " ".join(str(numbers[i]) for i in cited(example))
+        yield f"{line} {question} \t{example.target}\t{support}\n"
+
+
+def text_to_text(examples: Iterable[Example], name: str = "babi") -> Iterator[dict[str, Any]]:
+    """One object per question for text-to-text models; the field names are those of the reference."""
+    for i, example in enumerate(examples):
+        sentences, question = split_text(example.input)
+        yield {
+            "id": f"{name}_{i}",
+            "task": str(example.traits.get("group") or name),
+            "input": f"{' '.join(sentences)} $question$ {question}",
+            "output": example.target,
+            "prefix": "answer:",
+            "supporting_facts": [n + 1 for n in cited(example)],
+            "question_type": example.traits.get("question"),
+        }
+
+
+def squad(examples: Iterable[Example], name: str = "babi") -> tuple[dict[str, Any], int]:
+    """One object in SQuAD's layout, and how many examples were left out because their answer is no word of the story.
+
+    The answer is marked where the support says it, in the last supporting sentence that has the word.
+    """
+    paragraphs, skipped = [], 0
+    for i, example in enumerate(examples):
+        sentences, question = split_text(example.input)
+        start = _answer_start(sentences, example) if example.traits.get("question") in EXTRACTIVE else None
+        if start is None:
+            skipped += 1
+            continue
+        answers = [{"text": example.target, "answer_start": start}]
+        asked = {"id": f"{name}_{i}", "question": question, "answers": answers, "is_impossible": False}
+        paragraphs.append({"context": " ".join(sentences), "qas": [asked]})
+    return {"version": "2.0", "data": [{"title": name, "paragraphs": paragraphs}]}, skipped
+
+
+def _answer_start(sentences: list[str], example: Example) -> int | None:
+    offsets = [0]
+    for said in sentences:
+        offsets.append(offsets[-1] + len(said) + 1)
+    for i in reversed(cited(example)):
+        at = sentences[i].rfind(example.target)
+        if at >= 0:
+            return offsets[i] + at
+    return None
+
+
+def structured(
+    examples: Iterable[Example], vocabulary: Vocabulary | None = None, lexicon: StoryLexicon = DYNA
+) -> Iterator[dict[str, Any]]:
+    """One object per example: its sentences and question as events, with traits and support."""
+    for example in examples:
+        sentences, question = split_text(example.input)
+        story = parse_passage(" ".join(sentences), question, vocabulary, lexicon)
+        asked = {k: v for k, v in asdict(story.asked[0].question).items() if v}
+        yield {
+            "events": [_event(i, event) for i, event in enumerate(story.events, 1)],
+            "question": asked,
+            "answer": example.target,
+            "support": [n + 1 for n in cited(example)],
+            "traits": dict(example.traits),
+        }
+
+
+def _event(number: int, event: Event) -> dict[str, Any]:
+    return {"line": number, **{k: v for k, v in asdict(event).items() if v}, "concepts": list(event.concepts())}
+
+
+def _jsonl(objects: Iterable[dict[str, Any]]) -> Iterator[str]:
+    return (json.dumps(o, ensure_ascii=False) + "\n" for o in objects)
+
+
+FORMATS: dict[str, Callable[[list[Example], Words | None], Iterable[str]]] = {
+    "babi": lambda rows, _: babi_text(rows),
+    "text-to-text": lambda rows, _: _jsonl(text_to_text(rows)),
+    "squad": lambda rows, _: [json.dumps(squad(rows)[0], ensure_ascii=False) + "\n"],
+    "events": lambda rows, words: _jsonl(_events(rows, words)),
+}
+
+
+def _events(examples: list[Example], words: Words | None) -> Iterable[dict[str, Any]]:
+    if examples and "number" in examples[0].traits:
+        raise TaskloomError(
+            f"events: task {examples[0].traits['number']} has a world without events; write it as babi or text-to-text"
+        )
+    return structured(examples, *words) if words else structured(examples)
+
+
+def words_of(recipe: Recipe) -> Words | None:
+    """The names and verbs of a recipe's stories, by which their sentences are read; None for recipes of other suites."""
+    fields = recipe.fields
+    if not isinstance(fields, BabiFields) or fields.concat:
+        return None
+    return fields.vocabulary.vocabulary(), fields.style.lexicon()
+
+
+def write(examples: Iterable[Example], path: str | Path, kind: str, words: Words | None = None) -> Path:
+    """Write examples of this suite into one file.
+
+    Args:
+        examples: A split of a dataset (`taskloom.load("data/")["train"]`), or any other examples.
+        path: The file; written beside its place and then renamed into it.
+        kind: `babi`, `text-to-text`, `squad` or `events`.
+        words: For `events`, names and verbs of one's own (`words_of(data.recipe)`).
+    """
+    if kind not in FORMATS:
+        raise TaskloomError(f"there is no format '{kind}'; {nearest(kind, FORMATS)}")
+    file = Path(path)
+    with atomic(file) as beside, beside.open("w", encoding="utf-8", newline="\n") as handle:
+        handle.writelines(FORMATS[kind](list(examples), words))
+    return file

@@ -1,0 +1,386 @@
+"""Proofs planned before their stories: a blueprint is the sentences that a proof of a given size will consist of.
+
+To place somebody, somebody else is placed by a sentence (the anchor) and tied to them by links: a GIVE (one
+sentence), or a DROP and a GRAB of one object (two). A pronoun costs one sentence more, its antecedent. Two uncertain
+anchors ("either") may stand in for a certain one. So the size of the support is anchors + gives + 2 x swaps +
+antecedents + what the question itself adds, and a blueprint of any size is built directly. Sentences that the world
+needs but the proof does not (who drops the milk must have taken it) are props. The reasoner has the last word on
+every story; blueprints only make it likely to agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from taskloom.seeding import Random
+from taskloom.suites.babi.generator.pronouns import NoBlueprint, add_antecedents, free_pronouns
+from taskloom.suites.babi.story.events import GIVE_FORMS, Event, Kind, Question, QuestionKind
+from taskloom.suites.babi.story.vocabulary import Vocabulary
+
+Unit = list[Event]
+"""Sentences that stand directly one after the other."""
+
+
+@dataclass(slots=True)
+class ProofPlan:
+    """The planned sentences of a story.
+
+    Attributes:
+        units: In order.
+        question: What will be asked.
+        here: The one place where all planned persons meet.
+        final: Persons whose last stay the answer depends on.
+        keep: Objects that nobody else may touch until the end.
+        idle: Persons who may touch nothing but what is planned.
+        carrier: Who carries the object of a where-was-O question away, with their last planned sentence about a place.
+    """
+
+    units: list[Unit]
+    question: Question
+    here: str
+    final: set[str] = field(default_factory=set)
+    keep: set[str] = field(default_factory=set)
+    idle: set[str] = field(default_factory=set)
+    carrier: str = ""
+
+    @property
+    def size(self) -> int:
+        """How many sentences are planned."""
+        return sum(len(unit) for unit in self.units)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a proof comes to its size: gives + 2 swaps + antecedents + one or two anchors + extra + denials."""
+
+    gives: int
+    swaps: int
+    antecedents: int
+    double: bool
+    extra: int
+    denials: int = 0
+
+
+class ProofBuilder:
+    """One blueprint in the making."""
+
+    def __init__(
+        self, words: Vocabulary, can: set[str], coref: set[str], things: set[tuple[str, str]], others: int, rng: Random
+    ) -> None:
+        self.words, self.can, self.coref, self.things, self.others, self.rng = words, can, coref, things, others, rng
+        self.persons = rng.sample(words.persons, len(words.persons))
+        self.objects = rng.sample(words.objects, len(words.objects))
+        self.places = rng.sample(words.places, len(words.places))
+        self.here = self.places.pop()
+        self.units: list[Unit] = []
+        self.lines: list[Event] = []  # the sentences that the proof counts
+        self.linked: list[Event] = []  # those of them in which two planned persons meet
+        self.held: dict[str, str] = {}  # object in each planned person's hands
+        self.departure: Event | None = (
+            None  # a where-was-O question's last move: what comes before it must not be a move
+        )
+
+    # Questions about places
+
+    def place(self, kind: QuestionKind, shape: Shape, said: str) -> ProofPlan:
+        """A proof of where somebody or something is, is not, or may be."""
+        if len(self.places) < 3 and (shape.double or said == "maybe"):
+            raise NoBlueprint
+        anchor, asked_place = self._anchor(kind, shape, said)
+        person = self._chain(anchor, shape, certain=kind != "yes-no" or said == "yes")
+        made = self._asked(kind, shape, person, asked_place)
+        if kind != "where-was-O" and (kind != "yes-no" or said == "yes"):
+            # Not always all of them: there may be too few objects, and the story often brings one by itself.
+            for _ in range(int(self.rng.random() * (self.others + 1)) if self.others else 0):
+                self._another(person, 1 + shape.double + shape.gives + 2 * shape.swaps + shape.antecedents)
+        if self.things:
+            self._two_things()
+            if self.lines[0].kind in ("move", "in") and (kind != "yes-no" or said == "yes"):
+                self._in_either()
+        add_antecedents(self, shape.antecedents)
+        free_pronouns(self)
+        return made
+
+    def _anchor(self, kind: QuestionKind, shape: Shape, said: str) -> tuple[str, str]:
+        """Place the first person; who it is, and the place that a yes-no question will name."""
+        person = self.persons.pop()
+        other = self.places[0]
+        if shape.double:
+            self._add(Event("either", (person,), (self.here, self.places.pop())))
+            return person, self.here
+        if kind == "yes-no" and said == "maybe":
+            self._add(Event("either", (person,), (self.here, other)))
+            return person, other if self.rng.random() < 0.5 else self.here
+        if kind == "yes-no" and said == "no":
+            ways: list[tuple[Kind, tuple[str, ...]]] = [("move", (self.here,))]
+            if "NEGATE" in self.can:
+                ways.append(("not", (other,)))
+            if "INDEF" in self.can and len(self.places) > 1:
+                ways.append(("either", (self.here, self.places[1])))
+            way, places = ways[int(self.rng.random() * len(ways))]
+            self._add(self._placing(way, person, places))
+            return person, other
+        self._add(self._placing("move", person, (self.here,)))
+        return person, self.here
+
+    def _placing(self, kind: Kind, person: str, places: tuple[str, ...]) -> Event:
+        if kind != "move":
+            return Event(kind, (person,), places)
+        if "CONJ" in self.can and self.persons and self.rng.random() < 0.4:
+            who = (person, self.persons[0]) if self.rng.random() < 0.5 else (self.persons[0], person)
+            self.persons.pop(0)
+            return Event("move", who, places)
+        if "MOVE" not in self.can or ("AFFIRM" in self.can and self.rng.random() < 0.4):
+            kind = "in"
+        return Event(kind, (person,), places)
+
+    def _chain(self, anchor: str, shape: Shape, certain: bool) -> str:
+        links = ["give"] * shape.gives + ["swap"] * shape.swaps
+        self.rng.shuffle(links)
+        person = anchor
+        for i, link in enumerate(links):
+            if not self.persons:
+                raise NoBlueprint
+            new = self.persons.pop()
+            if shape.double and i == len(links) - 1:
+                denied = "NEGATE" in self.can and self.rng.random() < 0.3
+                first = self.lines[0].places[1]
+                if denied:
+                    self._add(Event("not", (new,), (first,)))
+                else:
+                    self._add(Event("either", (new,), (self.here, self.places.pop())))
+            else:
+                self._cover(new, certain)
+            self._link(link, person, new)
+            person = new
+        return person
+
+    def _cover(self, person: str, certain: bool) -> None:
+        """Let somebody go into the unknown, so that not only persons of whom nothing was ever said are found by reasoning."""
+        ways: list[Kind] = ["not"] if "NEGATE" in self.can else []
+        if "INDEF" in self.can and certain and len(self.places) > 2:
+            ways.append("either")
+        if ways and self.rng.random() < 0.5:
+            way = ways[int(self.rng.random() * len(ways))]
+            # A "not" without a place denies wherever they will have been.
+            places = (self.here, self.places[1]) if way == "either" else ()
+            self.units.append([Event(way, (person,), places)])
+
+    def _link(self, link: str, one: str, other: str) -> None:
+        first, second = (one, other) if self.rng.random() < 0.5 else (other, one)
+        if first not in self.held and second in self.held:
+            first, second = second, first
+        thing = self._in_hand(first)
+        if link == "give":
+            events = [Event("give", (first,), thing=thing, to=second)]
+        else:
+            events = [Event("drop", (first,), thing=thing), Event("grab", (second,), thing=thing)]
+        self._add(*events)
+        self.linked += events
+        del self.held[first]
+        self.held[second] = thing
+
+    def _another(self, person: str, size: int) -> None:
+        """Another proof of where somebody is, at least as long: somebody else is placed, and hands something on to them."""
+        lines, other = list(self.lines), self._somebody()
+        self._add(self._placing("move", other, (self.here,)))
+        for left in range(max(1, size - 1), 0, -1):
+            new = self._somebody() if left > 1 else person
+            thing = self._in_hand(other)
+            if "GIVE" in self.can:
+                self._add(Event("give", (other,), thing=thing, to=new))
+            else:
+                self._add(Event("drop", (other,), thing=thing), Event("grab", (new,), thing=thing))
+            del self.held[other]
+            if new != person:
+                self.held[new] = thing
+            other = new
+        self.lines = lines  # the official proof does not need them
+
+    def _somebody(self) -> str:
+        if not self.persons:
+            raise NoBlueprint
+        return self.persons.pop()
+
+    def _in_hand(self, person: str) -> str:
+        """An object that somebody holds; where there is none they are made to take one, at some time before."""
+        if person not in self.held:
+            thing = self._fresh()
+            self.units.insert(int(self.rng.random() * (len(self.units) + 1)), [Event("grab", (person,), thing=thing)])
+            self.held[person] = thing
+        return self.held[person]
+
+    def _fresh(self) -> str:
+        if not self.objects:
+            raise NoBlueprint
+        return self.objects.pop()
+
+    def _add(self, *events: Event) -> None:
+        for event in events:
+            self.units.append([event])
+            self.lines.append(event)
+
+    def _asked(self, kind: QuestionKind, shape: Shape, person: str, place: str) -> ProofPlan:
+        if kind == "where-P":
+            return ProofPlan(self.units, Question("where-P", person), self.here, {person})
+        if kind == "yes-no":
+            return ProofPlan(self.units, Question("yes-no", person, place=place), self.here, {person})
+        own = shape.extra - (kind == "where-was-O")
+        if not own and person not in self.held:
+            raise NoBlueprint
+        if kind == "where-O" and own and "DROP" in self.can and self.rng.random() < 0.5:
+            thing = self._in_hand(person)
+            self._add(Event("drop", (person,), thing=thing))
+            self._denials(shape.denials, thing, "")
+            return ProofPlan(self.units, Question("where-O", thing=thing), self.here, keep={thing})
+        thing = self._taken(person) if own else self.held[person]
+        if kind == "where-O":
+            self._denials(shape.denials, thing, person)
+            return ProofPlan(self.units, Question("where-O", thing=thing), self.here, {person}, keep={thing})
+        place = self.places[0]
+        self.departure = self._placing("move", person, (place,))
+        self._add(self.departure)
+        # Sometimes the holder may go on afterwards, so that the place asked about is not always the last one.
+        final = {person} if self.rng.random() < 0.5 else set()
+        asked = Question("where-was-O", thing=thing, place=place)
+        return ProofPlan(self.units, asked, self.here, final, keep={thing}, carrier=person)
+
+    def _taken(self, person: str) -> str:
+        """The person takes an object that nobody has touched, at any time up to now; the proof counts it."""
+        thing = self._fresh()
+        event = Event("grab", (person,), thing=thing)
+        self.units.insert(int(self.rng.random() * (len(self.units) + 1)), [event])
+        self.lines.append(event)
+        return thing
+
+    # Constructs on what somebody does with things
+
+    def _denials(self, count: int, thing: str, holder: str, about: str = "") -> None:
+        """So many sentences that deny a change of hands, each of which the proof needs.
+
+        Args:
+            count: How many.
+            thing: The object.
+            holder: Who holds it, or nobody.
+            about: Somebody whom they must name, unless that is the holder.
+        """
+        for _ in range(count):
+            ways = [kind for kind in ("grab", "drop", "give") if ("NEGATE", kind.upper()) in self.things]
+            if not holder or about not in ("", holder):
+                ways = [kind for kind in ways if kind == "grab"]  # nobody leaves what they do not hold
+            other = about if about not in ("", holder) else self.persons[0] if self.persons else ""
+            if not ways or not other:
+                raise NoBlueprint
+            way = ways[int(self.rng.random() * len(ways))]
+            who, to = (other, "") if way == "grab" else (holder, other if way == "give" else "")
+            self._add(Event(way, (who,), thing=thing, to=to, denied=True))  # type: ignore[arg-type]
+
+    def _two_things(self) -> None:
+        """Now and then let somebody handle a second object with one of the proof's: that costs the proof nothing."""
+        for event in list(self.lines):
+            if not event.thing or event.denied or not self.objects or self.rng.random() < 0.6:
+                continue
+            taken = Event("grab", event.who, thing=event.thing)
+            if ("CONJ", event.kind.upper()) not in self.things:
+                continue
+            if event.kind == "grab":
+                self._change(event, also=self.objects.pop())
+            elif [taken] in self.units and taken not in self.lines and ("CONJ", "GRAB") in self.things:
+                also = self.objects.pop()
+                self._change(taken, also=also)
+                self._change(event, also=also)
+
+    def _in_either(self) -> None:
+        """Now and then tell of a meeting that it was in either of two places; the proof knows better anyway."""
+        for event in list(self.linked):
+            if event in self.lines and ("INDEF", event.kind.upper()) in self.things and self.rng.random() < 0.3:
+                places = [self.here, self.places[int(self.rng.random() * len(self.places))]]
+                self.rng.shuffle(places)
+                self._change(event, places=tuple(places))
+
+    def _change(self, event: Event, **fields: Any) -> None:
+        """Tell one of the planned sentences otherwise."""
+        new = replace(event, **fields)
+        self.units[self.units.index([event])] = [new]
+        for told in (self.lines, self.linked):
+            told[:] = [new if e is event else e for e in told]
+
+    # Questions about gifts and hands
+
+    def gift(self, size: int) -> ProofPlan:
+        """A gift to ask about, with a pronoun when two sentences are wanted."""
+        if "GIVE" not in self.can or len(self.persons) < 2 or size > 2:
+            raise NoBlueprint
+        giver, to = self.persons.pop(), self.persons.pop()
+        thing = self._in_hand(giver)
+        self._add(Event("give", (giver,), thing=thing, to=to))
+        add_antecedents(self, size - 1)
+        form = GIVE_FORMS[int(self.rng.random() * len(GIVE_FORMS))]
+        asked = {
+            "gave-to": Question("give-qs", thing=thing, other=to, form=form),
+            "given-to": Question("give-qs", giver, thing, form=form),
+            "given": Question("give-qs", giver, other=to, form=form),
+        }.get(form, Question("give-qs", thing=thing, form=form))
+        return ProofPlan(self.units, asked, self.here)
+
+    def holding(self, kind: QuestionKind, size: int) -> ProofPlan:
+        """So many objects have passed through somebody's hands, some of them told with a pronoun."""
+        person = self.persons.pop()
+        pronouns = self.coref & {"GRAB", "DROP"}
+        most = len(self.objects)
+        denials = range(4 if any(c == "NEGATE" for c, _ in self.things) else 1)
+        counts = [(t, d) for t in range(1, most + 1) for d in denials if t <= size - d <= (2 * t if pronouns else t)]
+        if not counts:
+            raise NoBlueprint
+        count, denied = counts[int(self.rng.random() * len(counts))]
+        antecedents = size - count - denied
+        things = [self._fresh() for _ in range(count)]
+        for i, thing in enumerate(things):
+            self._handled(person, thing, plain=i >= antecedents, gifts=not antecedents)
+        for _ in range(denied):
+            last = self.units[int(self.rng.random() * len(self.units))][-1]
+            told = [e for unit in self.units for e in unit if e.thing == last.thing and not e.denied][-1]
+            holder = {"grab": told.who[0], "give": told.to}.get(told.kind, "")
+            self._denials(1, told.thing, holder, about=person)
+        # Units on different objects are independent of each other: any order that keeps each object's own.
+        self._shuffle()
+        return ProofPlan(self.units, Question(kind, person), self.here, keep=set(things), idle={person})
+
+    def _handled(self, person: str, thing: str, plain: bool, gifts: bool) -> None:
+        """One object comes into somebody's hands, and perhaps out of them; the last sentence is the one that counts.
+
+        Gifts need both in one place, so they do not go with the moves that serve as antecedents.
+        """
+        grab, drop = Event("grab", (person,), thing=thing), Event("drop", (person,), thing=thing)
+        if not plain:
+            leave = "DROP" in self.coref and ("GRAB" not in self.coref or self.rng.random() < 0.5)
+            if leave:
+                self.units.append([grab, replace(drop, pronoun=True)])
+                return
+            start = Event("move", (person,), (self.places[int(self.rng.random() * len(self.places))],))
+            self.units.append([start, replace(grab, pronoun=True)])
+            return
+        ways = (
+            ["grab"]
+            + (["drop"] if "DROP" in self.can else [])
+            + (["get", "give"] if "GIVE" in self.can and gifts else [])
+        )
+        way = ways[int(self.rng.random() * len(ways))]
+        other = self.persons[-1] if self.persons else ""
+        if way == "get" and other:
+            self.units += [[Event("grab", (other,), thing=thing)], [Event("give", (other,), thing=thing, to=person)]]
+        elif way == "give" and other:
+            self.units += [[grab], [Event("give", (person,), thing=thing, to=other)]]
+            if self.others and "DROP" in self.can:  # another sentence that shows that the person no longer holds it
+                self.units.append([Event("drop", (other,), thing=thing)])
+        else:
+            self.units += [[grab], [drop]] if way == "drop" else [[grab]]
+
+    def _shuffle(self) -> None:
+        order = [unit[-1].thing for unit in self.units]
+        self.rng.shuffle(order)
+        queues: dict[str, list[Unit]] = {}
+        for unit in self.units:
+            queues.setdefault(unit[-1].thing, []).append(unit)
+        self.units = [queues[thing].pop(0) for thing in order]

@@ -1,0 +1,379 @@
+"""The hidden world behind a story: it makes events possible, and never answers a question.
+
+Where somebody or something is at the start is decided when it first matters. Every sentence about a place is a real
+change of place, as in the reference's simulator, so that the strict reading never contradicts a story of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import ClassVar
+
+from taskloom.seeding import Random
+from taskloom.suites.babi.generator.action_weights import ActionWeights
+from taskloom.suites.babi.story.events import Event, Kind
+from taskloom.suites.babi.story.vocabulary import Vocabulary
+
+ACTION: dict[str, Kind] = {
+    "MOVE": "move",
+    "AFFIRM": "in",
+    "NEGATE": "not",
+    "INDEF": "either",
+    "GRAB": "grab",
+    "DROP": "drop",
+    "GIVE": "give",
+}
+HANDLING = ("GRAB", "DROP", "GIVE")
+TRIES = 12
+"""Draws of an action before the stage says that nothing can be done."""
+
+
+class Simulator:
+    """Who is where and holds what, and what must be left alone because a proof stands on it.
+
+    Attributes:
+        still: Persons who may not change place.
+        guarded: Persons whose present stay carries a proof: nothing may tie it to another stay.
+        kept: Objects that nobody may touch.
+        idle: Persons who may not touch anything.
+    """
+
+    __slots__ = ("guarded", "holder", "idle", "kept", "left", "lies", "rng", "still", "vocabulary", "where")
+
+    def __init__(self, vocabulary: Vocabulary, rng: Random) -> None:
+        self.vocabulary = vocabulary
+        self.rng = rng
+        self.where: dict[str, str] = {}
+        self.holder: dict[str, str] = {}
+        self.lies: dict[str, str] = {}
+        self.left: set[str] = set()  # objects that lie where a guarded stay left them
+        self.still: set[str] = set()
+        self.guarded: set[str] = set()
+        self.kept: set[str] = set()
+        self.idle: set[str] = set()
+
+    def act(self, palette: ActionWeights, room: int = 2) -> list[Event]:
+        """One or two sentences (COREF and COMPOUND take two) that can happen now, already performed; none if nothing can."""
+        for _ in range(TRIES):
+            name = palette.draw(self.rng)
+            if name == "COREF":
+                done = self._coref(palette) if room > 1 else []
+            elif name == "CONJ":
+                done = self._conj(palette.draw(self.rng, palette.conj), palette)
+            elif name == "COMPOUND":
+                done = self._compound(palette) if room > 1 else []
+            else:
+                done = self._say(name, None, palette)
+            if done:
+                return done
+        return []
+
+    def perform(self, event: Event) -> None:
+        """Let an event happen that is known to be possible; `places[0]` is where an "either" is true."""
+        if event.thing:
+            for thing in () if event.denied else event.things:
+                self._handle(event, thing)
+        elif event.kind != "not":
+            for person in event.who:
+                self.where[person] = event.places[0]
+
+    def _handle(self, event: Event, thing: str) -> None:
+        if event.kind == "grab":
+            self.holder[thing] = event.who[0]
+            if thing in self.lies:
+                self.where[event.who[0]] = self.lies[thing]
+        elif event.kind == "drop":
+            self.holder.pop(thing)
+            self.lies[thing] = self.place(event.who[0])
+            (self.left.add if event.who[0] in self.guarded else self.left.discard)(thing)
+        else:
+            self.holder[thing] = event.to
+
+    def place(self, person: str) -> str:
+        """Where somebody is; decided now if it never mattered before."""
+        found = self.where.get(person)
+        if found is None:
+            found = self.where[person] = self._any(self.vocabulary.places)
+        return found
+
+    def _any(self, things: tuple[str, ...] | list[str]) -> str:
+        return things[int(self.rng.random() * len(things))]
+
+    def _say(self, name: str, who: str | None, palette: ActionWeights, pronoun: bool = False) -> list[Event]:
+        """A sentence with one subject: an event, or NEGATE, INDEF or AFFIRM."""
+        of = palette.said_of(name, self.rng)
+        if of == "MOVE":
+            return self._one(ACTION[name], who, pronoun)
+        if name == "NEGATE":
+            return self._denied(ACTION[of], who, pronoun)
+        made = self._MAKERS[ACTION[of]](self, who)
+        return self._somewhere(replace(made, pronoun=pronoun)) if made else []
+
+    def _denied(self, kind: Kind, who: str | None, pronoun: bool = False) -> list[Event]:
+        """Somebody does not take what they do not hold, or does not leave or give away what they do."""
+        others = [p for p in self.vocabulary.persons if p not in self.idle]
+        if kind != "grab":
+            able = self._held(who)
+        else:
+            things = [o for o in self.vocabulary.objects if o not in self.kept]
+            persons = others if who is None else [p for p in others if p == who]
+            able = [(p, o) for p in persons for o in things if self.holder.get(o) != p]
+        if not able:
+            return []
+        person, thing = able[int(self.rng.random() * len(able))]
+        receivers = [p for p in others if p != person] if kind == "give" else [""]
+        if not receivers:
+            return []
+        return [Event(kind, (person,), thing=thing, to=self._any(receivers), pronoun=pronoun, denied=True)]
+
+    def _somewhere(self, event: Event) -> list[Event]:
+        """Somebody does something with things in one of two places."""
+        if event.who[0] in self.guarded:
+            return []
+        self.perform(event)
+        here = self.place(event.who[0])
+        places = [here, self._elsewhere(event.who[0])]
+        self.rng.shuffle(places)
+        return [replace(event, places=tuple(places))]
+
+    def _one(self, kind: Kind, who: str | None, pronoun: bool = False) -> list[Event]:
+        made = self._MAKERS[kind](self, who)
+        if made is None:
+            return []
+        event = Event(made.kind, made.who, made.places, made.thing, made.to, True) if pronoun else made
+        self.perform(event)
+        if kind == "either" and self.rng.random() < 0.5:
+            event = Event("either", event.who, (event.places[1], event.places[0]), pronoun=pronoun)
+        return [event]
+
+    def _coref(self, palette: ActionWeights) -> list[Event]:
+        first = self._say(palette.draw(self.rng, palette.coref), None, palette)
+        if not first or not self.vocabulary.clear(first[0].who[0], first[0].to):
+            return first
+        for _ in range(TRIES):
+            second = self._say(palette.draw(self.rng, palette.coref), first[0].who[0], palette, pronoun=True)
+            if second:
+                return first + second
+        return first
+
+    def _conj(self, name: str, palette: ActionWeights) -> list[Event]:
+        """Two at once: two persons go somewhere, or one person handles two things."""
+        of = palette.said_of(name, self.rng)
+        if name in HANDLING or (name == "INDEF" and of != "MOVE"):
+            made = self._two(ACTION[name if name in HANDLING else of], None)
+            if made is None:
+                return []
+            if name == "INDEF":
+                return self._somewhere(made)
+            self.perform(made)
+            return [made]
+        if of != "MOVE":
+            return self._neither() if of == "GRAB" else []
+        return self._pair(ACTION[name], None)
+
+    def _neither(self) -> list[Event]:
+        """Two persons do not take something; neither of them holds it."""
+        things = [o for o in self.vocabulary.objects if o not in self.kept]
+        persons = [p for p in self.vocabulary.persons if p not in self.idle]
+        if not things:
+            return []
+        thing = self._any(things)
+        persons = [p for p in persons if p != self.holder.get(thing)]
+        if len(persons) < 2:
+            return []
+        return [Event("grab", tuple(self.rng.sample(persons, 2)), thing=thing, denied=True)]
+
+    def _two(self, kind: Kind, who: str | None) -> Event | None:
+        """One person handles two things at once."""
+        able = self._reach(who) if kind == "grab" else self._held(who)
+        if kind == "give":
+            able = [(p, o) for p, o in able if p not in self.guarded]
+        pairs = [(p, a, b) for i, (p, a) in enumerate(able) for q, b in able[i + 1 :] if p == q]
+        if kind == "grab":
+            # What nobody touched yet may be anywhere; what lies somewhere must lie where the other does.
+            pairs = [
+                (p, a, b)
+                for p, a, b in pairs
+                if not (a in self.lies and b in self.lies) or self.lies[a] == self.lies[b]
+            ]
+        if not pairs:
+            return None
+        person, one, other = pairs[int(self.rng.random() * len(pairs))]
+        to = self._receiver(person) if kind == "give" else ""
+        if kind == "give" and not to:
+            return None
+        return Event(kind, (person,), thing=one, also=other, to=to)
+
+    def _pair(self, kind: Kind, who: tuple[str, ...] | None) -> list[Event]:
+        """Two persons at once: they go, are, may be, or are no longer somewhere."""
+        if who is None:
+            free = [p for p in self.vocabulary.persons if p not in self.still]
+            if len(free) < 2:
+                return []
+            who = tuple(self.rng.sample(free, 2))
+        taken = {self.where.get(p) for p in who}
+        places = [x for x in self.vocabulary.places if x not in taken]
+        if not places:
+            return []
+        if kind == "not":
+            # "No longer there" is true of both only if they have been in one place.
+            left = taken - {None} or {self._any(self.vocabulary.places)}
+            if len(left) > 1:
+                return []
+            for person in who:
+                self.where[person] = self._any([x for x in self.vocabulary.places if x not in left])
+            return [Event("not", who, tuple(left))]  # type: ignore[arg-type]
+        if kind == "either":
+            if len(places) < 2:
+                return []
+            either = tuple(self.rng.sample(places, 2))
+            for person in who:
+                self.where[person] = self._any(either)  # each for themselves
+            return [Event(kind, who, either)]
+        event = Event(kind, who, (self._any(places),))
+        self.perform(event)
+        return [event]
+
+    def _compound(self, palette: ActionWeights) -> list[Event]:
+        """Two at once, and then the same two again by a pronoun."""
+        name = palette.draw(self.rng, palette.conj)
+        if name in HANDLING:
+            return self._them(ACTION[name], palette)
+        first = self._pair(ACTION[name], None)
+        if not first:
+            return []
+        for _ in range(TRIES):
+            name = palette.draw(self.rng, palette.conj)
+            second = [] if name in HANDLING else self._pair(ACTION[name], first[0].who)
+            if second:
+                return [first[0], replace(second[0], pronoun=True)]
+        return first
+
+    def _them(self, kind: Kind, palette: ActionWeights) -> list[Event]:
+        first = self._two(kind, None)
+        if first is None:
+            return []
+        self.perform(first)
+        person = first.who[0]
+        for _ in range(TRIES):
+            name = palette.draw(self.rng, palette.conj)
+            able = {"grab": ("DROP", "GIVE"), "drop": ("GRAB",)}.get(kind, ())
+            to = self._receiver(person) if name == "GIVE" and person not in self.guarded else ""
+            if name in able and (name != "GIVE" or to) and (name != "GRAB" or person not in self.guarded):
+                second = replace(first, kind=ACTION[name], to=to, pronoun=True, them=True)
+                self.perform(second)
+                return [first, second]
+        return [first]
+
+    def _mover(self, who: str | None) -> str | None:
+        if who is not None:
+            return None if who in self.still else who
+        person = self._any(self.vocabulary.persons)
+        if person not in self.still:
+            return person
+        free = [p for p in self.vocabulary.persons if p not in self.still]
+        return self._any(free) if free else None
+
+    def _elsewhere(self, person: str) -> str:
+        here = self.where.get(person)
+        while True:
+            place = self._any(self.vocabulary.places)
+            if place != here:
+                return place
+
+    def _move(self, who: str | None) -> Event | None:
+        person = self._mover(who)
+        return None if person is None else Event("move", (person,), (self._elsewhere(person),))
+
+    def _in(self, who: str | None) -> Event | None:
+        person = self._mover(who)
+        return None if person is None else Event("in", (person,), (self._elsewhere(person),))
+
+    def _not(self, who: str | None) -> Event | None:
+        person = self._mover(who)
+        if person is None:
+            return None
+        old = self.place(person)
+        self.where[person] = self._elsewhere(person)
+        return Event("not", (person,), (old,))
+
+    def _either(self, who: str | None) -> Event | None:
+        person = self._mover(who)
+        if person is None:
+            return None
+        here = self.where.get(person)
+        places = [x for x in self.vocabulary.places if x != here]
+        return Event("either", (person,), tuple(self.rng.sample(places, 2))) if len(places) > 1 else None
+
+    def _reach(self, who: str | None) -> list[tuple[str, str]]:
+        """Who could take what."""
+        free = [o for o in self.vocabulary.objects if o not in self.holder and o not in self.kept]
+        persons = self.vocabulary.persons if who is None and free else (who,) if who and free else ()
+        able = []
+        for person in persons:
+            if person in self.idle:
+                continue
+            for thing in free:
+                if thing not in self.lies:
+                    able.append((person, thing))
+                elif person not in self.guarded and thing not in self.left:
+                    here = self.lies[thing]
+                    if self.where.get(person, here) == here:
+                        able.append((person, thing))
+        return able
+
+    def _grab(self, who: str | None) -> Event | None:
+        able = self._reach(who)
+        if not able:
+            return None
+        person, thing = able[int(self.rng.random() * len(able))]
+        return Event("grab", (person,), thing=thing)
+
+    def _held(self, who: str | None) -> list[tuple[str, str]]:
+        # The order of the vocabulary, not of the dict, whose order depends on what happened before.
+        return [
+            (self.holder[o], o)
+            for o in self.vocabulary.objects
+            if o in self.holder and o not in self.kept and self.holder[o] not in self.idle
+            if who is None or self.holder[o] == who
+        ]
+
+    def _drop(self, who: str | None) -> Event | None:
+        held = self._held(who)
+        if not held:
+            return None
+        person, thing = held[int(self.rng.random() * len(held))]
+        return Event("drop", (person,), thing=thing)
+
+    def _give(self, who: str | None) -> Event | None:
+        held = [(p, o) for p, o in self._held(who) if p not in self.guarded]
+        if not held:
+            return None
+        person, thing = held[int(self.rng.random() * len(held))]
+        to = self._receiver(person)
+        return Event("give", (person,), thing=thing, to=to) if to else None
+
+    def _receiver(self, person: str) -> str:
+        """Somebody who is, or from now on has been, where a person is; nobody if there is none."""
+        here = self.place(person)
+        near = [
+            q
+            for q in self.vocabulary.persons
+            if q != person and q not in self.guarded and q not in self.idle and self.where.get(q, here) == here
+        ]
+        if not near:
+            return ""
+        to = self._any(near)
+        self.where[to] = here
+        return to
+
+    _MAKERS: ClassVar[dict[Kind, Callable[[Simulator, str | None], Event | None]]] = {
+        "move": _move,
+        "in": _in,
+        "not": _not,
+        "either": _either,
+        "grab": _grab,
+        "drop": _drop,
+        "give": _give,
+    }

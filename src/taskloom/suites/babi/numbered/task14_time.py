@@ -1,0 +1,213 @@
+"""Task 14, time reasoning: places told in one order and visited in another.
+
+World: yesterday and the three parts of today are slots of time; in each a person goes to at most one place, and stays there until
+the next slot with a visit. Sentences come in any order, so a slot of which nothing was told may still hold a visit:
+the place before a visit is known only when the slot just before it was told. "Before the L" means before the latest visit to L
+that was told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from taskloom.example import Step
+from taskloom.seeding import Random
+from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, capital, distinct
+from taskloom.suites.babi.numbered.possible_worlds import entailed, worlds
+from taskloom.suites.babi.numbered.task import UNKNOWN, ClassicTask, Found, Told
+
+TIMES = ("last year", "last month", "last week", "yesterday", "this morning", "this afternoon", "this evening")
+"""The slots in the order of time. Published stories begin with yesterday; longer ones may begin earlier."""
+
+VERBS = ("journeyed", "moved", "travelled", "went", "went back")
+
+_TIME = "|".join(TIMES)
+_WENT = rf"({WORD}) (?:{'|'.join(VERBS)}) to the ({WORD})"
+_EARLY = re.compile(rf"(?i:({_TIME})) {_WENT}\.")
+_LATE = re.compile(rf"{_WENT} (?i:({_TIME}))\.")
+_WHERE = re.compile(rf"Where was ({WORD}) before the ({WORD})\?")
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Somebody went to a place in a slot, a position in `TIMES`."""
+
+    who: str
+    place: str
+    slot: int
+
+    def __str__(self) -> str:
+        return f"{self.who} {self.slot} {self.place}"
+
+
+@dataclass(frozen=True, slots=True)
+class WhereBefore:
+    """Where was somebody before a place?"""
+
+    who: str
+    place: str
+
+
+class TimeKnobs(TaskKnobs):
+    """Knobs of task 14.
+
+    Attributes:
+        since: The first slot of the story; published is yesterday, earlier ones give longer courses.
+        questions: Questions in a story.
+        pause: Sentences before each question; twice or three times as many where nothing can be asked yet.
+        unknown: The share of questions about a visit before which nothing is told.
+    """
+
+    people: Names = ("Bill", "Fred", "Julie", "Mary")
+    places: Names = ("bedroom", "cinema", "kitchen", "office", "park", "school")
+    since: Literal["last year", "last month", "last week", "yesterday"] = "yesterday"
+    questions: int = Field(default=5, ge=1)
+    pause: int = Field(default=2, ge=1)
+    unknown: Share = 0.0
+
+    @field_validator("places")
+    @classmethod
+    def _two(cls, places: tuple[str, ...]) -> tuple[str, ...]:
+        distinct(places, least=2)
+        return places
+
+
+def sentence(text: str) -> Visit | None:
+    """What a sentence tells."""
+    if found := _EARLY.fullmatch(text):
+        return Visit(found[2], found[3], TIMES.index(found[1].lower()))
+    if found := _LATE.fullmatch(text):
+        return Visit(found[1], found[2], TIMES.index(found[3].lower()))
+    return None
+
+
+def question(text: str) -> WhereBefore | None:
+    """What a question asks."""
+    found = _WHERE.fullmatch(text)
+    return WhereBefore(found[1], found[2]) if found else None
+
+
+def derive(told: Sequence[Told[Visit]], query: WhereBefore) -> Found:
+    """The place told for the slot before the latest visit."""
+    slots: dict[int, list[Told[Visit]]] = {}
+    for item in told:
+        if item.fact.who == query.who:
+            slots.setdefault(item.fact.slot, []).append(item)
+    visits = [slot for slot, items in slots.items() if items[0].fact.place == query.place]
+    if not visits:
+        return Found(UNKNOWN, why=f"nothing says that {query.who} went to the {query.place}")
+    slot = max(visits)
+    if slot - 1 not in slots:
+        return Found(
+            UNKNOWN,
+            why=f"{query.who} went to the {query.place} {TIMES[slot]}, and nothing is told of the time just before",
+        )
+    place = slots[slot - 1][0].fact.place
+    supports = sorted(((a.number, b.number) for a in slots[slot] for b in slots[slot - 1]), key=sorted)
+    why = f"{query.who} went to the {query.place} {TIMES[slot]} and to the {place} {TIMES[slot - 1]}, just before"
+    return Found(place, tuple(supports), (Step("just before", place, (0, 1)),), why)
+
+
+def second(told: Sequence[Told[Visit]], query: WhereBefore) -> tuple[str, ...]:
+    """By enumeration: all courses up to the visit that agree with the text; in a slot without a sentence anything may happen."""
+    visits = [t.fact for t in told if t.fact.who == query.who]
+    meant = max((v.slot for v in visits if v.place == query.place), default=None)
+    if meant is None:
+        return (UNKNOWN,)
+    # Two places without a name stand for all that an untold visit may lead to.
+    choices: dict[int, list[str]] = {slot: ["", "somewhere", "elsewhere"] for slot in range(meant)}
+    choices |= {v.slot: [v.place] for v in visits if v.slot < meant}
+    answers = set()
+    for world in worlds(choices, []):
+        course = [world[slot] for slot in range(meant) if world[slot]]
+        answers.add(course[-1] if course else "elsewhere")
+    return entailed(answers) if answers != {"elsewhere"} else (UNKNOWN,)
+
+
+def clash(told: Sequence[Told[Visit]], new: Told[Visit]) -> tuple[int, ...] | None:
+    """Nobody goes to two places in one slot."""
+    for old in told:
+        if (old.fact.who, old.fact.slot) == (new.fact.who, new.fact.slot) and old.fact.place != new.fact.place:
+            return (old.number,)
+    return None
+
+
+def weave(rng: Random, knobs: TimeKnobs) -> list[str]:
+    """Visits in the order of time, told in blocks of random order; a question after each block that allows one."""
+    texts: list[str] = []
+    start = TIMES.index(knobs.since)
+    course: dict[str, list[str]] = {who: [] for who in knobs.people}
+    told: dict[str, set[int]] = {who: set() for who in knobs.people}
+    block: list[Visit] = []
+    asked = 0
+    while asked < knobs.questions:
+        free = [who for who in knobs.people if len(course[who]) < len(TIMES) - start]
+        for who in [rng.choice(free)] if free else []:
+            last = course[who][-1] if course[who] else None
+            course[who].append(rng.choice([p for p in knobs.places if p != last]))
+            block.append(Visit(who, course[who][-1], start + len(course[who]) - 1))
+        if free and len(block) % knobs.pause:
+            continue
+        open_ones, known = _askable(start, course, told, block)
+        wanted = open_ones if open_ones and rng.random() < knobs.unknown else known
+        if not wanted and free:
+            continue
+        rng.shuffle(block)
+        texts += [_say(rng, visit) for visit in block]
+        for visit in block:
+            told[visit.who].add(visit.slot)
+        block.clear()
+        if wanted:
+            texts.append(rng.choice(wanted))
+        asked += 1
+    return texts
+
+
+def _askable(
+    start: int, course: dict[str, list[str]], told: dict[str, set[int]], block: list[Visit]
+) -> tuple[list[str], list[str]]:
+    """Questions that the text will leave open and questions that it will answer, once the block is told."""
+    open_ones: list[str] = []
+    known: list[str] = []
+    for who, places in course.items():
+        slots = told[who] | {v.slot for v in block if v.who == who}
+        for place in sorted(set(places)):
+            visits = [s for s in slots if places[s - start] == place]
+            if visits:
+                (known if max(visits) - 1 in slots else open_ones).append(f"Where was {who} before the {place}?")
+    return open_ones, known
+
+
+def _say(rng: Random, visit: Visit) -> str:
+    went = f"{visit.who} {rng.choice(VERBS)} to the {visit.place}"
+    if rng.random() < 0.5:
+        return f"{capital(TIMES[visit.slot])} {went}."
+    return f"{went} {TIMES[visit.slot]}."
+
+
+def mentions(item: Visit | WhereBefore) -> tuple[str, ...]:
+    """The person and the place."""
+    return (item.who, item.place)
+
+
+TASK: ClassicTask[Visit, WhereBefore] = ClassicTask(
+    14,
+    "time reasoning",
+    "Read the story and say where the person was just before going to the place.",
+    TimeKnobs,
+    weave,
+    sentence,
+    question,
+    derive,
+    second,
+    clash,
+    mentions,
+    lambda query: "where-before",
+    ("Yesterday Julie went to the office.", "Where was Julie before the school?"),
+    gap=" ",
+)

@@ -1,0 +1,190 @@
+"""Task 15, basic deduction: what somebody fears follows from their kind.
+
+World: everybody is of one kind of animal, and each kind is afraid of one kind. The reader takes "Wolves are afraid of mice" to
+hold for every wolf.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from pydantic import Field, field_validator
+
+from taskloom.example import Step
+from taskloom.seeding import Random
+from taskloom.suites.babi.numbered.knobs import WORD, Asking, Names, capital, distinct, pick_questions
+from taskloom.suites.babi.numbered.possible_worlds import WorldRule, entailed, worlds
+from taskloom.suites.babi.numbered.task import UNKNOWN, ClassicTask, Found, Told
+
+PLURALS = {
+    "mouse": "mice",
+    "sheep": "sheep",
+    "wolf": "wolves",
+    "cat": "cats",
+    "dog": "dogs",
+    "fox": "foxes",
+    "goose": "geese",
+    "horse": "horses",
+    "lion": "lions",
+}
+"""Animals that stories may have; the first four are the published ones."""
+
+SINGULARS = {plural: singular for singular, plural in PLURALS.items()}
+
+_IS = re.compile(rf"({WORD}) is an? ({WORD})\.")
+_FEARS = re.compile(rf"({WORD}) are afraid of ({WORD})\.")
+_WHAT = re.compile(rf"What is ({WORD}) afraid of\?")
+
+
+@dataclass(frozen=True, slots=True)
+class IsA:
+    """Somebody is of a kind. Names are kept in lower case, since published questions write them so."""
+
+    who: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.who} is {self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fears:
+    """One kind is afraid of another."""
+
+    kind: str
+    of: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} fears {self.of}"
+
+
+@dataclass(frozen=True, slots=True)
+class WhatFeared:
+    """What is somebody afraid of?"""
+
+    who: str
+
+
+class DeductionKnobs(Asking):
+    """Knobs of task 15. With the defaults: four people, four kinds, eight sentences, four questions."""
+
+    people: Names = ("Emily", "Gertrude", "Jessica", "Winona")
+    animals: Names = ("mouse", "sheep", "wolf", "cat")
+    questions: int = Field(default=4, ge=1)
+
+    @field_validator("animals")
+    @classmethod
+    def _known(cls, animals: tuple[str, ...]) -> tuple[str, ...]:
+        distinct(animals, least=2)
+        strange = [a for a in animals if a not in PLURALS]
+        if strange:
+            raise ValueError(f"the plural of '{strange[0]}' is not known; known animals: {', '.join(PLURALS)}")
+        return animals
+
+
+def sentence(text: str) -> IsA | Fears | None:
+    """What a sentence tells."""
+    if found := _FEARS.fullmatch(text):
+        kind, of = SINGULARS.get(found[1].lower()), SINGULARS.get(found[2].lower())
+        return Fears(kind, of) if kind and of else None
+    if found := _IS.fullmatch(text):
+        return IsA(found[1].lower(), found[2]) if found[2] in PLURALS else None
+    return None
+
+
+def question(text: str) -> WhatFeared | None:
+    """What a question asks."""
+    found = _WHAT.fullmatch(text)
+    return WhatFeared(found[1].lower()) if found else None
+
+
+def derive(told: Sequence[Told[IsA | Fears]], query: WhatFeared) -> Found:
+    """From somebody's kind and what that kind fears."""
+    kinds = [(t.number, t.fact) for t in told if isinstance(t.fact, IsA) and t.fact.who == query.who]
+    if not kinds:
+        return Found(UNKNOWN, why=f"nothing says what kind of animal {capital(query.who)} is")
+    kind = kinds[0][1].kind
+    fears = [(t.number, t.fact) for t in told if isinstance(t.fact, Fears) and t.fact.kind == kind]
+    if not fears:
+        return Found(UNKNOWN, why=f"nothing says what {PLURALS[kind]} are afraid of")
+    of = fears[0][1].of
+    supports = sorted(((i, j) for i, _ in kinds for j, _ in fears), key=sorted)
+    why = f"{capital(query.who)} is a {kind} and {PLURALS[kind]} are afraid of {PLURALS[of]}"
+    return Found(of, tuple(supports), (Step("apply to a member", of, (0, 1)),), why)
+
+
+def second(told: Sequence[Told[IsA | Fears]], query: WhatFeared) -> tuple[str, ...]:
+    """By enumeration: who is of which kind and which kind fears which, with one kind of which the story says nothing."""
+    facts = [t.fact for t in told]
+    kinds = [*sorted({x for f in facts for x in ((f.kind,) if isinstance(f, IsA) else (f.kind, f.of))}), "another"]
+    domains: dict[Hashable, list[str]] = {query.who: kinds, **{("fear", k): kinds for k in kinds}}
+    rules = []
+    for fact in facts:
+        if isinstance(fact, IsA) and fact.who == query.who:
+            rules.append(WorldRule((fact.who,), lambda value, kind=fact.kind: value == kind))
+        elif isinstance(fact, Fears):
+            rules.append(WorldRule((("fear", fact.kind),), lambda value, of=fact.of: value == of))
+    return entailed(w["fear", w[query.who]] for w in worlds(domains, rules))
+
+
+def clash(told: Sequence[Told[IsA | Fears]], new: Told[IsA | Fears]) -> tuple[int, ...] | None:
+    """Nobody is of two kinds, and no kind fears two."""
+    fact = new.fact
+    for old in told:
+        if (
+            isinstance(fact, IsA)
+            and isinstance(old.fact, IsA)
+            and old.fact.who == fact.who
+            and old.fact.kind != fact.kind
+        ):
+            return (old.number,)
+        if (
+            isinstance(fact, Fears)
+            and isinstance(old.fact, Fears)
+            and old.fact.kind == fact.kind
+            and old.fact.of != fact.of
+        ):
+            return (old.number,)
+    return None
+
+
+def weave(rng: Random, knobs: DeductionKnobs) -> list[str]:
+    """Everybody's kind and every kind's fear in random order, then questions."""
+    kinds = {who: rng.choice(knobs.animals) for who in knobs.people}
+    fears = {kind: rng.choice([a for a in knobs.animals if a != kind]) for kind in knobs.animals}
+    silent = None
+    if knobs.unknown:
+        # A question is open when the fear of somebody's kind stays untold; better not of everybody's kind.
+        used = sorted(set(kinds.values()))
+        silent = rng.choice(used if len(used) > 1 else knobs.animals)
+    sentences = [f"{who} is a {kind}." for who, kind in kinds.items()]
+    sentences += [f"{capital(PLURALS[k])} are afraid of {PLURALS[of]}." for k, of in fears.items() if k != silent]
+    rng.shuffle(sentences)
+    ask = {who: f"What is {who.lower()} afraid of?" for who in kinds}
+    known = [ask[who] for who, kind in kinds.items() if kind != silent]
+    asked = pick_questions(rng, [known], [ask[w] for w, k in kinds.items() if k == silent], knobs)
+    return sentences + asked
+
+
+def mentions(item: IsA | Fears | WhatFeared) -> tuple[str, ...]:
+    """The person in it."""
+    return () if isinstance(item, Fears) else (item.who,)
+
+
+TASK: ClassicTask[IsA | Fears, WhatFeared] = ClassicTask(
+    15,
+    "basic deduction",
+    "Read the story and say what kind of animal the person is afraid of.",
+    DeductionKnobs,
+    weave,
+    sentence,
+    question,
+    derive,
+    second,
+    clash,
+    mentions,
+    lambda query: "what-feared",
+    ("Wolves are afraid of mice.", "What is emily afraid of?"),
+)

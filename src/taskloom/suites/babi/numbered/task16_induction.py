@@ -1,0 +1,259 @@
+"""Task 16, basic induction: one swan is white, so is the next.
+
+World: everybody is of one kind and has one colour. Induction is a hypothesis that the reader adds: all of a kind have the same
+colour. It is kept for the asked kind unless the story itself refutes it with two members of different colours; then the answer is
+open, and the proof names the two. The published files do not mind: they answer with the member whose kind was told last, which
+is offered here as `latest`, a convention and no inference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from pydantic import field_validator, model_validator
+
+from taskloom.example import Step
+from taskloom.seeding import Random
+from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, article, distinct
+from taskloom.suites.babi.numbered.possible_worlds import WorldRule, entailed, worlds
+from taskloom.suites.babi.numbered.task import UNKNOWN, ClassicTask, Found, Told
+
+_KIND = re.compile(rf"({WORD}) is an? ({WORD})\.")
+_COLOR = re.compile(rf"({WORD}) is (?!an?\.)({WORD})\.")
+_WHAT = re.compile(rf"What color is ({WORD})\?")
+
+
+@dataclass(frozen=True, slots=True)
+class HasKind:
+    """Somebody is of a kind."""
+
+    who: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.who} is a {self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class HasColor:
+    """Somebody has a colour."""
+
+    who: str
+    color: str
+
+    def __str__(self) -> str:
+        return f"{self.who} is {self.color}"
+
+
+@dataclass(frozen=True, slots=True)
+class WhatColor:
+    """What colour is somebody?"""
+
+    who: str
+
+
+class InductionKnobs(TaskKnobs):
+    """Knobs of task 16.
+
+    Attributes:
+        people: Names; all are of a kind, all but the asked one have a colour.
+        mixed: Other kinds than the asked one may have members of different colours, as in a quarter of the published stories.
+        unknown: The share of stories whose answer is open: the asked one is the only one of its kind, or its kind is mixed.
+    """
+
+    people: Names = ("Bernhard", "Brian", "Greg", "Julius", "Lily")
+    kinds: Names = ("frog", "lion", "rhino", "swan")
+    colors: Names = ("gray", "green", "white", "yellow")
+    mixed: bool = False
+    unknown: Share = 0.0
+
+    @field_validator("people", "colors")
+    @classmethod
+    def _two(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        distinct(names, least=2)
+        return names
+
+    @model_validator(mode="after")
+    def _open(self) -> InductionKnobs:
+        if self.unknown and len(self.kinds) < 2:
+            raise ValueError("open questions need at least two kinds")
+        return self
+
+
+def sentence(text: str) -> HasKind | HasColor | None:
+    """What a sentence tells."""
+    if found := _KIND.fullmatch(text):
+        return HasKind(found[1], found[2])
+    if found := _COLOR.fullmatch(text):
+        return HasColor(found[1], found[2])
+    return None
+
+
+def question(text: str) -> WhatColor | None:
+    """What a question asks."""
+    found = _WHAT.fullmatch(text)
+    return WhatColor(found[1]) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """Somebody of the asked kind with a colour: the sentence of the kind and the sentence of the colour."""
+
+    who: str
+    color: str
+    kind_number: int
+    color_number: int
+
+
+def _members(told: Sequence[Told[HasKind | HasColor]], kind: str, without: str) -> list[_Member]:
+    kinds = [(t.number, t.fact) for t in told if isinstance(t.fact, HasKind)]
+    colors = [(t.number, t.fact) for t in told if isinstance(t.fact, HasColor)]
+    return [
+        _Member(k.who, c.color, i, j)
+        for i, k in kinds
+        for j, c in colors
+        if k.kind == kind and k.who == c.who and k.who != without
+    ]
+
+
+def derive(told: Sequence[Told[HasKind | HasColor]], query: WhatColor) -> Found:
+    """As told, or from one coloured member of the same kind if no other member speaks against it."""
+    direct = [(t.number, t.fact.color) for t in told if isinstance(t.fact, HasColor) and t.fact.who == query.who]
+    kind, own, members = _same_kind(told, query)
+    colors = {m.color for m in members} | {color for _, color in direct}
+    by_kind = sorted(((i, m.kind_number, m.color_number) for i in own for m in members), key=sorted)
+    if direct:
+        supports = [*((number,) for number, _ in direct), *(by_kind if len(colors) == 1 else ())]
+        return Found(direct[0][1], tuple(supports), (), f"{query.who} is {direct[0][1]}, as told")
+    if not members:
+        return Found(UNKNOWN, why=_missing(query, kind))
+    if len(colors) > 1:
+        first = members[0]
+        other = next(m for m in members if m.color != first.color)
+        why = (
+            f"not all {kind}s have one colour: {first.who} is {first.color} ({first.kind_number}, {first.color_number}) "
+            f"and {other.who} is {other.color} ({other.kind_number}, {other.color_number})"
+        )
+        return Found(UNKNOWN, why=why)
+    chosen = next(m for m in members if (m.kind_number, m.color_number) == by_kind[0][1:])
+    return _found(query, kind, chosen, tuple(by_kind))
+
+
+def latest(told: Sequence[Told[HasKind | HasColor]], query: WhatColor) -> Found:
+    """The published convention: as the member whose kind was told last, whatever the others are."""
+    kind, own, members = _same_kind(told, query)
+    if not members:
+        return Found(UNKNOWN, why=_missing(query, kind))
+    chosen = max(members, key=lambda m: (m.kind_number, m.color_number))
+    return _found(query, kind, chosen, tuple((i, chosen.kind_number, chosen.color_number) for i in own))
+
+
+def _same_kind(told: Sequence[Told[HasKind | HasColor]], query: WhatColor) -> tuple[str, list[int], list[_Member]]:
+    """The asked one's kind, the sentences that tell it, and the others of that kind with their colours."""
+    own = [(t.number, t.fact.kind) for t in told if isinstance(t.fact, HasKind) and t.fact.who == query.who]
+    if not own:
+        return "", [], []
+    return own[0][1], [number for number, _ in own], _members(told, own[0][1], query.who)
+
+
+def _missing(query: WhatColor, kind: str) -> str:
+    return f"no other {kind} has a colour" if kind else f"nothing says what {query.who} is"
+
+
+def _found(query: WhatColor, kind: str, member: _Member, supports: tuple[tuple[int, ...], ...]) -> Found:
+    law = f"{kind}s are {member.color}"
+    steps = (Step("induce", law, (1, 2)), Step("apply to a member", member.color, (0, 3)))
+    return Found(
+        member.color, supports, steps, f"{member.who} is a {kind} and {member.color}; {query.who} is a {kind} too"
+    )
+
+
+def second(told: Sequence[Told[HasKind | HasColor]], query: WhatColor) -> tuple[str, ...]:
+    """By enumeration: everybody's kind and colour under the hypothesis, which holds for the asked one's kind."""
+    facts = [t.fact for t in told]
+    people = sorted({f.who for f in facts})
+    kinds = [*sorted({f.kind for f in facts if isinstance(f, HasKind)}), "another kind"]
+    colors = [*sorted({f.color for f in facts if isinstance(f, HasColor)}), "another colour", "yet another"]
+    domains: dict[Hashable, list[str]] = {("kind", p): kinds for p in people}
+    domains |= {("color", p): colors for p in people}
+    rules = []
+    for fact in facts:
+        if isinstance(fact, HasKind):
+            rules.append(WorldRule((("kind", fact.who),), lambda value, kind=fact.kind: value == kind))
+        else:
+            rules.append(WorldRule((("color", fact.who),), lambda value, color=fact.color: value == color))
+    for one in people:
+        for other in people:
+            if one < other:
+                of = (("kind", query.who), ("kind", one), ("kind", other), ("color", one), ("color", other))
+                rules.append(WorldRule(of, lambda asked, a, b, c, d: not (asked == a == b) or c == d))
+    told_color = {f.color for f in facts if isinstance(f, HasColor) and f.who == query.who}
+    if told_color:
+        return tuple(told_color)
+    return entailed(w["color", query.who] for w in worlds(domains, rules))
+
+
+def clash(told: Sequence[Told[HasKind | HasColor]], new: Told[HasKind | HasColor]) -> tuple[int, ...] | None:
+    """Nobody has two kinds or two colours."""
+    for old in told:
+        if type(old.fact) is type(new.fact) and old.fact.who == new.fact.who and old.fact != new.fact:
+            return (old.number,)
+    return None
+
+
+def weave(rng: Random, knobs: InductionKnobs) -> list[str]:
+    """Kinds and colours in random order, a kind before its colour; asked is the one who is left without a colour."""
+    open_one = rng.random() < knobs.unknown
+    order, asked = _order(rng, knobs)
+    kinds = {who: rng.choice(knobs.kinds) for who in knobs.people}
+    peers = [who for who in knobs.people if who != asked and kinds[who] == kinds[asked]]
+    mixed_peers = open_one and len(peers) > 1 and len(knobs.colors) > 1
+    if open_one and not mixed_peers:
+        for who in peers:
+            kinds[who] = rng.choice([k for k in knobs.kinds if k != kinds[asked]])
+    elif not peers:
+        kinds[rng.choice([who for who in knobs.people if who != asked])] = kinds[asked]
+    law = {kind: rng.choice(knobs.colors) for kind in knobs.kinds}
+    color = {who: law[kind] for who, kind in kinds.items()}
+    if knobs.mixed:
+        color |= {who: rng.choice(knobs.colors) for who, kind in kinds.items() if kind != kinds[asked]}
+    if mixed_peers:
+        color[rng.choice(peers)] = rng.choice([c for c in knobs.colors if c != law[kinds[asked]]])
+    texts = [f"{who} is {color[who]}." if later else f"{who} is {article(kinds[who])}." for who, later in order]
+    return [*texts, f"What color is {asked}?"]
+
+
+def _order(rng: Random, knobs: InductionKnobs) -> tuple[list[tuple[str, bool]], str]:
+    """Who is spoken of, and whether for the second time (the colour). The last sentence is left out: its subject is asked."""
+    left = dict.fromkeys(knobs.people, 2)
+    order = []
+    while sum(left.values()) > 1:
+        who = rng.choice([p for p in knobs.people if left[p]])
+        order.append((who, left[who] == 1))
+        left[who] -= 1
+    return order, next(who for who, n in left.items() if n)
+
+
+def mentions(item: HasKind | HasColor | WhatColor) -> tuple[str, ...]:
+    """The person in it."""
+    return (item.who,)
+
+
+TASK: ClassicTask[HasKind | HasColor, WhatColor] = ClassicTask(
+    16,
+    "basic induction",
+    "Read the story and say what color the person is, taking all of a kind to have one color.",
+    InductionKnobs,
+    weave,
+    sentence,
+    question,
+    derive,
+    second,
+    clash,
+    mentions,
+    lambda query: "what-color",
+    ("Lily is a swan.", "What color is Greg?"),
+    convention=latest,
+)

@@ -1,0 +1,255 @@
+"""Task 17, positional reasoning: shapes above, below, left and right of each other.
+
+World: every shape has a place in the plane. "The A is above the B" says that A is higher and exactly in line with B, at whatever
+distance. That is the weakest reading under which the published answers follow: if "above" said only "higher", the text would
+leave most of them open (`loose` is that reading); that shapes stand on neighbouring cells of a grid is not needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+from pydantic import Field, field_validator, model_validator
+
+from taskloom.example import Step
+from taskloom.recipe import Span
+from taskloom.seeding import Random
+from taskloom.suites.babi.numbered.knobs import PHRASE, Asking, Phrases, distinct, pick_questions
+from taskloom.suites.babi.numbered.order_inference import Edge, chains, conflict, lengths
+from taskloom.suites.babi.numbered.possible_worlds import WorldRule, satisfiable
+from taskloom.suites.babi.numbered.task import UNKNOWN, ClassicTask, Found, Told
+
+RELATIONS = {"to the right of": ("x", 1), "to the left of": ("x", -1), "above": ("y", 1), "below": ("y", -1)}
+"""Each relation with its axis and whether its subject has the larger coordinate."""
+
+_RELATION = "|".join(RELATIONS)
+_TELLS = re.compile(rf"The {PHRASE} is ({_RELATION}) the {PHRASE}\.")
+_ASKS = re.compile(rf"Is the {PHRASE} ({_RELATION}) the {PHRASE}\?")
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """`high` has the larger coordinate on the axis and is in line with `low` on the other."""
+
+    low: str
+    high: str
+    axis: str
+
+    def __str__(self) -> str:
+        # Without the direction: a story and its mirror image share most of their words (left here, right in the question),
+        # so they count as one story when splits are drawn.
+        return f"{self.axis} " + " - ".join(sorted((self.low, self.high)))
+
+
+@dataclass(frozen=True, slots=True)
+class IsBeyond:
+    """Does `high` have a larger coordinate than `low`? `subject` is the one that the question names first."""
+
+    low: str
+    high: str
+    axis: str
+    subject: str
+
+    @property
+    def relation(self) -> str:
+        """The words of the question."""
+        sign = 1 if self.subject == self.high else -1
+        return next(words for words, meaning in RELATIONS.items() if meaning == (self.axis, sign))
+
+
+class PositionKnobs(Asking):
+    """Knobs of task 17.
+
+    Attributes:
+        shapes: What may stand about; a story uses one more than it has sentences.
+        facts: Sentences in a story.
+        hops: Sentences that an answer needs. Published: both of two.
+    """
+
+    shapes: Phrases = ("blue square", "pink rectangle", "red sphere", "red square", "triangle", "yellow square")
+    facts: int = Field(default=2, ge=1)
+    hops: Span = Span(2, 2)
+    questions: int = Field(default=8, ge=1)
+
+    @field_validator("shapes")
+    @classmethod
+    def _two(cls, shapes: tuple[str, ...]) -> tuple[str, ...]:
+        distinct(shapes, least=2)
+        return shapes
+
+    @model_validator(mode="after")
+    def _reachable(self) -> PositionKnobs:
+        if self.facts + 1 > len(self.shapes):
+            raise ValueError(f"{self.facts} facts need {self.facts + 1} shapes, 'shapes' names {len(self.shapes)}")
+        if self.hops.low < 1 or self.hops.low > self.facts:
+            raise ValueError(f"hops {self.hops} lies outside 1..{self.facts}, the number of facts")
+        if self.unknown and self.facts < 3:
+            raise ValueError(
+                "with fewer than 3 facts every question about two shapes has an answer; set facts to 3 or more"
+            )
+        return self
+
+
+def sentence(text: str) -> Beyond | None:
+    """What a sentence tells."""
+    found = _TELLS.fullmatch(text)
+    if found is None:
+        return None
+    axis, sign = RELATIONS[found[2]]
+    return Beyond(found[3], found[1], axis) if sign > 0 else Beyond(found[1], found[3], axis)
+
+
+def question(text: str) -> IsBeyond | None:
+    """What a question asks."""
+    found = _ASKS.fullmatch(text)
+    if found is None:
+        return None
+    axis, sign = RELATIONS[found[2]]
+    low, high = (found[3], found[1]) if sign > 0 else (found[1], found[3])
+    return IsBeyond(low, high, axis, found[1])
+
+
+def edges(told: Sequence[Told[Beyond]], axis: str) -> list[Edge]:
+    """What the sentences say about one axis: larger on their own axis, level on the other."""
+    return [Edge(t.fact.low, t.fact.high, t.fact.axis == axis, t.number) for t in told]
+
+
+def derive(told: Sequence[Told[Beyond]], query: IsBeyond) -> Found:
+    """By chains of sentences along the asked axis."""
+    return _decide(edges(told, query.axis), query)
+
+
+def loose(told: Sequence[Told[Beyond]], query: IsBeyond) -> Found:
+    """The same where "above" says only "higher", and nothing about left and right."""
+    return _decide([e for e in edges(told, query.axis) if e.strict], query)
+
+
+def _decide(known: list[Edge], query: IsBeyond) -> Found:
+    other = query.low if query.subject == query.high else query.high
+    yes = chains(known, query.low, query.high, strict=True)
+    if yes:
+        answer, supports, value = "yes", yes, f"{query.low} < {query.high}"
+    else:
+        down = chains(known, query.high, query.low, strict=True)
+        level = chains(known, query.low, query.high, strict=False)
+        supports = [c[::-1] for c in down] or level
+        answer, value = "no", f"{query.low} {'>' if down else '='} {query.high}"
+    if not supports:
+        why = f"no chain of sentences compares the {query.subject} and the {other} in that direction"
+        return Found(UNKNOWN, why=why)
+    # Published supports begin at the shape that the question names first.
+    if query.subject != query.low:
+        supports = [c[::-1] for c in supports]
+    count = tuple(range(len(supports[0])))
+    why = f"along the {query.axis} axis {value}, by sentences {', '.join(map(str, supports[0]))}"
+    return Found(
+        answer, tuple(supports), (Step("chain", f"{query.axis}: {value}", count), Step("compare", answer)), why
+    )
+
+
+def second(told: Sequence[Told[Beyond]], query: IsBeyond) -> tuple[str, ...]:
+    """By enumeration: places on the asked axis (as many as shapes suffice, since only the order counts)."""
+    names = sorted({n for t in told for n in (t.fact.low, t.fact.high)})
+    domains = {name: range(len(names)) for name in names}
+    rules = []
+    for item in told:
+        holds = (lambda a, b: a < b) if item.fact.axis == query.axis else (lambda a, b: a == b)
+        rules.append(WorldRule((item.fact.low, item.fact.high), holds))
+    pair = (query.low, query.high)
+    yes = satisfiable(domains, [*rules, WorldRule(pair, lambda a, b: a < b)])
+    no = satisfiable(domains, [*rules, WorldRule(pair, lambda a, b: a >= b)])
+    if yes == no:
+        return (UNKNOWN,)
+    return ("yes",) if yes else ("no",)
+
+
+def clash(told: Sequence[Told[Beyond]], new: Told[Beyond]) -> tuple[int, ...] | None:
+    """Nothing is above itself, or above what is above it."""
+    for axis in "xy":
+        edge = Edge(new.fact.low, new.fact.high, new.fact.axis == axis, new.number)
+        found = conflict(edges(told, axis), edge)
+        if found is not None:
+            return found
+    return None
+
+
+def weave(rng: Random, knobs: PositionKnobs) -> list[str]:
+    """Shapes on neighbouring cells of a grid, then questions about those that enough sentences lie between."""
+    facts = _place(rng, knobs)
+    told = [Told(i, fact) for i, fact in enumerate(facts, 1)]
+    names = sorted({n for f in facts for n in (f.low, f.high)})
+    pools: dict[str, list[str]] = {"yes": [], "no": [], UNKNOWN: []}
+    for axis in "xy":
+        known = edges(told, axis)
+        far = {name: lengths(known, name) for name in names}
+        more, less = (next(w for w, meaning in RELATIONS.items() if meaning == (axis, sign)) for sign in (1, -1))
+        for high, low in permutations(names, 2):
+            up = far[low].get((high, True))
+            length = up or far[high].get((low, True)) or far[low].get((high, False))
+            if length is None or length in knobs.hops:
+                pool = pools[UNKNOWN if length is None else "yes" if up else "no"]
+                pool += [f"Is the {high} {more} the {low}?", f"Is the {low} {less} the {high}?"]
+    asked = pick_questions(rng, [pools["yes"], pools["no"]], pools[UNKNOWN] if knobs.unknown else [], knobs)
+    return [_say(rng, fact) for fact in facts] + asked
+
+
+def _place(rng: Random, knobs: PositionKnobs) -> list[Beyond]:
+    """A chain that never goes back along one axis, so that its ends can be compared on it; other shapes anywhere."""
+    shapes = rng.sample(knobs.shapes, knobs.facts + 1)
+    hops = rng.choice([h for h in knobs.hops if h <= knobs.facts])
+    back = rng.choice(list(RELATIONS.values()))
+    cells = {(0, 0): shapes[0]}
+    here = (0, 0)
+    facts: list[Beyond] = []
+    for i, shape in enumerate(shapes[1:], 1):
+        if i > hops:
+            here = rng.choice([c for c in cells if _free(cells, c)])
+        ways = [way for way in _free(cells, here) if i > hops or way != back]
+        way = rng.choice(ways)
+        old, here = cells[here], _beside(here, way)
+        cells[here] = shape
+        facts.append(Beyond(old, shape, way[0]) if way[1] > 0 else Beyond(shape, old, way[0]))
+    rng.shuffle(facts)
+    return facts
+
+
+def _beside(cell: tuple[int, int], way: tuple[str, int]) -> tuple[int, int]:
+    x, y = cell
+    return (x + way[1], y) if way[0] == "x" else (x, y + way[1])
+
+
+def _free(cells: dict[tuple[int, int], str], cell: tuple[int, int]) -> list[tuple[str, int]]:
+    return [way for way in RELATIONS.values() if _beside(cell, way) not in cells]
+
+
+def _say(rng: Random, fact: Beyond) -> str:
+    if rng.random() < 0.5:
+        words = next(w for w, meaning in RELATIONS.items() if meaning == (fact.axis, 1))
+        return f"The {fact.high} is {words} the {fact.low}."
+    words = next(w for w, meaning in RELATIONS.items() if meaning == (fact.axis, -1))
+    return f"The {fact.low} is {words} the {fact.high}."
+
+
+def mentions(item: Beyond | IsBeyond) -> tuple[str, ...]:
+    """The two shapes."""
+    return (item.low, item.high)
+
+
+TASK: ClassicTask[Beyond, IsBeyond] = ClassicTask(
+    17,
+    "positional reasoning",
+    "Read the story and say yes or no.",
+    PositionKnobs,
+    weave,
+    sentence,
+    question,
+    derive,
+    second,
+    clash,
+    mentions,
+    lambda query: query.relation.replace(" ", "-"),
+    ("The triangle is above the red square.", "Is the red square to the left of the triangle?"),
+)

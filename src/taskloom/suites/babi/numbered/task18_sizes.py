@@ -1,0 +1,210 @@
+"""Task 18, size reasoning: what is bigger, and what fits in what.
+
+World: every thing has a size, and a thing fits inside exactly what is bigger. Only what is told counts: that chocolates are
+small in real life is no argument.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pydantic import Field, field_validator, model_validator
+
+from taskloom.example import Step
+from taskloom.recipe import Span
+from taskloom.seeding import Random
+from taskloom.suites.babi.numbered.knobs import PHRASE, Asking, Phrases, distinct, pick_questions
+from taskloom.suites.babi.numbered.order_inference import Edge, chains, conflict
+from taskloom.suites.babi.numbered.possible_worlds import WorldRule, satisfiable
+from taskloom.suites.babi.numbered.task import UNKNOWN, ClassicTask, Found, Told
+
+_TELLS = re.compile(rf"The {PHRASE} (is bigger than|fits inside) the {PHRASE}\.")
+_BIGGER = re.compile(rf"Is the {PHRASE} bigger than the {PHRASE}\?")
+_FITS = re.compile(rf"Does the {PHRASE} fit in the {PHRASE}\?")
+
+
+@dataclass(frozen=True, slots=True)
+class Bigger:
+    """One thing is bigger than another, and so the other fits inside it."""
+
+    big: str
+    small: str
+
+    def __str__(self) -> str:
+        return f"{self.big} > {self.small}"
+
+
+@dataclass(frozen=True, slots=True)
+class IsBigger:
+    """Is one thing bigger than another? `fits` tells the wording."""
+
+    big: str
+    small: str
+    fits: bool
+
+
+class SizeKnobs(Asking):
+    """Knobs of task 18.
+
+    Attributes:
+        things: What is compared.
+        fixed: So many of the first things are the smallest ones, in this order, in every story; the sizes of the rest are random.
+        facts: Sentences in a story.
+        hops: Sentences that an answer needs, at the shortest.
+    """
+
+    things: Phrases = ("chocolate", "box of chocolates", "box", "chest", "container", "suitcase")
+    fixed: int = Field(default=2, ge=0)
+    facts: int = Field(default=5, ge=1)
+    hops: Span = Span(2, 2)
+
+    @field_validator("things")
+    @classmethod
+    def _two(cls, things: tuple[str, ...]) -> tuple[str, ...]:
+        distinct(things, least=2)
+        return things
+
+    @model_validator(mode="after")
+    def _reachable(self) -> SizeKnobs:
+        if self.hops.low < 1 or self.hops.low > len(self.things) - 1:
+            raise ValueError(
+                f"hops {self.hops} lies outside 1..{len(self.things) - 1}: 'things' names {len(self.things)}"
+            )
+        if self.hops.low > self.facts:
+            raise ValueError(f"{self.hops.low} hops need at least {self.hops.low} facts, not {self.facts}")
+        if self.fixed > len(self.things):
+            raise ValueError(f"fixed {self.fixed} is more than the {len(self.things)} things")
+        return self
+
+
+def sentence(text: str) -> Bigger | None:
+    """What a sentence tells."""
+    found = _TELLS.fullmatch(text)
+    if found is None:
+        return None
+    return Bigger(found[1], found[3]) if found[2] == "is bigger than" else Bigger(found[3], found[1])
+
+
+def question(text: str) -> IsBigger | None:
+    """What a question asks."""
+    if found := _BIGGER.fullmatch(text):
+        return IsBigger(found[1], found[2], fits=False)
+    if found := _FITS.fullmatch(text):
+        return IsBigger(found[2], found[1], fits=True)
+    return None
+
+
+def edges(told: Sequence[Told[Bigger]]) -> list[Edge]:
+    """The comparisons as steps up."""
+    return [Edge(t.fact.small, t.fact.big, True, t.number) for t in told]
+
+
+def derive(told: Sequence[Told[Bigger]], query: IsBigger) -> Found:
+    """By chains of comparisons; published supports begin at the thing that is asked to be the bigger one."""
+    known = edges(told)
+    up = [c[::-1] for c in chains(known, query.small, query.big, strict=True)]
+    if up:
+        return _found("yes", up, query.big, query.small)
+    down = chains(known, query.big, query.small, strict=True)
+    if down:
+        return _found("no", down, query.small, query.big)
+    if query.big == query.small:
+        return Found("no", ((),), (), "nothing is bigger than itself")
+    return Found(UNKNOWN, why=f"no chain of sentences compares the {query.big} and the {query.small}")
+
+
+def _found(answer: str, supports: list[tuple[int, ...]], big: str, small: str) -> Found:
+    count = tuple(range(len(supports[0])))
+    value = f"{big} > {small}"
+    why = f"the {big} is bigger than the {small} by sentences {', '.join(map(str, supports[0]))}"
+    return Found(answer, tuple(supports), (Step("chain", value, count), Step("compare", answer)), why)
+
+
+def second(told: Sequence[Told[Bigger]], query: IsBigger) -> tuple[str, ...]:
+    """By enumeration of sizes (as many as things suffice, since only their order counts)."""
+    names = sorted({n for t in told for n in (t.fact.big, t.fact.small)})
+    domains = {name: range(len(names)) for name in names}
+    rules = [WorldRule((t.fact.small, t.fact.big), lambda a, b: a < b) for t in told]
+    yes = satisfiable(domains, [*rules, WorldRule((query.small, query.big), lambda a, b: a < b)])
+    no = satisfiable(domains, [*rules, WorldRule((query.small, query.big), lambda a, b: a >= b)])
+    if yes == no:
+        return (UNKNOWN,)
+    return ("yes",) if yes else ("no",)
+
+
+def clash(told: Sequence[Told[Bigger]], new: Told[Bigger]) -> tuple[int, ...] | None:
+    """Nothing is bigger than itself, or than what is bigger."""
+    return conflict(edges(told), Edge(new.fact.small, new.fact.big, True, new.number))
+
+
+def weave(rng: Random, knobs: SizeKnobs) -> list[str]:
+    """A chain of the wanted length, then comparisons of random pairs that do not shorten it; a pair may come more than once."""
+    ranks = [*knobs.things[: knobs.fixed], *rng.sample(knobs.things[knobs.fixed :], len(knobs.things) - knobs.fixed)]
+    hops = rng.choice([h for h in knobs.hops if h <= min(knobs.facts, len(ranks) - 1)])
+    chain = sorted(rng.sample(range(len(ranks)), hops + 1))
+    pairs = list(pairwise(chain))
+    while len(pairs) < knobs.facts:
+        low, high = sorted(rng.sample(range(len(ranks)), 2))
+        shorter = _lengths([*pairs, (low, high)], chain[0])[chain[-1]] < hops
+        pairs.append(rng.choice(pairs) if shorter else (low, high))
+    rng.shuffle(pairs)
+    texts = [_say(rng, Bigger(ranks[high], ranks[low])) for low, high in pairs]
+    return texts + _ask(rng, pairs, ranks, knobs)
+
+
+def _lengths(pairs: list[tuple[int, int]], low: int) -> dict[int, int]:
+    """The lengths of the shortest chains up from one thing; ranks grow along them, so one pass over sorted pairs finds them."""
+    far = {low: 0}
+    for a, b in sorted(pairs):
+        if a in far:
+            far[b] = min(far.get(b, far[a] + 1), far[a] + 1)
+    return far
+
+
+def _ask(rng: Random, pairs: list[tuple[int, int]], ranks: list[str], knobs: SizeKnobs) -> list[str]:
+    pools: dict[str, list[str]] = {"yes": [], "no": [], UNKNOWN: []}
+    told = sorted({rank for pair in pairs for rank in pair})
+    for i, low in enumerate(told):
+        far = _lengths(pairs, low)
+        for high in told[i + 1 :]:
+            if high not in far:
+                pools[UNKNOWN] += _questions(ranks[high], ranks[low]) + _questions(ranks[low], ranks[high])
+            elif far[high] in knobs.hops:
+                pools["yes"] += _questions(ranks[high], ranks[low])
+                pools["no"] += _questions(ranks[low], ranks[high])
+    return pick_questions(rng, [pools["yes"], pools["no"]], pools[UNKNOWN] if knobs.unknown else [], knobs)
+
+
+def _questions(big: str, small: str) -> list[str]:
+    return [f"Is the {big} bigger than the {small}?", f"Does the {small} fit in the {big}?"]
+
+
+def _say(rng: Random, fact: Bigger) -> str:
+    if rng.random() < 0.5:
+        return f"The {fact.big} is bigger than the {fact.small}."
+    return f"The {fact.small} fits inside the {fact.big}."
+
+
+def mentions(item: Bigger | IsBigger) -> tuple[str, ...]:
+    """The two things."""
+    return (item.big, item.small)
+
+
+TASK: ClassicTask[Bigger, IsBigger] = ClassicTask(
+    18,
+    "size reasoning",
+    "Read the story and say yes or no.",
+    SizeKnobs,
+    weave,
+    sentence,
+    question,
+    derive,
+    second,
+    clash,
+    mentions,
+    lambda query: "fits" if query.fits else "bigger",
+    ("The box is bigger than the chocolate.", "Does the chocolate fit in the box?"),
+)

@@ -1,0 +1,289 @@
+"""Task 19, path finding: how to go from one room to another.
+
+World: rooms on a map. "The A is north of the B" says that going north from B leads to A, and going south from A leads to B. A way
+is right when every step of it was told; the answer is the shortest way. In each direction a room has one neighbour. The map
+need not be drawn to scale: 71 published stories would put two rooms on one cell of a square grid, so distances may differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pydantic import Field, field_validator, model_validator
+
+from taskloom.example import Step
+from taskloom.recipe import Span
+from taskloom.seeding import Random
+from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, distinct
+from taskloom.suites.babi.numbered.order_inference import MANY, Edge, conflict
+from taskloom.suites.babi.numbered.task import UNKNOWN, ClassicTask, Found, Told
+
+DIRECTIONS = {"north": (0, 1), "east": (1, 0), "south": (0, -1), "west": (-1, 0)}
+OPPOSITE = {"n": "s", "s": "n", "e": "w", "w": "e"}
+_WORDS = {name[0]: name for name in DIRECTIONS}
+_MOVES = {name[0]: move for name, move in DIRECTIONS.items()}
+
+_TELLS = re.compile(rf"The ({WORD}) is ({'|'.join(DIRECTIONS)}) of the ({WORD})\.")
+_ASKS = re.compile(rf"How do you go from the ({WORD}) to the ({WORD})\?")
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Going `way` (n or e) from `room` leads to `to`. South and west are turned round, so that one door has one form."""
+
+    room: str
+    way: str
+    to: str
+
+    def __str__(self) -> str:
+        return f"{self.room} {self.way} {self.to}"
+
+
+@dataclass(frozen=True, slots=True)
+class HowToGo:
+    """How do you go from one room to another?"""
+
+    start: str
+    goal: str
+
+
+class PathKnobs(TaskKnobs):
+    """Knobs of task 19.
+
+    Attributes:
+        rooms: Names of rooms.
+        size: How many rooms a story has; the way needs one more than `hops`, the others are distractors. None: all of them.
+        hops: Steps of the way that is asked for.
+        unknown: The share of stories in which no way leads to the goal.
+    """
+
+    rooms: Names = ("bathroom", "bedroom", "garden", "hallway", "kitchen", "office")
+    size: int | None = Field(default=None, ge=2)
+    hops: Span = Span(2, 2)
+    unknown: Share = 0.0
+
+    @field_validator("rooms")
+    @classmethod
+    def _two(cls, rooms: tuple[str, ...]) -> tuple[str, ...]:
+        distinct(rooms, least=2)
+        return rooms
+
+    @model_validator(mode="after")
+    def _reachable(self) -> PathKnobs:
+        size = self.size or len(self.rooms)
+        if size > len(self.rooms):
+            raise ValueError(f"size {size} is more than the {len(self.rooms)} names in 'rooms'")
+        if self.hops.low < 1 or self.hops.high > size - 1:
+            raise ValueError(
+                f"hops {self.hops} lies outside 1..{size - 1}: a way of that length needs more than {size} rooms"
+            )
+        if self.unknown and size < 4:
+            raise ValueError("two parts without a way between them need at least 4 rooms")
+        return self
+
+
+def sentence(text: str) -> Door | None:
+    """What a sentence tells."""
+    found = _TELLS.fullmatch(text)
+    if found is None:
+        return None
+    way = found[2][0]
+    return Door(found[3], way, found[1]) if way in "ne" else Door(found[1], OPPOSITE[way], found[3])
+
+
+def question(text: str) -> HowToGo | None:
+    """What a question asks."""
+    found = _ASKS.fullmatch(text)
+    return HowToGo(found[1], found[2]) if found else None
+
+
+def _doors(told: Sequence[Told[Door]]) -> dict[str, list[tuple[str, str, int]]]:
+    doors: dict[str, list[tuple[str, str, int]]] = {}
+    for item in told:
+        door = item.fact
+        doors.setdefault(door.room, []).append((door.way, door.to, item.number))
+        doors.setdefault(door.to, []).append((OPPOSITE[door.way], door.room, item.number))
+    return doors
+
+
+def derive(told: Sequence[Told[Door]], query: HowToGo) -> Found:
+    """By widening rings of rooms; walks that take as few steps as possible, all of them."""
+    doors = _doors(told)
+    seen = {query.start}
+    ring: dict[str, dict[str, list[tuple[int, ...]]]] = {query.start: {"": [()]}}
+    while ring and query.goal not in ring:
+        wider: dict[str, dict[str, list[tuple[int, ...]]]] = {}
+        for room, walks in ring.items():
+            for way, to, number in doors.get(room, []):
+                if to in seen:
+                    continue
+                for moves, uses in walks.items():
+                    kept = wider.setdefault(to, {}).setdefault(moves + way, [])
+                    kept += [(*use, number) for use in uses[: MANY - len(kept)]]
+        seen |= set(wider)
+        ring = wider
+    if not ring:
+        return Found(UNKNOWN, why=f"no sentences lead from the {query.start} to the {query.goal}")
+    walks = {moves: sorted(uses, key=sorted) for moves, uses in ring[query.goal].items()}
+    best = sorted(walks, key=lambda moves: (sorted(walks[moves][0]), moves))
+    return _found(query, best, walks[best[0]])
+
+
+def _found(query: HowToGo, best: list[str], uses: list[tuple[int, ...]]) -> Found:
+    answers = [",".join(moves) for moves in best]
+    steps = tuple(
+        Step("go", _WORDS[way], (i,) if i == 0 else (i, len(best[0]) + i - 1)) for i, way in enumerate(best[0])
+    )
+    numbers = ", ".join(map(str, uses[0]))
+    why = f"from the {query.start} go {', '.join(_WORDS[w] for w in best[0])}, by sentences {numbers}"
+    return Found(answers[0], tuple(uses), steps, why, tuple(answers[1:]))
+
+
+def second(told: Sequence[Told[Door]], query: HowToGo) -> tuple[str, ...]:
+    """By trying every sequence of moves, shortest first, and walking it on the told map."""
+    leads = {(d.fact.room, d.fact.way): d.fact.to for d in told}
+    leads |= {(d.fact.to, OPPOSITE[d.fact.way]): d.fact.room for d in told}
+
+    def walks(room: str, left: int, seen: frozenset[str]) -> Iterator[str]:
+        if left == 0:
+            yield from [""] if room == query.goal else []
+            return
+        for way in "nesw":
+            # No shortest way comes to a room twice.
+            if leads.get((room, way), room) not in seen:
+                yield from (way + rest for rest in walks(leads[room, way], left - 1, seen | {leads[room, way]}))
+
+    for length in range(len({room for room, _ in leads})):
+        right = [",".join(moves) for moves in walks(query.start, length, frozenset({query.start}))]
+        if right:
+            return tuple(right)
+    return (UNKNOWN,)
+
+
+def clash(told: Sequence[Told[Door]], new: Told[Door]) -> tuple[int, ...] | None:
+    """A room has one neighbour in a direction, and north of something is never south of it."""
+    fact = new.fact
+    for old in told:
+        same_from = (old.fact.room, old.fact.way) == (fact.room, fact.way) and old.fact.to != fact.to
+        same_to = (old.fact.to, old.fact.way) == (fact.to, fact.way) and old.fact.room != fact.room
+        if same_from or same_to:
+            return (old.number,)
+    for axis in "ne":
+        edges = [Edge(t.fact.room, t.fact.to, t.fact.way == axis, t.number) for t in told]
+        found = conflict(edges, Edge(fact.room, fact.to, fact.way == axis, new.number))
+        if found is not None:
+            return found
+    return None
+
+
+_Cell = tuple[int, int]
+
+
+def weave(rng: Random, knobs: PathKnobs) -> list[str]:
+    """A way of the wanted length on a grid, then other rooms beside those that stand; every door told once, in random order."""
+    rooms = rng.sample(knobs.rooms, knobs.size or len(knobs.rooms))
+    hops = rng.randint(knobs.hops.low, knobs.hops.high)
+    blocked = rng.random() < knobs.unknown
+    start, goal = rooms[0], rooms[hops]
+    way = _way(rng, rooms[: hops + 1])
+    while True:
+        cells, doors = dict(way[0]), list(way[1])
+        for room in rooms[hops + 1 :]:
+            doors.append(_aside(rng, cells, room, (start, goal, hops)))
+        if blocked:
+            doors.pop(rng.randrange(hops))
+        elif knobs.unknown and len(doors) > hops:
+            # One door less here too, or the number of sentences would tell which questions are open.
+            doors.pop(rng.randrange(hops, len(doors)))
+        if {start, goal} <= {room for door in doors for room in (door.room, door.to)}:
+            break
+    rng.shuffle(doors)
+    return [_say(rng, door) for door in doors] + [f"How do you go from the {start} to the {goal}?"]
+
+
+def _way(rng: Random, rooms: list[str]) -> tuple[dict[_Cell, str], list[Door]]:
+    """Rooms one beside the other, by a walk that neither crosses nor touches itself; begun anew where it does."""
+    while True:
+        cells: dict[_Cell, str] = {(0, 0): rooms[0]}
+        here, doors = (0, 0), []
+        for room in rooms[1:]:
+            if not _free(cells, here):
+                break
+            doors.append(_attach(rng, cells, here, room))
+            here = next(reversed(cells))
+        if len(cells) == len(rooms) and _plain(cells, rooms[0], rooms[-1], len(rooms) - 1):
+            return cells, doors
+
+
+def _aside(rng: Random, cells: dict[_Cell, str], room: str, way: tuple[str, str, int]) -> Door:
+    """Put a room beside one that stands, where it opens no other way. Only its place is drawn anew, never the way: straight ways,
+    which other rooms cannot spoil, would become more frequent."""
+    while True:
+        beside = rng.choice([c for c in cells if _free(cells, c)])
+        door = _attach(rng, cells, beside, room)
+        if _plain(cells, *way):
+            return door
+        cells.popitem()
+
+
+def _plain(cells: dict[_Cell, str], start: str, goal: str, length: int) -> bool:
+    """Whether a reader who takes all neighbouring cells for connected finds a way of that length, and no other as short."""
+    at = {room: cell for cell, room in cells.items()}
+    ring, seen = {at[start]: 1}, {at[start]}
+    for _ in range(length):
+        if at[goal] in ring:
+            return False
+        wider: dict[_Cell, int] = {}
+        for (x, y), count in ring.items():
+            for dx, dy in _MOVES.values():
+                there = (x + dx, y + dy)
+                if there in cells and there not in seen:
+                    wider[there] = wider.get(there, 0) + count
+        seen |= set(wider)
+        ring = wider
+    return ring.get(at[goal]) == 1
+
+
+def _attach(rng: Random, cells: dict[_Cell, str], beside: _Cell, room: str) -> Door:
+    move = rng.choice(_free(cells, beside))
+    cells[beside[0] + move[0], beside[1] + move[1]] = room
+    return _door(cells[beside], room, move)
+
+
+def _free(cells: dict[_Cell, str], cell: _Cell) -> list[_Cell]:
+    return [m for m in _MOVES.values() if (cell[0] + m[0], cell[1] + m[1]) not in cells]
+
+
+def _door(room: str, to: str, move: _Cell) -> Door:
+    way = next(w for w, m in _MOVES.items() if m == move)
+    return Door(room, way, to) if way in "ne" else Door(to, OPPOSITE[way], room)
+
+
+def _say(rng: Random, door: Door) -> str:
+    if rng.random() < 0.5:
+        return f"The {door.to} is {_WORDS[door.way]} of the {door.room}."
+    return f"The {door.room} is {_WORDS[OPPOSITE[door.way]]} of the {door.to}."
+
+
+def mentions(item: Door | HowToGo) -> tuple[str, ...]:
+    """The two rooms."""
+    return (item.room, item.to) if isinstance(item, Door) else (item.start, item.goal)
+
+
+TASK: ClassicTask[Door, HowToGo] = ClassicTask(
+    19,
+    "path finding",
+    "Read the story and give the way as letters n, s, e and w with commas between.",
+    PathKnobs,
+    weave,
+    sentence,
+    question,
+    derive,
+    second,
+    clash,
+    mentions,
+    lambda query: "path",
+    ("The kitchen is north of the hallway.", "How do you go from the kitchen to the garden?"),
+)

@@ -1,0 +1,217 @@
+"""Task 20, agents' motivations: why somebody did something, and where they will go.
+
+World: four states, each with the place where it is cured and the thing that cures it. Somebody in a state goes to its place and
+then takes its thing; there is one thing of each sort. A why-question asks for the state that was told of the person before the
+deed; the deed itself is presupposed by the question, and guessing the state from the deed is not the told reason. These
+pairings of state, place and thing are the one piece of knowledge that the text does not contain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import model_validator
+
+from taskloom.example import Step
+from taskloom.seeding import Random
+from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, capital, distinct
+from taskloom.suites.babi.numbered.possible_worlds import WorldRule, entailed, worlds
+from taskloom.suites.babi.numbered.task import UNKNOWN, ClassicTask, Found, Told
+
+CURES = {
+    "hungry": ("kitchen", "apple"),
+    "thirsty": ("kitchen", "milk"),
+    "bored": ("garden", "football"),
+    "tired": ("bedroom", "pajamas"),
+}
+"""State: the place where its cure is, and the cure."""
+
+GO = ("journeyed", "moved", "travelled", "went", "went back")
+GET = ("got", "grabbed", "picked up", "took")
+
+_STATE = re.compile(rf"({WORD}) is ({'|'.join(CURES)})\.")
+_WENT = re.compile(rf"({WORD}) (?:{'|'.join(GO)}) to the ({WORD})\.")
+_GOT = re.compile(rf"({WORD}) (?:{'|'.join(GET)}) the ({WORD})(?: there)?\.")
+_WHERE = re.compile(rf"Where will ({WORD}) go\?")
+_WHY_GO = re.compile(rf"Why did ({WORD}) go to the ({WORD})\?")
+_WHY_GET = re.compile(rf"Why did ({WORD}) get the ({WORD})\?")
+
+
+@dataclass(frozen=True, slots=True)
+class Does:
+    """Somebody is in a state (`is`), went to a place (`go`) or took a thing (`get`). Names in lower case, as in questions."""
+
+    who: str
+    verb: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.who} {self.verb} {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """Where will somebody go (`where`), or why did they go (`go`) or get (`get`) something?"""
+
+    who: str
+    verb: str
+    what: str = ""
+
+
+class MotiveKnobs(TaskKnobs):
+    """Knobs of task 20.
+
+    Attributes:
+        people: Who the story is about.
+        states: Which states they may be in.
+        unknown: The share of people whose state the story keeps to itself; why they acted is then open.
+    """
+
+    people: Names = ("Antoine", "Jason", "Sumit", "Yann")
+    states: Names = ("bored", "hungry", "thirsty", "tired")
+    unknown: Share = 0.0
+
+    @model_validator(mode="after")
+    def _known(self) -> MotiveKnobs:
+        distinct(self.people)
+        distinct(self.states)
+        strange = [s for s in self.states if s not in CURES]
+        if strange:
+            raise ValueError(f"'{strange[0]}' is no known state; known: {', '.join(CURES)}")
+        return self
+
+
+def sentence(text: str) -> Does | None:
+    """What a sentence tells."""
+    for pattern, verb in ((_STATE, "is"), (_WENT, "go"), (_GOT, "get")):
+        if found := pattern.fullmatch(text):
+            return Does(found[1].lower(), verb, found[2])
+    return None
+
+
+def question(text: str) -> Asks | None:
+    """What a question asks."""
+    if found := _WHERE.fullmatch(text):
+        return Asks(found[1].lower(), "where")
+    for pattern, verb in ((_WHY_GO, "go"), (_WHY_GET, "get")):
+        if found := pattern.fullmatch(text):
+            return Asks(found[1].lower(), verb, found[2])
+    return None
+
+
+def derive(told: Sequence[Told[Does]], query: Asks) -> Found:
+    """From the state told last, before the deed or, for where-questions, since the person last went anywhere."""
+    name = capital(query.who)
+    own = _until(told, query)
+    last = max((i for i, t in enumerate(own) if t.fact.verb == "is"), default=None)
+    if last is None:
+        return Found(UNKNOWN, why=f"nothing says what state {name} was in")
+    state = own[last].fact.what
+    place = CURES[state][0]
+    if query.verb == "where" and any(t.fact.verb == "go" for t in own[last:]):
+        return Found(UNKNOWN, why=f"{name} was {state} and has gone to the {place} already")
+    if query.verb != "where" and query.what not in CURES[state]:
+        return Found(UNKNOWN, why=f"{name} was {state}, which is no reason for that")
+    # The same state told twice is one state with two sentences, either of which is enough.
+    supports: list[tuple[int, ...]] = []
+    for item in reversed(own[: last + 1]):
+        if (item.fact.verb == "is" and item.fact.what != state) or (item.fact.verb == "go" and query.verb == "where"):
+            break
+        if item.fact.verb == "is":
+            supports.insert(0, (item.number,))
+    if query.verb == "where":
+        why = f"{name} is {state}, and the cure is in the {place}"
+        return Found(place, tuple(supports), (Step("where its cure is", place, (0,)),), why)
+    return Found(state, tuple(supports), (Step("motive of the deed", state, (0,)),), f"{name} was {state} before")
+
+
+def _until(told: Sequence[Told[Does]], query: Asks) -> list[Told[Does]]:
+    """What was told of the person before the deed. A deed that was not told is one that the question itself tells of now."""
+    own = [t for t in told if t.fact.who == query.who]
+    deeds = [i for i, t in enumerate(own) if t.fact.verb == query.verb and t.fact.what == query.what]
+    return own[: deeds[-1]] if deeds else own
+
+
+def second(told: Sequence[Told[Does]], query: Asks) -> tuple[str, ...]:
+    """By enumeration: a state (or none) for the person after every sentence, which changes only where a sentence says so."""
+    facts = [t.fact for t in told]
+    deeds = [i for i, f in enumerate(facts) if f == Does(query.who, query.verb, query.what)]
+    moment = deeds[-1] if deeds else len(facts)
+    domains = {i: [*CURES, "none"] for i in range(moment + 1)}
+    rules = []
+    for i, fact in enumerate(facts[:moment], 1):
+        if fact.who == query.who and fact.verb == "is":
+            rules.append(WorldRule((i,), lambda now, state=fact.what: now == state))
+        elif fact.who == query.who and fact.verb == "go" and query.verb == "where":
+            # The trip cures: who has gone is in no state that would send them again, until another is told.
+            rules.append(WorldRule((i,), lambda now: now == "none"))
+        else:
+            rules.append(WorldRule((i - 1, i), lambda before, now: before == now))
+    ends = {world[moment] for world in worlds(domains, rules)}
+    if query.verb == "where":
+        return entailed(CURES[e][0] if e != "none" else UNKNOWN for e in ends)
+    return entailed(e if query.what in CURES.get(e, ()) else UNKNOWN for e in ends)
+
+
+def clash(told: Sequence[Told[Does]], new: Told[Does]) -> tuple[int, ...] | None:
+    """Deeds fit the state told before them, and no thing is taken twice."""
+    fact = new.fact
+    if fact.verb == "get":
+        for old in told:
+            if old.fact.verb == "get" and old.fact.what == fact.what:
+                return (old.number,)
+    states = [t for t in told if t.fact.who == fact.who and t.fact.verb == "is"]
+    if fact.verb == "is" or not states:
+        return None
+    cure = CURES[states[-1].fact.what]
+    return None if fact.what == cure[fact.verb == "get"] else (states[-1].number,)
+
+
+def weave(rng: Random, knobs: MotiveKnobs) -> list[str]:
+    """Whoever can do something does the next thing, until nobody can; after each sentence a question about it."""
+    state = {who: rng.choice(knobs.states) for who in knobs.people}
+    silent = {who for who in knobs.people if rng.random() < knobs.unknown}
+    stage = dict.fromkeys(knobs.people, 0)
+    taken: set[str] = set()
+    texts: list[str] = []
+    while True:
+        able = [
+            who for who in knobs.people if stage[who] < 2 or (stage[who] == 2 and CURES[state[who]][1] not in taken)
+        ]
+        if not able:
+            return texts
+        who = rng.choice(able)
+        place, thing = CURES[state[who]]
+        name = who.lower()
+        if stage[who] == 0 and who not in silent:
+            texts += [f"{who} is {state[who]}.", f"Where will {name} go?"]
+        elif stage[who] == 1:
+            texts += [f"{who} {rng.choice(GO)} to the {place}.", f"Why did {name} go to the {place}?"]
+        elif stage[who] == 2:
+            texts += [f"{who} {rng.choice(GET)} the {thing} there.", f"Why did {name} get the {thing}?"]
+            taken.add(thing)
+        stage[who] += 1
+
+
+def mentions(item: Does | Asks) -> tuple[str, ...]:
+    """The person in it."""
+    return (item.who,)
+
+
+TASK: ClassicTask[Does, Asks] = ClassicTask(
+    20,
+    "agents' motivations",
+    "Read the story and say where the person will go, or why they did what is asked.",
+    MotiveKnobs,
+    weave,
+    sentence,
+    question,
+    derive,
+    second,
+    clash,
+    mentions,
+    lambda query: {"where": "where-will", "go": "why-go", "get": "why-get"}[query.verb],
+    ("Sumit is tired.", "Why did sumit go to the bedroom?"),
+)

@@ -1,0 +1,1 @@
+"""The reasoner: what a story entails, with every minimal support."""

@@ -1,0 +1,230 @@
+"""Questions answered from a state of knowledge, with every minimal supporting set.
+
+An answer is given exactly when it is true in every possible world. The question may refer to something that the whole
+story fixes (the last time somebody gave the milk away; the last time the milk came into the park): which sentence that
+is goes without support, what it says is supported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from taskloom.suites.babi.reasoner.knowledge import Handling, Knowledge
+from taskloom.suites.babi.reasoner.supports import Located, in_order, needs, product
+from taskloom.suites.babi.story.events import Question, composition
+from taskloom.suites.babi.story.sentences import number_word
+
+UNKNOWN = "unknown"
+MAYBE = "maybe"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a reader can say to a question.
+
+    Attributes:
+        answer: The answer; `unknown` when the story does not settle it.
+        items: The answer's parts, for lists.
+        possible: Every place that remains possible, for questions about places.
+    """
+
+    answer: str
+    items: tuple[str, ...] = ()
+    possible: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether the story settles the question ("maybe" does: it says that both remain possible)."""
+        return self.answer != UNKNOWN
+
+
+def answer(knowledge: Knowledge, question: Question) -> Verdict:
+    """The answer that follows from the sentences told so far."""
+    kind = question.kind
+    if kind == "where-P":
+        return _where(knowledge, knowledge.stay.get(question.person))
+    if kind == "where-O":
+        return _where(knowledge, whereabouts(knowledge, question.thing))
+    if kind == "yes-no":
+        return _yes_no(knowledge, question)
+    if kind == "where-was-O":
+        came = arrival(knowledge, question.thing, question.place)
+        return _where(knowledge, came.before) if came else Verdict(UNKNOWN)
+    if kind == "give-qs":
+        gift = asked_gift(knowledge, question)
+        return _given(gift, question) if gift else Verdict(UNKNOWN)
+    held = tuple(sorted(knowledge.holding(question.person)))
+    if kind == "counting":
+        return Verdict(number_word(len(held)), held)
+    return Verdict(",".join(held) or "nothing", held)
+
+
+def _where(knowledge: Knowledge, variable: int | None) -> Verdict:
+    if variable is None:
+        return Verdict(UNKNOWN)
+    possible = knowledge.domain(variable)
+    names = tuple(knowledge.names(possible))
+    single = possible & (possible - 1) == 0 and len(names) == 1
+    return Verdict(names[0] if single else UNKNOWN, possible=names)
+
+
+def _yes_no(knowledge: Knowledge, question: Question) -> Verdict:
+    variable = knowledge.stay.get(question.person)
+    possible = knowledge.everywhere if variable is None else knowledge.domain(variable)
+    bit = knowledge.bits[question.place]
+    names = tuple(knowledge.names(possible))
+    return Verdict("no" if not possible & bit else "yes" if possible == bit else MAYBE, possible=names)
+
+
+def whereabouts(knowledge: Knowledge, name: str) -> int | None:
+    """The variable that is an object's place now: its holder's stay, or the stay in which it was left."""
+    thing = knowledge.things.get(name)
+    if thing is None or thing.last < 0:
+        return None
+    return knowledge.stay[thing.holder] if thing.holder else thing.ground
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """The last time an object came into a place: the stays before and after, and the ways to see who carried it.
+
+    Each way is a set of sentences: the one by which the carrier got the object, or the one by which they gave it up, with all that
+    was denied of it in between.
+    """
+
+    before: int
+    after: int
+    shown_by: tuple[tuple[int, ...], ...]
+
+
+def arrival(knowledge: Knowledge, name: str, place: str) -> Arrival | None:
+    """The last time an object came into a place, if it is the same in every world and it is known where from.
+
+    Going back through the object's changes of place: one that cannot lead into the place from elsewhere is passed over;
+    the first that can must do so for certain.
+    """
+    thing = knowledge.things.get(name)
+    if thing is None:
+        return None
+    bit = knowledge.bits[place]
+    for carry in reversed(thing.carries):
+        before, after = knowledge.domain(carry.before), knowledge.domain(carry.after)
+        if not after & bit or before == bit or knowledge.same(carry.before, carry.after):
+            continue
+        if after != bit or before & bit or len(knowledge.names(before)) != 1 or before & (before - 1):
+            return None
+        # The holder is known by the handling that gave them the object, or by the one that took it from them.
+        shown = [tuple([h.sentence for h in thing.handlings[carry.handling : carry.told]])]
+        until: list[int] = []
+        for handling in thing.handlings[carry.told :]:
+            until.append(handling.sentence)
+            if not handling.event.denied:
+                shown.append(tuple(until))
+                break
+        return Arrival(carry.before, carry.after, tuple(shown))
+    return None
+
+
+def fitting_gifts(knowledge: Knowledge, question: Question) -> list[Handling]:
+    """Every GIVE that a give question fits, in order."""
+    asked = (question.person, question.thing, question.other)
+    told = ((gift, (gift.event.who[0], gift.thing, gift.event.to)) for gift in knowledge.gifts)
+    return [gift for gift, names in told if all(a in ("", b) for a, b in zip(asked, names, strict=True))]
+
+
+def asked_gift(knowledge: Knowledge, question: Question) -> Handling | None:
+    """The latest GIVE that a give question fits."""
+    fits = fitting_gifts(knowledge, question)
+    return fits[-1] if fits else None
+
+
+def _given(gift: Handling, question: Question) -> Verdict:
+    event = gift.event
+    if question.form == "given":
+        things = tuple(sorted(event.things))  # two where "Mary gave the apple and the milk to John"
+        return Verdict(",".join(things), things)
+    return Verdict(event.who[0] if question.form in ("gave", "gave-to") else event.to)
+
+
+def _all(need: Sequence[int], sentences: Iterable[int]) -> int:
+    """The sentences to be read together, with the antecedents of their pronouns."""
+    mask = 0
+    for sentence in sentences:
+        mask |= need[sentence]
+    return mask
+
+
+def supports(knowledge: Knowledge, question: Question, verdict: Verdict | None = None) -> list[tuple[int, ...]]:
+    """All minimal sets of sentences (by index) that support the answer, the official one first; none if it is unknown."""
+    verdict = verdict or answer(knowledge, question)
+    if not verdict.known:
+        return []
+    need = needs(knowledge.events)
+    kind = question.kind
+    if kind == "where-P":
+        return in_order(_located(knowledge, knowledge.stay[question.person], need))
+    if kind == "yes-no":
+        return in_order(_yes_no_sets(knowledge, question, verdict, need))
+    if kind == "where-O":
+        variable = whereabouts(knowledge, question.thing)
+        assert variable is not None
+        last = _all(need, knowledge.things[question.thing].since())
+        return in_order(product(_located(knowledge, variable, need), [last]))
+    if kind == "where-was-O":
+        came = arrival(knowledge, question.thing, question.place)
+        assert came is not None
+        places = (_located(knowledge, came.before, need), _located(knowledge, came.after, need))
+        return in_order(product(*places, [_all(need, way) for way in came.shown_by]))
+    if kind == "give-qs":
+        gift = asked_gift(knowledge, question)
+        assert gift is not None
+        return in_order([need[gift.sentence]])
+    return in_order(_holding_sets(knowledge, question.person, need))
+
+
+def _located(knowledge: Knowledge, variable: int, need: Sequence[int]) -> list[int]:
+    narrowings = knowledge.narrowings[variable]
+    if not knowledge.links[variable] and len(narrowings) == 1:
+        return [need[narrowings[0][1]]]  # the common case, and the fast one: somebody was just said to be there
+    wanted = knowledge.domain(variable)
+    return Located(knowledge, variable, need).sets(lambda domain: domain == wanted)
+
+
+def _yes_no_sets(knowledge: Knowledge, question: Question, verdict: Verdict, need: Sequence[int]) -> list[int]:
+    variable = knowledge.stay.get(question.person)
+    if variable is None:
+        return [0]  # "maybe" of somebody of whom nothing is said
+    if verdict.answer == "no":
+        bit = knowledge.bits[question.place]
+        return Located(knowledge, variable, need).sets(lambda domain: not domain & bit)
+    return _located(knowledge, variable, need)
+
+
+def _holding_sets(knowledge: Knowledge, person: str, need: Sequence[int]) -> list[int]:
+    """For every object that somebody was told about with, the ways to see whether they hold it now.
+
+    If they do: how they got it, and what was denied of the object since. If not: the last sentence that took it from them, or any
+    later one that puts it elsewhere; of what was only denied, all of it.
+    """
+    groups: list[list[int]] = []
+    for thing in knowledge.things.values():
+        if thing.holder == person:
+            groups.append([_all(need, thing.since())])
+            continue
+        ways = [0]  # at the start nobody holds anything
+        for handling in thing.handlings:
+            elsewhere = [need[handling.sentence]] if handling.leaves(person) else []
+            if not handling.names(person):
+                ways += elsewhere if ways != [0] else []
+            elif handling.event.denied:
+                ways = [way | need[handling.sentence] for way in ways]
+            else:
+                ways = elsewhere
+        groups.append(ways)
+    return product(*groups)
+
+
+def support_composition(knowledge: Knowledge, support: Sequence[int]) -> str:
+    """The paper's support composition: the concepts in the supporting sentences."""
+    return composition([knowledge.events[i] for i in support])

@@ -1,0 +1,310 @@
+"""What a reader knows: the exact state of knowledge after some sentences.
+
+Each stay of a person (from one sentence about where they are to the next) is a variable whose value is a place.
+Sentences only narrow the domain of one variable (MOVE: one place, NEGATE: all but one, INDEF: two) or equate two
+(GIVE: giver and receiver; DROP, then GRAB of the same object: the one who left it and the one who took it). A place that
+is said of GRAB, DROP or GIVE narrows the stay in which it happened; what was not done changes nothing. So the
+possible worlds are exactly the product, over classes of equal variables, of their intersected domains: nothing is
+approximated, and hindsight comes for free.
+
+Two readings. `natural`: a sentence about where somebody is drops what was known of them before, and there may be
+places that the story never names. `strict` adds the rules of the reference's simulator: every such sentence is a real
+change of place (who "went to the park" was not in the park; who "is no longer in the park" was there until now; who
+"is either in A or B" was in neither), and there are no other places than those named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from taskloom.errors import InputError
+from taskloom.suites.babi.story.events import Event
+
+Reading = Literal["natural", "strict"]
+
+
+class Contradiction(InputError):  # noqa: N818 - the word for it
+    """A story that cannot be true.
+
+    Attributes:
+        sentence: The index of the sentence that cannot be.
+        reason: Why, as half a sentence.
+    """
+
+    def __init__(self, sentence: int, reason: str) -> None:
+        super().__init__(f"sentence {sentence + 1}: {reason}")
+        self.sentence = sentence
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """One sentence about an object changing hands, or not doing so (`event.denied`)."""
+
+    sentence: int
+    event: Event
+    thing: str
+
+    def names(self, person: str) -> bool:
+        """Whether the sentence names that person."""
+        return person in self.event.who or person == self.event.to
+
+    def leaves(self, person: str) -> bool:
+        """Whether the object is certainly not with that person afterwards."""
+        event = self.event
+        return not event.denied and person != {"grab": event.who[0], "give": event.to}.get(event.kind, "")
+
+
+@dataclass(slots=True)
+class Carry:
+    """An object that was carried from one stay of its holder into the next.
+
+    Attributes:
+        before: The holder's stay before.
+        after: The holder's stay after.
+        sentence: The sentence that ended the one and began the other.
+        handling: Index, among the object's handlings, of the one by which the holder got it.
+        told: How many handlings there were by then.
+    """
+
+    before: int
+    after: int
+    sentence: int
+    handling: int
+    told: int
+
+
+@dataclass(slots=True)
+class Thing:
+    """What is known of one object.
+
+    Attributes:
+        handlings: The sentences in which it changes hands, or is said not to.
+        last: Index of the last handling that was not denied, or -1.
+        carries: Its changes of place.
+        holder: Who holds it, or nobody.
+        ground: The stay in which it was left, or -1: where it lay at the start is never said.
+    """
+
+    handlings: list[Handling]
+    carries: list[Carry]
+    holder: str
+    ground: int
+    last: int = -1
+
+    def since(self) -> tuple[int, ...]:
+        """The sentences that show where it is, but for the place itself: its last change of hands, and what was denied since."""
+        return tuple([h.sentence for h in self.handlings[max(self.last, 0) :]])
+
+
+class Knowledge:
+    """The reader's state of knowledge; `tell` it one sentence after the other.
+
+    Attributes:
+        places: Every place a sentence or question may name.
+        reading: `natural` or `strict`.
+        narrowings: For each variable, the domains (as bit masks over places) and the sentences that gave them.
+        links: For each variable, the variables it is equal to and the sentences that say so together.
+        stay: Each person's present variable.
+        things: What is known of each object.
+        gifts: Every GIVE, in order.
+        events: All sentences so far.
+    """
+
+    __slots__ = (
+        "_domain",
+        "_holds",
+        "_parent",
+        "bits",
+        "events",
+        "everywhere",
+        "gifts",
+        "links",
+        "narrowings",
+        "places",
+        "reading",
+        "stay",
+        "things",
+    )
+
+    def __init__(self, places: Sequence[str], reading: Reading = "natural") -> None:
+        self.places = tuple(places)
+        self.reading: Reading = reading
+        self.bits = {place: 1 << i for i, place in enumerate(self.places)}
+        # One more bit in the natural reading: somewhere that no sentence names.
+        self.everywhere = (1 << (len(self.places) + (reading == "natural"))) - 1
+        self.narrowings: list[list[tuple[int, int]]] = []
+        self.links: list[list[tuple[int, tuple[int, ...]]]] = []
+        self._parent: list[int] = []
+        self._domain: list[int] = []
+        self.stay: dict[str, int] = {}
+        self.things: dict[str, Thing] = {}
+        self.gifts: list[Handling] = []
+        self.events: list[Event] = []
+        self._holds: dict[str, list[str]] = {}
+
+    def domain(self, variable: int) -> int:
+        """The places a variable may have, as a bit mask."""
+        return self._domain[self._root(variable)]
+
+    def same(self, one: int, other: int) -> bool:
+        """Whether two variables are known to be equal."""
+        return self._root(one) == self._root(other)
+
+    def names(self, mask: int) -> list[str]:
+        """The places in a mask."""
+        return [place for place, bit in self.bits.items() if mask & bit]
+
+    def holding(self, person: str) -> list[str]:
+        """What somebody holds, in the order in which they got it."""
+        return list(self._holds.get(person, ()))
+
+    def tell(self, event: Event) -> None:
+        """Take in the next sentence.
+
+        Raises:
+            Contradiction: It cannot be true after the sentences before it.
+        """
+        sentence = len(self.events)
+        self.events.append(event)
+        if not event.thing:
+            self._place(event, sentence)
+        elif event.denied:
+            for person in (*event.who, event.to):
+                if person:
+                    self._present(person)
+            self._handled(event, event.thing, sentence)
+        else:
+            self._handle(event, sentence)
+
+    def tell_all(self, events: Iterable[Event]) -> Knowledge:
+        """Take in sentences one after the other."""
+        for event in events:
+            self.tell(event)
+        return self
+
+    def _place(self, event: Event, sentence: int) -> None:
+        named = 0
+        for place in event.places:
+            named |= self.bits[place]
+        now = self.everywhere & ~named if event.kind == "not" else named
+        for person in event.who:
+            before = self._present(person)
+            if self.reading == "strict":
+                self._narrow(before, named if event.kind == "not" else self.everywhere & ~named, sentence)
+            after = self._variable()
+            self._narrow(after, now, sentence)
+            self.stay[person] = after
+            for name in self._holds.get(person, ()):
+                thing = self.things[name]
+                thing.carries.append(Carry(before, after, sentence, thing.last, len(thing.handlings)))
+
+    def _handle(self, event: Event, sentence: int) -> None:
+        if event.places:
+            named = 0
+            for place in event.places:
+                named |= self.bits[place]
+            self._narrow(self._present(event.who[0]), named, sentence)
+        if event.kind == "give":
+            self._equate(self._present(event.who[0]), self._present(event.to), (sentence,))
+        for name in event.things:
+            if event.kind == "grab":
+                self._grab(event, name, sentence)
+            elif event.kind == "drop":
+                self._drop(event, name, sentence)
+            else:
+                self._give(event, name, sentence)
+
+    def _grab(self, event: Event, name: str, sentence: int) -> None:
+        person, thing = event.who[0], self._thing(name)
+        if thing.holder:
+            held = thing.since()[0] + 1
+            raise Contradiction(
+                sentence, f"{person} cannot take the {name}, which {thing.holder} holds since sentence {held}"
+            )
+        here = self._present(person)
+        if thing.ground >= 0:
+            self._equate(thing.ground, here, (*thing.since(), sentence))
+        self._changed(event, name, sentence)
+        thing.holder = person
+        self._holds.setdefault(person, []).append(name)
+
+    def _drop(self, event: Event, name: str, sentence: int) -> None:
+        person, thing = event.who[0], self._thing(name)
+        self._must_hold(person, name, thing, sentence, "leave")
+        thing.ground = self._present(person)
+        self._changed(event, name, sentence)
+        thing.holder = ""
+        self._holds[person].remove(name)
+
+    def _give(self, event: Event, name: str, sentence: int) -> None:
+        person, thing = event.who[0], self._thing(name)
+        self._must_hold(person, name, thing, sentence, "give")
+        self._changed(event, name, sentence)
+        self.gifts.append(thing.handlings[-1])
+        thing.holder = event.to
+        self._holds[person].remove(name)
+        self._holds.setdefault(event.to, []).append(name)
+
+    def _handled(self, event: Event, name: str, sentence: int) -> Thing:
+        thing = self._thing(name)
+        thing.handlings.append(Handling(sentence, event, name))
+        return thing
+
+    def _changed(self, event: Event, name: str, sentence: int) -> None:
+        thing = self._handled(event, name, sentence)
+        thing.last = len(thing.handlings) - 1
+
+    def _must_hold(self, person: str, name: str, thing: Thing, sentence: int, verb: str) -> None:
+        if thing.holder == person:
+            return
+        whose = f"{thing.holder} holds" if thing.holder else "nobody holds"
+        raise Contradiction(sentence, f"{person} cannot {verb} the {name}, which {whose}")
+
+    def _present(self, person: str) -> int:
+        found = self.stay.get(person)
+        if found is None:
+            found = self.stay[person] = self._variable()
+        return found
+
+    def _thing(self, name: str) -> Thing:
+        found = self.things.get(name)
+        if found is None:
+            found = self.things[name] = Thing([], [], "", -1)
+        return found
+
+    def _variable(self) -> int:
+        new = len(self._parent)
+        self._parent.append(new)
+        self._domain.append(self.everywhere)
+        self.narrowings.append([])
+        self.links.append([])
+        return new
+
+    def _root(self, variable: int) -> int:
+        parent = self._parent
+        while parent[variable] != variable:
+            parent[variable] = parent[parent[variable]]
+            variable = parent[variable]
+        return variable
+
+    def _narrow(self, variable: int, mask: int, sentence: int) -> None:
+        self.narrowings[variable].append((mask, sentence))
+        root = self._root(variable)
+        self._settle(root, self._domain[root] & mask, sentence)
+
+    def _equate(self, one: int, other: int, sentences: tuple[int, ...]) -> None:
+        self.links[one].append((other, sentences))
+        self.links[other].append((one, sentences))
+        a, b = self._root(one), self._root(other)
+        if a != b:
+            both = self._domain[a] & self._domain[b]
+            self._parent[b] = a
+            self._settle(a, both, sentences[-1])
+
+    def _settle(self, root: int, mask: int, sentence: int) -> None:
+        if not mask:
+            raise Contradiction(sentence, "no place is left where this could be, after what was said before")
+        self._domain[root] = mask

@@ -1,0 +1,66 @@
+"""Proofs in words, and as derivations for analyses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taskloom.example import Step
+from taskloom.suites.babi.reasoner.answers import UNKNOWN, Verdict, fitting_gifts
+from taskloom.suites.babi.reasoner.knowledge import Knowledge
+from taskloom.suites.babi.story.events import Event, Question
+
+
+def says(event: Event) -> str:
+    """What a sentence tells, with its pronoun resolved."""
+    who = " and ".join(event.who)
+    be = "are" if len(event.who) > 1 else "is"
+    if event.kind in ("move", "in"):
+        return f"{who} {be} in the {event.places[0]}"
+    if event.kind == "not":
+        return f"{who} {be} not in the {event.places[0]}"
+    if event.kind == "either":
+        return f"{who} {be} in the {event.places[0]} or the {event.places[1]}"
+    things = " and ".join(f"the {thing}" for thing in event.things)
+    if event.denied:
+        done = {"grab": f"take {things}", "drop": f"leave {things}", "give": f"give {things} to {event.to}"}[event.kind]
+        return f"{who} {'do' if len(event.who) > 1 else 'does'} not {done}"
+    where = f" in {' or '.join(f'the {place}' for place in event.places)}" if event.places else ""
+    if event.kind == "grab":
+        return f"{who} takes {things}{where}"
+    if event.kind == "drop":
+        return f"{who} leaves {things}{where or ' there'}"
+    return f"{who} gives {things} to {event.to}{where}, so they are in one place"
+
+
+def in_words(
+    knowledge: Knowledge, question: Question, verdict: Verdict, support: Sequence[int], lines: Sequence[int]
+) -> str:
+    """The proof of an answer from its support, with line numbers; for an open question, what remains possible."""
+    if verdict.answer == UNKNOWN:
+        if verdict.possible and len(verdict.possible) < len(knowledge.places):
+            return f"the story leaves open: {', '.join(verdict.possible)}"
+        return "the story does not say"
+    left: dict[str, tuple[int, str]] = {}
+    parts: list[str] = []
+    for i in support:
+        event = knowledge.events[i]
+        text = f"[{lines[i]}] {says(event)}"
+        for thing in () if event.denied else event.things:
+            if event.kind == "drop":
+                left[thing] = (lines[i], event.who[0])
+                continue
+            before = left.pop(thing, None)
+            if event.kind == "grab" and before is not None and before[1] != event.who[0]:
+                text += f", so {event.who[0]} is where {before[1]} left the {thing}"
+        parts.append(text)
+    fits = len({g.sentence for g in fitting_gifts(knowledge, question)}) if question.kind == "give-qs" else 1
+    latest = f" (the latest of {fits} gifts that fit the question)" if fits > 1 else ""
+    parts.append(f"so the answer is {verdict.answer}{latest}")
+    return "; ".join(parts)
+
+
+def derivation(events: Sequence[Event], support: Sequence[int], question: Question, answer: str) -> list[Step]:
+    """The official support as a derivation: each sentence by its concepts, then the question that combines them."""
+    steps = [Step("+".join(events[i].concepts()), says(events[i]), ()) for i in support]
+    rule = question.kind if question.kind != "give-qs" else f"give-qs/{question.form}"
+    return [*steps, Step(rule, answer, tuple(range(len(steps))))]

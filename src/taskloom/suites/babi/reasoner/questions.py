@@ -1,0 +1,116 @@
+"""Which questions can be asked of a state of knowledge: exactly those whose answer is entailed, or "maybe" where wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+from taskloom.seeding import Random
+from taskloom.suites.babi.reasoner.answers import MAYBE, answer, arrival, asked_gift, whereabouts
+from taskloom.suites.babi.reasoner.knowledge import Handling, Knowledge
+from taskloom.suites.babi.story.events import GIVE_FORMS, GiveForm, Question, QuestionKind
+
+T = TypeVar("T")
+
+
+def askable(
+    knowledge: Knowledge, kind: QuestionKind, rng: Random, answers: Mapping[str, float] | None = None
+) -> Iterator[Question]:
+    """The questions of a kind that can be asked now, in random order.
+
+    Args:
+        knowledge: What has been told.
+        kind: The question type.
+        rng: Decides the order.
+        answers: For yes-no questions, the wanted answers with weights; yes and no alike by default. Nothing wanted gives every
+            question that is decided.
+    """
+    if kind == "where-P":
+        for person in _shuffled(rng, list(knowledge.stay)):
+            if _single(knowledge, knowledge.stay[person]):
+                yield Question("where-P", person)
+    elif kind == "where-O":
+        for thing in _shuffled(rng, list(knowledge.things)):
+            variable = whereabouts(knowledge, thing)
+            if variable is not None and _single(knowledge, variable):
+                yield Question("where-O", thing=thing)
+    elif kind == "where-was-O":
+        pairs = [(thing, place) for thing in knowledge.things for place in _visited(knowledge, thing)]
+        for thing, place in _shuffled(rng, pairs):
+            if arrival(knowledge, thing, place):
+                yield Question("where-was-O", thing=thing, place=place)
+    elif kind == "yes-no":
+        yield from _yes_no(knowledge, rng, {"yes": 1.0, "no": 1.0} if answers is None else answers)
+    elif kind == "give-qs":
+        yield from _gifts(knowledge, rng)
+    else:
+        handled = {
+            p: None for t in knowledge.things.values() for h in t.handlings for p in (*h.event.who, h.event.to) if p
+        }
+        for person in _shuffled(rng, list(handled)):
+            yield Question(kind, person)
+
+
+def unsettled(knowledge: Knowledge, kind: QuestionKind, rng: Random) -> Iterator[Question]:
+    """The where-P or where-O questions that the story does not settle, about those it tells of, in random order."""
+    if kind == "where-P":
+        for person in _shuffled(rng, list(knowledge.stay)):
+            if not _single(knowledge, knowledge.stay[person]):
+                yield Question("where-P", person)
+    elif kind == "where-O":
+        for thing in _shuffled(rng, list(knowledge.things)):
+            variable = whereabouts(knowledge, thing)
+            if variable is not None and not _single(knowledge, variable):
+                yield Question("where-O", thing=thing)
+
+
+def _single(knowledge: Knowledge, variable: int) -> bool:
+    domain = knowledge.domain(variable)
+    return domain & (domain - 1) == 0
+
+
+def _visited(knowledge: Knowledge, thing: str) -> list[str]:
+    seen: dict[str, None] = {}
+    for carry in knowledge.things[thing].carries:
+        if _single(knowledge, carry.after):
+            seen.update(dict.fromkeys(knowledge.names(knowledge.domain(carry.after))))
+    return list(seen)
+
+
+def _yes_no(knowledge: Knowledge, rng: Random, answers: Mapping[str, float]) -> Iterator[Question]:
+    wanted = rng.choices(list(answers), weights=list(answers.values()))[0] if answers else ""
+    told = [p for p in knowledge.stay if knowledge.domain(knowledge.stay[p]) != knowledge.everywhere]
+    for person in _shuffled(rng, told):
+        for place in _shuffled(rng, list(knowledge.places)):
+            question = Question("yes-no", person, place=place)
+            said = answer(knowledge, question).answer
+            if not wanted and said != MAYBE:
+                yield question
+            elif said == wanted:
+                yield question
+                break
+
+
+def _gifts(knowledge: Knowledge, rng: Random) -> Iterator[Question]:
+    # Two gifts may lead to one question ("Who gave the milk?"), which is asked once.
+    asked = dict.fromkeys(give_question(gift, form) for gift in knowledge.gifts for form in GIVE_FORMS)
+    yield from (q for q in _shuffled(rng, list(asked)) if asked_gift(knowledge, q))
+
+
+def give_question(gift: Handling, form: GiveForm) -> Question:
+    """One of the five forms, about a gift."""
+    event = gift.event
+    giver, thing, to = event.who[0], gift.thing, event.to
+    if form == "gave-to":
+        return Question("give-qs", thing=thing, other=to, form=form)
+    if form == "given-to":
+        return Question("give-qs", giver, thing, form=form)
+    if form == "given":
+        return Question("give-qs", giver, other=to, form=form)
+    return Question("give-qs", thing=thing, form=form)
+
+
+def _shuffled(rng: Random, items: list[T]) -> list[T]:
+    if len(items) > 1:
+        rng.shuffle(items)
+    return items

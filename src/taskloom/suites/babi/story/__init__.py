@@ -1,0 +1,1 @@
+"""Stories: events, vocabulary, their English, and the text format of bAbI."""

@@ -1,0 +1,163 @@
+"""Stories in bAbI format: reading them with errors that name the line, and writing them byte for byte.
+
+A line is `NUMBER sentence.` or `NUMBER question?<tab>answer<tab>supporting numbers`; the number 1 begins a new story.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from taskloom.errors import InputError
+
+_NUMBERED = re.compile(r"([0-9]{1,9})[ \t]+(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence that tells something. `line` is its place in the file, 0 for a story that was never in one."""
+
+    number: int
+    text: str
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionLine:
+    """A question, with the answer and the support that the file claims (`answer` is None where it claims none).
+
+    `unended` says that it is the last line and lacks its line end, so that the file may be cut off inside the claim.
+    """
+
+    number: int
+    text: str
+    answer: str | None = None
+    support: tuple[int, ...] = ()
+    line: int = 0
+    unended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoryText:
+    """Sentences and questions in the order in which they are read."""
+
+    lines: tuple[Sentence | QuestionLine, ...]
+
+    @property
+    def sentences(self) -> tuple[Sentence, ...]:
+        """The sentences alone."""
+        return tuple(x for x in self.lines if isinstance(x, Sentence))
+
+    @property
+    def questions(self) -> tuple[QuestionLine, ...]:
+        """The questions alone."""
+        return tuple(x for x in self.lines if isinstance(x, QuestionLine))
+
+    def text(self, gap: str = "") -> str:
+        """The story in bAbI format; `gap` stands between a question and its tab (task 14 has a space there)."""
+        out = []
+        for item in self.lines:
+            if isinstance(item, Sentence):
+                out.append(f"{item.number} {item.text}\n")
+            else:
+                support = " ".join(map(str, item.support))
+                out.append(f"{item.number} {item.text}{gap}\t{item.answer or ''}\t{support}\n")
+        return "".join(out)
+
+
+def read_path(path: Path) -> list[StoryText]:
+    """The stories of a file in bAbI format."""
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}; give the path of a text in bAbI format") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder; give the path of a text in bAbI format") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    return read_story_text(decode(raw, str(path)), str(path))
+
+
+def decode(raw: bytes, where: str) -> str:
+    """The text of bytes in UTF-8, with or without a byte order mark."""
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+
+
+def read_story_text(text: str, where: str) -> list[StoryText]:
+    """The stories of a text in bAbI format, with any line ends."""
+    rows = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return read_lines([*(row + "\n" for row in rows[:-1]), *filter(None, rows[-1:])], where, ended=True)
+
+
+def read_lines(lines: Iterable[str], where: str = "the story", ended: bool | None = None) -> list[StoryText]:
+    """Stories from lines in bAbI format. A byte order mark, CRLF and empty lines are accepted.
+
+    Args:
+        lines: With or without their line ends; a last line without one is tested for having been cut off.
+        where: What error messages call the place.
+        ended: Whether complete lines have line ends; None finds it from the lines.
+    """
+    raw = list(lines)
+    ended = any(x.endswith(("\n", "\r")) for x in raw) if ended is None else ended
+    stories: list[list[Sentence | QuestionLine]] = []
+    for at, line in enumerate(raw, 1):
+        text = line.removeprefix("\ufeff").rstrip("\r\n")
+        if not text.strip():
+            continue
+        place = f"{where}:{at}"
+        last = at == len(raw) and ended and not line.endswith(("\n", "\r"))
+        item = _read_line(text, at, place, last)
+        if item.number == 1:
+            stories.append([])
+        if not stories:
+            raise InputError(f"{place}: a story begins with number 1, not {item.number}")
+        expected = len(stories[-1]) + 1
+        if item.number != expected:
+            raise InputError(
+                f"{place}: expected number {expected}, or 1 for a new story, not {item.number}; a line is missing or repeated"
+            )
+        stories[-1].append(item)
+        if isinstance(item, QuestionLine):
+            _check_support(item, stories[-1], place)
+            if last and not item.support and any(isinstance(x, QuestionLine) and x.support for s in stories for x in s):
+                raise InputError(f"{place}: the file is cut off inside this question, which has no supporting numbers")
+    if not stories:
+        raise InputError(f"{where} holds no story; a line reads '1 Mary moved to the bathroom.'")
+    return [StoryText(tuple(s)) for s in stories]
+
+
+def _read_line(text: str, at: int, place: str, last: bool) -> Sentence | QuestionLine:
+    cut = "; the file is cut off here" if last else ""
+    found = _NUMBERED.fullmatch(text)
+    if found is None:
+        raise InputError(f"{place}: {text[:60]!r} does not start with its number, as in '1 Mary moved.'{cut}")
+    number, rest = int(found[1]), found[2]
+    head, *fields = rest.split("\t")
+    head = head.strip()
+    if not fields and head.endswith("."):
+        return Sentence(number, head, at)
+    if not head.endswith("?"):
+        kind = "question does not end with '?'" if fields else "sentence does not end with '.'"
+        raise InputError(f"{place}: the {kind}: {head[:60]!r}{cut}")
+    if len(fields) > 2:
+        raise InputError(
+            f"{place}: a question has at most an answer and supporting numbers, here are {len(fields)} fields"
+        )
+    if fields and not fields[0].strip():
+        raise InputError(f"{place}: the answer is empty; leave out the tab where there is none{cut}")
+    support = fields[1].split() if len(fields) > 1 else []
+    if not all(s.isascii() and s.isdigit() and len(s) < 10 for s in support):
+        raise InputError(f"{place}: supporting numbers are whole numbers with spaces between, not {fields[1]!r}")
+    return QuestionLine(number, head, fields[0].strip() if fields else None, tuple(map(int, support)), at, last)
+
+
+def _check_support(asked: QuestionLine, before: Sequence[Sentence | QuestionLine], place: str) -> None:
+    told = {x.number for x in before if isinstance(x, Sentence)}
+    for number in asked.support:
+        if number not in told:
+            raise InputError(f"{place}: the supporting number {number} is no earlier sentence of this story")

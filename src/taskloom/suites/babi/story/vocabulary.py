@@ -1,0 +1,141 @@
+"""The words of a world: who and what there is, and the verbs that tell of it.
+
+Names must not contain one another: a model (and a person) that reads "Ann" in "Anna" is measured on spelling, not on
+the story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from taskloom.errors import RecipeError
+
+PRONOUNS = ("he", "she", "they")
+RESERVED = frozenset(
+    [
+        "he",
+        "she",
+        "they",
+        "them",
+        "the",
+        "a",
+        "in",
+        "at",
+        "to",
+        "and",
+        "or",
+        "either",
+        "is",
+        "are",
+        "not",
+        "no",
+        "longer",
+        "did",
+        "there",
+        "then",
+        "after",
+        "afterwards",
+        "following",
+        "that",
+    ]
+)
+"""Small words that no name may have."""
+
+HE = ("John", "Daniel", "Fred", "Bill", "Jeff")
+SHE = ("Julie", "Sandra", "Mary")
+
+
+def _frozen(pairs: Mapping[str, str]) -> Mapping[str, str]:
+    return MappingProxyType(dict(pairs))
+
+
+DEFAULT_PRONOUNS: Mapping[str, str] = _frozen({**dict.fromkeys(HE, "he"), **dict.fromkeys(SHE, "she")})
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Persons, objects, places and pronouns; the defaults are the paper's."""
+
+    persons: tuple[str, ...] = ("Daniel", "Mary", "John", "Sandra", "Fred", "Bill", "Jeff", "Julie")
+    objects: tuple[str, ...] = ("apple", "football", "milk")
+    places: tuple[str, ...] = (
+        "bathroom",
+        "bedroom",
+        "garden",
+        "hallway",
+        "kitchen",
+        "office",
+        "cinema",
+        "park",
+        "school",
+    )
+    pronouns: Mapping[str, str] = field(default_factory=lambda: DEFAULT_PRONOUNS, hash=False)
+
+    def pronoun(self, person: str) -> str:
+        """The pronoun of a person; `they` for somebody of whom nothing is said."""
+        return self.pronouns.get(person, "they")
+
+    def clear(self, person: str, to: str) -> bool:
+        """Whether a pronoun after "person gave … to …" can only be the giver: no "she" of two women, no "they" of both."""
+        mine = self.pronoun(person)
+        return not to or (mine != "they" and mine != self.pronoun(to))
+
+    def check(self, where: str = "vocabulary") -> None:
+        """Refuse names that are empty, repeated, or part of one another.
+
+        Raises:
+            RecipeError: It names the two that collide.
+        """
+        for kind, least in (("persons", 1), ("objects", 0), ("places", 2)):
+            if len(getattr(self, kind)) < least:
+                raise RecipeError(f"{where}: at least {least} {kind} are needed, not {len(getattr(self, kind))}")
+        for person, pronoun in self.pronouns.items():
+            if pronoun not in PRONOUNS:
+                raise RecipeError(f"{where}: the pronoun of {person} is one of he, she, they, not '{pronoun}'")
+        for name in (*self.persons, *self.objects, *self.places):
+            for word in name.casefold().split():
+                if word in RESERVED:
+                    raise RecipeError(
+                        f"{where}: '{name}' has the word '{word}', by which sentences are read; rename it"
+                    )
+        names = [*self.persons, *self.objects, *self.places]
+        for i, one in enumerate(names):
+            if not one.strip() or one != one.strip() or any(c in one for c in "\t\n\r.?,"):
+                raise RecipeError(f"{where}: {one!r} is no name: use words without commas, stops, tabs or outer blanks")
+            for other in names[i + 1 :]:
+                a, b = one.casefold(), other.casefold()
+                if a in b or b in a:
+                    raise RecipeError(f"{where}: '{one}' and '{other}' collide, one contains the other; rename one")
+
+
+@dataclass(frozen=True, slots=True)
+class StoryLexicon:
+    """Verbs and small words; every choice is uniform, as in the reference.
+
+    Attributes:
+        not_grab: Verbs after "did not"; not_drop and not_give likewise.
+        there_grab: How often a grabbing sentence ends in "there" (published text: always, or one in five in task 3).
+        there_drop: The same for dropping (published text: about one in five).
+        preposition: "in", or "at" as in the paper's Table 5.
+        double_object: "gave Mary the milk" (Table 5) instead of "gave the milk to Mary" (the reference and bAbI 1.0).
+    """
+
+    move: tuple[str, ...] = ("journeyed", "moved", "travelled", "went", "went back")
+    grab: tuple[str, ...] = ("grabbed", "picked up", "took", "got")
+    drop: tuple[str, ...] = ("discarded", "dropped", "left", "put down")
+    give: tuple[str, ...] = ("gave", "handed", "passed")
+    not_grab: tuple[str, ...] = ("grab", "pick up", "take", "get")
+    not_drop: tuple[str, ...] = ("discard", "drop", "leave", "put down")
+    not_give: tuple[str, ...] = ("give", "hand", "pass")
+    negations: tuple[str, ...] = ("not", "no longer")
+    prefixes: tuple[str, ...] = ("After that", "Following that", "Afterwards", "Then")
+    there_grab: float = 0.0
+    there_drop: float = 0.0
+    preposition: str = "in"
+    double_object: bool = False
+
+
+DYNA = StoryLexicon()
+PUBLISHED = StoryLexicon(there_grab=1.0, there_drop=0.21)

@@ -1,0 +1,42 @@
+"""Answers from the text alone: reads an expression as a person would, word by word, and applies one function after the
+other.
+
+Nothing here is shared with the generator but the tables, so that `taskloom verify` is a second opinion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from taskloom.errors import InputError, nearest
+from taskloom.example import Answer, Step
+from taskloom.suites.ctl.world import Table
+
+
+def solver(names: tuple[str, ...], images: Table, order: str) -> Callable[[str], Answer]:
+    """A function from an expression's text to its answer and derivation."""
+    meaning = {name: [str(int(s)) for s in images[f]] for f, name in enumerate(names)}
+    position = {str(s): s for s in range(images.shape[1])}
+    symbol_last = order == "right-to-left"
+
+    def answer(text: str) -> Answer:
+        words = text.split()
+        if symbol_last:
+            words.reverse()
+        if not words:
+            raise InputError('the expression is empty; write functions and a symbol, e.g. "b a 3"')
+        value, chain = words[0], words[1:]
+        if value not in position:
+            where = "last" if symbol_last else "first"
+            raise InputError(
+                f"'{text}': '{value}' stands where the symbol should be ({where}); symbols are 0 to {len(position) - 1}"
+            )
+        steps = []
+        for name in chain:
+            if name not in meaning:
+                raise InputError(f"'{text}': there is no function '{name}'; {nearest(name, meaning)}")
+            value = meaning[name][position[value]]
+            steps.append(Step(name, value))
+        return Answer((value,), tuple(steps))
+
+    return answer

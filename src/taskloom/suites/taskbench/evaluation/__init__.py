@@ -1,0 +1,1 @@
+"""Values of expressions: the fast evaluator, the second solver, and derivations."""

@@ -1,0 +1,86 @@
+"""The value of an expression at many words at once: the fast evaluator, by table operations alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from taskloom.suites.taskbench.language import Atom, Call, Expression, Is
+from taskloom.suites.taskbench.tables import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from taskloom.suites.taskbench.worlds.words.words import Words
+
+    Mask = NDArray[np.bool_]
+    Rows = NDArray[np.int32]
+
+
+def values(function: Expression, rows: Rows, words: Words) -> Table:
+    """The values of a relation (in normal form) at each of these words."""
+    match function:
+        case Atom(name):
+            return words.relation(name).take(rows)
+        case Call("inverse", (Atom(name),)):
+            return words.inverse(name).take(rows)
+        case Call("chain", parts):
+            table = values(parts[-1], rows, words)
+            for part in reversed(parts[:-1]):
+                table = _after(part, table, words)
+            return table
+        case Call("union", parts):
+            table = values(parts[0], rows, words)
+            for part in parts[1:]:
+                table = table.union(values(part, rows, words))
+            return table
+        case Call("intersection", parts):
+            table = values(parts[0], rows, words)
+            for part in parts[1:]:
+                table = table.intersection(values(part, rows, words))
+            return table
+        case _:
+            raise ValueError(f"no relation: {function}")
+
+
+def _after(part: Expression, table: Table, words: Words) -> Table:
+    if isinstance(part, Atom):
+        return words.relation(part.name).after(table)
+    met, inner = _renumbered(table, len(words.texts))
+    return values(part, met, words).after(inner)
+
+
+def _renumbered(table: Table, size: int) -> tuple[Rows, Table]:
+    """The different values of a table, and the table with each value replaced by its place among them."""
+    met = np.zeros(size, dtype=np.bool_)
+    met[table.values] = True
+    different = np.flatnonzero(met).astype(np.int32)
+    places = np.zeros(size, dtype=np.int32)
+    places[different] = np.arange(len(different), dtype=np.int32)
+    return different, Table(table.starts, places[table.values])
+
+
+def holds(predicate: Expression, rows: Rows, words: Words) -> Mask:
+    """Whether a predicate (in normal form) holds of each of these words."""
+    match predicate:
+        case Atom(name):
+            return words.predicate(name)[rows]
+        case Is(relation, value):
+            mask = np.zeros(len(words.texts), dtype=np.bool_)
+            number = words.numbers.get(value.replace(" ", "_"))
+            if number is not None:
+                mask[number] = True
+            return values(relation, rows, words).any(mask)
+        case Call("lnot", (part,)):
+            return ~holds(part, rows, words)
+        case Call("land", parts):
+            return np.asarray(np.logical_and.reduce([holds(part, rows, words) for part in parts]))
+        case Call("lor", parts):
+            return np.asarray(np.logical_or.reduce([holds(part, rows, words) for part in parts]))
+        case Call("chain", (head, *rest)):
+            inner: Expression = rest[0] if len(rest) == 1 else Call("chain", tuple(rest))
+            different, table = _renumbered(values(inner, rows, words), len(words.texts))
+            return table.any(holds(head, different, words))
+        case _:
+            raise ValueError(f"no predicate: {predicate}")

@@ -1,0 +1,298 @@
+"""Reading an expression in any of the three notations.
+
+The grammar finds the shape. Here names get their meaning: operators, atoms in all their spellings, and the places where the paper
+writes x and S and the reference 0 and S, which stand for the input and are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from taskloom.errors import nearest
+from taskloom.suites.taskbench.language.errors import ExpressionError
+from taskloom.suites.taskbench.language.nodes import OPERATORS, Atom, Call, Expression, Is, Span
+from taskloom.suites.taskbench.language.types import Type, type_of
+
+if TYPE_CHECKING:
+    from lark import Lark, Token, Tree
+
+LONGEST = 20_000
+"""Characters; a longer text is refused before anything looks at it."""
+
+DEEPEST = 60
+"""Brackets within brackets; the tables of the paper reach 4."""
+
+Find = Callable[[str], str | None]
+
+_INPUTS = {"S", "X", "Y", "x", "y", "s"}
+
+_WORDS = {
+    "NAME": "a name",
+    "NUMBER": "a number",
+    "LSQB": "[",
+    "RSQB": "]",
+    "LBRACE": "{",
+    "RBRACE": "}",
+    "LPAR": "(",
+    "RPAR": ")",
+    "COMMA": ",",
+    "EQUAL": "=",
+    "LANGUAGES": "a language such as eng or eng->spa",
+    "VALUE": "a value",
+    "$END": "the end",
+}
+
+
+@lru_cache(maxsize=1)
+def _lark() -> Lark:
+    from lark import Lark
+
+    grammar = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", propagate_positions=True)
+
+
+def read(text: str) -> Expression:
+    """The expression that a text says, with every atom known and every type right.
+
+    >>> read("chain(father, mother)") == read("father(mother)") == read("father(mother(0))")
+    True
+    """
+    expression, _ = read_typed(text)
+    return expression
+
+
+def read_typed(text: str) -> tuple[Expression, Type]:
+    """The expression that a text says, and its type."""
+    from taskloom.suites.taskbench import atoms
+
+    expression = parse(text)
+    return expression, type_of(expression, atoms.signature, text)
+
+
+def parse(text: str, find: Find | None = None) -> Expression:
+    """The expression that a text says; atoms are known, types are not looked at.
+
+    Args:
+        text: In any of the three notations.
+        find: Our name for an atom in any of its spellings, or None, where a world has atoms of its own.
+    """
+    from lark.exceptions import UnexpectedInput
+
+    _refuse_monsters(text)
+    try:
+        tree = _lark().parse(text)
+    except UnexpectedInput as error:
+        raise _unreadable(error, text) from None
+    reader = _TreeReader(text, find)
+    found = reader.item(tree.children[0])
+    if found is None:
+        raise ExpressionError("a place for the input alone is no function; write a name such as synonyms[eng]", text)
+    return found
+
+
+def _refuse_monsters(text: str) -> None:
+    if len(text) > LONGEST:
+        raise ExpressionError(f"the expression has {len(text)} characters; at most {LONGEST} are read")
+    level = 0
+    for place, character in enumerate(text):
+        level += (character in "({[") - (character in ")}]")
+        if level > DEEPEST:
+            raise ExpressionError(f"brackets lie more than {DEEPEST} deep here", text, (place, place + 1))
+    if not text.strip():
+        raise ExpressionError("the expression is empty; write a function such as synonyms[eng]")
+
+
+def _unreadable(error: Exception, text: str) -> ExpressionError:
+    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+    place = getattr(error, "pos_in_stream", None)
+    wanted: set[str] = set()
+    if isinstance(error, UnexpectedToken):
+        wanted = set(error.accepts or error.expected)
+        place = len(text) if error.token.type == "$END" else error.token.start_pos
+    elif isinstance(error, UnexpectedCharacters):
+        wanted = set(error.allowed or ())
+    words = [_WORDS[name] for name in sorted(wanted) if name in _WORDS]
+    at = len(text) if place is None or place < 0 else place
+    found = f"'{text[at]}'" if at < len(text) else "the end"
+    expected = f"expected {' or '.join(words)}" if words else "this cannot be read"
+    return ExpressionError(f"{expected} here, found {found}", text, (at, at + 1))
+
+
+class _TreeReader:
+    """Gives the parse tree its meaning. A method returns None where the tree stands for the input itself."""
+
+    def __init__(self, text: str, find: Find | None = None) -> None:
+        self.text = text
+        self.own = find
+
+    def fail(self, why: str, at: Tree[Token] | Token) -> ExpressionError:
+        return ExpressionError(why, self.text, _span(at))
+
+    def item(self, tree: Tree[Token] | Token) -> Expression | None:
+        from lark import Token
+
+        assert not isinstance(tree, Token)
+        if tree.data == "lambda_term":
+            return self.item(tree.children[1])
+        if tree.data == "position":
+            return None
+        return self.call(tree)
+
+    def call(self, tree: Tree[Token]) -> Expression | None:
+        name = tree.children[0]
+        rest = cast("list[Tree[Token]]", tree.children[1:])
+        suffixes = [c for c in rest if _data(c) != "arguments"]
+        arguments = [c for c in rest if _data(c) == "arguments"]
+        assert isinstance(name, str)
+        if name in _INPUTS and not suffixes and not arguments:
+            return None
+        word = name.strip().casefold().replace(" ", "_")
+        if word == "wiki":
+            return self.wrapped(tree, suffixes, arguments)
+        if word in ("map", "filter"):
+            return self.sequence(word, tree, suffixes, arguments)
+        if word in OPERATORS:
+            return self.operator(word, tree, suffixes, arguments)
+        return self.applied(self.atom(name, suffixes, arguments), arguments)
+
+    def wrapped(self, tree: Tree[Token], suffixes: list[Tree[Token]], arguments: list[Tree[Token]]) -> Expression:
+        """The reference's wiki{…}: a hint to its query builder, nothing to us."""
+        inner = self.inside(tree, suffixes, "wiki")
+        return self.applied(inner, arguments)
+
+    def inside(self, tree: Tree[Token], suffixes: list[Tree[Token]], name: str) -> Expression:
+        if len(suffixes) != 1 or _data(suffixes[0]) != "brace" or _data(suffixes[0].children[0]) == "pair":
+            raise self.fail(f"{name} takes one function in braces", tree)
+        inner = self.item(suffixes[0].children[0])
+        if inner is None:
+            raise self.fail(f"{name} takes a function in its braces, not the input", suffixes[0])
+        return inner
+
+    def operator(
+        self, name: str, tree: Tree[Token], suffixes: list[Tree[Token]], arguments: list[Tree[Token]]
+    ) -> Expression:
+        if suffixes:
+            raise self.fail(f"{name} takes its operands in parentheses: {name}(f, g)", suffixes[0])
+        if not arguments:
+            raise self.fail(f"{name} needs operands: {name}(f, g)", tree)
+        parts = [self.operand(name, part) for part in _items(arguments[0])]
+        return self.applied(Call(name, tuple(parts), _span(tree)), arguments[1:])
+
+    def operand(self, name: str, tree: Tree[Token]) -> Expression:
+        found = self.item(tree)
+        if found is None:
+            raise self.fail(f"{name} takes functions, not the input", tree)
+        return found
+
+    def sequence(
+        self, name: str, tree: Tree[Token], suffixes: list[Tree[Token]], arguments: list[Tree[Token]]
+    ) -> Expression:
+        """map(f), map(f, filter(p)), map{f}, map{f}(S), map{f}(filter{p}(S))."""
+        if suffixes:
+            parts: list[Expression] = [self.inside(tree, suffixes, name)]
+            rest = arguments
+        elif arguments:
+            parts = [self.operand(name, part) for part in _items(arguments[0])]
+            rest = arguments[1:]
+        else:
+            raise self.fail(f"{name} needs a function: {name}(f)", tree)
+        for group in rest:
+            for item in _items(group):
+                before = self.item(item)
+                if before is not None:
+                    parts.append(before)
+        return Call(name, tuple(parts), _span(tree))
+
+    def applied(self, function: Expression, arguments: list[Tree[Token]]) -> Expression:
+        """f(g) and f(g(0)) are chains; f(0) and f(x) are f."""
+        for group in arguments:
+            items = _items(group)
+            if len(items) != 1:
+                raise self.fail(f"a word function takes one input, not {len(items)}", group)
+            before = self.item(items[0])
+            if before is not None:
+                later = before.parts if isinstance(before, Call) and before.operator == "chain" else (before,)
+                function = Call("chain", (function, *later), (function.span[0], _span(group)[1]))
+        return function
+
+    def atom(self, name: str, suffixes: list[Tree[Token]], arguments: list[Tree[Token]]) -> Expression:
+        from taskloom.suites.taskbench import atoms
+
+        spelling, pair, inverse = str(name), "", False
+        end = getattr(name, "end_pos", None) or 0
+        for suffix in suffixes:
+            end = _span(suffix)[1]
+            content = self.suffix(suffix)
+            if content == "inv":
+                inverse = not inverse
+            elif _data(suffix) == "bracket":
+                spelling += f"[{content}]"
+            elif name.strip() == "is":
+                pair = content
+            else:
+                spelling += f"{{{content}}}"
+        span: Span = (getattr(name, "start_pos", 0) or 0, end)
+        if name.strip() == "is":
+            return self.is_predicate(pair, spelling[2:].strip(), span)
+        find = self.own or atoms.find
+        found = find(self.relocated(spelling, arguments))
+        if found is None:
+            raise ExpressionError(_unknown(spelling), self.text, span)
+        atom = Atom(found, span)
+        return Call("inverse", (atom,), span) if inverse else atom
+
+    def suffix(self, tree: Tree[Token]) -> str:
+        if not hasattr(tree, "children"):
+            return "inv"
+        if _data(tree) == "bracket":
+            return "".join(str(tree.children[0]).split()).replace("→", "->")
+        first, last = _span(tree)
+        return self.text[first + 1 : last - 1].strip()
+
+    def relocated(self, spelling: str, arguments: list[Tree[Token]]) -> str:
+        """The reference's early lists write synonyms[eng](0[spa]) for the Spanish synonyms of a Spanish word."""
+        for group in arguments:
+            for item in _items(group):
+                if _data(item) == "position" and len(item.children) > 1 and "->" not in spelling:
+                    return f"{spelling.partition('[')[0]}[{self.suffix(item.children[1])}]"  # type: ignore[arg-type]
+        return spelling
+
+    def is_predicate(self, pair: str, language: str, span: Span) -> Expression:
+        """is{POS=noun}[eng], is{occupation=actor}: a named atom where there is one, else any relation and value."""
+        from taskloom.suites.taskbench import atoms
+
+        relation, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals or not relation or not value:
+            raise ExpressionError("is needs a relation and a value: is{occupation=actor}", self.text, span)
+        find = self.own or atoms.canonical
+        found = find(f"is{{{relation}={value}}}{language}")
+        if found is not None:
+            return Atom(found, span)
+        inner = find(relation + language) or find(relation)
+        if inner is None:
+            raise ExpressionError(_unknown(relation + language), self.text, span)
+        return Is(Atom(inner, span), value, span)
+
+
+def _unknown(spelling: str) -> str:
+    from taskloom.suites.taskbench import atoms
+
+    return f"unknown atom '{spelling}'; {nearest(spelling, [*atoms.names(), *OPERATORS])}"
+
+
+def _data(tree: Tree[Token] | Token) -> str:
+    return str(getattr(tree, "data", ""))
+
+
+def _items(arguments: Tree[Token]) -> list[Tree[Token]]:
+    return [c for c in arguments.children if c is not None]  # type: ignore[misc]
+
+
+def _span(tree: Tree[Token] | Token) -> Span:
+    place = getattr(tree, "meta", tree)
+    start, end = getattr(place, "start_pos", None), getattr(place, "end_pos", None)
+    return (start or 0, end or 0)

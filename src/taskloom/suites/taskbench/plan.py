@@ -1,0 +1,351 @@
+"""From a recipe to a plan: which functions, evaluated where, in which splits."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from taskloom.errors import RecipeError
+from taskloom.example import Answer, Example
+from taskloom.plan import Level, Plan, Role, Split, Tasks, Withheld
+from taskloom.suites.taskbench import show as showing
+from taskloom.suites.taskbench.evaluation.function_table import FunctionTable, Profile, composition, family, profile
+from taskloom.suites.taskbench.language import Call, Expression, Type, atoms_of, describe, read_typed, show
+from taskloom.suites.taskbench.rows import TRAITS, SequenceRows, WordRows, index_column, join_balanced
+from taskloom.suites.taskbench.sampling import Hashes, Sequences, SplitShares
+from taskloom.suites.taskbench.scorers import ByTask, Positions
+from taskloom.suites.taskbench.worlds.worlds import World, open_world
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from taskloom.seeding import Key
+    from taskloom.suites.taskbench.fields import TaskbenchFields
+
+PREFIX = "taskbench/"
+
+LISTED = 200
+"""Functions that a warning names; the manifest has them all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """One function of a recipe."""
+
+    name: str
+    expression: Expression
+    type: Type
+
+    @property
+    def task(self) -> str:
+        """The name of the task that rows carry."""
+        return PREFIX + self.name
+
+    @property
+    def element(self) -> Expression | None:
+        """For a sequence function that maps: the function of one word."""
+        if self.type.form != "sequence" or not isinstance(self.expression, Call) or self.expression.operator != "map":
+            return None
+        return self.expression.parts[0]
+
+
+def functions(fields: TaskbenchFields) -> list[Function]:
+    """The functions of a recipe."""
+    found = []
+    for name in fields.tasks():
+        expression, kind = read_typed(name)
+        found.append(Function(name, expression, kind))
+    return found
+
+
+def answerer(fields: TaskbenchFields) -> Callable[[str], Answer]:
+    """The function of a recipe that has one function."""
+    from taskloom.errors import InputError
+
+    asked = functions(fields)
+    if len(asked) != 1:
+        raise InputError(f"this recipe has {len(asked)} functions; apply one of them by name, e.g. {asked[0].task}")
+    return open_world(fields, asked).deriver(asked[0])
+
+
+def plan(fields: TaskbenchFields, key: Key) -> Plan:
+    """The plan of a function recipe."""
+    return _Weaver(fields, key).plan(lambda task: False)
+
+
+class _Weaver:
+    def __init__(self, fields: TaskbenchFields, key: Key) -> None:
+        self.fields = fields
+        self.key = key
+        self.asked = functions(fields)
+        self.world: World = open_world(fields, self.asked)
+        self.hashes = Hashes(key.child("content"))
+        self.shares = SplitShares(fields.shares)
+        self.left_out: dict[str, int] = {}
+        self.noted: dict[str, dict[str, int]] = {}
+
+    @cached_property
+    def made(self) -> list[WordRows | SequenceRows]:
+        return [rows for f in self.asked if (rows := self._rows(f)) is not None]
+
+    def plan(self, held: Withheld) -> Plan:
+        made = self.made
+        if not made:
+            raise RecipeError("; ".join(self._warnings()))
+        taught = [rows for rows in made if not held(rows.task)]
+        splits = [self._split(name, taught if name == "train" else made) for name in self.shares.weights]
+        splits = [s for s in splits if s.n]
+        splits += self._small(taught)
+        if self.fields.answers:
+            splits += self._answers()
+        one = self.asked[0] if len(self.asked) == 1 else None
+        return Plan(
+            splits=tuple(splits),
+            traits=TRAITS,
+            describe=self._tell(one.task, "instruction") if one else "Apply the named function.",
+            scorer=ByTask(self._sequence_scorer),
+            answer=self.world.deriver(one) if one else None,
+            check=None if self.fields.labels == "permuted" else self._check,
+            sources=self.world.sources,
+            left_out=self.left_out,
+            warnings=self._warnings(),
+            show=self._show,
+            tasks=Tasks(tell=self._tell, names=tuple(rows.task for rows in made), facts=self._facts, without=self.plan),
+        )
+
+    def _facts(self, task: str) -> dict[str, str | int | float]:
+        """The kind and the profile of a function, as its rows have it: of the mixture where a union is balanced."""
+        rows = next(rows for rows in self.made if rows.task == task)
+        return {**rows.traits, **asdict(profile(rows.answered))}
+
+    def _tell(self, task: str, level: Level) -> str:
+        """The description of a function; where labels are shuffled, its meaning is of no help."""
+        if self.fields.labels == "permuted":
+            return "Give the word that goes with the given one; the pairs were shuffled and can only be known by heart."
+        expression, _ = read_typed(task.removeprefix(PREFIX))
+        return describe(expression, level, separators=self.fields.sequences.separators)
+
+    def _show(self, example: Example) -> str:
+        expression, kind = read_typed(example.task.removeprefix(PREFIX))
+        answerer = self.world.deriver(Function(example.task.removeprefix(PREFIX), expression, kind))
+        if kind.form == "sequence":
+            said = showing.sequence(example, answerer, self.fields.sequences.separators)
+        else:
+            said = showing.words(example, answerer)
+        return said if len(self.asked) == 1 else "  " + example.task.replace("[", r"\[") + "\n" + said
+
+    def _leave_out(self, name: str, examples: int, why: str) -> None:
+        self.left_out[name] = examples
+        self.noted.setdefault(f"left out for {why}", {})[name] = examples
+
+    def _warnings(self) -> tuple[str, ...]:
+        return tuple(
+            f"{'1 function is' if len(found) == 1 else f'{len(found)} functions are'} {what}: {_counts(found)}"
+            for what, found in self.noted.items()
+        )
+
+    @property
+    def _too_few(self) -> str:
+        return f"having fewer than {self.fields.minimum} examples (lower 'minimum' to have more)"
+
+    def _rows(self, function: Function) -> WordRows | SequenceRows | None:
+        key = self.key.child("task", function.name)
+        traits = {"family": family(function.expression), "composition": composition(function.expression)}
+        permuted = self.fields.labels == "permuted"
+        if permuted and function.type.form == "sequence":
+            raise RecipeError(f"labels=permuted is for functions of words, and {function.name} is one of sequences")
+        if self.fields.balanced:
+            return self._balanced(function, key, traits)
+        solved = self.world.solve(function)
+        if function.type.form == "sequence":
+            return self._sequences(function, solved, key, traits)
+        if len(solved.domain) < self.fields.minimum:
+            self._leave_out(function.name, len(solved.domain), self._too_few)
+            return None
+        traces = () if permuted else (self.world.trace(function),)
+        return WordRows(function.task, solved, key, self.hashes, self.shares, traits, permuted=permuted, traces=traces)
+
+    def _sequences(
+        self, function: Function, solved: FunctionTable, key: Key, traits: dict[str, str]
+    ) -> SequenceRows | None:
+        """Sequences of a function; where few are possible, each of them once."""
+        s = self.fields.sequences
+        sampler = Sequences(solved, key, self.hashes, self.shares, s.length, s.kept, s.word_disjoint)
+        room = {split: sampler.size(split) for split in self.shares.weights}
+        if why := self._unfit(solved, room):
+            self._leave_out(function.name, sum(room.values()), why)
+            return None
+        if solved.words < self.fields.minimum:
+            what = f"made of fewer than {self.fields.minimum} words (raise sequences.words to leave such out)"
+            self.noted.setdefault(what, {})[function.name] = solved.words
+        counts = {split: min(n, room[split]) for split, n in _portions(s.n, self.shares).items()}
+        keyed = function.type.source == "entity"
+        return SequenceRows(function.task, sampler, counts, traits, s.separators, keyed, self.world.trace(function))
+
+    def _unfit(self, solved: FunctionTable, room: dict[str, int]) -> str:
+        """Why there are no datasets of sequences of a function, or nothing."""
+        least = self.fields.sequences.words
+        if sum(room.values()) < self.fields.minimum:
+            return self._too_few
+        if solved.words < least:
+            return f"sequences of fewer than {least} words (sequences.words; the numbers are sequences)"
+        return "" if all(room.values()) else "want of words of its own in some split (word_disjoint)"
+
+    def _balanced(self, function: Function, key: Key, traits: dict[str, str]) -> WordRows | None:
+        """A union as a balanced mixture of its operands; only inputs that both of them know can be tested."""
+        tree = function.expression
+        if not isinstance(tree, Call) or tree.operator != "union" or len(tree.parts) != 2:
+            raise RecipeError(
+                f"balanced is for unions of two relations, and {function.name} is none; leave it out or write union(f, g)"
+            )
+        sides = [Function(n, e, k) for n in map(show, tree.parts) for e, k in [read_typed(n)]]
+        first, second = (self.world.solve(side) for side in sides)
+        solved, numbers, both = join_balanced(first, second, self.hashes, self.shares, key)
+        if len(solved.domain) < self.fields.minimum or not both.any():
+            why = self._too_few if both.any() else "having no input that both operands know (balanced)"
+            self._leave_out(function.name, len(solved.domain), why)
+            return None
+        permuted = self.fields.labels == "permuted"
+        traces = () if permuted else tuple(self.world.trace(side) for side in sides)
+        names = tuple(side.name for side in sides)
+        rows = WordRows(function.task, solved, key, self.hashes, self.shares, traits, permuted=permuted, traces=traces)
+        return replace(rows, sides=numbers, side_names=names, shared=both)
+
+    def _split(self, name: str, made: list[WordRows | SequenceRows]) -> Split:
+        counts = [rows.count(name) for rows in made]
+        starts = [0, *accumulate(counts)]
+
+        def rows(start: int, stop: int) -> pa.Table:
+            import pyarrow as pa
+
+            parts = []
+            at = max(0, bisect_right(starts, start) - 1)
+            while at < len(made) and starts[at] < stop:
+                low, high = max(start, starts[at]), min(stop, starts[at + 1])
+                if low < high:
+                    parts.append(made[at].rows(name, low - starts[at], high - starts[at]))
+                at += 1
+            found = pa.concat_tables(parts)
+            return found.set_column(0, "index", index_column(start, stop))
+
+        role: Role = "train" if name == "train" else "test"
+        return Split(name, sum(counts), rows, role)
+
+    def _small(self, made: list[WordRows | SequenceRows]) -> list[Split]:
+        """Few-shot and memorisation sets: subsets of the training split."""
+        found = []
+        if self.fields.few_shot:
+            k = self.fields.few_shot.k
+            for draw in range(self.fields.few_shot.draws):
+                found.append(
+                    _subset(f"{k}-shot-{draw}", k, made, f"{k} training examples of each task, draw {draw + 1}", draw)
+                )
+        if self.fields.memorise:
+            n = self.fields.memorise
+            found.append(_subset("memorise", n, made, f"{n:,} training examples of each task, to be learnt by heart"))
+        return [split for split in found if split.n]
+
+    def _answers(self) -> list[Split]:
+        """The answers of every word that sequences are made of, once for each function that is not itself a task."""
+        present = {f.name for f in self.asked}
+        wanted: dict[str, Function] = {}
+        for function in self.asked:
+            if function.element is not None and function.name not in self.left_out:
+                name = show(function.element)
+                if name not in present:
+                    expression, kind = read_typed(name)
+                    wanted[name] = Function(name, expression, kind)
+        tables = []
+        for function in wanted.values():
+            traits = {"family": family(function.expression), "composition": composition(function.expression)}
+            key = self.key.child("task", function.name)
+            solved, everything = self.world.solve(function), SplitShares({"answers": 1})
+            traces = (self.world.trace(function),)
+            tables.append(WordRows(function.task, solved, key, self.hashes, everything, traits, traces=traces))
+        if not tables:
+            return []
+        split = self._split("answers", list(tables))
+        return [replace(split, role="probe", describe="every word that sequences are drawn from, with all its answers")]
+
+    @cached_property
+    def _by_task(self) -> dict[str, Function]:
+        return {f.task: f for f in self.asked}
+
+    def _sequence_scorer(self, task: str) -> Positions | None:
+        function = self._by_task.get(task)
+        if function is None or function.type.form != "sequence":
+            return None
+        positions = self.world.deriver(function).positions
+        return Positions(lambda example: positions(example.key or example.input), self.fields.sequences.separators)
+
+    def _check(self, example: Example) -> tuple[str, ...]:
+        name = str(example.traits.get("side") or example.task.removeprefix(PREFIX))
+        expression, kind = read_typed(name)
+        return self.world.check(Function(name, expression, kind), example)
+
+
+def _counts(found: dict[str, int]) -> str:
+    listed = [f"{name} ({n})" for name, n in found.items()]
+    rest = f" and {len(listed) - LISTED:,} more, in the manifest" if len(listed) > LISTED else ""
+    return ", ".join(listed[:LISTED]) + rest
+
+
+def _subset(name: str, k: int, made: Iterable[WordRows | SequenceRows], describe: str, draw: int = 0) -> Split:
+    chosen = [(rows, places) for rows in made if len(places := rows.few(name, k, draw))]
+    starts = [0, *accumulate(len(places) for _, places in chosen)]
+
+    def rows(start: int, stop: int) -> pa.Table:
+        import pyarrow as pa
+
+        first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
+        parts = [task.table(places) for task, places in chosen[first:last]]
+        wanted = pa.concat_tables(parts).slice(start - starts[first], stop - start)
+        return wanted.set_column(0, "index", index_column(start, stop))
+
+    return Split(name, starts[-1], rows, "train", describe)
+
+
+def _portions(n: int, shares: SplitShares) -> dict[str, int]:
+    """n divided by the shares; the first split gets what rounding leaves."""
+    total = sum(shares.weights.values())
+    found = {name: round(n * weight / total) for name, weight in shares.weights.items()}
+    found["train"] += n - sum(found.values())
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """A function of a recipe with its operands and its profile."""
+
+    name: str
+    family: str
+    composition: str
+    operands: tuple[str, ...]
+    profile: Profile
+
+
+def survey(fields: TaskbenchFields) -> list[Surveyed]:
+    """Every function of a recipe with its domain size, mean number of answers, and majority and chance baselines."""
+    asked = functions(fields)
+    world = open_world(fields, asked)
+    return [
+        Surveyed(
+            f.name,
+            family(f.expression),
+            composition(f.expression),
+            tuple(atoms_of(f.expression)),
+            profile(world.solve(f)),
+        )
+        for f in asked
+    ]
+
+
+def solved_of(fields: TaskbenchFields) -> list[FunctionTable]:
+    """Every function of a recipe, evaluated on its domain."""
+    asked = functions(fields)
+    world = open_world(fields, asked)
+    return [world.solve(f) for f in asked]

@@ -1,0 +1,1 @@
+"""The worlds that functions are evaluated in: words, facts and random relations."""

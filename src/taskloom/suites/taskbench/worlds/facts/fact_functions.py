@@ -1,0 +1,343 @@
+"""Factual functions, and functions that mix facts with words, on the worlds of `taskbench.facts`.
+
+Facts are composed by entity and written by label. `label` leads from an entity to the English word that is its name, so
+`chain(synonyms[eng], label, occupation)` is a function of people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from taskloom.errors import InputError
+from taskloom.example import Example
+from taskloom.plan import Source
+from taskloom.seeding import Key
+from taskloom.suites.taskbench import atoms
+from taskloom.suites.taskbench.evaluation.derivation_columns import Trace
+from taskloom.suites.taskbench.evaluation.derivations import Deriver, items
+from taskloom.suites.taskbench.evaluation.fact_paths import FactPaths
+from taskloom.suites.taskbench.evaluation.function_table import TRUTH, FunctionTable
+from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, Type, atoms_of, map_filter, show, type_of
+from taskloom.suites.taskbench.tables import Table
+from taskloom.suites.taskbench.worlds import facts
+from taskloom.suites.taskbench.worlds.facts.iri import is_id
+from taskloom.suites.taskbench.worlds.facts.set_operators import Domain
+
+if TYPE_CHECKING:
+    from taskloom.suites.taskbench.plan import Function
+    from taskloom.suites.taskbench.worlds.words.words import Words
+
+T = TypeVar("T")
+
+LIMIT = 20_000
+"""Inputs of a factual predicate, half true and half false: what the reference's two queries give at most."""
+
+_UNFIT = "#\n\r\t"
+"""Characters that cannot stand in an item of a sequence."""
+
+
+def relation_name(atom: str) -> str:
+    """The facts' name of a relation: `instance of` goes by its property there."""
+    return "P31" if atom == "instance_of" else atom
+
+
+class FactSpace:
+    """Entities by id, and words where an expression leads to them."""
+
+    predicate_type = Type("predicate", "entity")
+
+    def __init__(self, world: facts.FactWorld, words: Words | None) -> None:
+        self.world = world
+        self.words = words
+        self._relations: dict[tuple[str, bool], facts.Relation] = {}
+
+    def enter(self, text: str, kind: str) -> tuple[str, ...]:
+        """Every entity of that name, or the word."""
+        if kind != "entity":
+            return self._lexical().enter(text, kind)
+        wanted = text.strip()
+        found = self.world.ids(wanted)
+        if not found and self.world.label(wanted) is not None:
+            found = (wanted,)
+        if not found:
+            raise InputError(f"'{wanted}' is no entity of this world; give a label as the world writes it, or an id")
+        return tuple(found)
+
+    def _lexical(self) -> Words:
+        assert self.words is not None
+        return self.words
+
+    def look(self, name: str, item: str, inverse: bool = False) -> tuple[str, ...]:
+        """The values of a relation, or of its inverse, at one entity or word."""
+        held = self._relations.get((name, inverse))
+        if held is not None:
+            return held.of(item)
+        known = atoms.known(name)
+        assert known is not None
+        if known.family != "factual":
+            return self._lexical().look(name, item, inverse)
+        if name == "label":
+            return self.world.ids(item.replace("_", " ")) if inverse else self._word(item)
+        held = self._relations[name, inverse] = self.world.relation(f"{relation_name(name)}{'.inv' if inverse else ''}")
+        return held.of(item)
+
+    def _word(self, entity: str) -> tuple[str, ...]:
+        label = self.world.label(entity)
+        written = "" if label is None else label.strip().replace(" ", "_")
+        known = self._lexical().numbers
+        return next(((spelling,) for spelling in (written, written.lower()) if spelling in known), ())
+
+    def holds(self, name: str, item: str) -> bool:
+        """Whether a predicate holds of one entity or word."""
+        known = atoms.known(name)
+        assert known is not None
+        if known.family != "factual":
+            return self._lexical().holds(name, item)
+        return bool(self.world.predicate(name).at((item,)).get(item, False))
+
+    def decides(self, name: str, item: str) -> bool:
+        """Whether the entity has the property at all that the predicate asks about."""
+        known = atoms.known(name)
+        assert known is not None
+        return known.family != "factual" or item in self.world.predicate(name).at((item,))
+
+    def is_value(self, value: str, items: tuple[str, ...]) -> bool:
+        """Whether a value, given as id or label, is among the items."""
+        return value in items or value.replace(" ", "_") in items or any(x in items for x in self.world.ids(value))
+
+    def show(self, items: Iterable[str]) -> tuple[str, ...]:
+        """Labels, each once; what has none cannot be said. Words are written as words."""
+        return tuple(sorted(set(self.say(items).values())))
+
+    def say(self, items: Iterable[str]) -> dict[str, str]:
+        """What each item is called, asked for all at once; what has no name is left out."""
+        known = self.words.numbers if self.words else {}
+        given = set(items)
+        written = {x: x.replace("_", " ") for x in given if x in known}
+        return written | self.world.labels(x for x in given if x not in known and is_id(x))
+
+    def meanings(self, texts: Iterable[str], kind: str = "") -> dict[str, tuple[str, ...]]:
+        """What each text of an example may mean: entities of that name, and a word; only one of them where the kind is told."""
+        wanted = set(texts)
+        if kind.startswith("word"):
+            return {text: self._lexical().enter(text, kind) for text in wanted}
+        named = self.world.namesakes(wanted)
+        known = self.words.numbers if self.words and not kind else {}
+        as_word = {text: text.replace(" ", "_") for text in wanted}
+        return {text: (*named[text], *((as_word[text],) if as_word[text] in known else ())) for text in wanted}
+
+
+class FactWorld:
+    """Functions of entities. Where an expression also uses words, it is evaluated input by input."""
+
+    def __init__(self, world: facts.FactWorld, words: Words | None, union_domain: Domain, separators: bool) -> None:
+        self.world = world
+        self.words = words
+        self.union_domain = union_domain
+        self.separators = separators
+        self.space = FactSpace(world, words)
+        self.paths = FactPaths(self.space)
+        self._made: dict[str, facts.Relation | facts.Predicate] = {}
+        self._solved: dict[str, FunctionTable] = {}
+        self._checked: set[str] = set()
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """What the facts come from."""
+        return self.world.sources() + (self.words.sources if self.words else ())
+
+    def deriver(self, function: Function) -> Deriver:
+        """A function on single inputs."""
+        return Deriver(function.expression, function.type, self.space, self.separators)
+
+    def trace(self, function: Function) -> Trace:
+        """How the official answers come about."""
+        tree = map_filter(function.expression)[0] if function.type.form == "sequence" else function.expression
+        if tree is not None:
+            self.paths.prepare(tree, self.solve(function))
+        return Trace(function, self.paths)
+
+    def check(self, function: Function, example: Example) -> tuple[str, ...]:
+        """The answers again, input by input from the entities of that name."""
+        from taskloom.suites.taskbench.worlds.worlds import confirm
+
+        deriver = self.deriver(function)
+        if function.name not in self._checked and function.type.source == "entity":
+            # Who bears the names that are asked, for all of them at once: a server is asked a few times, not once a name.
+            self.world.namesakes(self.solve(function).inputs)
+            self._checked.add(function.name)
+        if function.type.form != "sequence":
+            return deriver(example.input).targets
+        return confirm([list(s) for s in deriver.positions(example.key or example.input)], example, self.separators)
+
+    def solve(self, function: Function) -> FunctionTable:
+        """A function on its whole domain."""
+        if function.name not in self._solved:
+            self._solved[function.name] = self._solve(function)
+        return self._solved[function.name]
+
+    def _solve(self, function: Function) -> FunctionTable:
+        kind, tree = function.type, function.expression
+        if kind.form == "predicate":
+            return _solved(function, {x: (TRUTH[true],) for x, true in self._balanced(tree).items()})
+        if kind.form == "relation":
+            return _solved(function, self._answers(tree))
+        element, predicate = map_filter(tree)
+        truth = {} if predicate is None else self._truth(predicate)
+        if element is None:
+            answers: Mapping[str, tuple[str, ...]] = {x: (x,) for x in truth}
+        else:
+            answers = self._answers(element)
+        clean = {x: tuple(y for y in ys if _fits(y)) for x, ys in answers.items() if _fits(x)}
+        fit = {x: ys for x, ys in clean.items() if ys}
+        if predicate is None:
+            return _solved(function, fit)
+        kept = {x: ys for x, ys in fit.items() if truth.get(x)}
+        return _solved(function, kept, [x for x, true in truth.items() if not true and _fits(x)])
+
+    def _answers(self, tree: Expression) -> Mapping[str, tuple[str, ...]]:
+        """From label to labels."""
+        if _mixed(tree):
+            return self._one_by_one(tree)
+        relation = self._relation(tree)
+        return facts.name_relation(self.world, relation).answers
+
+    def _truth(self, tree: Expression) -> Mapping[str, bool]:
+        """From label to truth, wherever it is known."""
+        return facts.name_predicate(self.world, self._predicate(tree)).truth
+
+    def _balanced(self, tree: Expression) -> dict[str, bool]:
+        """As many true as false inputs, the false ones of the same types as the true ones."""
+        predicate = self._predicate(tree)
+        size = min(LIMIT, 2 * len(predicate.positives))
+        chosen = facts.balanced(self.world, predicate, size, Key("taskbench", "negatives", show(tree)))
+        truth = self._truth(tree)
+        labels = self.world.labels(chosen)
+        return {labels[x]: truth[labels[x]] for x in chosen if x in labels and labels[x] in truth}
+
+    def _relation(self, tree: Expression) -> facts.Relation:
+        key = show(tree)
+        if key not in self._made:
+            self._made[key] = self._compose(tree)
+        found = self._made[key]
+        assert isinstance(found, facts.Relation)
+        return found
+
+    def _compose(self, tree: Expression) -> facts.Relation:
+        match tree:
+            case Atom(name):
+                return self.world.relation(relation_name(name))
+            case Call("inverse", (Atom(name),)):
+                return self.world.relation(f"{relation_name(name)}.inv")
+            case Call("chain", parts):
+                return _fold(
+                    lambda outer, inner: facts.chain(inner, outer), [self._relation(p) for p in reversed(parts)]
+                )
+            case Call("union", parts):
+                return _fold(lambda a, b: facts.union(a, b, self.union_domain), [self._relation(p) for p in parts])
+            case Call("intersection", parts):
+                return _fold(facts.intersection, [self._relation(p) for p in parts])
+            case _:
+                raise ValueError(f"no relation: {tree}")
+
+    def _predicate(self, tree: Expression) -> facts.Predicate:
+        match tree:
+            case Atom(name):
+                return self.world.predicate(name)
+            case Is(relation, value):
+                return _fold(facts.lor, [self._matching(relation, x) for x in self._meant(value)])
+            case Call("lnot", (part,)):
+                return facts.lnot(self._predicate(part))
+            case Call("land", parts):
+                return _fold(facts.land, [self._predicate(p) for p in parts])
+            case Call("lor", parts):
+                return _fold(facts.lor, [self._predicate(p) for p in parts])
+            case Call("chain", (head, *rest)):
+                inner = rest[0] if len(rest) == 1 else Call("chain", tuple(rest))
+                reached = self._relation(inner)
+                known = self._predicate(head).at(reached.outputs())
+                met = {x: [known[y] for y in ys if y in known] for x, ys in reached.items()}
+                return facts.Predicate({x: any(truths) for x, truths in met.items() if truths})
+            case _:
+                raise ValueError(f"no predicate: {tree}")
+
+    def _meant(self, value: str) -> list[str]:
+        """The entities that a value in a predicate may mean: of that id, or of that name."""
+        found = [x for x in dict.fromkeys((value, *self.world.ids(value))) if is_id(x)]
+        if not found:
+            raise InputError(f"'{value}' is no entity of this world; give a label as the world writes it, or an id")
+        return found
+
+    def _matching(self, relation: Expression, value: str) -> facts.Predicate:
+        """Whether an entity is among the values; of an atom the world itself knows how to find the rare ones."""
+        match relation:
+            case Atom(name):
+                return self.world.matching(relation_name(name), value)
+            case Call("inverse", (Atom(name),)):
+                return self.world.matching(f"{relation_name(name)}.inv", value)
+            case _:
+                return facts.Predicate.matching(self._relation(relation), value)
+
+    def _one_by_one(self, tree: Expression) -> dict[str, tuple[str, ...]]:
+        """A mixed function at every input that its innermost atoms know."""
+        kind = type_of(tree, atoms.signature)
+        deriver = Deriver(tree, kind, self.space)
+        if kind.source == "entity":
+            names = sorted({name for name in atoms_of(tree) if _family(name) == "factual" and name != "label"})
+            known = sorted({x for name in names for x in self.world.relation(relation_name(name))})
+            texts: Iterable[str] = sorted(set(self.world.labels(known).values()))
+            self.world.namesakes(texts)
+        else:
+            assert self.words is not None
+            texts = [self.words.shown[i] for i in self.words.vocabulary[kind.source[5:8]].tolist()]
+        found = {}
+        for text in texts:
+            try:
+                found[text] = deriver(text).targets
+            except InputError:
+                continue
+        return found
+
+
+def _family(name: str) -> str:
+    known = atoms.known(name)
+    return known.family if known else ""
+
+
+def _mixed(tree: Expression) -> bool:
+    return "label" in atoms_of(tree) or {_family(name) for name in atoms_of(tree)} != {"factual"}
+
+
+def _fits(text: str) -> bool:
+    return not any(c in text for c in _UNFIT) and items(text, True) == [text]
+
+
+def _fold(join: Callable[[T, T], T], parts: list[T]) -> T:
+    found = parts[0]
+    for part in parts[1:]:
+        found = join(found, part)
+    return found
+
+
+def _solved(function: Function, answers: Mapping[str, tuple[str, ...]], dropped: Iterable[str] = ()) -> FunctionTable:
+    """The graph of a function that is given by texts."""
+    inputs = sorted(answers)
+    outside = sorted(dropped)
+    outputs = sorted({y for ys in answers.values() for y in ys})
+    number = {y: i for i, y in enumerate(outputs)}
+    counts = np.array([len(answers[x]) for x in inputs], dtype=np.int64)
+    values = np.array([number[y] for x in inputs for y in answers[x]], dtype=np.int32)
+    starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    return FunctionTable(
+        function.name,
+        function.type,
+        [*inputs, *outside],
+        outputs,
+        np.arange(len(inputs), dtype=np.int32),
+        Table(starts, values),
+        np.arange(len(inputs), len(inputs) + len(outside), dtype=np.int32),
+        map_filter(function.expression)[1] is not None if function.type.form == "sequence" else False,
+    )

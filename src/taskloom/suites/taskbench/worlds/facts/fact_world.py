@@ -1,0 +1,164 @@
+"""The factual world: one interface, whatever the facts come from.
+
+`RdfWorld` (files), `EndpointWorld` (a SPARQL server) and `synthetic_world` (invented facts) all answer as a `World`. Entities are
+known by id (`Q84`, or the whole IRI outside Wikidata); their text is the label, and `naming` takes care of entities that share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Protocol
+
+from taskloom.plan import Source
+from taskloom.suites.taskbench.worlds.facts.properties import (
+    INSTANCE_OF,
+    PREDICATES,
+    RELATIONS,
+    SUBCLASS_OF,
+    Direction,
+    asked,
+    direction,
+)
+from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
+
+
+class FactWorld(Protocol):
+    """Facts about entities."""
+
+    def relations(self) -> tuple[str, ...]:
+        """The names of the catalogue's relations."""
+
+    def predicates(self) -> tuple[str, ...]:
+        """The names of the catalogue's predicates."""
+
+    def relation(self, name: str) -> Relation:
+        """The relation of that name (`father`, `father.inv`, or a property id such as `P26`)."""
+
+    def predicate(self, name: str) -> Predicate:
+        """The predicate of that name (`is_occupation_actor`)."""
+
+    def matching(self, relation: str, value: str) -> Predicate:
+        """Whether an entity is among the values of a relation: `matching("occupation", "Q33999")` asks for actors."""
+
+    def label(self, id: str) -> str | None:
+        """The text of an entity, or None where it has none."""
+
+    def labels(self, ids: Iterable[str]) -> dict[str, str]:
+        """The texts of many entities at once; those without one are left out."""
+
+    def ids(self, label: str) -> tuple[str, ...]:
+        """Every entity of that text."""
+
+    def namesakes(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Every entity of each of many texts at once."""
+
+    def sources(self) -> tuple[Source, ...]:
+        """What the answers depend on, by digest."""
+
+
+class TableWorld:
+    """A world that is wholly at hand: each property a table of pairs that is read when it is first wanted."""
+
+    def __init__(
+        self,
+        read: Callable[[str], Iterable[tuple[str, str]]],
+        read_labels: Callable[[], Iterable[tuple[str, str]]],
+        sources: Callable[[], tuple[Source, ...]],
+    ) -> None:
+        """Take the readers.
+
+        Args:
+            read: All pairs of a property id.
+            read_labels: All pairs of entity and label. Of several labels of one entity the first in code-point order counts, so
+                that the order of the file does not matter; a blank one counts as none.
+            sources: What the tables come from.
+        """
+        self._read = read
+        self._read_labels = read_labels
+        self._sources = sources
+        self._relations: dict[Direction, Relation] = {}
+        self._predicates: dict[tuple[Direction, str], Predicate] = {}
+
+    def relations(self) -> tuple[str, ...]:
+        """The names of the catalogue's relations."""
+        return RELATIONS
+
+    def predicates(self) -> tuple[str, ...]:
+        """The names of the catalogue's predicates."""
+        return tuple(PREDICATES)
+
+    def relation(self, name: str) -> Relation:
+        """The relation of that name (`father`, `father.inv`, or a property id such as `P26`)."""
+        return self._relation(direction(name))
+
+    def _relation(self, way: Direction) -> Relation:
+        if way not in self._relations:
+            if way.inverse:
+                self._relations[way] = self._relation(way.flipped).inverse()
+            else:
+                self._relations[way] = Relation.of_pairs(self._read(way.prop))
+        return self._relations[way]
+
+    def predicate(self, name: str) -> Predicate:
+        """The predicate of that name."""
+        what = asked(name)
+        return self.matching(what.prop, what.object)
+
+    def matching(self, relation: str, value: str) -> Predicate:
+        """Whether an entity is among the values of a relation."""
+        way = direction(relation)
+        if (way, value) not in self._predicates:
+            self._predicates[way, value] = Predicate.matching(self._relation(way), value, asked_classes(way, value))
+        return self._predicates[way, value]
+
+    def label(self, id: str) -> str | None:
+        """The text of an entity."""
+        return self._labels.get(id)
+
+    def labels(self, ids: Iterable[str]) -> dict[str, str]:
+        """The texts of many entities; those without one are left out."""
+        known = self._labels
+        return {x: known[x] for x in ids if x in known}
+
+    def ids(self, label: str) -> tuple[str, ...]:
+        """Every entity of that text."""
+        return self._ids.get(label, ())
+
+    def namesakes(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Every entity of each text."""
+        return {label: self.ids(label) for label in labels}
+
+    def sources(self) -> tuple[Source, ...]:
+        """The files, or the settings of a synthetic world, by digest."""
+        return self._sources()
+
+    @cached_property
+    def _labels(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for x, label in self._read_labels():
+            if label.strip() and (x not in found or label < found[x]):
+                found[x] = label
+        return found
+
+    @cached_property
+    def _ids(self) -> Relation:
+        return Relation.of_pairs((label, x) for x, label in self._labels.items())
+
+
+def asked_classes(way: Direction, value: str) -> tuple[str, ...]:
+    """The class that a predicate asks about, where it asks what a thing is an instance of."""
+    return (value,) if way == Direction(INSTANCE_OF) else ()
+
+
+def subclasses(world: FactWorld, classes: Iterable[str]) -> frozenset[str]:
+    """These classes and every kind of them, by following "subclass of" downwards.
+
+    One level at a time, so that an endpoint is asked once a level and not once a class; Wikidata's links have cycles.
+    """
+    narrower = world.relation(f"{SUBCLASS_OF}.inv")
+    seen = frontier = frozenset(classes)
+    while frontier:
+        frontier = frozenset(narrower.at(frontier).outputs() - seen)
+        seen |= frontier
+    return seen

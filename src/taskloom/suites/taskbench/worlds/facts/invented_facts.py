@@ -1,0 +1,266 @@
+"""An invented world with the relations of the catalogue: as many examples as asked, and none that a model has read before.
+
+People live in families over generations; places, works, organisations, languages and classes surround them. Everything is drawn
+by a keyed generator, so a world is a function of its knobs alone. Only the things that the catalogue's predicates name (human,
+actor, London ...) and the common nouns for occupations and positions keep their usual names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+
+from taskloom.errors import InputError
+from taskloom.plan import Source
+from taskloom.seeding import Key, Random
+from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld
+from taskloom.suites.taskbench.worlds.facts.invented_names import Names
+from taskloom.suites.taskbench.worlds.facts.properties import INSTANCE_OF, PREDICATES, PROPERTIES, SUBCLASS_OF
+from taskloom.suites.taskbench.worlds.facts.schema import (
+    ANCHORED,
+    CLASSES,
+    FACTS,
+    NAMED_BY,
+    NOUNS,
+    SEXES,
+    SHARES,
+    Fact,
+)
+from taskloom.suites.taskbench.worlds.facts.task_sizes import FactTask, survey
+
+VERSION = 1
+"""Raised whenever the same knobs would give another world."""
+
+GROWTH = 4
+"""How many sizes `roomy_world` tries before it gives up; two mostly do."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorldKnobs:
+    """What an invented world is like.
+
+    Attributes:
+        people: How many there are; everything else is in proportion.
+        generations: Over how many generations their families go.
+        density: The share of facts that are known, of those that the world could know.
+        ambiguity: The share of entities that bear the name of another one of their kind.
+        values: The mean number of values where a relation may have several (languages, occupations, genres ...).
+        seed: Another seed, another world.
+    """
+
+    people: int = 6_000
+    generations: int = 6
+    density: float = 0.8
+    ambiguity: float = 0.0
+    values: float = 1.5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.generations < 2 or self.people < 20 * self.generations:
+            raise InputError(
+                f"a synthetic world needs at least 2 generations of 20 people, not {self.people} people in {self.generations}"
+            )
+        if not (0 < self.density <= 1 and 0 <= self.ambiguity < 1 and 1 <= self.values <= 5):
+            raise InputError(
+                "a synthetic world needs a density above 0 and at most 1, an ambiguity from 0 to below 1 and 1 to 5 values"
+            )
+
+
+def synthetic_world(knobs: WorldKnobs | None = None) -> TableWorld:
+    """The invented world of these knobs."""
+    knobs = knobs or WorldKnobs()
+    loom = _Loom(knobs)
+    digest = Key("synthetic facts", VERSION, *(f"{k}={v!r}" for k, v in sorted(asdict(knobs).items()))).digest.hex()
+    source = Source("synthetic world", digest)
+    return TableWorld(lambda p: loom.pairs.get(p, {}), lambda: loom.labels.items(), lambda: (source,))
+
+
+def roomy_world(
+    tasks: Iterable[FactTask], examples: int, knobs: WorldKnobs | None = None
+) -> tuple[TableWorld, WorldKnobs]:
+    """A world grown until every task has at least so many examples.
+
+    For a predicate that means as many with half of them true and half false.
+
+    Args:
+        tasks: What must have room.
+        examples: For each task.
+        knobs: Where to begin; only `people` is changed.
+
+    Returns:
+        The world and the knobs that make it.
+    """
+    tasks = list(tasks)
+    knobs = knobs or WorldKnobs()
+    for _ in range(GROWTH):
+        world = synthetic_world(knobs)
+        thinnest = min(survey(world, tasks, examples), key=lambda size: size.room, default=None)
+        if thinnest is None or thinnest.room >= examples:
+            return world, knobs
+        tried, name, room = knobs.people, thinnest.task, thinnest.room
+        # Room grows with the people; a tenth more than in proportion, for luck, but never more than tenfold on thin evidence.
+        knobs = replace(knobs, people=min(10 * tried, 20 + tried * 11 * examples // (10 * max(1, room))))
+    raise InputError(
+        f"even with {tried:,} people '{name}' has room for only {room} of {examples} examples: "
+        "raise the density, or begin with more people"
+    )
+
+
+class _Loom:
+    """Makes one world: first the entities of each kind, then families, then all other facts."""
+
+    def __init__(self, knobs: WorldKnobs) -> None:
+        self.knobs = knobs
+        self.key = Key("synthetic facts", VERSION, knobs.seed)
+        self.names = Names(self.key.child("names"))
+        self.labels: dict[str, str] = {}
+        self.pairs: dict[str, dict[tuple[str, str], None]] = {}
+        self.kinds: dict[str, list[str]] = {}
+        self.sexes: dict[str, list[str]] = {"man": [], "woman": []}
+        self._classes()
+        self._people()
+        for kind, share in SHARES.items():
+            self._entities(kind, max(2, round(share * knobs.people)))
+        self._confuse()
+        for fact in FACTS:
+            self._weave(fact)
+        self._languages()
+
+    def put(self, prop: str, x: str, y: str) -> None:
+        self.pairs.setdefault(prop, {})[(x, y)] = None
+
+    def _classes(self) -> None:
+        """Everything with a fixed name: classes, sexes, and what the predicates ask for."""
+        for kind, (iri, label, parent) in CLASSES.items():
+            self.labels[iri] = label
+            if parent:
+                self.put(SUBCLASS_OF, iri, CLASSES[parent][0])
+            self.kinds.setdefault(kind, [])
+        for what in PREDICATES.values():
+            self.labels[what.object] = what.label
+        for iri, label in SEXES:
+            self.labels[iri] = label
+        for kind, names in NAMED_BY.items():
+            self.kinds[kind] = list(names)
+            for name in names:
+                self._describe(name, kind)
+        for kind, nouns in NOUNS.items():
+            for noun in nouns:
+                self._new(kind, noun)
+
+    def _describe(self, id: str, kind: str) -> None:
+        self.put(INSTANCE_OF, id, CLASSES[kind][0])
+
+    def _new(self, kind: str, label: str) -> str:
+        id = f"urn:taskloom:{kind}:{len(self.kinds[kind])}"
+        self.labels[id] = label
+        self.kinds[kind].append(id)
+        self._describe(id, kind)
+        return id
+
+    def _people(self) -> None:
+        """Generation by generation: couples, and children of one couple, who bear the father's family name."""
+        knobs = self.knobs
+        parents: list[tuple[str, str]] = []
+        family_of: dict[str, str] = {}
+        for generation in range(knobs.generations):
+            rng = self.key.random("generation", generation)
+            women: list[str] = []
+            men: list[str] = []
+            size = knobs.people // knobs.generations + (generation < knobs.people % knobs.generations)
+            for i in range(size):
+                female = i % 2 == 0
+                couple = parents[int(len(parents) * rng.random())] if parents else None
+                family = family_of[couple[0]] if couple else self.names.word()
+                x = self._new("human", self.names.person(female, family))
+                family_of[x] = family
+                self.put(PROPERTIES["sex_or_gender"], x, SEXES[female][0])
+                (women if female else men).append(x)
+                for parent, prop in zip(couple or (), ("father", "mother"), strict=False):
+                    if rng.random() < knobs.density:
+                        self.put(PROPERTIES[prop], x, parent)
+                        self.put(PROPERTIES["child"], parent, x)
+            self.sexes["man"] += men
+            self.sexes["woman"] += women
+            rng.shuffle(men)
+            parents = list(zip(men, women, strict=False))
+
+    def _entities(self, kind: str, n: int) -> None:
+        rng = self.key.random("entities", kind)
+        forms = _FORMS.get(kind, ("{}",))
+        for i in range(n):
+            id = self._new(kind, rng.choice(forms).format(self.names.word()))
+            if kind in ("genre", "ware"):
+                # A tree of classes: each below an earlier one, or below its kind.
+                above = self.kinds[kind][int(i * rng.random())] if i and rng.random() < 0.8 else CLASSES[kind][0]
+                self.put(SUBCLASS_OF, id, above)
+
+    def _confuse(self) -> None:
+        """Let some bear the name of an earlier one of their kind."""
+        for kind, ids in self.kinds.items():
+            if kind in NOUNS or not self.knobs.ambiguity:
+                continue
+            rng = self.key.random("ambiguity", kind)
+            own = [id for id in ids if id.startswith("urn:")]
+            for i in range(1, len(own)):
+                other = own[int(i * rng.random())]
+                if rng.random() < self.knobs.ambiguity:
+                    self.labels[own[i]] = self.labels[other]
+
+    def _weave(self, fact: Fact) -> None:
+        """Draw the facts of one line of the schema."""
+        rng = self.key.random("fact", fact.relation, fact.domain)
+        prop = PROPERTIES[fact.relation]
+        ranges = [self.sexes.get(kind) or self.kinds[kind] for kind in fact.ranges]
+        many = (self.knobs.values - 1) / self.knobs.values if fact.many else 0.0
+        for x in self.kinds[fact.domain]:
+            if rng.random() >= fact.share * self.knobs.density:
+                continue
+            while True:
+                y = self._pick(rng, ranges, fact.ranges)
+                if y != x:
+                    self.put(prop, x, y)
+                    if fact.mutual:
+                        self.put(prop, y, x)
+                if rng.random() >= many:
+                    break
+
+    def _pick(self, rng: Random, ranges: list[list[str]], kinds: tuple[str, ...]) -> str:
+        """One entity; the first of a kind are met more often, and what predicates ask for is met most often."""
+        which = int(len(ranges) * rng.random())
+        fixed = NAMED_BY.get(kinds[which], ())
+        if fixed and rng.random() < ANCHORED:
+            return rng.choice(fixed)
+        return ranges[which][int(len(ranges[which]) * rng.random() ** 1.5)]
+
+    def _languages(self) -> None:
+        """Whoever is a citizen somewhere mostly has that country's language as the native one, and speaks it."""
+        citizens = self.pairs.get(PROPERTIES["country_of_citizenship"], {})
+        official: dict[str, str] = {}
+        for country, spoken in self.pairs.get(PROPERTIES["official_language"], {}):
+            official.setdefault(country, spoken)
+        for x, country in citizens:
+            rng = self.key.random("language", x, country)
+            language = official.get(country)
+            if language and rng.random() < self.knobs.density:
+                self.put(PROPERTIES["native_language"], x, language)
+                self.put(PROPERTIES["languages_spoken_written_or_signed"], x, language)
+
+
+_FORMS: dict[str, tuple[str, ...]] = {
+    "fictional": ("{} the Bold", "{} the Grey", "Captain {}", "Little {}", "Old {}"),
+    "film": ("The {} Road", "Night in {}", "{} Rising", "A Letter to {}", "The Last {}"),
+    "book": ("A History of {}", "The {} Papers", "Notes from {}", "The House of {}", "{}: A Life"),
+    "album": ("{} Sessions", "Live at {}", "Songs for {}"),
+    "song": ("{} Blues", "Oh {}", "Goodbye {}", "The {} Waltz"),
+    "game": ("{} Quest", "Legends of {}", "{} Racing", "Empire of {}"),
+    "painting": ("View of {}", "Lady of {}", "{} at Dusk", "Still Life with {}"),
+    "product": ("{} One", "{} Mark II", "{} S", "{} Classic"),
+    "company": ("{} Works", "{} & Sons", "{} Group", "{} Industries"),
+    "team": ("{} United", "{} Rovers", "{} Athletic", "Real {}"),
+    "party": ("{} Party", "{} Union", "{} Alliance"),
+    "label": ("{} Records", "{} Sound", "{} Tapes"),
+    "language": ("{}ish", "{}ese", "Old {}", "{}an"),
+    "taxon": ("{} minor", "{} major", "{} vulgaris", "{} montana"),
+    "museum": ("{} Museum", "{} Gallery", "{} Hall"),
+}

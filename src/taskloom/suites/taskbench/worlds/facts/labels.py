@@ -1,0 +1,120 @@
+"""From entities to text: what a model sees is a label, and several entities may share one.
+
+In the real subset one entity in sixteen shares its label with another. By default namesakes are merged: an answer is right
+when it is right for any entity of that name, and a predicate is true when it is true of any of them, which is all that a reader
+of the text could hold against an answer. `drop` leaves ambiguous inputs out instead. Either way they are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld
+from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
+
+Collisions = Literal["merge", "drop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What became of the entities on the way to text.
+
+    Attributes:
+        unlabelled: Inputs left out because they, or all of their answers, have no label.
+        ambiguous: Input labels that belong to several entities.
+        merged: Inputs that lost their row to a namesake's, because labels were merged.
+        answers: Answers that fell together with another answer of the same input because they have one label.
+    """
+
+    unlabelled: int
+    ambiguous: int
+    merged: int
+    answers: int
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRelation:
+    """A relation as text: from label to labels, both in order, with the entities behind each input."""
+
+    answers: Mapping[str, tuple[str, ...]]
+    entities: Mapping[str, tuple[str, ...]]
+    counted: Counted
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPredicate:
+    """A predicate as text: from label to yes or no, with the entities behind each input."""
+
+    truth: Mapping[str, bool]
+    entities: Mapping[str, tuple[str, ...]]
+    counted: Counted
+
+
+def name_relation(world: FactWorld, relation: Relation, collisions: Collisions = "merge") -> NamedRelation:
+    """The relation as text; entities without a label cannot be named and are left out, on either side."""
+    relation = _with_namesakes(world, relation)
+    labels = world.labels(relation.keys() | relation.outputs())
+    before, after = 0, 0
+    answers: dict[str, set[str]] = {}
+    kept: dict[str, list[str]] = {}
+    for x, ys in relation.items():
+        named = [labels[y] for y in ys if y in labels]
+        if x in labels and named:
+            kept.setdefault(labels[x], []).append(x)
+            different = set(named)
+            before, after = before + len(named), after + len(different)
+            answers.setdefault(labels[x], set()).update(different)
+    entities, ambiguous = _resolve(world, kept, collisions)
+    return NamedRelation(
+        {label: tuple(sorted(answers[label])) for label in entities},
+        entities,
+        _count(len(relation), kept, entities, ambiguous, before - after),
+    )
+
+
+def name_predicate(world: FactWorld, predicate: Predicate, collisions: Collisions = "merge") -> NamedPredicate:
+    """The predicate as text."""
+    if predicate.partial:
+        found = world.namesakes(world.labels(predicate).values())
+        predicate = predicate.at({*predicate, *(x for xs in found.values() for x in xs)})
+    labels = world.labels(predicate)
+    kept: dict[str, list[str]] = {}
+    for x in predicate:
+        if x in labels:
+            kept.setdefault(labels[x], []).append(x)
+    entities, ambiguous = _resolve(world, kept, collisions)
+    true = set(predicate.positives)
+    truth = {label: not true.isdisjoint(xs) for label, xs in entities.items()}
+    return NamedPredicate(truth, entities, _count(len(predicate), kept, entities, ambiguous, 0))
+
+
+def _with_namesakes(world: FactWorld, relation: Relation) -> Relation:
+    """A sample also at the namesakes of its inputs, whose answers are right for the same text."""
+    if not relation.partial:
+        return relation
+    found = world.namesakes(world.labels(relation).values())
+    return relation.at({*relation, *(x for xs in found.values() for x in xs)})
+
+
+def _resolve(
+    world: FactWorld, kept: Mapping[str, list[str]], collisions: Collisions
+) -> tuple[dict[str, tuple[str, ...]], int]:
+    """Which inputs stay, in order, and how many labels are ambiguous.
+
+    For `drop` a label is ambiguous when any two entities of the world share it, for `merge` only if both have answers here:
+    a namesake without answers adds none.
+    """
+    shared = {label for label, xs in kept.items() if len(xs) > 1}
+    if collisions == "drop":
+        shared |= {label for label, xs in world.namesakes(kept).items() if len(xs) > 1}
+    stay: Iterable[str] = sorted(kept.keys() - shared if collisions == "drop" else kept)
+    return {label: tuple(kept[label]) for label in stay}, len(shared)
+
+
+def _count(
+    inputs: int, kept: Mapping[str, list[str]], entities: Mapping[str, tuple[str, ...]], ambiguous: int, answers: int
+) -> Counted:
+    named = sum(map(len, kept.values()))
+    return Counted(inputs - named, ambiguous, sum(map(len, entities.values())) - len(entities), answers)

@@ -1,0 +1,240 @@
+"""Facts by SPARQL queries, a relation or a batch of entities at a time.
+
+The published reference sends one query an input, up to 12 million for the benchmark. Here a relation is one query with pages,
+and a composition over a sample is one query a batch: the inputs of a relation, then by `VALUES` the rows of everything that the
+next relation needs. Pages go by the last pair seen, not by offset, so they stay right when a server caps its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from taskloom.errors import InputError
+from taskloom.plan import Source
+from taskloom.suites.taskbench.worlds.facts.answer_cache import Row
+from taskloom.suites.taskbench.worlds.facts.fact_world import asked_classes
+from taskloom.suites.taskbench.worlds.facts.iri import (
+    ALL_LANGUAGES,
+    LABEL,
+    check_language,
+    iri_term,
+    is_entity,
+    property_term,
+    text_term,
+    to_id,
+)
+from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, RELATIONS, Direction, asked, direction
+from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation, Rows
+from taskloom.suites.taskbench.worlds.facts.sparql import Overloaded, SparqlError
+
+BELIEVED = 1_000
+"""A page with fewer rows than this and than asked for is the last one. Servers cap their rows (Virtuoso at 10,000 unless told
+otherwise), so a longer page may be one that was cut, and the next one is asked for."""
+
+SMALLEST = 20
+"""Pages and batches are halved down to this when a server does not manage larger ones."""
+
+
+class QueryClient(Protocol):
+    """Whoever answers queries."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether a sample can be the first inputs in order: a store at hand can sort them all, a far server will not."""
+
+    def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
+        """The values of these variables in every row of the answer."""
+
+    def sources(self) -> tuple[Source, ...]:
+        """What the answers come from, by digest."""
+
+
+class QueryWorld:
+    """The facts of anything that answers SPARQL and speaks Wikidata's vocabulary."""
+
+    def __init__(
+        self,
+        asker: QueryClient,
+        inputs: int | None = None,
+        language: str = "en",
+        page: int = 5_000,
+        batch: int = 200,
+    ) -> None:
+        """Take whom to ask; nothing is asked yet.
+
+        Args:
+            asker: Who answers queries.
+            inputs: How many inputs of each relation are sampled; None fetches relations whole.
+            language: Of the labels.
+            page: Rows asked for at once.
+            batch: Entities in one query.
+        """
+        if (inputs is not None and inputs < 1) or page < SMALLEST or batch < 1:
+            raise InputError(f"facts by query need at least 1 input, pages of {SMALLEST} rows and batches of 1 entity")
+        self._asker = asker
+        self._inputs = inputs
+        self._language = check_language(language)
+        self._page = page
+        self._batch = batch
+        self._relations: dict[Direction, Relation] = {}
+        self._predicates: dict[tuple[Direction, str], Predicate] = {}
+        self._rows: dict[Direction, dict[str, tuple[str, ...]]] = {}
+        self._labels: dict[str, str | None] = {}
+        self._named: dict[str, tuple[str, ...]] = {}
+
+    def relations(self) -> tuple[str, ...]:
+        """The names of the catalogue's relations."""
+        return RELATIONS
+
+    def predicates(self) -> tuple[str, ...]:
+        """The names of the catalogue's predicates."""
+        return tuple(PREDICATES)
+
+    def relation(self, name: str) -> Relation:
+        """The relation of that name: whole, or on a sample of its inputs and then able to learn more."""
+        return self._relation(direction(name))
+
+    def _relation(self, way: Direction) -> Relation:
+        if way not in self._relations:
+            if self._inputs is not None:
+                self._relations[way] = self._sampled(way, self._some(f"{_pattern(way)} FILTER(isIRI(?y))"))
+            elif way.inverse:
+                self._relations[way] = self._relation(way.flipped).inverse()
+            else:
+                self._relations[way] = Relation.of_pairs(self._entity_pairs(_pattern(way)))
+        return self._relations[way]
+
+    def predicate(self, name: str) -> Predicate:
+        """The predicate of that name."""
+        what = asked(name)
+        return self.matching(what.prop, what.object)
+
+    def matching(self, relation: str, value: str) -> Predicate:
+        """Whether an entity is among the values of a relation; a sample has some of which that is true, as they may be rare."""
+        way = direction(relation)
+        if (way, value) not in self._predicates:
+            rows = self._relation(way)
+            if rows.partial:
+                rows = rows.at({*rows, *self._some(f"VALUES ?y {{ {iri_term(value)} }} {_pattern(way)}")})
+            self._predicates[way, value] = Predicate.matching(rows, value, asked_classes(way, value))
+        return self._predicates[way, value]
+
+    def label(self, id: str) -> str | None:
+        """The text of an entity."""
+        return self.labels((id,)).get(id)
+
+    def labels(self, ids: Iterable[str]) -> dict[str, str]:
+        """The texts of many entities, asked for in batches."""
+        wanted = sorted(set(ids))
+        missing = [x for x in wanted if x not in self._labels]
+        found: dict[str, str] = {}
+        for language in (self._language, ALL_LANGUAGES):
+            for iri, text in self._labelled([x for x in missing if x not in found], language):
+                if text.strip():
+                    found[to_id(iri)] = min(text, found.get(to_id(iri), text))
+        self._labels.update({x: found.get(x) for x in missing})
+        return {x: label for x in wanted if (label := self._labels[x]) is not None}
+
+    def _labelled(self, ids: list[str], language: str) -> list[tuple[str, str]]:
+        return self._batched(
+            [iri_term(x) for x in ids],
+            lambda terms: f"VALUES ?x {{ {terms} }} ?x <{LABEL}> ?y FILTER(LANG(?y) = {text_term(language)})",
+        )
+
+    def ids(self, label: str) -> tuple[str, ...]:
+        """Every entity of that text."""
+        return self.namesakes((label,))[label]
+
+    def namesakes(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Every entity of each text, asked for in batches."""
+        wanted = sorted(set(labels))
+        missing = [label for label in wanted if label not in self._named]
+        found = self._batched(
+            [
+                f"{text_term(label)}@{tag}"
+                for label in missing
+                if label.strip()
+                for tag in (self._language, ALL_LANGUAGES)
+            ],
+            lambda terms: f"VALUES ?y {{ {terms} }} ?x <{LABEL}> ?y FILTER(isIRI(?x))",
+        )
+        named = self.labels({to_id(iri) for iri, _ in found if is_entity(iri)})  # Each goes by one label only.
+        turned = Relation.of_pairs((label, x) for x, label in named.items())
+        self._named.update({label: turned.get(label, ()) for label in missing})
+        return {label: self._named[label] for label in wanted}
+
+    def sources(self) -> tuple[Source, ...]:
+        """Where the answers come from, by digest."""
+        return self._asker.sources()
+
+    def _sampled(self, way: Direction, inputs: Iterable[str]) -> Relation:
+        return Relation(self._at(way, inputs), lambda ids: self._at(way, ids), lambda: self._relation(way.flipped))
+
+    def _at(self, way: Direction, ids: Iterable[str]) -> Rows:
+        """The rows of these ids, complete; each is asked for once."""
+        known = self._rows.setdefault(way, {})
+        wanted = sorted(set(ids))
+        missing = [x for x in wanted if x not in known]
+        found = self._batched(
+            [iri_term(x) for x in missing],
+            lambda terms: f"VALUES ?x {{ {terms} }} {_pattern(way)} FILTER(isIRI(?y))",
+        )
+        rows = Relation.of_pairs((to_id(x), to_id(y)) for x, y in found if is_entity(y))
+        known.update({x: rows.get(x, ()) for x in missing})
+        return {x: known[x] for x in wanted if known[x]}
+
+    def _some(self, pattern: str) -> list[str]:
+        order = " ORDER BY STR(?x)" if self._asker.ordered else ""
+        query = f"SELECT DISTINCT ?x WHERE {{ {pattern} FILTER(isIRI(?x)) }}{order} LIMIT {self._inputs}"
+        return sorted({to_id(x) for (x,) in self._asker.select(query, ("x",)) if is_entity(x)})
+
+    def _entity_pairs(self, pattern: str) -> Iterator[tuple[str, str]]:
+        for x, y in self._pairs(f"{pattern} FILTER(isIRI(?x) && isIRI(?y))"):
+            if is_entity(x) and is_entity(y):
+                yield to_id(x), to_id(y)
+
+    def _batched(self, terms: list[str], pattern: Callable[[str], str]) -> list[tuple[str, str]]:
+        """The pairs of a pattern over all terms, a batch a query; a batch that is too much for the server is halved."""
+        found: list[tuple[str, str]] = []
+        todo = [terms[i : i + self._batch] for i in range(0, len(terms), self._batch)][::-1]
+        while todo:
+            batch = todo.pop()
+            try:
+                # Fewer entities help a server more than shorter pages, so those are tried last.
+                found += self._pairs(pattern(" ".join(batch)), shrink=len(batch) <= SMALLEST)
+            except Overloaded:
+                if len(batch) <= SMALLEST:
+                    raise
+                todo += [batch[len(batch) // 2 :], batch[: len(batch) // 2]]
+        return found
+
+    def _pairs(self, pattern: str, shrink: bool = True) -> list[tuple[str, str]]:
+        """All values of ?x and ?y, page by page in the order of their texts; pages shrink where a server does not manage them."""
+        found: dict[tuple[str, str], None] = {}
+        after, size = "", self._page
+        while True:
+            query = f"SELECT ?x ?y WHERE {{ {pattern}{after} }} ORDER BY STR(?x) STR(?y) LIMIT {size}"
+            try:
+                rows = self._asker.select(query, ("x", "y"))
+            except Overloaded:
+                if not shrink or size // 2 < SMALLEST:
+                    raise
+                size //= 2
+                continue
+            before = len(found)
+            found.update(dict.fromkeys((x, y) for x, y in rows))
+            if len(rows) < min(size, BELIEVED):
+                return list(found)
+            if len(found) == before:
+                raise SparqlError(f"{self._asker.name} gives the same page again: it does not sort its rows")
+            x, y = (text_term(value) for value in rows[-1])
+            after = f" FILTER(STR(?x) > {x} || (STR(?x) = {x} && STR(?y) > {y}))"
+
+
+def _pattern(way: Direction) -> str:
+    return f"?y {property_term(way.prop)} ?x" if way.inverse else f"?x {property_term(way.prop)} ?y"

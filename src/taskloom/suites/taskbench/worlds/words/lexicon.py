@@ -1,0 +1,295 @@
+"""The lexicon: words, senses and links of WordNet as arrays, compiled once and kept in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from taskloom.errors import DataError
+from taskloom.plan import Source
+from taskloom.suites.taskbench import cache
+from taskloom.suites.taskbench.tables import Table, of_sets
+from taskloom.suites.taskbench.worlds.words import corpora as files
+from taskloom.suites.taskbench.worlds.words.morphology import ENDS, POS, bases
+from taskloom.suites.taskbench.worlds.words.wordnet import (
+    WordNet,
+    brown_counts,
+    cess_words,
+    read_sentiment,
+    read_spanish,
+    read_wordnet,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+FORMAT = 1
+"""Raised whenever the compiled arrays change, so that an older cache is left alone."""
+
+LEAST_BROWN = 5
+"""Occurrences in the Brown corpus: the paper says more than 5, but 5 and more gives just the authors' 9,143 words."""
+
+LINKS = ("hyponyms", "hypernyms", "entailments", "antonyms")
+CLOSED = ("hyponyms", "hypernyms", "entailments")
+"""Links that are followed to any depth."""
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Words and what they mean, as arrays. A word is its position in `texts`; a sense is the number of a synset.
+
+    Attributes:
+        texts: Every lemma name of both languages, as WordNet writes it (underscores, capitals), sorted.
+        fold: For each word the first word that differs from it in nothing but capitals.
+        senses: For each language the senses of every word, the most frequent first.
+        lemmas: For each language the words of every sense.
+        links: Direct links between senses.
+        closed: The transitive closures of those that are followed to any depth.
+        pos: The part of speech of each sense, a position in "nvar".
+        sentiment: The sign of each sense's sentiment, or None where SentiWordNet was not at hand.
+        vocabulary: For each language the words from which inputs are drawn.
+        exceptions: For each part of speech irregular forms with their base forms.
+        sources: The digests of what it was compiled from.
+    """
+
+    texts: list[str]
+    fold: NDArray[np.int32]
+    senses: Mapping[str, Table]
+    lemmas: Mapping[str, Table]
+    links: Mapping[str, Table]
+    closed: Mapping[str, Table]
+    pos: NDArray[np.uint8]
+    sentiment: NDArray[np.int8] | None
+    vocabulary: Mapping[str, NDArray[np.int32]]
+    exceptions: Mapping[str, Mapping[str, list[str]]]
+    sources: tuple[Source, ...]
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The number of each text."""
+        return {text: i for i, text in enumerate(self.texts)}
+
+    @cached_property
+    def shown(self) -> list[str]:
+        """Every text as it is written in examples: underscores are blanks."""
+        return [text.replace("_", " ").strip() for text in self.texts]
+
+    @cached_property
+    def written(self) -> dict[str, Table]:
+        """For each language and word the senses that list just this spelling as a lemma."""
+        return {code: table.flipped(len(self.texts)) for code, table in self.lemmas.items()}
+
+    @cached_property
+    def base_forms(self) -> dict[str, dict[str, list[int]]]:
+        """For each part of speech the lower-case base forms with their words: what morphology may arrive at."""
+        found: dict[str, dict[str, list[int]]] = {p: {} for p in POS}
+        owners = self.lemmas["eng"].owners()
+        pairs = np.unique(np.stack((self.pos[owners].astype(np.int64), self.lemmas["eng"].values)), axis=1)
+        for pos, word in pairs.T.tolist():
+            found[POS[pos]].setdefault(self.texts[word].lower(), []).append(word)
+        return found
+
+    def bases(self, text: str) -> dict[str, list[str]]:
+        """The base forms of an English text for each part of speech."""
+        form = text.lower()
+        return {p: bases(form, p, self.base_forms[p], self.exceptions[p]) for p in POS}
+
+    def find(self, text: str, language: str) -> tuple[int, ...]:
+        """The senses of any text: of a word in the lexicon by the table, of another English form by morphology."""
+        number = self.numbers.get(text.strip().replace(" ", "_"))
+        if number is not None and (row := self.senses[language].row(number)).size:
+            return tuple(row.tolist())
+        form = text.strip().replace(" ", "_").lower()
+        if language != "eng":
+            number = self.numbers.get(form)
+            return () if number is None else tuple(self.senses[language].row(number).tolist())
+        found: list[int] = []
+        for p, forms in self.bases(form).items():
+            for base in forms:
+                for word in self.base_forms[p][base]:
+                    found.extend(
+                        s for s in self.senses["eng"].row(word).tolist() if POS[self.pos[s]] == p and s not in found
+                    )
+        return tuple(found)
+
+
+@lru_cache(maxsize=2)
+def open_lexicon(name: str) -> Lexicon:
+    """The lexicon of that name: `nltk` (the paper's, from an NLTK data tree), `packaged` (English), `synthetic` (invented)."""
+    if name == "synthetic":
+        from taskloom.suites.taskbench.worlds.words import invented_words
+
+        return _cached("synthetic", (Source("invented-words", invented_words.digest()),), invented_words.read)
+    if name == "packaged":
+        from taskloom.suites.taskbench.worlds.words import packaged
+
+        raw = packaged.digest()
+        return _cached("packaged", (Source("wordnet-3.0-english", raw),), packaged.read)
+    corpora = {corpus: files.get(corpus) for corpus in files.WANTED}
+    sources = tuple(Source(f"nltk/{corpus}", found.digest()) for corpus, found in corpora.items())
+    return _cached("nltk", sources, lambda: _read_nltk(corpora))
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """What a lexicon is compiled from."""
+
+    net: WordNet
+    spanish: list[list[str]]
+    sentiment: list[int] | None
+    vocabulary: dict[str, Iterable[str]]
+
+
+def _read_nltk(corpora: Mapping[str, files.Corpus]) -> Raw:
+    net = _whole(corpora["wordnet"], read_wordnet)
+    english_words = {lemma for row in net.lemmas for lemma in row}
+    if net.index.keys() != {word.lower() for word in english_words}:
+        raise _damaged(corpora["wordnet"], "its index and its data list different words")
+    spanish = _whole(corpora["omw-1.4"], lambda corpus: read_spanish(corpus, net))
+    spanish_words = {lemma for row in spanish for lemma in row}
+    counts = _whole(corpora["brown"], brown_counts)
+    treebank = _whole(corpora["cess_esp"], cess_words)
+    for name, found in (("omw-1.4", spanish_words), ("brown", counts), ("cess_esp", treebank)):
+        if not found:
+            raise _damaged(corpora[name], "no word was found in it")
+    return Raw(
+        net,
+        spanish,
+        _whole(corpora["sentiwordnet"], lambda corpus: read_sentiment(corpus, net)),
+        {
+            "eng": [w for w, n in counts.items() if n >= LEAST_BROWN and w in english_words],
+            "spa": [w for w in treebank if w in spanish_words and "_" not in w],
+        },
+    )
+
+
+def _whole(corpus: files.Corpus, read: Callable[[files.Corpus], T]) -> T:
+    """What is read of a corpus; whatever a reader stumbles over, the corpus is at fault."""
+    try:
+        return read(corpus)
+    except (ValueError, LookupError) as error:
+        raise _damaged(corpus, str(error) or type(error).__name__) from error
+
+
+def _damaged(corpus: files.Corpus, why: str) -> DataError:
+    return DataError(f"{corpus.path} is damaged or of another version than ours ({why[:100]}); get the corpus again")
+
+
+def _cached(name: str, sources: tuple[Source, ...], read: Any) -> Lexicon:
+    said = blake2b(f"{FORMAT}:{sources}".encode(), digest_size=12).hexdigest()
+    place = f"lexicon-{name}-{said}"
+    found = cache.load(place)
+    if found is None:
+        found = compile_raw(read())
+        cache.store(place, *found)
+    return _lexicon(*found, sources)
+
+
+def compile_raw(raw: Raw) -> tuple[dict[str, NDArray[Any]], str]:
+    """The arrays and the text of a lexicon."""
+    net = raw.net
+    texts = sorted({lemma for rows in (net.lemmas, raw.spanish) for row in rows for lemma in row})
+    numbers = {text: i for i, text in enumerate(texts)}
+    first: dict[str, int] = {}
+    fold = np.array([first.setdefault(text.lower(), i) for i, text in enumerate(texts)], dtype=np.int32)
+    tables = {
+        "lemmas_eng": of_sets([sorted(numbers[w] for w in set(row)) for row in net.lemmas]),
+        "lemmas_spa": of_sets([sorted(numbers[w] for w in row) for row in raw.spanish]),
+        "senses_eng": _english_senses(net, texts),
+        "senses_spa": _spanish_senses(raw, texts),
+    }
+    for link in LINKS:
+        pairs = np.array(net.links[link], dtype=np.int64).reshape(-1, 2)
+        tables[link] = Table.of_pairs(pairs[:, 0], pairs[:, 1], len(net.pos))
+    for link in CLOSED:
+        closed = tables[link].closure()
+        # WordNet's verbs have a cycle; a sense is still no kind of itself.
+        tables[f"all_{link}"] = closed.keep(closed.owners() != closed.values)
+    arrays: dict[str, NDArray[Any]] = {
+        "fold": fold,
+        "pos": np.array([POS.index(p) for p in net.pos], dtype=np.uint8),
+        **{
+            f"vocabulary_{k}": np.array(sorted(numbers[w] for w in words), dtype=np.int32)
+            for k, words in raw.vocabulary.items()
+        },
+    }
+    if raw.sentiment is not None:
+        arrays["sentiment"] = np.array(raw.sentiment, dtype=np.int8)
+    for name, table in tables.items():
+        arrays[f"{name}-starts"], arrays[f"{name}-values"] = table.starts, table.values
+    irregular = [" ".join((p, form, *base)) for p in POS for form, base in net.exceptions[p].items()]
+    return arrays, "\n".join([str(len(texts)), *texts, *irregular])
+
+
+def _english_senses(net: WordNet, texts: list[str]) -> Table:
+    known: dict[str, dict[str, list[tuple[int, int, int]]]] = {p: {} for p in POS}
+    for form, row in net.index.items():
+        for place, (sense, count) in enumerate(zip(row, net.counts[form], strict=True)):
+            known[net.pos[sense]].setdefault(form, []).append((-count, place, sense))
+    memo: dict[str, list[int]] = {}
+    irregular = {form for p in POS for form in net.exceptions[p]}
+    english = {lemma for row in net.lemmas for lemma in row}
+
+    def senses(text: str) -> list[int]:
+        form = text.lower()
+        if form not in memo:
+            ranked = []
+            regular = form[-1] not in ENDS and form not in irregular
+            for rank, p in enumerate(POS):
+                own = [form] if form in known[p] else []
+                for base in own if regular else bases(form, p, known[p], net.exceptions[p]):
+                    ranked += [(count, rank, place, sense) for count, place, sense in known[p][base]]
+            memo[form] = list(dict.fromkeys(sense for *_, sense in sorted(ranked)))
+        return memo[form]
+
+    return of_sets([senses(text) if text in english else [] for text in texts])
+
+
+def _spanish_senses(raw: Raw, texts: list[str]) -> Table:
+    """Spanish has no sense counts of its own; the senses are ranked by those of the English words that share them."""
+    weight = [0] * len(raw.net.pos)
+    for form, row in raw.net.index.items():
+        for sense, count in zip(row, raw.net.counts[form], strict=True):
+            weight[sense] += count
+    found: dict[str, list[int]] = {}
+    for sense, lemmas in enumerate(raw.spanish):
+        for lemma in lemmas:
+            found.setdefault(lemma.lower(), []).append(sense)
+    for form, senses in found.items():
+        found[form] = sorted(set(senses), key=lambda s: (-weight[s], s))
+    spanish = {lemma for lemmas in raw.spanish for lemma in lemmas}
+    return of_sets([found[text.lower()] if text in spanish else [] for text in texts])
+
+
+def _lexicon(arrays: Mapping[str, NDArray[Any]], text: str, sources: tuple[Source, ...]) -> Lexicon:
+    count, _, rest = text.partition("\n")
+    lines = rest.split("\n")
+    exceptions: dict[str, dict[str, list[str]]] = {p: {} for p in POS}
+    for line in lines[int(count) :]:
+        if line:
+            pos, form, *base = line.split(" ")
+            exceptions[pos][form] = base
+
+    def table(name: str) -> Table:
+        return Table(np.asarray(arrays[f"{name}-starts"]), np.asarray(arrays[f"{name}-values"]))
+
+    return Lexicon(
+        texts=lines[: int(count)],
+        fold=np.asarray(arrays["fold"]),
+        senses={code: table(f"senses_{code}") for code in ("eng", "spa")},
+        lemmas={code: table(f"lemmas_{code}") for code in ("eng", "spa")},
+        links={link: table(link) for link in LINKS},
+        closed={link: table(f"all_{link}") for link in CLOSED},
+        pos=np.asarray(arrays["pos"]),
+        sentiment=np.asarray(arrays["sentiment"]) if "sentiment" in arrays else None,
+        vocabulary={code: np.asarray(arrays[f"vocabulary_{code}"]) for code in ("eng", "spa")},
+        exceptions=exceptions,
+        sources=sources,
+    )

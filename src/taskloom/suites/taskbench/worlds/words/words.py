@@ -1,0 +1,222 @@
+"""The words: one numbering of all words of both languages, and every lexical, random and added atom as a table over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from taskloom.errors import InputError, TaskloomError
+from taskloom.suites.taskbench import atoms
+from taskloom.suites.taskbench.tables import Table
+from taskloom.suites.taskbench.worlds import random_relations
+from taskloom.suites.taskbench.worlds.words.lexicon import Lexicon, open_lexicon
+from taskloom.suites.taskbench.worlds.words.rules import LexicalWorld, Rules
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from taskloom.plan import Source
+    from taskloom.suites.taskbench.evaluation.second_solver import Plain
+
+
+class Words:
+    """Every word function as a table, made when it is first asked for.
+
+    Attributes:
+        texts: All words as the lexicon writes them (underscores), sorted, then those that only added atoms know.
+        shown: The same as they are written in examples.
+        vocabulary: For each language the words from which inputs are drawn.
+    """
+
+    def __init__(
+        self,
+        lexicon: Lexicon,
+        rules: Rules | None = None,
+        pairing: random_relations.Pairing = "other",
+        own: tuple[str, ...] = (),
+    ) -> None:
+        """Take a lexicon.
+
+        Args:
+            lexicon: Where words and senses come from.
+            rules: What counts as a value of a lexical relation.
+            pairing: How the random relations pair words.
+            own: Added atoms that will be asked for; their values become words too.
+        """
+        self.lexicon = lexicon
+        self.lexical = LexicalWorld(lexicon, rules or Rules())
+        self.pairing = pairing
+        self.vocabulary = lexicon.vocabulary
+        self._tables: dict[str, Table] = {}
+        self._masks: dict[str, NDArray[np.bool_]] = {}
+        self._images: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._own = {name: self._try_out(name) for name in own}
+        known = lexicon.numbers
+        new = {
+            text for images in self._own.values() for values in images.values() for text in values if text not in known
+        }
+        self.texts = lexicon.texts + sorted(new) if new else lexicon.texts
+        self.shown = self.texts if not self.texts else [*lexicon.shown, *(t.replace("_", " ") for t in sorted(new))]
+        self.numbers = known | {text: len(lexicon.texts) + i for i, text in enumerate(sorted(new))} if new else known
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """What the words come from."""
+        return self.lexicon.sources
+
+    @cached_property
+    def _hashes(self) -> NDArray[np.uint64]:
+        return random_relations.text_hashes(self.texts)
+
+    def _of_language(self, code: str) -> NDArray[np.bool_]:
+        """For each word whether the language has it."""
+        has = np.zeros(len(self.texts), dtype=np.bool_)
+        has[self.lexicon.lemmas[code].values] = True
+        return has
+
+    def _language(self, kind: str) -> NDArray[np.int64]:
+        return np.flatnonzero(self.lexicon.senses[kind[5:8]].counts)
+
+    def _try_out(self, name: str) -> dict[str, set[str]]:
+        """The values of an added atom at every word of its language, as texts with underscores."""
+        known = atoms.known(name)
+        assert known is not None
+        if known.type.source == "entity" or known.type.target == "entity":
+            raise TaskloomError(f"the added atom '{name}' is one of entities; added atoms work on words so far")
+        texts = self.lexicon.texts
+        return {texts[i]: call(known, texts[i]) for i in self._language(known.type.source).tolist()}
+
+    def relation(self, name: str) -> Table:
+        """A relation as a table over all words."""
+        if name not in self._tables:
+            self._tables[name] = self._relation(name)
+        return self._tables[name]
+
+    def inverse(self, name: str) -> Table:
+        """The inverse of a relation as a table over all words."""
+        key = f"{name}.inv"
+        if key not in self._tables:
+            self._tables[key] = self.relation(name).flipped(len(self.texts))
+        return self._tables[key]
+
+    def _relation(self, name: str) -> Table:
+        known = atoms.known(name)
+        assert known is not None
+        if known.family == "random":
+            language = random_relations.parts(name)[1]
+            table = random_relations.relation(name, self._hashes, self.vocabulary[language], self.pairing)
+            # Words of the other language have no part in it, not even in its inverse.
+            return table.keep(self._of_language(language)[table.owners()])
+        if known.family == "own":
+            pairs = [(self.numbers[x], self.numbers[y]) for x, ys in self._own[name].items() for y in ys]
+            array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+            return Table.of_pairs(array[:, 0], array[:, 1], len(self.texts))
+        return _padded(self.lexical.relation(name), len(self.texts))
+
+    def predicate(self, name: str) -> NDArray[np.bool_]:
+        """A predicate as one truth value for each word."""
+        if name not in self._masks:
+            known = atoms.known(name)
+            assert known is not None
+            if known.family == "own":
+                holds = [text in self._own[name] and "true" in self._own[name][text] for text in self.texts]
+                self._masks[name] = np.array(holds, dtype=np.bool_)
+            else:
+                found = self.lexical.predicate(name)
+                self._masks[name] = np.pad(found, (0, len(self.texts) - len(found)))
+        return self._masks[name]
+
+    def look(self, name: str, text: str, inverse: bool = False) -> tuple[str, ...]:
+        """The values of a relation (or its inverse) at one text; any text will do, also one that is no word of the lexicon."""
+        key = (f"{name}.inv" if inverse else name, text)
+        held = self._images.get(key)
+        if held is None:
+            held = self._images[key] = self._look(name, text, inverse)
+        return held
+
+    def _look(self, name: str, text: str, inverse: bool) -> tuple[str, ...]:
+        number = self.numbers.get(text)
+        if number is not None:
+            table = self.inverse(name) if inverse else self.relation(name)
+            return tuple([self.texts[i] for i in table.row(number).tolist()])
+        if inverse:
+            return ()
+        return tuple(sorted(self._plain.values(name, text)))
+
+    @cached_property
+    def _plain(self) -> Plain:
+        from taskloom.suites.taskbench.evaluation.second_solver import Plain
+
+        return Plain(self)
+
+    def holds(self, name: str, text: str) -> bool:
+        """Whether a predicate holds of one text."""
+        number = self.numbers.get(text)
+        if number is not None:
+            return bool(self.predicate(name)[number])
+        known = atoms.known(name)
+        assert known is not None
+        return known.family == "own" and "true" in call(known, text)
+
+    def enter(self, text: str, kind: str) -> tuple[str, ...]:
+        """The word that a text means."""
+        return (self.known_text(text, kind),)
+
+    def show(self, items: Iterable[str]) -> tuple[str, ...]:
+        """Words as they are written in examples."""
+        return tuple([item.replace("_", " ").strip() for item in items])
+
+    def decides(self, name: str, item: str) -> bool:
+        """Every predicate of words is decided for every word."""
+        return True
+
+    def is_value(self, value: str, items: tuple[str, ...]) -> bool:
+        """Whether a value that somebody wrote is among the words."""
+        return value.replace(" ", "_") in items
+
+    def known_text(self, text: str, kind: str) -> str:
+        """An input as the lexicon writes it; an unknown one is an error."""
+        written = text.strip().replace(" ", "_")
+        for spelling in (written, written.lower()):
+            if spelling in self.numbers:
+                return spelling
+        if kind[5:8] in self.lexicon.senses and self.lexicon.find(written, kind[5:8]):
+            return written
+        language = atoms.LANGUAGES.get(kind[5:8], kind)
+        raise InputError(f"'{text.strip()}' is no {language} word of the lexicon; give a word that a dictionary lists")
+
+
+def call(known: atoms.Known, text: str) -> set[str]:
+    """The values of an added atom at one text, with underscores; of a predicate `true` or `false`."""
+    assert known.function is not None
+    asked = text.replace("_", " ")
+    try:
+        found = known.function(asked)
+        if known.type.form == "relation" and not isinstance(found, str):
+            found = list(found)
+    except (Exception, SystemExit) as error:
+        raise TaskloomError(f"the atom '{known.name}' raised {type(error).__name__} at '{asked}': {error}") from error
+    if known.type.form == "predicate":
+        if not isinstance(found, bool):
+            raise TaskloomError(f"the atom '{known.name}' gave {found!r} at '{asked}'; a predicate gives True or False")
+        return {"true" if found else "false"}
+    if isinstance(found, str) or not all(isinstance(value, str) and value.strip() for value in found):
+        raise TaskloomError(
+            f"the atom '{known.name}' gave {found!r} at '{asked}'; a relation gives a set of texts, none of them empty"
+        )
+    return {" ".join(value.split()).replace(" ", "_") for value in found}
+
+
+def _padded(table: Table, rows: int) -> Table:
+    if table.rows == rows:
+        return table
+    return Table(np.pad(table.starts, (0, rows - table.rows), mode="edge"), table.values)
+
+
+@lru_cache(maxsize=4)
+def open_words(lexicon: str, rules: Rules, pairing: random_relations.Pairing, own: tuple[str, ...]) -> Words:
+    """Words with their tables, kept for the whole process: equal settings share their tables."""
+    return Words(open_lexicon(lexicon), rules, pairing, own)

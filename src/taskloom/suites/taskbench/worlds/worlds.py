@@ -1,0 +1,184 @@
+"""The worlds of a recipe behind one door: which functions they answer, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from taskloom.errors import DataError
+from taskloom.example import Answer, Example
+from taskloom.plan import Source
+from taskloom.resources import resource
+from taskloom.suites.taskbench import atoms
+from taskloom.suites.taskbench.evaluation.derivation_columns import Trace
+from taskloom.suites.taskbench.evaluation.derivations import Deriver, items, join
+from taskloom.suites.taskbench.evaluation.function_table import FunctionTable, solve
+from taskloom.suites.taskbench.evaluation.second_solver import Plain
+from taskloom.suites.taskbench.evaluation.word_paths import WordPaths
+from taskloom.suites.taskbench.language import atoms_of
+from taskloom.suites.taskbench.scorers import best_segmentation
+from taskloom.suites.taskbench.worlds.words.rules import Rules
+from taskloom.suites.taskbench.worlds.words.words import Words, open_words
+
+if TYPE_CHECKING:
+    from taskloom.suites.taskbench.fields import TaskbenchFields
+    from taskloom.suites.taskbench.plan import Function
+
+
+class Answerer(Protocol):
+    """Answers single inputs, and says what is acceptable at each position of a sequence's result."""
+
+    def __call__(self, text: str) -> Answer:
+        """The answer to one input."""
+
+    def positions(self, text: str) -> list[tuple[str, ...]]:
+        """The acceptable answers at each position."""
+
+
+class World(Protocol):
+    """What the functions of a recipe are evaluated in."""
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """What it comes from, by digest."""
+
+    def solve(self, function: Function) -> FunctionTable:
+        """A function on its whole domain."""
+
+    def deriver(self, function: Function) -> Answerer:
+        """A function on single inputs."""
+
+    def trace(self, function: Function) -> Trace:
+        """How the official answers of a function come about."""
+
+    def check(self, function: Function, example: Example) -> tuple[str, ...]:
+        """The acceptable answers to an example, derived again in another way."""
+
+
+class WordWorld:
+    """Lexical, random and added functions."""
+
+    def __init__(self, words: Words, separators: bool) -> None:
+        self.words = words
+        self.separators = separators
+        self.plain = Plain(words)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The lexicon's sources."""
+        return self.words.sources
+
+    def solve(self, function: Function) -> FunctionTable:
+        """A function on its whole domain."""
+        return solve(function.expression, function.type, self.words)
+
+    def deriver(self, function: Function) -> Deriver:
+        """A function on single inputs."""
+        return Deriver(function.expression, function.type, self.words, self.separators)
+
+    def trace(self, function: Function) -> Trace:
+        """How the official answers of a function come about."""
+        return Trace(function, WordPaths(self.words))
+
+    def check(self, function: Function, example: Example) -> tuple[str, ...]:
+        """The acceptable answers by plain sets; for sequences the stored one where it is right, else a right one."""
+        given = [self.words.known_text(x, function.type.source) for x in self._items(function, example.input)]
+        if function.type.form == "predicate":
+            return ("true" if self.plain.predicate(function.expression, given[0]) else "false",)
+        if function.type.form == "relation":
+            return tuple(
+                v.replace("_", " ").strip() for v in sorted(self.plain.relation(function.expression, given[0]))
+            )
+        sets = [sorted(v.replace("_", " ").strip() for v in s) for s in self.plain.sequence(function.expression, given)]
+        return confirm(sets, example, self.separators)
+
+    def _items(self, function: Function, text: str) -> list[str]:
+        return items(text, self.separators) if function.type.form == "sequence" else [text]
+
+
+def confirm(sets: list[list[str]], example: Example, separators: bool) -> tuple[str, ...]:
+    """The example's own target where every position of it is acceptable and none is left over, else a right one."""
+    if separators:
+        said = items(example.target, True)
+        right = len(said) == len(sets) and all(a in s for a, s in zip(said, sets, strict=True))
+    else:
+        accepted = [frozenset(tuple(a.split()) for a in s) for s in sets]
+        right = all(best_segmentation(example.target.split(), accepted))
+    if right:
+        return (example.target,)
+    return (join((s[0] if s else "" for s in sets), separators),)
+
+
+class Worlds:
+    """Words and facts side by side: each function is answered where its atoms are."""
+
+    def __init__(self, words: Callable[[], World], facts: Callable[[], World]) -> None:
+        """Take both worlds as yet unopened: facts are not loaded for words, nor words for facts."""
+        self._open = {"words": words, "facts": facts}
+        self._worlds: dict[str, World] = {}
+
+    def _of(self, function: Function) -> World:
+        factual = any(
+            (k := atoms.known(a)) is not None and k.family == "factual" for a in atoms_of(function.expression)
+        )
+        name = "facts" if factual else "words"
+        if name not in self._worlds:
+            self._worlds[name] = self._open[name]()
+        return self._worlds[name]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The sources of the worlds that were opened."""
+        return tuple(dict.fromkeys(source for world in self._worlds.values() for source in world.sources))
+
+    def solve(self, function: Function) -> FunctionTable:
+        """A function on its whole domain."""
+        return self._of(function).solve(function)
+
+    def deriver(self, function: Function) -> Answerer:
+        """A function on single inputs."""
+        return self._of(function).deriver(function)
+
+    def trace(self, function: Function) -> Trace:
+        """How the official answers of a function come about."""
+        return self._of(function).trace(function)
+
+    def check(self, function: Function, example: Example) -> tuple[str, ...]:
+        """The acceptable answers, derived again in another way."""
+        return self._of(function).check(function, example)
+
+
+def _place(facts: str) -> str:
+    """Where facts lie; `wikidata` is the resource of that name, wherever it is on this machine."""
+    name, mark, settings = facts.partition("#")
+    if name != "wikidata":
+        return facts
+    found = resource("wikidata").find()
+    if found is None:
+        raise DataError(
+            "facts: wikidata wants the file wikidata/wikidata-subset.nt.gz below TASKLOOM_DATA, and it is not there; "
+            "name a file or an endpoint, or use facts=synthetic"
+        )
+    return f"{found / 'wikidata-subset.nt.gz'}{mark}{settings}"
+
+
+def open_world(fields: TaskbenchFields, asked: Iterable[Function]) -> World:
+    """The world in which all these functions can be evaluated."""
+    used = {atom for function in asked for atom in atoms_of(function.expression)}
+    families = {atom: k.family for atom in used if (k := atoms.known(atom)) is not None}
+    own = tuple(sorted(atom for atom, family in families.items() if family == "own"))
+    rules = Rules(fields.rules.senses, fields.rules.inflections, fields.rules.outputs)
+    separators = fields.sequences.separators
+
+    def words() -> Words:
+        return open_words(fields.lexicon_for(used), rules, fields.pairing, own)
+
+    def factual() -> World:
+        from taskloom.suites.taskbench.worlds.facts import open_world as open_facts
+        from taskloom.suites.taskbench.worlds.facts.fact_functions import FactWorld
+
+        lexical = any(family != "factual" for family in families.values()) or "label" in families
+        world = open_facts(_place(fields.facts))
+        return FactWorld(world, words() if lexical else None, fields.union_domain, separators)
+
+    return Worlds(lambda: WordWorld(words(), separators), factual)

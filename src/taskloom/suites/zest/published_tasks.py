@@ -1,0 +1,108 @@
+"""A plan over ZEST files that a user has: every instance an example, with the file's types, domains and links as traits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from taskloom import resources
+from taskloom.errors import InputError, RecipeError
+from taskloom.example import Example
+from taskloom.plan import Plan, Source, Split, Tasks
+from taskloom.suites.zest.layout import Layout, layout, told_already
+from taskloom.suites.zest.scorer import zest
+from taskloom.suites.zest.task_files import ZestTask, alternatives, problems, read_tasks
+
+if TYPE_CHECKING:
+    from taskloom.suites.zest import ZestFields
+
+TRAITS: dict[str, type] = {"generalization_type": str, "domain": str, "format": str, "derives_from": str, "line": int}
+
+
+def weave(fields: ZestFields) -> Plan:
+    """The plan of files: splits in the order of the recipe, instances in the order of the files."""
+    splits, sources, warnings = [], [], []
+    for name, given in fields.files.items():
+        path = _find(given)
+        found = read_tasks(path)
+        for task in found:
+            if any(i.answer is None for i in task.instances):
+                raise RecipeError(f"{path}: task {task.id} has no answers; a dataset needs a file with answers")
+            if not _is_text(task):
+                raise RecipeError(
+                    f"{path}:{task.line} has half a character (\\ud800 to \\udfff); save the file as UTF-8 again"
+                )
+        warnings += _oddities(path.name, found)
+        splits.append(_split(name, found, fields.layout))
+        sources.append(Source(path.name, blake2b(path.read_bytes(), digest_size=16).hexdigest()))
+    return Plan(
+        splits=tuple(splits),
+        traits=TRAITS,
+        describe="Answer the question about the passage, or n/a.",
+        scorer=zest,
+        sources=tuple(sources),
+        warnings=tuple(warnings),
+        tasks=Tasks(tell=told_already),
+    )
+
+
+def _is_text(task: ZestTask) -> bool:
+    """Whether Parquet can hold it: JSON may write one half of a character of two."""
+    texts = [task.id, task.question, task.domain, *task.derives_from, *(i.context for i in task.instances)]
+    texts += [text for i in task.instances for text in alternatives(i.answer)]
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _oddities(name: str, tasks: list[ZestTask]) -> list[str]:
+    """What a person should look at in a file, as one sentence with the first place."""
+    found = problems(tasks)
+    if not found:
+        return []
+    first = found[0]
+    more = f" ({len(found) - 1} more such things in the file)" if len(found) > 1 else ""
+    return [f"{name}, line {first.line}, task {first.task}: {first.what}{more}"]
+
+
+def _find(given: str) -> Path:
+    """A path, or a bare file name that is looked for in the folder of the resource `zest` (see `taskloom data`)."""
+    path = Path(given)
+    if path.is_file() or path.name != given:
+        return path
+    folder = resources.get("zest")
+    return next((f / given for f in (folder, folder / "zest") if (f / given).is_file()), folder / given)
+
+
+def _split(name: str, tasks: list[ZestTask], style: Layout) -> Split:
+    places = [(task, i) for task in tasks for i in range(len(task.instances))]
+
+    def rows(start: int, stop: int) -> Iterator[Example]:
+        for task, i in places[start:stop]:
+            yield example(task, i, style)
+
+    return Split(name, len(places), rows, "train" if name == "train" else "test")
+
+
+def example(task: ZestTask, number: int, style: Layout) -> Example:
+    """One instance of a file as an example."""
+    instance = task.instances[number]
+    if instance.answer is None:
+        raise InputError(f"task {task.id} has no answer for example {number + 1}")
+    return Example(
+        layout(task.question, instance.context, style),
+        alternatives(instance.answer),
+        {
+            "generalization_type": task.kind or "",
+            "domain": task.domain,
+            "format": task.format,
+            "derives_from": " ".join(task.derives_from),
+            "line": task.line,
+        },
+        question=task.question,
+        task=task.id,
+    )

@@ -1,0 +1,142 @@
+"""The independent solver: answers a program from the text of a passage alone, by what the reader made of it.
+
+It shares the syntax of programs with the generator, and nothing of their evaluation: it compares texts as the passage has them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+
+from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, parse
+from taskloom.suites.zest.synthetic.domain import Domain, Members, find
+from taskloom.suites.zest.synthetic.passage_reader import ReadEntity, Reading, read
+
+
+def solve(domain: Domain, program: str, text: str) -> str:
+    """The answer to a program (in the language of functions), from the text of a passage alone."""
+    return _answer(domain, parsed(domain.name, program), read(domain, text))
+
+
+@lru_cache(maxsize=8192)
+def parsed(domain: str, program: str) -> Expression:
+    """A program as an expression over the names of a domain, found by its name."""
+    return parse_in(find(domain), program)
+
+
+def parse_in(domain: Domain, program: str) -> Expression:
+    """A program as an expression over a domain's names."""
+    known = {*domain.by_name, *domain.records_by_name, *(f.name for r in domain.records for f in r.fields)}
+
+    def atom(spelling: str) -> str | None:
+        head, _, inside = spelling.partition("{")
+        name = inside.removesuffix("}").partition("=")[0] if head in ("above", "below", "most", "least") else spelling
+        return spelling if name in known else None
+
+    return parse(program, atom)
+
+
+def _answer(domain: Domain, program: Expression, reading: Reading) -> str:
+    match program:
+        case Call(("land" | "lor") as operator, parts):
+            # Kleene's logic as minimum and maximum of no < n/a < yes.
+            ranked = [("no", "n/a", "yes").index(_answer(domain, p, reading)) for p in parts]
+            return ("no", "n/a", "yes")[min(ranked) if operator == "land" else max(ranked)]
+        case Call("union", parts):
+            found = [a for p in parts for a in _answer(domain, p, reading).split("|") if a != "n/a"]
+            return "|".join(dict.fromkeys(found)) or "n/a"
+        case Call("map", (asked, Call("filter", (condition,)))):
+            return _answer(domain, asked, reading) if _answer(domain, condition, reading) == "yes" else "n/a"
+        case Call("map", (columns, rows)):
+            return _structure(domain, columns, rows, reading.subject)
+        case Call("chain", (*tests, Atom(kind))):
+            return _of_some(tests, reading.subject.owned.get(kind, []))
+        case Call("filter", _):
+            return "|".join(t.name for t in _rows(program, reading.subject)) or "n/a"
+        case Atom(name) if name in domain.records_by_name:
+            return "|".join(t.name for t in _rows(program, reading.subject)) or "n/a"
+        case _:
+            return _about_entity(domain, program, reading)
+
+
+def _test(program: Expression) -> tuple[str, str, str]:
+    """What an atom or a predicate looks at, how (is, above, below, most, least, or nothing), and the value it looks for."""
+    if isinstance(program, Is):
+        assert isinstance(program.relation, Atom)
+        return program.relation.name, "is", program.value
+    assert isinstance(program, Atom)
+    head, brace, inside = program.name.partition("{")
+    name, _, value = inside.removesuffix("}").partition("=")
+    return (name, head, value) if brace else (head, "", "")
+
+
+def _meets(said: str, how: str, value: str) -> bool:
+    if how == "is":
+        return said == value
+    return _amount(said) > int(value) if how == "above" else _amount(said) < int(value)
+
+
+def _about_entity(domain: Domain, program: Expression, reading: Reading) -> str:
+    thing = reading.subject
+    name, how, value = _test(program)
+    if isinstance(domain.by_name[name], Members):
+        if not how:
+            return "|".join(thing.said.get(f"has {name}", [])) or "n/a"
+        for key, verdict in (("has", "yes"), ("lacks", "no")):
+            if value in thing.said.get(f"{key} {name}", []):
+                return verdict
+        return "n/a"
+    said = thing.said.get(name)
+    if said is None:
+        implied = [outcome for when, v, then, outcome in reading.rules if then == name and thing.said.get(when) == v]
+        if not implied:
+            return "n/a"
+        said = implied[0]
+    if not how:
+        return str(said)
+    return "yes" if _meets(said, how, value) else "no"
+
+
+def _amount(text: str) -> int:
+    digits = re.match(r"[\d,]+", text)
+    assert digits is not None
+    return int(digits.group().replace(",", ""))
+
+
+def _rows(program: Expression, thing: ReadEntity) -> list[ReadEntity]:
+    """The records of a kind, or those of them that fit."""
+    if isinstance(program, Atom):
+        return thing.owned.get(program.name, [])
+    assert isinstance(program, Call)
+    test, kind = program.parts
+    name, how, value = _test(test)
+    return [t for t in _rows(kind, thing) if name in t.said and _meets(t.said[name], how, value)]
+
+
+def _of_some(tests: list[Expression], found: list[ReadEntity]) -> str:
+    """Whether some record fits; or the records with the most or least of something, or how much that is."""
+    name, how, value = _test(tests[-1])
+    told = [t for t in found if name in t.said]
+    if not told:
+        return "n/a"
+    if how not in ("most", "least"):
+        if any(_meets(t.said[name], how, value) for t in told):
+            return "yes"
+        return "no" if len(told) == len(found) else "n/a"
+    best = sorted(told, key=lambda t: _amount(t.said[name]), reverse=how == "most")[0].said[name]
+    return best if len(tests) == 2 else "|".join(t.name for t in told if t.said[name] == best)
+
+
+def _structure(domain: Domain, columns: Expression, rows: Expression, thing: ReadEntity) -> str:
+    kind = rows
+    while isinstance(kind, Call):
+        kind = kind.parts[-1]
+    assert isinstance(kind, Atom)
+    records = domain.records_by_name[kind.name]
+    names = [_test(c)[0] for c in (columns.parts if isinstance(columns, Call) else (columns,))]
+    found = [
+        {records.column: t.name} | {records.field(n).column: t.said.get(n, "n/a") for n in names}
+        for t in _rows(rows, thing)
+    ]
+    return json.dumps(found) if found else "n/a"

@@ -1,0 +1,331 @@
+"""ZEST files: tasks with their passages and answers, and predictions for them.
+
+One task a line (JSON): `id`, `question`, `type` (`generalization_type`, `derives_from`, `domain`) and `examples`, each with a
+`context` and an `answer`. Test files that were published without answers lack `type` and `answer`. `read_tasks` refuses what
+cannot be a ZEST file; `problems` lists what can be read but is probably wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from taskloom.errors import InputError, nearest
+from taskloom.example import Example
+
+Kind = Literal["normal", "paraphrase", "target_semantics", "combination", "structure"]
+
+KINDS: tuple[Kind, ...] = ("normal", "paraphrase", "target_semantics", "combination", "structure")
+"""The generalization types by the names that the files use."""
+
+PAPER_NAMES: dict[str, str] = {
+    "normal": "base",
+    "paraphrase": "paraphrase",
+    "combination": "composition",
+    "target_semantics": "semantic flips",
+    "structure": "output structure",
+}
+"""The same by the paper's names, in the order of its Table 4."""
+
+Answer = str | tuple[str, ...]
+
+Format = Literal["classification", "extraction", "structure"]
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One passage with its answer: a text, alternatives that annotators gave, or None where it was not published."""
+
+    context: str
+    answer: Answer | None
+
+
+@dataclass(frozen=True, slots=True)
+class ZestTask:
+    """One task: its description in question form and its instances.
+
+    Attributes:
+        id: Names the task; derived tasks point to their base tasks by it.
+        question: The description.
+        kind: The generalization type; None in files without answers.
+        derives_from: The ids of the base tasks.
+        domain: What the passages are about.
+        instances: Passages and answers in file order.
+        line: Where in the file it stands, for messages.
+    """
+
+    id: str
+    question: str
+    kind: Kind | None
+    derives_from: tuple[str, ...]
+    domain: str
+    instances: tuple[Instance, ...]
+    line: int = 0
+
+    @property
+    def format(self) -> Format:
+        """The output type that the answers show: structures, yes/no, or spans."""
+        answers = [a for i in self.instances for a in alternatives(i.answer)]
+        if self.kind == "structure" or any(is_structure(a) for a in answers):
+            return "structure"
+        said = {a.strip().lower() for a in answers if not is_na(a)}
+        # A task whose answers are all n/a shows its type only by its first word (the public script's words).
+        if not said:
+            return "classification" if first_word(main_clause(self.question)) in CLASSIFICATION_WORDS else "extraction"
+        return "classification" if said <= {"yes", "no"} else "extraction"
+
+
+EXTRACTION_WORDS = frozenset(
+    re.findall(r"\S+", "what's which what when where how on who in per the at could aside during how's pertaining")
+)
+CLASSIFICATION_WORDS = frozenset(
+    re.findall(r"\S+", "does are is am can do did was were should has have will while after")
+)
+
+
+def first_word(question: str) -> str:
+    """The word by which the public script sorts a question into classification or extraction."""
+    words = question.split()
+    return words[0].lower() if words else ""
+
+
+def main_clause(question: str) -> str:
+    """A question without the clause of time before it.
+
+    >>> main_clause("After leaving office, where did this president go?")
+    'where did this president go?'
+    """
+    before, comma, rest = question.partition(",")
+    return rest.strip() if comma and first_word(before) in ("after", "while") else question
+
+
+def is_na(text: str) -> bool:
+    """Whether a gold answer says that the passage does not answer the question."""
+    return text.strip().lower() in ("n/a", "na")
+
+
+def is_structure(text: str) -> bool:
+    """Whether a gold answer is a JSON list of objects."""
+    return "}" in text
+
+
+def alternatives(answer: Answer | None) -> tuple[str, ...]:
+    """The acceptable answers of an instance."""
+    if answer is None:
+        return ()
+    return (answer,) if isinstance(answer, str) else answer
+
+
+def lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines of a text file, as the public script sees them (white space at both ends removed)."""
+    path = Path(path)
+    if path.is_dir() or not path.exists():  # a pipe is no file, and can be read
+        raise InputError(f"{path} is a folder; name a file in it" if path.is_dir() else f"there is no file {path}")
+    number = 0
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                yield number, line.strip()
+    except UnicodeDecodeError as error:
+        # The position that Python gives is one in its buffer, not in the file.
+        raise InputError(f"{path} is not UTF-8 text (somewhere after line {number}); save it as UTF-8") from error
+
+
+def read_tasks(path: str | Path) -> list[ZestTask]:
+    """Read and check a file of tasks."""
+    numbered = [(n, line.removeprefix("\ufeff")) for n, line in lines(path)]  # some editors write a mark first
+    tasks = [_task(_object(line, f"{path}:{n}"), f"{path}:{n}", n) for n, line in numbered if line]
+    if not tasks:
+        raise InputError(f"{path} has no tasks; a ZEST file has one JSON object a line")
+    return tasks
+
+
+def write_tasks(path: str | Path, tasks: Iterable[ZestTask]) -> None:
+    """Write tasks as a ZEST file, which the public script and other people's code can read."""
+    with Path(path).open("w", encoding="utf-8") as file:
+        for task in tasks:
+            file.write(json.dumps(_row(task), ensure_ascii=False) + "\n")
+
+
+def _row(task: ZestTask) -> dict[str, Any]:
+    examples: list[dict[str, Any]] = []
+    for instance in task.instances:
+        answer = list(instance.answer) if isinstance(instance.answer, tuple) else instance.answer
+        examples.append(
+            {"context": instance.context, "answer": answer, "all_answers": list(alternatives(instance.answer))}
+        )
+    kind = {"generalization_type": task.kind, "derives_from": list(task.derives_from), "domain": task.domain}
+    return {"id": task.id, "type": kind, "question": task.question, "examples": examples}
+
+
+def task_of(examples: Sequence[Example], line: int = 0) -> ZestTask:
+    """The task that some examples of a dataset belong to; without the traits of ZEST it counts as a base task."""
+    first = examples[0]
+    kind = first.traits.get("generalization_type") or "normal"
+    if kind not in KINDS:
+        raise InputError(f"task {first.task}: there is no generalization type {kind!r}; {nearest(str(kind), KINDS)}")
+    bases = tuple(str(first.traits.get("derives_from") or "").split())
+    instances = tuple(Instance(e.input, e.targets[0] if len(e.targets) == 1 else e.targets) for e in examples)
+    return ZestTask(
+        first.task,
+        first.question or first.task,
+        kind,
+        bases,
+        str(first.traits.get("domain") or ""),
+        instances,
+        line,
+    )
+
+
+def tasks_from(rows: Iterable[Any]) -> list[ZestTask]:
+    """Check rows that are already in memory (one dictionary a task)."""
+    return [_task(row, f"task {n}", n) for n, row in enumerate(rows, start=1)]
+
+
+def _object(line: str, where: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where} is not JSON ({error}); a ZEST file has one JSON object a line") from error
+
+
+def _task(row: Any, where: str, line: int) -> ZestTask:
+    if not isinstance(row, dict):
+        raise InputError(f"{where} must be a JSON object with id, question and examples, not {type(row).__name__}")
+    for key, wanted in (("id", str), ("question", str), ("examples", list)):
+        if not isinstance(row.get(key), wanted):
+            fault = f"has no '{key}'" if key not in row else f"has a '{key}' that is not {_NAMES[wanted]}"
+            raise InputError(f"{where} {fault}; a ZEST task has id, question, type and examples")
+    kind, bases, domain = _type(row.get("type"), where)
+    instances = tuple(_instance(e, f"{where}, example {i}") for i, e in enumerate(row["examples"], start=1))
+    return ZestTask(row["id"], row["question"], kind, bases, domain, instances, line)
+
+
+_NAMES = {str: "a text", list: "a list", dict: "an object"}
+
+
+def _type(found: Any, where: str) -> tuple[Kind | None, tuple[str, ...], str]:
+    if found is None:
+        return None, (), ""
+    if not isinstance(found, dict) or "generalization_type" not in found:
+        raise InputError(f"{where}: 'type' must be an object with generalization_type, derives_from and domain")
+    kind = found["generalization_type"]
+    if kind not in KINDS:
+        raise InputError(f"{where}: there is no generalization type {kind!r}; {nearest(str(kind), KINDS)}")
+    bases = found.get("derives_from") or []
+    if not isinstance(bases, list) or not all(isinstance(b, str) for b in bases):
+        raise InputError(f"{where}: 'derives_from' must be a list of task ids")
+    domain = found.get("domain")
+    if not isinstance(domain, str | None):
+        raise InputError(f"{where}: 'domain' must be a text, not {json.dumps(domain)[:60]}")
+    return kind, tuple(bases), domain or ""
+
+
+def _instance(found: Any, where: str) -> Instance:
+    if not isinstance(found, dict) or not isinstance(found.get("context"), str):
+        raise InputError(f"{where} has no 'context' text")
+    answer = found.get("answer")
+    if isinstance(answer, list) and any(isinstance(a, dict) for a in answer):
+        raise InputError(
+            f"{where}: a structured 'answer' is one JSON text, not a list of objects; write it with json.dumps"
+        )
+    if isinstance(answer, list) and answer and all(isinstance(a, str) for a in answer):
+        return Instance(found["context"], tuple(answer))
+    if answer is None or isinstance(answer, str):
+        return Instance(found["context"], answer)
+    raise InputError(f"{where}: 'answer' must be a text or a list of alternative texts, not {json.dumps(answer)[:60]}")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in a readable file that is probably wrong."""
+
+    task: str
+    line: int
+    what: str
+
+
+def problems(tasks: Sequence[ZestTask]) -> list[Problem]:
+    """What a person should look at before using a file: each with the task and what is odd about it."""
+    found: list[Problem] = []
+    first: dict[str, int] = {}
+    bases = {t.id for t in tasks if t.kind == "normal"}
+    for task in tasks:
+        tell = _ProblemCollector(task, found)
+        if task.id in first:
+            tell(f"its id is already used on line {first[task.id]}")
+        first.setdefault(task.id, task.line)
+        if not task.instances:
+            tell("it has no examples")
+        if task.kind == "normal" and task.derives_from:
+            tell("a base task derives from nothing")
+        if task.kind not in (None, "normal"):
+            if not task.derives_from:
+                tell("it does not say which base task it derives from")
+            for base in task.derives_from:
+                if base not in bases:
+                    tell(f"it derives from {base}, which is not a base task of this file")
+        for number, instance in enumerate(task.instances, start=1):
+            for text in alternatives(instance.answer):
+                if is_structure(text) and parse_structure(text) is None:
+                    tell(f"the answer of example {number} has a brace but is not a JSON list of objects")
+                if not text.strip():
+                    tell(f"the answer of example {number} is empty; n/a says that there is none")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _ProblemCollector:
+    task: ZestTask
+    found: list[Problem]
+
+    def __call__(self, what: str) -> None:
+        self.found.append(Problem(self.task.id, self.task.line, what))
+
+
+def parse_structure(text: str) -> list[dict[str, Any]] | None:
+    """The objects of a structured answer, or None when it is no JSON list of objects."""
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(parsed, list) and parsed and all(isinstance(d, dict) for d in parsed):
+        return parsed
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One prediction: its text, its line, and why the public script could not read that line, if so."""
+
+    text: str
+    line: int
+    fault: str = ""
+
+
+BRACE = "⁇"
+"""What T5 writes for a brace, which its vocabulary lacks."""
+
+
+def read_predictions(path: str | Path) -> list[Prediction]:
+    """One prediction a line, in the order tasks x examples of the gold file."""
+    return [read_prediction(text, number) for number, text in lines(path)]
+
+
+def read_prediction(line: str, number: int) -> Prediction:
+    """Undo what lines of predictions may carry: JSON quotes around the text, and T5's substitute for braces."""
+    text, fault = line, ""
+    if not line:
+        fault = 'the line is empty; write "" for an empty prediction'
+    elif line[0] == line[-1] == '"':
+        try:
+            text = json.loads(line)
+        except ValueError:
+            fault = 'the line begins and ends with a quotation mark but is no JSON text; escape inner ones as \\"'
+    while BRACE in text:
+        text = text.replace(BRACE, "{", 1).replace(BRACE, "}", 1)
+    return Prediction(text, number, fault)

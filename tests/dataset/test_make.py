@@ -1,0 +1,313 @@
+"""The purity contract on disk: the same bytes for every way of making them, and after every way of being interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import taskloom as tl
+from taskloom.dataset import shards
+from taskloom.dataset.workers import MakeProgress
+from taskloom.errors import DataError, TaskloomError
+
+RECIPES = ["ctl/A", "ctl/A-reference", "ctl/R", "ctl/S", "ctl/length"]
+SMALL = ["splits.train.n=12000"]
+COMMAND = [sys.executable, "-c", "from taskloom.cli import main; main()"]
+
+
+def command(*words: str, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=check, env={**os.environ, **env})
+
+
+WAYS = """
+import sys, json, taskloom as tl
+if __name__ == "__main__":
+    name, folder, ways = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+    for workers, rows in ways:
+        out = f"{folder}/w{workers}-{rows}"
+        made = tl.make(name, out, seed=1, set=["splits.train.n=12000"], workers=workers, shard_rows=rows)
+        print(made.digest)
+"""
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_digests_do_not_depend_on_how(name: str, tmp_path: Path) -> None:
+    """Memory, 1, 2 and 4 workers, shard sizes, hash seeds: one digest, and one manifest but for the list of files."""
+    wanted = tl.make(name, seed=1, set=SMALL).digest
+    script = tmp_path / "ways.py"
+    script.write_text(WAYS)
+    for hash_seed, ways in {"0": [[1, None], [4, 1000]], "1": [[2, 5000], [1, 3000]]}.items():
+        done = subprocess.run(
+            [sys.executable, str(script), name, str(tmp_path), json.dumps(ways)],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        )
+        assert done.stdout.split() == [wanted, wanted]
+    manifests = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("*/manifest.json"))]
+    assert len(manifests) == 4
+    for manifest in manifests:
+        for entry in manifest["splits"].values():
+            del entry["shards"]
+        assert manifest == manifests[0]
+
+
+GOLDEN = {
+    "ctl/A": "f1ecd581c7f7a7e06dd97379dd0d1215",
+    "ctl/A-reference": "4d0eb7e8d6d7c122efdef5850a7b76ba",
+    "ctl/R": "0ab7d42869a33221286444ad3d013d78",
+    "ctl/S": "c66e50719f9a4b9c10bd2182f2ee229f",
+    "ctl/length": "d52e0e09dc503e9e2bfb65a242e017ac",
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_golden_digests(name: str) -> None:
+    """The full recipes, seed 0. A change here means other data for everybody: raise the suite's version."""
+    assert tl.make(name, seed=0).digest == GOLDEN[name]
+
+
+def test_the_same_files_twice(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        tl.make("ctl/A", tmp_path / folder, set=SMALL, jsonl=True)
+    for path in sorted(p for p in (tmp_path / "a").rglob("*") if p.is_file()):
+        assert path.read_bytes() == (tmp_path / "b" / path.relative_to(tmp_path / "a")).read_bytes()
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_shards(folder: Path, count: int) -> None:
+    for _ in range(2_000):
+        if len(list(folder.glob("*/*.parquet"))) >= count:
+            return
+        time.sleep(0.005)
+    raise AssertionError("no shard appeared")
+
+
+BIG = ["make", "ctl/A", "--set", "splits.train.n=400000", "--shard-rows", "4000"]
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(("how", "status"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+def test_interrupted_and_resumed(tmp_path: Path, workers: str, how: signal.Signals, status: int) -> None:
+    folder = tmp_path / "d"
+    words = [*BIG, "-o", str(folder), "--workers", workers]
+    process = start(*words)
+    wait_for_shards(folder, 3)
+    process.send_signal(how)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == status
+    if how == signal.SIGINT:
+        assert "interrupted" in said
+        assert "Traceback" not in said
+        assert not list(folder.glob("*/.*")), "nothing half-written is left"
+    assert not (folder / "manifest.json").exists(), "an unfinished dataset has no manifest"
+    kept = {p: p.stat().st_mtime_ns for p in folder.glob("*/*.parquet")}
+    assert kept
+    time.sleep(0.5)  # orphans of a killed parent find their pipe closed
+    command(*words)
+    again = sum(p.stat().st_mtime_ns == t for p, t in kept.items())
+    assert again >= len(kept) - 2, "whole shards are kept"
+    assert tl.load(folder).digest == tl.make("ctl/A", set=["splits.train.n=400000"]).digest
+    assert not list(folder.glob("*/.*"))
+
+
+@pytest.mark.parametrize("name", [n for n in RECIPES if n != "ctl/A"])
+def test_every_recipe_resumes_after_a_kill(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "d"
+    words = ["make", name, "--set", "splits.train.n=120000", "--shard-rows", "1000", "-o", str(folder)]
+    process = start(*words)
+    wait_for_shards(folder, 3)
+    process.kill()
+    process.communicate(timeout=60)
+    assert process.returncode == -9
+    assert not (folder / "manifest.json").exists()
+    command(*words)
+    assert tl.load(folder).digest == tl.make(name, set=["splits.train.n=120000"]).digest
+
+
+def test_a_killed_worker_is_one_sentence(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    words = [*BIG, "-o", str(folder), "--workers", "2"]
+    process = start(*words)
+    wait_for_shards(folder, 2)
+    children = subprocess.run(
+        ["pgrep", "-P", str(process.pid), "-f", "spawn_main"], capture_output=True, text=True
+    ).stdout.split()
+    assert children
+    os.kill(int(children[-1]), signal.SIGKILL)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "worker process was killed" in said
+    assert "Traceback" not in said
+    command(*words)
+    assert tl.load(folder).digest == tl.make("ctl/A", set=["splits.train.n=400000"]).digest
+
+
+@pytest.mark.parametrize("fault", ["truncated", "flipped", "gone", "foreign"])
+def test_damaged_shards_are_named_and_made_again(tmp_path: Path, fault: str) -> None:
+    folder = tmp_path / "d"
+    digest = tl.make("ctl/A", folder, set=SMALL, shard_rows=2000).digest
+    shard = folder / "train" / "00002.parquet"
+    raw = shard.read_bytes()
+    if fault == "truncated":
+        shard.write_bytes(raw[: len(raw) // 2])
+    elif fault == "flipped":
+        at = len(raw) // 3
+        shard.write_bytes(raw[:at] + bytes([raw[at] ^ 0xFF]) + raw[at + 1 :])
+    elif fault == "gone":
+        shard.unlink()
+    else:
+        shard.write_bytes((folder / "train" / "00001.parquet").read_bytes())
+    done = command("verify", str(folder), check=False)
+    assert done.returncode == 2
+    assert "make" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert tl.make("ctl/A", folder, set=SMALL, shard_rows=2000).digest == digest
+    assert tl.verify(folder).wrong == ()
+
+
+def test_another_recipe_in_the_folder_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    tl.make("ctl/A", folder, set=SMALL)
+    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    for words in (["make", "ctl/R"], ["make", "ctl/A"], ["make", "ctl/A", "--set", SMALL[0], "--seed", "1"]):
+        done = command(*words, "-o", str(folder), check=False)
+        assert done.returncode == 2
+        assert "already holds another dataset" in done.stderr
+    (folder / "manifest.json").unlink()
+    assert command("make", "ctl/R", "-o", str(folder), check=False).returncode == 2
+    assert all(p.read_bytes() == raw for p, raw in before.items() if p.name != "manifest.json")
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"format": 1, "splits"', '{"format": 1, "recipe": 3}'])
+def test_a_damaged_manifest_is_named_and_made_again(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "d"
+    digest = tl.make("ctl/A", folder, set=SMALL).digest
+    (folder / "manifest.json").write_text(text)
+    with pytest.raises(DataError, match="not a manifest of ours"):
+        tl.load(folder)
+    with pytest.raises(DataError, match="already holds another dataset"):
+        tl.make("ctl/R", folder, set=SMALL)
+    assert tl.make("ctl/A", folder, set=SMALL).digest == digest
+
+
+def test_somebodys_own_folder_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "README.md").write_text("my notes")
+    with pytest.raises(DataError, match="holds no dataset of ours"):
+        tl.make("ctl/A", tmp_path / "mine", set=SMALL)
+    assert (tmp_path / "mine" / "README.md").read_text() == "my notes"
+    assert len(list((tmp_path / "mine").iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", ["..", "../x", "/tmp/x", "", "a/b", "\x1b", "manifest.json", "a b"])
+def test_split_names_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
+    task = tmp_path / "t.py"
+    task.write_text(
+        "import taskloom as tl\n@tl.task('a/b', describe='d')\ndef f(rng): return tl.Example(str(rng.random()), 'x')\n"
+    )
+    with pytest.raises(TaskloomError, match="cannot name a split"):
+        tl.make(str(task), tmp_path / "out", set=["splits={" + json.dumps(name) + ": {n: 5}}"])
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(TaskloomError, match="same name in other tools"):
+        tl.make(str(task), set=["splits={a-b: {n: 5}, a_b: {n: 5}}"])
+    with pytest.raises(TaskloomError, match="one dataset may hold"):
+        tl.make(str(task), set=["splits={train: {n: 100000000000000000000}}"])
+
+
+def test_two_seeds_never_mix(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    words = ["make", "ctl/A", "--set", "splits.train.n=30000", "--shard-rows", "1000", "-o", str(folder)]
+    both = [start(*words, "--seed", str(seed)) for seed in range(2)]
+    statuses = []
+    for process in both:
+        process.communicate(timeout=120)
+        statuses.append(process.returncode)
+    assert sorted(statuses) == [0, 2]
+    assert tl.verify(folder).wrong == ()
+
+
+def test_a_change_of_shard_size_leaves_nothing_behind(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    one = tl.make("ctl/A", folder, set=SMALL, shard_rows=1000).digest
+    assert tl.make("ctl/A", folder, set=SMALL, shard_rows=6000).digest == one
+    assert sorted(p.name for p in (folder / "train").iterdir()) == ["00000.parquet", "00001.parquet"]
+
+
+def _little_disk() -> None:
+    """A real limit of the operating system on what a process may write."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    words = ["make", "ctl/A", "--set", SMALL[0], "-o", str(folder)]
+    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, preexec_fn=_little_disk)
+    assert done.returncode == 2
+    assert "cannot write" in done.stderr
+    assert "run the same command again" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(folder.rglob("*.tmp")), "nothing half-written"
+    command(*words)
+    assert tl.load(folder).digest == tl.make("ctl/A", set=SMALL).digest
+
+
+def test_two_processes_may_make_the_same_dataset_at_once(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    words = ["make", "ctl/A", "--set", "splits.train.n=60000", "--shard-rows", "2000", "-o", str(folder)]
+    both = [start(*words) for _ in range(2)]
+    for process in both:
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+    assert tl.verify(folder).wrong == ()
+    assert tl.load(folder).digest == tl.make("ctl/A", set=["splits.train.n=60000"]).digest
+
+
+def test_unusable_folders_and_numbers(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(DataError, match="is a file"):
+        tl.make("ctl/A", tmp_path / "file", set=SMALL)
+    with pytest.raises(DataError, match="cannot make the folder"):
+        tl.make("ctl/A", tmp_path / "file" / "below", set=SMALL)
+    with pytest.raises(TaskloomError, match="multiple of 1000"):
+        tl.make("ctl/A", tmp_path / "d", set=SMALL, shard_rows=1500)
+    with pytest.raises(TaskloomError, match="at least 1"):
+        tl.make("ctl/A", tmp_path / "d", set=SMALL, workers=0)
+    assert not (tmp_path / "d").exists()
+
+
+def test_progress_reaches_the_end(tmp_path: Path) -> None:
+    seen: list[MakeProgress] = []
+    tl.make("ctl/A", tmp_path / "d", set=SMALL, shard_rows=4000, progress=seen.append)
+    assert [p.done for p in seen] == sorted(p.done for p in seen)
+    assert (
+        seen[-1].done
+        == seen[-1].total
+        == sum(tl.load(tmp_path / "d").manifest["splits"][s]["n"] for s in tl.load(tmp_path / "d").splits)
+    )
+
+
+def test_content_digests_see_every_value() -> None:
+    table = tl.make("ctl/A", set=["splits={train: {n: 2000}}"]).table("train")
+    digests = shards.block_digests(table)
+    assert len(digests) == 2
+    for column in ("input", "targets", "traits", "derivation", "index"):
+        rows = table.to_pylist()
+        other = next(row[column] for row in rows if row[column] != rows[1500][column])
+        rows[1500] = {**rows[1500], column: other}
+        changed = shards.block_digests(type(table).from_pylist(rows, schema=table.schema))
+        assert changed[0] == digests[0]
+        assert changed[1] != digests[1], column

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import taskloom as tl
+from taskloom.dataset import dataset, shards
+from taskloom.errors import DataError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tl.make("ctl/A", tmp_path / "d", set=["splits={train: {n: 1500}, iid: {n: 100}}"])
+    return tmp_path / "d"
+
+
+def test_all_is_well(folder: Path) -> None:
+    found = tl.verify(folder, every=True)
+    assert (found.rows, found.answers, found.wrong, found.method) == (1600, 1600, (), "second solver")
+    assert tl.verify(folder).answers == 1100
+
+
+def tamper(folder: Path, split: str, row: int, column: str, value: object) -> None:
+    """Change one value and make every digest fit again, as a careful forger would."""
+    path = folder / split / "00000.parquet"
+    stamp = shards.read_stamp(path)
+    assert stamp is not None
+    table = shards.read(path)
+    rows = table.to_pylist()
+    rows[row][column] = value
+    changed = pa.Table.from_pylist(rows, schema=table.schema)
+    shards.write(path, changed, stamp.recipe, stamp.seed, split, stamp.start)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    entry = manifest["splits"][split]
+    entry["digest"] = dataset.split_digest(shards.block_digests(changed))
+    manifest["digest"] = dataset.content_digest(manifest["splits"])
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_a_wrong_answer_is_found_though_all_digests_fit(folder: Path) -> None:
+    right = tl.load(folder)["train"][1234].target
+    tamper(folder, "train", 1234, "targets", ["0" if right != "0" else "1"])
+    found = tl.verify(folder, every=True)
+    assert [(w.split, w.index, w.solved) for w in found.wrong] == [("train", 1234, (right,))]
+
+
+def test_an_unreadable_input_is_a_wrong_answer_not_a_crash(folder: Path) -> None:
+    tamper(folder, "iid", 5, "input", "what?")
+    found = tl.verify(folder)
+    assert [w.index for w in found.wrong] == [5]
+    assert "no answer" in found.wrong[0].solved[0]
+
+
+def test_tampering_without_new_digests(folder: Path) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["digest"] = "0" * 32
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match="does not follow"):
+        tl.verify(folder)
+
+
+@pytest.mark.parametrize(("key", "value"), [("scorer", "any-of"), ("role", "test")])
+def test_edited_words_of_the_manifest(folder: Path, key: str, value: str) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (manifest["splits"]["train"] if key == "role" else manifest)[key] = value
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match="it was edited"):
+        tl.verify(folder)
+
+
+def test_a_stranger_among_the_shards(folder: Path) -> None:
+    (folder / "train" / "00009.parquet").write_bytes((folder / "train" / "00000.parquet").read_bytes())
+    with pytest.raises(DataError, match="does not know"):
+        tl.verify(folder)
+
+
+def test_an_edited_recipe(folder: Path) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["recipe"]["table_seed"] = 5
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match="it was edited"):
+        tl.verify(folder)
+
+
+def test_no_manifest(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no manifest"):
+        tl.verify(tmp_path)

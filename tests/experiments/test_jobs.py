@@ -1,0 +1,165 @@
+"""Stacks and mixed batches: which cells go together, and how they are taken up after a kill."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from taskloom.experiments import jobs as planning
+from taskloom.experiments import predictions, worker
+from taskloom.experiments.cells import Cell, expand
+from taskloom.experiments.engines.local import LocalEngine, death, visible_gpus
+from taskloom.experiments.spec import Resources, check
+from taskloom.experiments.store import Store
+from taskloom.experiments.worker import TOGETHER, Job, perform, scratch
+from taskloom.learners.baselines import FittedMajority, Majority
+from taskloom.learners.interface import LEARNERS, Entry, LearnerError, Pairs
+from tests.experiments.sweeps import networks, recipe
+
+CALLS: list[list[str]] = []
+
+
+@dataclass(frozen=True)
+class Together:
+    """Learns many tasks at once, by counting; `fail` makes the joint fit raise."""
+
+    fail: bool = False
+    device: str = "auto"
+
+    name: ClassVar[str] = "together"
+
+    def fit(self, train: Pairs, *rest: Any, **more: Any) -> FittedMajority:
+        CALLS.append(["alone"])
+        return Majority().fit(train)
+
+    def fit_tasks(
+        self, train: Mapping[str, Pairs], evaluate: Mapping[str, Any], seed: int = 0, **more: Any
+    ) -> dict[str, FittedMajority]:
+        CALLS.append(sorted(train))
+        assert all(set(parts) == set(train) for parts in evaluate.values())
+        if self.fail:
+            raise LearnerError("not together")
+        return {name: Majority().fit(split) for name, split in train.items()}
+
+
+@pytest.fixture(autouse=True)
+def _together(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def load(folder: Path) -> Any:
+        raise NotImplementedError
+
+    monkeypatch.setitem(LEARNERS._things, "together", Entry("together", "", Together, load))
+    CALLS.clear()
+    yield
+    for cached in (
+        worker._template,
+        predictions.dataset_in,
+        predictions.split_in,
+        predictions._examples,
+        predictions._given,
+    ):
+        cached.cache_clear()
+
+
+def planned(store: Store, cells: Sequence[Cell], **resources: Any) -> list[Job]:
+    missing = {cell.run for cell in cells if cell.run not in store}
+    return planning.jobs(store, cells, missing, Resources(**resources))
+
+
+def made(store: Store, cells: Sequence[Cell]) -> None:
+    for cell in cells:
+        assert not perform(planning.data_job(store, cell, cell.data)).failed
+
+
+def test_seeds_of_one_kind_go_together_and_no_more_than_asked(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    cells = expand(check(networks(seeds=5), "test"))
+    jobs = planned(store, cells, stack=2)
+    stacked = [job for job in jobs if len(job.runs) > 1]
+    assert {job.kind for job in stacked} == {"seeds"}
+    assert sorted(len(job.runs) for job in stacked) == [2] * 8  # 2 recipes, 2 networks, 5 seeds as 2 + 2 + 1
+    assert sorted(run for job in jobs for run in job.runs) == sorted(cell.run for cell in cells)
+    assert all(len(job.runs) == 1 for job in planned(store, cells, stack=1))
+
+
+def test_tasks_of_one_learner_and_seed_train_in_one_batch(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    cells = expand(check({"recipes": [recipe("ctl/A"), recipe("ctl/R")], "learners": ["together"], "seeds": 2}, "test"))
+    jobs = planned(store, cells)
+    assert [job.kind for job in jobs] == ["tasks", "tasks"]
+    made(store, cells)
+    for job in jobs:
+        assert not perform(job).failed
+    assert sorted(map(len, CALLS)) == [2, 2]
+    assert len(store.names()) == 4
+    alone = Store(tmp_path / "alone", create=True)
+    made(alone, cells)
+    for job in planned(alone, cells, stack=1):
+        assert not perform(job).failed
+    assert alone.runs().equals(store.runs())
+
+
+def test_a_batch_that_cannot_be_trained_is_tried_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    learner = {"learner": "together", "fail": True}
+    cells = expand(check({"recipes": [recipe("ctl/A"), recipe("ctl/R")], "learners": [learner], "seeds": 1}, "test"))
+    made(store, cells)
+    [job] = planned(store, cells)
+    assert not perform(job).failed
+    assert CALLS[1:] == [["alone"], ["alone"]]
+    assert "not together; each alone now" in capsys.readouterr().out
+    assert len(store.names()) == 2
+
+
+def test_a_killed_stack_is_taken_up_with_the_cells_it_had(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    cells = [
+        c for c in expand(check(networks(seeds=3), "test")) if c.learner_name == "bilstm" and c.data.name == "ctl/A"
+    ]
+    [job] = planned(store, cells)
+    runs = list(job.runs)
+    (store.folder(runs[0])).mkdir(parents=True)
+    (store.folder(runs[0]) / "scores.json").write_text("{}")
+    assert planned(store, cells)[0].runs == tuple(runs[1:])  # the first was finished some time ago
+    folder = scratch(store, job.name)
+    folder.mkdir(parents=True)
+    (folder / TOGETHER).write_text(json.dumps(runs))
+    [again] = planned(store, cells)
+    assert again == job  # a kill between two renames: the same stack, from its last checkpoint
+
+
+def test_gpu_learners_ask_for_a_gpu_and_others_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    learners = ["majority", "together", {"learner": "together", "device": "cpu"}]
+    cells = expand(check({"recipes": [recipe()], "learners": learners, "seeds": 1}, "test"))
+    assert [job.gpus for job in planned(store, cells)] == [0.0, 1.0, 0.0]
+    assert [job.gpus for job in planned(store, cells, gpus=0.5)] == [0.5, 0.5, 0.5]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    assert visible_gpus() == ["3", "5"]
+    engine = LocalEngine(workers=2)
+    assert engine.places == [None, None, "3", "5"]
+    assert LocalEngine(workers=1, gpus=0.5).places == [None, "3", "3", "5", "5"]
+    gpu_job, cpu_job = (dataclasses.replace(planned(store, cells)[0], gpus=g) for g in (1.0, 0.0))
+    assert engine._choose(gpu_job) == "3"
+    assert engine._choose(cpu_job) == "cpu"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert LocalEngine(workers=1)._choose(gpu_job) == "cpu"  # none here: it runs on the CPU
+
+
+def test_how_a_process_ended_in_words() -> None:
+    assert death(-9) == "the worker process was killed by SIGKILL (out of memory?)"
+    assert death(-11) == "the worker process was killed by SIGSEGV"
+    assert death(3) == "the worker process ended with status 3"
+
+
+def test_a_worker_with_other_code_says_so(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    cells = expand(check({"recipes": [recipe()], "learners": ["majority"], "seeds": 1}, "test"))
+    [job] = planned(store, cells)
+    done = perform(dataclasses.replace(job, runs=("0" * 32,)))
+    assert "different versions of taskloom" in done.failed["0" * 32]

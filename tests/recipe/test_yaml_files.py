@@ -1,0 +1,125 @@
+"""YAML that people write: no value is lost in silence, and every fault has its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskloom.cli.app import run
+from taskloom.errors import RecipeError
+from taskloom.recipe.yaml_files import YamlError, load, parse
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(SCALARS, inner, max_size=3))
+
+
+@given(VALUES, st.booleans())
+def test_what_yaml_writes_is_read_as_yaml_reads_it(value: Any, ours: bool) -> None:
+    text = yaml.safe_dump(value, allow_unicode=True)
+    assert parse(text, ours=ours) == yaml.safe_load(text) == value
+
+
+@given(st.dictionaries(st.integers(0, 9).map(str), st.integers(), min_size=1), st.data(), st.booleans())
+def test_a_key_given_twice_is_refused_wherever_it_stands(
+    table: dict[str, int], data: st.DataObject, ours: bool
+) -> None:
+    lines = [f"{json.dumps(k)}: {v}" for k, v in table.items()]
+    again = data.draw(st.sampled_from(sorted(table)))
+    place = data.draw(st.integers(0, len(lines)))
+    lines.insert(place, f"{json.dumps(again)}: 0")
+    first, second = (i for i, line in enumerate(lines) if line.startswith(json.dumps(again)))
+    text = "a:\n- deep:\n" + "".join(f"    {line}\n" for line in lines)
+    with pytest.raises(YamlError) as caught:
+        parse(text, ours=ours)
+    assert caught.value.line == second + 3
+    assert str(caught.value) == f"gives '{again}' twice, first in line {first + 3}; keep one"
+
+
+@pytest.mark.parametrize(
+    "text", ["{a: 1, a: 2}", "{1: a, 0x1: b}", "{yes: a, true: b}", "{1: a, true: b}", "{~: 1, null: 2}"]
+)
+def test_keys_are_equal_when_their_values_are(text: str) -> None:
+    with pytest.raises(YamlError, match=r"gives .* twice; keep one"):
+        parse(text)
+    assert parse("{1: a, '1': b}") == {1: "a", "1": "b"}
+
+
+def test_merged_keys_may_be_changed() -> None:
+    """Also where a mapping that merges another is itself merged, in whatever order they are put together."""
+    text = (
+        "base: &b {x: 1, y: 1}\ndeep: {in: &d {<<: *b, x: 2}}\ntop: {<<: *d, y: 3}\nlist: &l [1, *b, *b]\nagain: *l\n"
+    )
+    found = parse(text)
+    assert found == yaml.safe_load(text)
+    assert found["top"] == {"x": 2, "y": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [", r"f.yaml:\d is not YAML: "),
+        ("a: 1\nb: 2\na: 3\n", "f.yaml:3 gives 'a' twice, first in line 1; keep one$"),
+        ("a: \x07", "f.yaml is not YAML: "),
+        ("[" * 2000, "f.yaml is nested too deeply"),
+        ("a: " + "9" * 5000, "f.yaml holds a value that cannot be read "),
+        ("a: 2026-99-99", "f.yaml holds a value that cannot be read "),
+        ("[a]: 1", "f.yaml:1 is not YAML: found unhashable key"),
+        ("a: 1\n---\nb: 2\n", "f.yaml:2 is not YAML: "),
+    ],
+)
+def test_faults_of_files_are_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "f.yaml").write_text(text)
+    with pytest.raises(RecipeError, match=said):
+        load(tmp_path / "f.yaml", RecipeError)
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_bytes(b"a: \xff")
+    with pytest.raises(RecipeError, match=r"f.yaml is not UTF-8 text \(byte 3\); save it as UTF-8"):
+        load(tmp_path / "f.yaml", RecipeError)
+
+
+RECIPE = "extends: ctl/A\nsplits:\n  train: {n: 5}\n  iid: {n: 5}\n  train: {n: 7}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["show", "r.yaml"], "r.yaml:5 gives 'train' twice, first in line 3; keep one"),
+        (["show", "child.yaml"], "r.yaml:5 gives 'train' twice, first in line 3; keep one"),
+        (["run", "e.yaml"], "e.yaml:3 gives 'seeds' twice, first in line 2; keep one"),
+        (["run", "block.yaml"], "block.yaml:2 gives 'steps' twice; keep one"),
+        (["run", "names.yaml"], "r.yaml:5 gives 'train' twice, first in line 3; keep one"),
+        (["apply", "ctl/A", "a 1", "--tables", "t.json"], "t.json:1 gives 'a' twice; keep one"),
+        (
+            ["show", "ctl/A", "--set", "splits={x: 1, x: 2}"],
+            "--set splits={x: 1, x: 2}: the value gives 'x' twice; keep one",
+        ),
+    ],
+)
+def test_commands_refuse_a_key_given_twice(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "r.yaml": RECIPE,
+        "child.yaml": "extends: r.yaml\n",
+        "e.yaml": "recipes: [ctl/A]\nseeds: 1\nseeds: 2\nlearners: [majority]\n",
+        "block.yaml": "recipes: [ctl/A]\nlearners: [{learner: bilstm, steps: 1, steps: 2}]\n",
+        "names.yaml": "recipes: [r.yaml]\nlearners: [majority]\n",
+        "t.json": '{"a": [0, 1], "a": [1, 0]}',
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert run(words) == 2
+    heard = capsys.readouterr()
+    assert said in heard.err
+    assert heard.err.count("\n") == 1
+    assert not heard.out
+    assert {p.name for p in tmp_path.iterdir()} == set(files)

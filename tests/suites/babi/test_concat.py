@@ -1,0 +1,181 @@
+"""The concat and inject splits: sizes and means of the paper's Table 2, the window, and the published files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from taskloom.errors import RecipeError, TaskloomError
+from taskloom.example import Example
+from taskloom.recipe import recipe
+from taskloom.suites.babi import export
+from taskloom.suites.babi.generator.examples import signature, tokens
+from taskloom.suites.babi.generator.many_questions import ask_all
+from taskloom.suites.babi.reasoner.knowledge import Knowledge
+from taskloom.suites.babi.story.grammar import parse_passage
+from taskloom.suites.babi.story.sentences import ask
+from taskloom.suites.babi.story.vocabulary import PUBLISHED, Vocabulary
+
+# Paper, Table 2: size, mean number of sentences, mean size of the support.
+TABLE_2 = {
+    "concat-T2": (18_000, 10.76, 2.0),
+    "concat-T7": (63_000, 13.5, 1.68),
+    "inject-T7": (190_158, 23.25, 1.42),
+    "concat-T12": (108_000, 10.8, 1.42),
+    "inject-T12": (368_831, 15.97, 1.28),
+}
+
+
+def rows(name: str, n: int) -> list[Example]:
+    split = recipe.read(f"babi/{name}").plan(0).splits[0]
+    return list(split.rows(0, min(n, split.n)))
+
+
+def events_of(example: Example) -> Knowledge:
+    story = parse_passage(example.input[: -len(example.question)], example.question, Vocabulary(), PUBLISHED)
+    return Knowledge(Vocabulary().places).tell_all(story.events)
+
+
+@pytest.mark.parametrize("name", TABLE_2)
+def test_sizes_are_those_of_table_2(name: str) -> None:
+    size = TABLE_2[name][0]
+    assert [s.n for s in recipe.read(f"babi/{name}").plan(0).splits] == [size, size // 9]
+
+
+LARGE = [pytest.param(name, marks=pytest.mark.nightly) for name in ("inject-T7", "concat-T12", "inject-T12")]
+
+
+@pytest.mark.parametrize("name", ["concat-T2", "concat-T7", *LARGE])
+def test_means_are_those_of_table_2(name: str) -> None:
+    made = [(int(e.traits["sentences"]), int(e.traits["support"])) for e in rows(name, TABLE_2[name][0])]
+    length, support = (sum(numbers) / len(made) for numbers in zip(*made, strict=True))
+    assert length == pytest.approx(TABLE_2[name][1], rel=0.03)
+    assert support == pytest.approx(TABLE_2[name][2], rel=0.03)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", TABLE_2)
+def test_no_test_structure_is_in_training(name: str) -> None:
+    tests = {e.key for mix in ("mix-T2", "mix-T7", "mix-T12") for e in rows(mix, 6_000)}
+    train = recipe.read(f"babi/{name}").plan(0).split("train")
+    last = ""
+    for example in train.rows(0, train.n):
+        passage = example.input[: -len(example.question)]
+        # Tests have 10 sentences at least; the questions of one place in a story share their passage.
+        if passage != last and int(example.traits["sentences"]) >= 10:
+            assert signature(events_of(example).events) not in tests
+        last = passage
+
+
+def test_concat_is_the_tasks_one_after_the_other() -> None:
+    plan = recipe.read("babi/concat-T7").plan(0)
+    train = plan.split("train")
+    groups = [next(iter(train.rows(i, i + 1))).traits["group"] for i in range(4_500, 63_000, 9_000)]
+    assert groups == ["qa1", "qa2", "qa3", "qa5", "qa11", "qa12", "qa13"]
+    assert list(train.rows(9_230, 9_235)) == [e for i in range(9_230, 9_235) for e in train.rows(i, i + 1)]
+    assert plan.check is not None
+    assert all(plan.check(e) == e.targets for e in train.rows(18_460, 18_480))
+
+
+def test_concat_keeps_the_compositional_rule() -> None:
+    with pytest.raises(RecipeError, match="no training group has COMPOUND, CONJ, GIVE"):
+        recipe.read("babi/concat-T2", ["tested_by=babi/mix-T7"]).plan(0)
+    with pytest.raises(RecipeError, match="training group 'qa2' has GRAB and where-P together"):
+        recipe.read("babi/inject-T7", ["holdout=[[GRAB, where-P]]"]).plan(0)
+
+
+def test_inject_asks_everything_that_can_be_answered() -> None:
+    plan = recipe.read("babi/inject-T7", ["splits={train: {n: 700}}"]).plan(0)
+    split = plan.splits[0]
+    examples = list(split.rows(0, split.n))
+    assert len(examples) == split.n == 700
+    assert list(split.rows(50, 90)) == examples[50:90]
+    assert plan.check is not None
+    assert all(plan.check(e) == e.targets for e in examples)
+    assert {e.traits["question"] for e in examples if e.traits["group"] == "qa5"} == {"give-qs", "where-P", "where-O"}
+    assert {e.traits["question"] for e in examples if e.traits["group"] == "qa2"} == {"where-O", "where-P"}
+    assert len({(e.input, e.target) for e in examples}) == len(examples)
+    asked: dict[str, set[str]] = {}
+    ours = [e for e in examples if e.traits["group"] == "qa5"]
+    for example in ours:
+        asked.setdefault(example.input[: -len(example.question)], set()).add(example.question)
+    for example in ours[:-30]:  # the last story is cut off where the batch is full
+        wanted = {ask(q, PUBLISHED) for q in ask_all(events_of(example), ("where-P", "where-O"))}
+        assert wanted <= asked[example.input[: -len(example.question)]]
+
+
+def test_what_does_not_fit_the_window_is_left_out() -> None:
+    narrow = ["window=60", "splits={train: {n: 700}}"]
+    plan = recipe.read("babi/inject-T7", narrow).plan(0)
+    made = list(plan.splits[0].rows(0, 700))
+    assert len(made) == 700
+    assert 40 < max(tokens(e.input) for e in made) <= 60
+    assert tokens("Where is Mary, then? Mary went to the park.") == 12
+    with pytest.raises(RecipeError, match="no question of babi/3 fits 16 tokens"):
+        list(recipe.read("babi/inject-T7", ["window=16"]).plan(0).splits[0].rows(60_000, 60_001))
+
+
+def write_tasks(folder: Path) -> None:
+    for task in (2, 11):
+        (folder / f"qa{task}_some_train.txt").write_text("".join(export.babi_text(rows(str(task), 100))))
+
+
+def test_concat_reads_published_files(tmp_path: Path) -> None:
+    write_tasks(tmp_path)
+    plan = recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)
+    assert [s.n for s in plan.splits] == [180, 20]
+    assert [s.name for s in plan.sources] == ["qa2_some_train.txt", "qa11_some_train.txt"]
+    kept = [e.input for e in plan.split("train").rows(0, 90)]
+    assert kept == [e.input for e in rows("2", 90)]
+
+
+def test_published_files_are_injected_and_cut(tmp_path: Path) -> None:
+    write_tasks(tmp_path)
+    settings = [f"source={tmp_path}", "inject={2: [where-P]}", "window=80"]
+    plan = recipe.read("babi/concat-T2", settings).plan(0)
+    made = list(plan.split("train").rows(0, plan.split("train").n))
+    assert len(made) == plan.split("train").n > 180
+    assert max(tokens(e.input) for e in made) <= 80
+    assert made[40:60] == list(plan.split("train").rows(40, 60))
+    assert any("do not fit 80 tokens" in w for w in plan.warnings)
+    assert plan.check is not None
+    assert all(plan.check(e) == e.targets for e in made)
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="no file qa2_"):
+        recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)
+    with pytest.raises(RecipeError, match="there is no folder"):
+        recipe.read("babi/concat-T2", [f"source={tmp_path / 'none'}"]).plan(0)
+    (tmp_path / "qa2_x_train.txt").write_text("1 Mary went to the")
+    with pytest.raises(TaskloomError, match=r"qa2_x_train\.txt:1: .*cut off"):
+        recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1 Mary went to the moon.\n2 Where is Mary?\tmoon\t1\n", r"train\.txt:1: cannot read"),
+        ("1 Mary dropped the milk.\n2 Where is Mary?\tpark\t1\n", r"train\.txt:1: the story contradicts itself"),
+    ],
+)
+def test_published_files_that_cannot_be_understood(tmp_path: Path, line: str, message: str) -> None:
+    write_tasks(tmp_path)
+    (tmp_path / "qa2_some_train.txt").write_text(line)
+    with pytest.raises(TaskloomError, match=message):
+        recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("shares={4: 2}", "T2 has no task 4; it has 2, 11"),
+        ("inject={3: [where-P]}", "T2 has no task 3"),
+        ("window=3", "window"),
+        ("shares={2: 0}", "shares"),
+    ],
+)
+def test_settings_of_concat_are_checked(setting: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        recipe.read("babi/concat-T2", [setting])
