@@ -12,25 +12,10 @@ from pathlib import Path
 import pytest
 
 from taskloom.cli.app import app, run
+from tests.shell_lines import in_process, run_line, shell
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = [c.name or c.callback.__name__.rstrip("_") for c in app.registered_commands if c.callback]
-
-
-def help_text(command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", "from taskloom.cli import main; main()", command, "--help"],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0
-    return done.stdout
-
-
-def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a line of the documentation in a real shell, with `taskloom` being this very package."""
-    me = f"taskloom() {{ {shlex.quote(sys.executable)} -c 'from taskloom.cli import main; main()' \"$@\"; }}; "
-    return subprocess.run(["bash", "-c", me + line], capture_output=True, text=True, cwd=folder)
 
 
 def files_to_score(folder: Path) -> None:
@@ -53,14 +38,14 @@ def test_every_command_has_examples_and_they_run(tmp_path: Path) -> None:
     """In the order of the commands, so that `verify` and `audit` find what `make` made."""
     files_to_score(tmp_path)
     for command in COMMANDS:
-        text = help_text(command)
+        text = in_process([command, "--help"], tmp_path).output
         lines = re.findall(r"^\s+\$ (.+)$", text, re.M)
         assert len(lines) >= 2, command
         assert "--json" in text, command
         for line in lines:
-            done = shell(line, tmp_path)
-            assert done.returncode == 0, (line, done.stderr)
-            assert done.stdout.strip(), line
+            result = run_line(line, tmp_path)
+            assert result.status == 0, (line, result.errors)
+            assert result.output.strip(), line
 
 
 def json_lines(text: str) -> list[dict[str, object]]:
@@ -162,8 +147,8 @@ def test_a_bad_line_on_standard_input_is_named() -> None:
 
 def test_a_closed_pipe_is_no_error() -> None:
     done = shell("taskloom show ctl/A -n 5000 --json | head -n 1; echo ${PIPESTATUS[0]} >&2", ROOT)
-    assert json.loads(done.stdout)
-    assert "Traceback" not in done.stderr
+    assert json.loads(done.output)
+    assert "Traceback" not in done.errors
 
 
 def test_the_settings_of_a_learner(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import taskloom
-from tests.test_cli import shell
+from tests.shell_lines import run_line, statements
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -28,8 +28,9 @@ def blocks(page: Path, language: str) -> list[str]:
 def test_the_pages_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Shell lines first (they make the data), then the Python, each page in one folder and one namespace."""
     for body in blocks(page, "sh"):
-        done = shell("set -e\n" + body, tmp_path)
-        assert done.returncode == 0, (body, done.stderr)
+        for command in statements(body):
+            result = run_line(command, tmp_path)
+            assert result.status == 0, (command, result.errors)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for body in blocks(page, "python"):

@@ -34,7 +34,7 @@ ROUNDS = 2_000
 class SplitShares:
     """How content is shared out among splits: each owns an interval of the hash.
 
-    >>> Shares({"train": 8, "test": 2}).bounds["test"]
+    >>> SplitShares({"train": 8, "test": 2}).bounds["test"]
     (0.8, 1.0)
     """
 

@@ -1,0 +1,78 @@
+"""Runs shell lines of the documentation: plain `taskloom` commands in this process, everything else in a real shell.
+
+Starting Python and importing Arrow for each line costs a second; one interpreter for all of them costs it once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from taskloom.cli import run
+
+HEREDOC = re.compile(r"<<\s*'?(\w+)'?")
+OPERATORS = set("();<>|&")
+
+
+@dataclass(frozen=True, slots=True)
+class ShellResult:
+    """What a line printed and how it ended."""
+
+    status: int
+    output: str
+    errors: str
+
+
+def statements(script: str) -> list[str]:
+    """Split a script into its commands; a here-document and a continued line belong to their command."""
+    commands: list[str] = []
+    lines = iter(script.splitlines())
+    for line in lines:
+        command = line
+        while command.endswith("\\"):
+            command = command[:-1] + next(lines)
+        if heredoc := HEREDOC.search(command):
+            for inner in lines:
+                command += "\n" + inner
+                if inner == heredoc[1]:
+                    break
+        if command.strip() and not command.lstrip().startswith("#"):
+            commands.append(command)
+    return commands
+
+
+def arguments(command: str) -> list[str] | None:
+    """Return the arguments of a plain `taskloom` command, or None for a command that needs a shell."""
+    if not command.startswith("taskloom ") or "\n" in command or "$" in command or "`" in command:
+        return None
+    tokens = list(shlex.shlex(command, posix=True, punctuation_chars=True))
+    if any(set(token) <= OPERATORS for token in tokens):
+        return None
+    return shlex.split(command, comments=True)[1:]
+
+
+def in_process(words: list[str], folder: Path) -> ShellResult:
+    """Run one command line of ours in `folder` without a new process."""
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        status = run(words)
+    return ShellResult(status, output.getvalue(), errors.getvalue())
+
+
+def shell(line: str, folder: Path) -> ShellResult:
+    """Run a line in a real shell, with `taskloom` being this very package."""
+    me = f"taskloom() {{ {shlex.quote(sys.executable)} -c 'from taskloom.cli import main; main()' \"$@\"; }}; "
+    done = subprocess.run(["bash", "-c", me + line], capture_output=True, text=True, cwd=folder)
+    return ShellResult(done.returncode, done.stdout, done.stderr)
+
+
+def run_line(command: str, folder: Path) -> ShellResult:
+    """Run one command of the documentation as cheaply as it allows."""
+    words = arguments(command)
+    return shell(command, folder) if words is None else in_process(words, folder)
