@@ -13,6 +13,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "taskloom"
 
 LAYERS = [
     {"errors"},
+    {"files"},
     {"example", "recipe.yaml_files"},
     {"seeding", "scoring", "resources"},
     {"plan"},

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from taskloom.errors import DataError, MissingExtra, TaskloomError, nearest
+from taskloom.files import cache_folder
 
 NLTK_CORPORA = ("wordnet", "omw-1.4", "sentiwordnet", "brown", "cess_esp")
 
@@ -53,11 +54,6 @@ class Resource:
 
 def _there(path: Path) -> bool:
     return path.exists() or path.with_name(path.name + ".zip").exists()
-
-
-def cache_folder() -> Path:
-    """Where compiled and fetched things are kept."""
-    return Path(os.environ.get("TASKLOOM_CACHE") or Path.home() / ".cache" / "taskloom")
 
 
 def download(url: str, path: Path) -> None:

@@ -258,7 +258,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, preexec_fn=_little_disk)
     assert done.returncode == 2
     assert "cannot write" in done.stderr
-    assert "run the same command again" in done.stderr
+    assert "rerun the command" in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(folder.rglob("*.tmp")), "nothing half-written"
     command(*words)

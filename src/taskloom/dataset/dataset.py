@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 from taskloom.dataset import shards
 from taskloom.errors import DataError, nearest
 from taskloom.example import Example
+from taskloom.files import digest, json_digest
 from taskloom.plan import Role
 
 if TYPE_CHECKING:
@@ -261,10 +261,9 @@ def _derivations(table: pa.Table, where: Path) -> Any:
 
 def split_digest(blocks: list[str]) -> str:
     """The digest of a split out of the digests of its blocks."""
-    return blake2b("\n".join(blocks).encode(), digest_size=16).hexdigest()
+    return digest("\n".join(blocks))
 
 
 def content_digest(splits: Mapping[str, Mapping[str, Any]]) -> str:
     """The digest of a dataset out of names, sizes and digests of its splits."""
-    said = [[name, entry["n"], entry["digest"]] for name, entry in splits.items()]
-    return blake2b(json.dumps(said).encode(), digest_size=16).hexdigest()
+    return json_digest([[name, entry["n"], entry["digest"]] for name, entry in splits.items()])

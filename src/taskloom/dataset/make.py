@@ -6,7 +6,6 @@ second `make` after any interruption keeps every whole shard, remakes the damage
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from taskloom.dataset import Dataset, dataset, shards
 from taskloom.dataset.manifest import manifest_of_shards, manifest_of_tables, write_beside
 from taskloom.dataset.workers import MakeProgress, Piece, RowCounter, Where, make_shards, origin_of, table_of
 from taskloom.errors import DataError, RecipeError, TaskloomError, nearest
+from taskloom.files import locked, sweep
 from taskloom.plan import Plan
 from taskloom.recipe import Recipe, read
 
@@ -117,20 +117,11 @@ def _alone(folder: Path) -> Iterator[None]:
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; -o names a folder")
     try:
-        import fcntl
-    except ImportError:  # Windows: folders cannot be locked there
-        yield
-        return
-    try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY)
     except OSError as error:
-        raise DataError(f"cannot make the folder {folder}: {error.strerror}; choose another with -o") from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        raise DataError(f"cannot make the folder {folder}: {error.strerror}; choose another folder") from error
+    with locked(folder):
         yield
-    finally:
-        os.close(handle)
 
 
 def default_folder(recipe: Recipe, seed: int) -> Path:
@@ -210,4 +201,4 @@ def _sweep(folder: Path, wanted: set[str]) -> None:
     for path in folder.glob("*/[0-9][0-9][0-9][0-9][0-9].parquet"):
         if f"{path.parent.name}/{path.name}" not in wanted and shards.read_stamp(path) is not None:
             path.unlink()
-    shards.sweep(folder)
+    sweep(folder)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import taskloom
 from taskloom.dataset import dataset, shards
 from taskloom.dataset.workers import Piece
+from taskloom.files import atomic
 from taskloom.plan import Plan
 from taskloom.recipe import Recipe
 
@@ -88,7 +89,7 @@ def write_beside(folder: Path, manifest: dict[str, Any], jsonl: bool) -> None:
 def _write_jsonl(folder: Path, manifest: dict[str, Any]) -> None:
     for name, entry in manifest["splits"].items():
         with (
-            shards.atomic(folder / f"{name}.jsonl") as beside,
+            atomic(folder / f"{name}.jsonl") as beside,
             beside.open("w", encoding="utf-8", newline="\n") as file,
         ):
             for shard in entry["shards"]:
@@ -97,7 +98,7 @@ def _write_jsonl(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def _write_text(path: Path, text: str) -> None:
-    with shards.atomic(path) as beside:
+    with atomic(path) as beside:
         beside.write_text(text, encoding="utf-8")
 
 

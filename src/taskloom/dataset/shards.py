@@ -7,8 +7,6 @@ it is the same for every shard size, number of workers, compression and version 
 from __future__ import annotations
 
 import json
-import os
-import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -22,6 +20,7 @@ import pyarrow.parquet as pq
 
 from taskloom.errors import DataError
 from taskloom.example import Example, Step, Trait
+from taskloom.files import atomic
 
 BLOCK = 1_000
 """Rows per digest block; shard sizes are multiples of it."""
@@ -194,61 +193,6 @@ def write(path: Path, table: pa.Table, recipe: str, seed: int, split: str, start
     with atomic(path) as beside:
         pq.write_table(stamped, beside, compression="zstd", write_statistics=False)
     return stamp
-
-
-class atomic:  # noqa: N801 - used as a verb: with atomic(path) as beside
-    """Write to a file beside the wanted one; it is renamed into place when all went well and removed when not."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.beside = path.with_name(f".{path.name}.{platform.node()}-{os.getpid()}.tmp")
-
-    def __enter__(self) -> Path:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DataError(
-                f"cannot make the folder {self.path.parent}: {error.strerror}; choose another with -o"
-            ) from error
-        return self.beside
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        try:
-            if error is None:
-                with self.beside.open("rb+") as file:
-                    os.fsync(file.fileno())
-                self.beside.replace(self.path)
-        except OSError as late:
-            error = late
-        self.beside.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            why = error.strerror or str(error)
-            raise DataError(
-                f"cannot write {self.path}: {why}; what was finished before is kept: free space or choose another "
-                "folder, then run the same command again"
-            ) from error
-
-
-def sweep(folder: Path) -> None:
-    """Remove what interrupted writes of this machine left beside its place; another process may still be at work on its own."""
-    for pattern in (".*.tmp", "*/.*.tmp"):
-        for path in folder.glob(pattern):
-            writer = path.name.removesuffix(".tmp").rsplit(".", 1)[-1]
-            host, _, pid = writer.rpartition("-")
-            if host == platform.node() and pid.isdigit() and not _alive(int(pid)):
-                path.unlink(missing_ok=True)
-
-
-def _alive(pid: int) -> bool:
-    if pid == os.getpid():
-        return False  # our own writes are over when we sweep
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def read_stamp(path: Path) -> Stamp | None:

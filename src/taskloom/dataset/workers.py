@@ -12,7 +12,6 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import blake2b
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import pyarrow as pa
 
 from taskloom.dataset import shards
 from taskloom.errors import DataError
+from taskloom.files import json_digest, sweep
 from taskloom.plan import Plan, Split
 from taskloom.recipe import Recipe
 from taskloom.recipe.recipe import find_task
@@ -80,7 +80,7 @@ def origin_of(recipe: str, sources: Mapping[str, str]) -> str:
     """What shards are stamped with: the recipe's digest, and what its outside resources held when they were made."""
     if not sources:
         return recipe
-    return blake2b(json.dumps([recipe, dict(sources)], sort_keys=True).encode(), digest_size=16).hexdigest()
+    return json_digest([recipe, dict(sources)])
 
 
 def make_shards(
@@ -177,7 +177,7 @@ def _make_apart(
                 process.terminate()
             for process in processes:
                 process.join()
-            shards.sweep(folder)
+            sweep(folder)
         else:
             pool.shutdown(wait=True)
     return made

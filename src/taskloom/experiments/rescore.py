@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from taskloom.dataset.shards import atomic
 from taskloom.example import Example, Trait
 from taskloom.experiments import store as stores
 from taskloom.experiments.cells import expand
 from taskloom.experiments.predictions import summary
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import Store
+from taskloom.files import atomic
 from taskloom.recipe.yaml_files import parse
 from taskloom.registry import find_scorer
 from taskloom.scoring import Scorer

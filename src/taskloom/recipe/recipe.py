@@ -8,12 +8,10 @@ data.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +27,7 @@ from pydantic import (
 from pydantic_core import core_schema
 
 from taskloom.errors import RecipeError, TaskloomError, nearest
+from taskloom.files import json_digest
 from taskloom.plan import Level
 from taskloom.recipe import yaml_files
 from taskloom.recipe.overrides import merge, override
@@ -171,7 +170,7 @@ class Recipe:
         core = self._core()
         if self.described is not None:
             core["described"] = self.described.model_dump(mode="json")
-        return _digest(core)
+        return json_digest(core)
 
     def _core(self) -> dict[str, Any]:
         kind = "task" if self.suite.name in TASKS else "suite"
@@ -217,17 +216,13 @@ class Recipe:
 
         Random streams hang on the recipe without `described`, so that descriptions come before the very same examples.
         """
-        key = Key(_digest(self._core()), self.seed if seed is None else seed)
+        key = Key(json_digest(self._core()), self.seed if seed is None else seed)
         plan = self.suite.weave(self.fields, key)
         if self.described is None:
             return plan
         from taskloom.descriptions import describe
 
         return describe(plan, self.described.level, self.described.unseen, key)
-
-
-def _digest(core: Mapping[str, Any]) -> str:
-    return blake2b(json.dumps(core, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def read(name: str, overrides: Iterable[str] = ()) -> Recipe:

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from taskloom.errors import TaskloomError
+from taskloom.files import read_utf8
 
 OURS: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Seven times faster, but 100,000 brackets in a row make it crash: for what we wrote ourselves."""
@@ -39,9 +40,7 @@ class RepeatedKeyError(YamlError):
 def load(path: Path, error: type[TaskloomError]) -> Any:
     """The value in a file; what is wrong with it is raised as an `error` that names file and line."""
     try:
-        return parse(path.read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError as fault:
-        raise error(f"{path} is not UTF-8 text (byte {fault.start}); save it as UTF-8") from fault
+        return parse(read_utf8(path, error))
     except YamlError as fault:
         raise error(f"{path}{f':{fault.line}' if fault.line else ''} {fault}") from fault
 

@@ -7,8 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from taskloom.dataset.shards import atomic
 from taskloom.errors import MissingExtra
+from taskloom.files import atomic
 
 SHORT = 28
 """Cells of up to so many characters stay on one line."""

@@ -14,10 +14,10 @@ from typing import Any, Literal
 from zlib import crc32
 
 from taskloom.errors import MissingExtra
+from taskloom.files import cache_folder
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.pretrained.fast.adapter_choice import Choice
 from taskloom.learners.pretrained.tokenisers import bytes_tokeniser, words_tokeniser
-from taskloom.resources import cache_folder
 
 Kind = Literal["decoder", "encoder-decoder", "pointer"]
 """A pointer is an encoder with an output map that marks the start and the end of the answer in what it reads."""

@@ -11,9 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.dataset.shards import atomic
 from taskloom.errors import TaskloomError, nearest
 from taskloom.example import Example
+from taskloom.files import atomic
 from taskloom.suites.babi.fields import BabiFields
 from taskloom.suites.babi.show import split_text
 from taskloom.suites.babi.story.events import Event

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.resources import cache_folder
+from taskloom.files import cache_folder
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,0 +1,116 @@
+"""Files are whole or absent, locks exclude, and digests do not depend on spelling."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from taskloom.errors import DataError, RecipeError
+from taskloom.files import atomic, atomic_folder, cache_folder, digest, json_digest, locked, read_utf8, sweep
+
+HOLD = (
+    "import sys, time; from pathlib import Path; from taskloom.files import locked\nwith locked(Path(sys.argv[1])):\n"
+)
+
+
+def test_a_file_appears_only_when_its_block_has_ended(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file"
+    with atomic(path) as beside:
+        beside.write_text("whole")
+        assert not path.exists()
+    assert path.read_text() == "whole"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_exception_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(KeyError), atomic(path) as beside:  # noqa: PT012 - the block is what is tested
+        beside.write_text("half")
+        raise KeyError
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_written_is_one_sentence_in_the_given_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with (
+        pytest.raises(RecipeError, match="cannot make the folder"),
+        atomic(tmp_path / "file" / "below", RecipeError),
+    ):
+        pass
+    with pytest.raises(DataError, match=r"cannot write .*nothing: No such file"), atomic(tmp_path / "nothing"):
+        pass  # nobody wrote it
+    with pytest.raises(DataError, match=r"cannot write .*: No space left"), atomic(tmp_path / "full"):
+        raise OSError(28, "No space left on device")
+
+
+def test_a_folder_is_whole_or_absent_and_the_first_one_stays(tmp_path: Path) -> None:
+    place = tmp_path / "cache" / "thing"
+    with pytest.raises(KeyError), atomic_folder(place) as beside:  # noqa: PT012
+        (beside / "a").write_text("half")
+        raise KeyError
+    assert not place.exists()
+    for text in ("first", "second"):
+        with atomic_folder(place) as beside:
+            (beside / "a").write_text(text)
+    assert (place / "a").read_text() == "first"
+    assert list(place.parent.iterdir()) == [place]
+
+
+def test_sweeping_spares_the_writers_that_live(tmp_path: Path) -> None:
+    import platform
+
+    ours, theirs = (tmp_path / f".x.{host}-{pid}.tmp" for host, pid in ((platform.node(), 2**22 + 1), ("elsewhere", 1)))
+    alive = tmp_path / f".x.{platform.node()}-1.tmp"
+    for path in (ours, theirs, alive):
+        path.write_text("")
+    sweep(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([theirs, alive])
+
+
+def test_a_lock_excludes_other_processes_until_its_owner_ends(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "new" / "x.lock"):
+        owner = subprocess.Popen(
+            [sys.executable, "-c", HOLD + "  print('held', flush=True); time.sleep(60)", str(path)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "held\n"
+        with pytest.raises(TimeoutError, match="another process holds"), locked(path, patience=0.2):
+            pass
+        owner.kill()
+        owner.wait()
+        started = time.monotonic()
+        with locked(path, patience=20) as held:
+            assert held
+        assert time.monotonic() - started < 10
+
+
+def test_text_is_utf8_with_or_without_a_mark(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    path.write_bytes(b"\xef\xbb\xbfcaf\xc3\xa9")
+    assert read_utf8(path) == "café"
+    path.write_bytes(b"caf\xe9")
+    with pytest.raises(RecipeError, match=r"t is not UTF-8 text \(byte 3\)"):
+        read_utf8(path, RecipeError)
+    with pytest.raises(DataError, match=r"cannot read .*none: No such file"):
+        read_utf8(tmp_path / "none")
+
+
+def test_digests_are_of_content() -> None:
+    assert json_digest({"a": [1], "b": None}) == json_digest({"b": None, "a": [1]}) != json_digest({"a": [1]})
+    assert digest("é") == digest("é".encode())
+    assert len(digest(b"", 20)) == 40
+
+
+def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TASKLOOM_CACHE", "/x")
+    assert cache_folder("a", "b") == Path("/x/a/b")
+    monkeypatch.delenv("TASKLOOM_CACHE")
+    assert cache_folder() == Path.home() / ".cache" / "taskloom"
