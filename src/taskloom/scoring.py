@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -49,6 +50,25 @@ _TENS = {
     "ninety": 90,
     "twenty": 20,
 }
+
+
+ROUNDING = 1e-12
+"""How far below a threshold a score still counts as equal to it: a mean of exactly 0.9 may come out as 0.8999999999999999."""
+
+
+def competence_at(scores: Sequence[float], threshold: float, rounding: float = ROUNDING) -> float:
+    """Return C@T, the share of tasks whose score is at least T percent.
+
+    Args:
+        scores: One score in [0, 1] per task; at least one.
+        threshold: T, in percent. A score that equals it counts (Weller et al. 2020, section 2.3: competent if the metric >= c).
+        rounding: How far below T a score still counts as equal; 0 compares floats as they are.
+
+    >>> competence_at([0.9, 0.75, 0.5, 1.0], 90)
+    0.5
+    """
+    border = threshold / 100 - rounding
+    return sum(score >= border for score in scores) / len(scores)
 
 
 @runtime_checkable

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from hypothesis import strategies as st
 
 import taskloom as tl
 from taskloom.cli.app import run
-from taskloom.dataset.competence import competence, read_predictions, score_dataset, scorer_of
+from taskloom.dataset.competence import competence, score_dataset, scorer_of
 from taskloom.errors import InputError
 from taskloom.registry import find_scorer
 from taskloom.scoring import exact
@@ -105,7 +103,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.parametrize(
     ("raw", "says"),
-    [(b"a\n\xff\n", "not UTF-8"), (b'"a\\x"\n', "double quotes"), (b"one\n", "1 predictions and 30")],
+    [(b"a\n\xff\n", "not UTF-8"), (b'"a\\x"\n', "double quote"), (b"one\n", "1 predictions and 30")],
 )
 def test_bad_predictions_are_one_sentence(tmp_path: Path, raw: bytes, says: str) -> None:
     (tmp_path / "p.txt").write_bytes(raw)
@@ -113,23 +111,6 @@ def test_bad_predictions_are_one_sentence(tmp_path: Path, raw: bytes, says: str)
     data = tl.make("babi/17", set=changes)
     with pytest.raises(InputError, match=says):
         score_dataset(data, split, tmp_path / "p.txt")
-
-
-def test_reading_predictions(tmp_path: Path) -> None:
-    path = tmp_path / "p.txt"
-    path.write_bytes(b'a b\r\n\n"two\\nlines"\nlast')
-    assert read_predictions(path) == ["a b", "", "two\nlines", "last"]
-    path.write_bytes(b"")
-    assert read_predictions(path) == []
-
-
-def test_predictions_may_come_through_a_pipe(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_text, args=("a\nb\n",))
-    writer.start()
-    assert read_predictions(pipe) == ["a", "b"]
-    writer.join()
 
 
 def test_a_suites_own_scorer_is_found_in_a_fresh_process() -> None:

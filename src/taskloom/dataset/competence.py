@@ -17,8 +17,9 @@ from taskloom.dataset import Dataset, Examples
 from taskloom.descriptions import UNSEEN
 from taskloom.errors import InputError, nearest
 from taskloom.example import Example
+from taskloom.prediction_files import read_predictions
 from taskloom.registry import find_scorer
-from taskloom.scoring import Scorer
+from taskloom.scoring import Scorer, competence_at
 
 THRESHOLDS: tuple[float, ...] = (75, 90)
 
@@ -148,8 +149,7 @@ def _value(example: Example, name: str) -> str:
 
 def _row(values: Sequence[float], thresholds: Sequence[float]) -> Row:
     many = len(values)
-    # A mean of scores such as 0.9 may end a rounding error below the threshold that it equals.
-    at = {f"{t:g}": sum(v >= t / 100 - 1e-12 for v in values) / many for t in thresholds}
+    at = {f"{t:g}": competence_at(values, t) for t in thresholds}
     return Row(many, fsum(values) / many, at)
 
 
@@ -190,27 +190,3 @@ def scorer_of(data: Dataset) -> Scorer:
     if name in SCORERS or "seed" not in manifest:
         return find_scorer(name)
     return data.recipe.plan(manifest["seed"]).scorer
-
-
-def read_predictions(path: Path) -> list[str]:
-    """One prediction a line; a line in double quotes is a JSON text, which may hold line ends."""
-    import json
-
-    if path.is_dir() or not path.exists():  # a pipe is no file, and can be read
-        raise InputError(f"there is no file {path}; it should hold one prediction a line")
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
-    found = []
-    for number, line in enumerate(text.removesuffix("\n").split("\n") if text else [], 1):
-        said = line.removesuffix("\r")
-        if len(said) > 1 and said[0] == said[-1] == '"':
-            try:
-                said = json.loads(said)
-            except ValueError as error:
-                raise InputError(
-                    f"{path}:{number} is in double quotes but no JSON text ({error}); escape it"
-                ) from error
-        found.append(str(said))
-    return found

@@ -14,7 +14,7 @@ from taskloom.cli.app import run
 from taskloom.errors import InputError
 from taskloom.example import Example
 from taskloom.suites.zest.evaluation import score, score_examples
-from taskloom.suites.zest.task_files import problems, read_prediction, read_tasks, tasks_from
+from taskloom.suites.zest.task_files import parse_script_prediction, problems, read_tasks, tasks_from
 
 
 def task(name: str, answers: list[Any], kind: str = "normal", bases: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -206,10 +206,10 @@ def test_unanswered_gold_and_bad_arguments(tmp_path: Path) -> None:
 
 
 def test_quoted_lines_and_t5_braces() -> None:
-    assert read_prediction('"a \\"b\\""', 1).text == 'a "b"'
-    assert read_prediction('[⁇"a": "x"⁇, ⁇"a": "y"⁇]', 1).text == '[{"a": "x"}, {"a": "y"}]'
-    assert read_prediction("", 3).fault
-    assert read_prediction('"', 3).fault
+    assert parse_script_prediction('"a \\"b\\""', 1).text == 'a "b"'
+    assert parse_script_prediction('[⁇"a": "x"⁇, ⁇"a": "y"⁇]', 1).text == '[{"a": "x"}, {"a": "y"}]'
+    assert parse_script_prediction("", 3).fault
+    assert parse_script_prediction('"', 3).fault
 
 
 def test_report_is_json_and_text() -> None:

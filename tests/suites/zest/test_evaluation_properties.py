@@ -176,3 +176,18 @@ def test_competence_falls_with_the_threshold(
     for row in report.by_type.values():
         _, easy, hard = row.values() if len(row) == 3 else (0, 1.0, 0.0)
         assert easy >= hard
+
+
+def test_a_task_at_the_border_is_competent_by_the_paper_and_not_by_the_script() -> None:
+    """Three of five answers found and nothing wrong: F1 is 0.75, which the script's floats miss by a rounding error."""
+    row = {
+        "id": "b",
+        "question": "Is it?",
+        "type": {"generalization_type": "normal", "derives_from": [], "domain": "owls"},
+        "examples": [{"context": "c", "answer": "yes"}] * 5,
+    }
+    predictions = ["yes"] * 3 + ["n/a"] * 2
+    by_paper, by_script = (score(tasks_from([row]), predictions, mode) for mode in ("corrected", "official"))
+    assert by_paper.tasks[0].f1 == by_script.tasks[0].f1 < 0.75
+    assert by_paper.overall["75"] == 1.0
+    assert by_script.overall["75"] == 0.0

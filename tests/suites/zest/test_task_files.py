@@ -13,7 +13,7 @@ from taskloom.errors import RecipeError, TaskloomError
 from taskloom.recipe import read
 from taskloom.suites.zest.dataset_statistics import statistics
 from taskloom.suites.zest.layout import context, layout
-from taskloom.suites.zest.task_files import problems, read_predictions, read_tasks, tasks_from, write_tasks
+from taskloom.suites.zest.task_files import problems, read_script_predictions, read_tasks, tasks_from, write_tasks
 
 
 def test_the_real_rows(shared: Path) -> None:
@@ -122,5 +122,5 @@ def test_predictions_may_come_through_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_text, args=("yes\nno\n",))
     writer.start()
-    assert [p.text for p in read_predictions(pipe)] == ["yes", "no"]
+    assert [p.text for p in read_script_predictions(pipe)] == ["yes", "no"]
     writer.join()

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from taskloom.errors import InputError, nearest
 from taskloom.example import Example
+from taskloom.prediction_files import Prediction, parse_prediction
 
 Kind = Literal["normal", "paraphrase", "target_semantics", "combination", "structure"]
 
@@ -298,34 +299,24 @@ def parse_structure(text: str) -> list[dict[str, Any]] | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """One prediction: its text, its line, and why the public script could not read that line, if so."""
-
-    text: str
-    line: int
-    fault: str = ""
-
-
 BRACE = "⁇"
 """What T5 writes for a brace, which its vocabulary lacks."""
 
 
-def read_predictions(path: str | Path) -> list[Prediction]:
-    """One prediction a line, in the order tasks x examples of the gold file."""
-    return [read_prediction(text, number) for number, text in lines(path)]
+def read_script_predictions(path: str | Path) -> list[Prediction]:
+    """Read predictions as the public script does, one per line in the order tasks x examples of the gold file.
+
+    Beyond `prediction_files`: white space at both ends is removed, an unquoted empty line is a fault, and pairs of T5's
+    substitute for braces become braces again.
+    """
+    return [parse_script_prediction(text, number) for number, text in lines(path)]
 
 
-def read_prediction(line: str, number: int) -> Prediction:
-    """Undo what lines of predictions may carry: JSON quotes around the text, and T5's substitute for braces."""
-    text, fault = line, ""
-    if not line:
-        fault = 'the line is empty; write "" for an empty prediction'
-    elif line[0] == line[-1] == '"':
-        try:
-            text = json.loads(line)
-        except ValueError:
-            fault = 'the line begins and ends with a quotation mark but is no JSON text; escape inner ones as \\"'
+def parse_script_prediction(line: str, number: int) -> Prediction:
+    """Parse one line as the public script does."""
+    prediction = parse_prediction(line, number)
+    text = prediction.text
+    fault = prediction.fault if line else 'the line is empty; write "" for an empty prediction'
     while BRACE in text:
         text = text.replace(BRACE, "{", 1).replace(BRACE, "}", 1)
     return Prediction(text, number, fault)

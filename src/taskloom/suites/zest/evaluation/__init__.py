@@ -15,23 +15,24 @@ from random import Random
 
 from taskloom.errors import InputError, nearest
 from taskloom.example import Example
+from taskloom.prediction_files import Prediction
+from taskloom.scoring import ROUNDING
 from taskloom.suites.zest.evaluation import corrected, official, totals
 from taskloom.suites.zest.evaluation.errors import MISTAKES, mistake
 from taskloom.suites.zest.evaluation.flags import FLAGS, differ, flags
 from taskloom.suites.zest.evaluation.official import Answer, Judged, Undefined
 from taskloom.suites.zest.evaluation.score_report import InstanceScore, Mode, ScoreReport
 from taskloom.suites.zest.task_files import (
-    Prediction,
     ZestTask,
     alternatives,
     is_structure,
     problems,
-    read_predictions,
+    read_script_predictions,
     read_tasks,
     task_of,
 )
 
-__all__ = ["FLAGS", "MISTAKES", "Report", "Undefined", "score", "score_examples"]
+__all__ = ["FLAGS", "MISTAKES", "ScoreReport", "Undefined", "score", "score_examples"]
 
 SKIPPED = "Are there any buildings named after this president?"
 """The one question that the public script leaves out; its predictions are consumed all the same."""
@@ -111,7 +112,7 @@ def score_examples(
 
 def _predictions(pred: str | Path | Sequence[str]) -> list[Prediction]:
     if isinstance(pred, str | Path):
-        return read_predictions(Path(pred))
+        return read_script_predictions(Path(pred))
     return [Prediction(text, number) for number, text in enumerate(pred, start=1)]
 
 
@@ -226,7 +227,8 @@ def _report(
     dropped = sum(value is None for value in paired)
     if dropped:
         notes = [*notes, f"{dropped} paraphrases or flips whose base task is not in the gold file are left out of C@T"]
-    by_type = totals.table(scores, paired, lambda s: str(s.task.kind), thresholds)
+    rounding = 0.0 if by_script else ROUNDING
+    by_type = totals.table(scores, paired, lambda s: str(s.task.kind), thresholds, rounding)
     if "normal" in by_type:  # the script's order: types as they appear, base tasks last
         by_type["normal"] = by_type.pop("normal")
     own: list[float | None] = [s.f1 for s in scores]
@@ -237,10 +239,14 @@ def _report(
         by_type=by_type,
         overall=totals.average(by_type),
         own={
-            "type": totals.table(scores, own, lambda s: str(s.task.kind), thresholds),
-            "domain": totals.table(scores, own, lambda s: s.task.domain, thresholds),
+            "type": totals.table(scores, own, lambda s: str(s.task.kind), thresholds, rounding),
+            "domain": totals.table(scores, own, lambda s: s.task.domain, thresholds, rounding),
             "format": totals.table(
-                scores, own, lambda s: totals.official_format(s.task) if by_script else s.task.format, thresholds
+                scores,
+                own,
+                lambda s: totals.official_format(s.task) if by_script else s.task.format,
+                thresholds,
+                rounding,
             ),
         },
         instance_mean=fsum(i.score for i in instances) / len(instances) if instances else 0.0,

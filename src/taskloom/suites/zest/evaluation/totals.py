@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
+from taskloom.scoring import ROUNDING, competence_at
 from taskloom.suites.zest.evaluation.official import Judged, Undefined
 from taskloom.suites.zest.evaluation.spans import numpy_round
 from taskloom.suites.zest.task_files import CLASSIFICATION_WORDS, EXTRACTION_WORDS, ZestTask, first_word
@@ -103,15 +104,10 @@ def pair_corrected(scores: Sequence[ZestTaskScore]) -> list[float | None]:
     return found
 
 
-def competence(values: Sequence[float], threshold: float) -> float:
-    """C@T: the share of tasks with at least T percent."""
-    return sum(v >= threshold / 100 for v in values) / len(values)
-
-
-def row(values: Sequence[float], thresholds: Sequence[float]) -> Row:
-    """Mean and C@T of some tasks."""
-    found = {"mean": fsum(values) / len(values)}
-    return found | {threshold_name(t): competence(values, t) for t in thresholds}
+def row(values: Sequence[float], thresholds: Sequence[float], rounding: float = ROUNDING) -> Row:
+    """Compute mean and C@T of some tasks; the public script compares floats as they are (`rounding=0`)."""
+    mean = {"mean": fsum(values) / len(values)}
+    return mean | {threshold_name(t): competence_at(values, t, rounding) for t in thresholds}
 
 
 def threshold_name(threshold: float) -> str:
@@ -124,13 +120,14 @@ def table(
     values: Sequence[float | None],
     group: Callable[[ZestTaskScore], str],
     thresholds: Sequence[float],
+    rounding: float = ROUNDING,
 ) -> dict[str, Row]:
-    """Rows by some property of the tasks; tasks without a value are left out."""
+    """Compute rows by some property of the tasks; tasks without a value are left out."""
     groups: dict[str, list[float]] = {}
     for score, value in zip(scores, values, strict=True):
         if value is not None:
             groups.setdefault(group(score), []).append(value)
-    return {name: row(found, thresholds) for name, found in groups.items()}
+    return {name: row(members, thresholds, rounding) for name, members in groups.items()}
 
 
 def average(rows: Mapping[str, Row]) -> Row:
