@@ -1,4 +1,4 @@
-"""Speed of the CTL suite against the reference's figures (spec: 57 s wall, 63 s CPU for `A` with all test splits).
+"""Speed of the CTL suite beside the public code's (57 s wall, 63 s CPU for `A` with all test splits on two cores).
 
 python benchmarks/ctl.py [--large]
 
@@ -16,9 +16,10 @@ REFERENCE_CPU = {"ctl/A": 63.0, "ctl/R": 62.0, "ctl/S": 78.0}
 
 GENERATE = """
 import json, resource, sys, time
-import taskloom.making
+import taskloom
+from taskloom.dataset.make import make
 from taskloom.recipe import read
-taskloom.dataset.make.make("ctl/A", set=["splits={train: {n: 1000}}"])  # libraries load their parts at first use
+make("ctl/A", set=["splits={train: {n: 1000}}"])  # libraries load their parts at first use
 began = time.process_time()
 plan = read(sys.argv[1]).plan(0)
 rows = 0
@@ -31,11 +32,12 @@ print(json.dumps({"cpu": seconds, "rows": rows, "mb": resource.getrusage(resourc
 
 WRITE = """
 import json, resource, sys, tempfile, time
-import taskloom.making
-taskloom.dataset.make.make("ctl/A", set=["splits={train: {n: 1000}}"])
+import taskloom
+from taskloom.dataset.make import make
+make("ctl/A", set=["splits={train: {n: 1000}}"])
 began = time.process_time()
 with tempfile.TemporaryDirectory() as folder:
-    data = taskloom.dataset.make.make(sys.argv[1], folder + "/d", set=sys.argv[2:])
+    data = make(sys.argv[1], folder + "/d", set=sys.argv[2:])
     seconds = time.process_time() - began
 rows = sum(e["n"] for e in data.manifest["splits"].values())
 print(json.dumps({"cpu": seconds, "rows": rows, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
@@ -50,7 +52,7 @@ print(json.dumps({"cpu": time.process_time() - began}))
 
 
 def measure(code: str, *arguments: str) -> dict[str, float]:
-    """The best of three fresh processes: the machine's other work can only add."""
+    """Return the best of three fresh processes: the machine's other work can only add."""
     runs = []
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
@@ -65,15 +67,15 @@ def main() -> None:
     took = measure(IMPORT)["cpu"]
     print(f"import taskloom: {took:.3f} CPU-seconds (limit 0.3)")
     for name, reference in REFERENCE_CPU.items():
-        made, written = measure(GENERATE, name), measure(WRITE, name)
-        print(f"{name}: {made['rows']:,} examples generated in {made['cpu']:.2f} CPU-seconds (limit 0.6)")
+        generated, written = measure(GENERATE, name), measure(WRITE, name)
+        print(f"{name}: {generated['rows']:,} examples generated in {generated['cpu']:.2f} CPU-seconds (limit 0.6)")
         print(f"  with Parquet {written['cpu']:.2f} (limit 1.5), peak {written['mb']:.0f} MB (limit 400)")
         print(f"  reference {reference:.0f} CPU-seconds: {reference / written['cpu']:.0f} times as fast, with Parquet")
     sizes = [10_000, 100_000, 1_000_000] + ([10_000_000] if args.large else [])
     for n in sizes:
-        found = measure(WRITE, "ctl/A", f"splits={{train: {{n: {n}}}}}")
+        large = measure(WRITE, "ctl/A", f"splits={{train: {{n: {n}}}}}")
         print(
-            f"ctl/A with {n:,} examples: {1e6 * found['cpu'] / n:.2f} CPU-microseconds each, peak {found['mb']:.0f} MB"
+            f"ctl/A with {n:,} examples: {1e6 * large['cpu'] / n:.2f} CPU-microseconds each, peak {large['mb']:.0f} MB"
         )
 
 

@@ -14,7 +14,7 @@ from taskloom.cli.app import run
 from taskloom.suites.ctl import graphs
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.graphs import Pool
-from taskloom.suites.ctl.quotas import equalise
+from taskloom.suites.ctl.plan import equalise
 from taskloom.suites.ctl.world import SymbolWorld, build, draw_allowed
 
 NAMES = ["A_paper", "R_paper", "S_16_6_paper", "S_4_2_paper", "A_small_depth1to4", "R_small_depth1to4", "S_small"]

@@ -1,9 +1,9 @@
 """CTL and CTL++: compositions of known functions in patterns that were never seen.
 
-A world of symbols and named functions (random permutations of the symbols) in groups. An example applies a chain of
-functions to a symbol (`c b a 3` is c(b(a(3)))); the answer is the resulting symbol. Which groups may follow each
-other in training, and which only in the test, is the whole difficulty. Paper: CTL++ (EMNLP 2022); the original CTL is
-the recipe `ctl/length`.
+A world has symbols and named functions (random permutations of the symbols) in groups. An example applies a chain of
+functions to a symbol (`c b a 3` is c(b(a(3)))); the answer is the resulting symbol. The sampling graphs say which groups
+may follow each other in training and which only in the test. Paper: CTL++ (EMNLP 2022), see docs/papers/ctlpp.md; the
+original CTL is the recipe `ctl/length`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _function(fields: CtlFields) -> Callable[[str], Answer]:
     function=_function,
 )
 def weave(fields: CtlFields, key: Key) -> Plan:
-    """The plan of a CTL recipe."""
+    """Build the plan of a CTL recipe."""
     from taskloom.suites.ctl.plan import plan
 
     return plan(fields, key)

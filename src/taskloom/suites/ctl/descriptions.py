@@ -1,4 +1,4 @@
-"""CTL by description: a task is a chain of functions; its description says them in order of application."""
+"""Descriptions of CTL tasks: a task is a chain of functions; its description names them in order of application."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ if TYPE_CHECKING:
 
 
 def with_tasks(plan: Plan, world: SymbolWorld) -> Plan:
-    """The plan, with its chains of functions as its tasks. Single functions are what chains are made of: never withheld."""
+    """Return the plan with its chains of functions as tasks. Single functions make up the chains and are never withheld."""
 
-    def without(held: Withheld) -> Plan:
+    def without(withheld: Withheld) -> Plan:
         from taskloom.descriptions import withhold
 
-        return withhold(told, unseen_chains)(held)
+        return withhold(described, unseen_chains)(withheld)
 
     names = frozenset(world.names)
     tasks = Tasks(
         "functions",
-        partial(_tell, world),
+        partial(_describe, world),
         possible=lambda chain: names.issuperset(chain.split(" ")),
         always=lambda chain: " " not in chain,
         without=without,
     )
-    told = replace(plan, tasks=tasks)
-    return told
+    described = replace(plan, tasks=tasks)
+    return described
 
 
-def _tell(world: SymbolWorld, chain: str, level: Level) -> str:
+def _describe(world: SymbolWorld, chain: str, level: Level) -> str:
     names = chain.split()
     steps = [f"the function {names[0]}", *names[1:]]
-    told = f"Apply {', then '.join(steps)} to the symbol and give the resulting symbol."
+    instruction = f"Apply {', then '.join(steps)} to the symbol and give the resulting symbol."
     if level == "instruction":
-        return told
+        return instruction
     symbols = " ".join(str(s) for s in range(world.symbols))
     place = {name: f for f, name in enumerate(world.names)}
     tables = [f"{n} turns {symbols} into {' '.join(map(str, world.images[place[n]]))}" for n in dict.fromkeys(names)]
-    return f"{told} Of the symbols, in order, {'; '.join(tables)}."
+    return f"{instruction} Of the symbols, in order, {'; '.join(tables)}."
 
 
-def unseen_chains(split: Split, held: Withheld) -> Split:
-    """The split with the trait `seen` false for what training has no longer."""
+def unseen_chains(split: Split, withheld: Withheld) -> Split:
+    """Return the split with the trait `seen` set to false for what training no longer has."""
 
     def rows(start: int, stop: int) -> pa.Table:
         import pyarrow as pa
@@ -57,7 +57,7 @@ def unseen_chains(split: Split, held: Withheld) -> Split:
 
         table = split.rows(start, stop)
         assert isinstance(table, pa.Table)
-        free = pa.array([not held(chain) for chain in task_column(table, "functions").to_pylist()], pa.bool_())
+        free = pa.array([not withheld(chain) for chain in task_column(table, "functions").to_pylist()], pa.bool_())
         return with_trait(table, "seen", pc.and_(task_column(table, "seen"), free))
 
     return split if split.role == "train" else replace(split, rows=rows)

@@ -1,4 +1,4 @@
-"""The fields of a CTL recipe: every knob of the paper and of the reference, with the paper's defaults."""
+"""The fields of a CTL recipe: every setting of the paper and of its public code, with the paper's defaults."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ PROBES = ("cross-unseen-symbols", "unseen-pairs", "pairs", "all-pairs")
 
 
 class CtlSplit(Fields):
-    """The size of one split: a number, or `every` for a split that enumerates its space."""
+    """Size of one split: a number, or `every` for a split that enumerates its space."""
 
     n: Count
 
 
 class CtlFields(Fields):
-    """What a CTL recipe may say."""
+    """Fields of a CTL recipe."""
 
     variant: Variant = Field(
         description="Which compositions are seen: A alternating, R repeating, S staged, length productivity"
     )
-    symbols: int = Field(8, ge=2, le=10_000, description="How many symbols")
-    functions: int = Field(32, ge=1, le=10_000, description="How many functions")
+    symbols: int = Field(8, ge=2, le=10_000, description="Number of symbols")
+    functions: int = Field(32, ge=1, le=10_000, description="Number of functions")
     groups: int = Field(2, ge=1, description="Groups of A and R; paths of S (2)")
     min_length: int = Field(2, ge=1, description="Fewest functions in a drawn expression")
     max_length: int = Field(6, ge=1, le=64, description="Most functions in a training expression")
@@ -62,8 +62,8 @@ class CtlFields(Fields):
     symbols_per_chain: int = Field(
         1,
         ge=1,
-        description="A and R: how many start symbols every drawn chain of functions comes with; 1 draws freely, the reference "
-        "comes to nearly all symbols on a machine with many cores",
+        description="A and R: number of start symbols that every drawn chain of functions comes with; 1 draws freely, the public "
+        "code arrives at nearly all symbols on a machine with many cores",
     )
     overlap: int = Field(16, ge=0, description="S: functions shared by both paths")
     shared_symbols: int = Field(6, ge=0, description="S: symbols on which a shared function is seen after both paths")
@@ -74,11 +74,11 @@ class CtlFields(Fields):
     )
     new_functions: int = Field(0, ge=0, description="length: functions seen only alone in training")
     deeper: int = Field(
-        3, ge=1, description="length: how many functions beyond max_length the longest test expression has"
+        3, ge=1, description="length: number of functions by which the longest test expression exceeds max_length"
     )
     reserved: int = Field(200, ge=0, description="length: chains per length kept out of training (at most a quarter)")
     order: Literal["right-to-left", "left-to-right"] = Field(
-        "right-to-left", description="Where the outermost function stands"
+        "right-to-left", description="Where the outermost function is written"
     )
     table_seed: int = Field(0, description="Seed of the function tables and of the shared symbols")
     tables: dict[str, list[Annotated[int, Field(strict=True)]]] | None = Field(

@@ -1,8 +1,8 @@
 """Sampling graphs as automata, with exact counts and a numbering of all their expressions.
 
 A graph says which function may come next. Together with the current symbol it is a deterministic automaton, so the
-number of expressions of a length is a sum over states, and every expression has a rank. `unrank` and `rank` go both
-ways for whole arrays, which makes drawing without replacement a matter of permuting ranks, and "was it in training?"
+number of expressions of a length is a sum over states, and every expression has a rank. `Pool.unrank` and `Pool.rank`
+convert whole arrays in both directions, so drawing without replacement permutes ranks, and membership in training is
 a look-up.
 """
 
@@ -46,14 +46,14 @@ def _empty(world: SymbolWorld, nodes: int) -> NDArray[np.int64]:
 
 
 def anything(world: SymbolWorld, members: tuple[int, ...] | None = None) -> Graph:
-    """Any function after any function."""
+    """Build the graph that allows any function after any function."""
     step = _empty(world, 1)
     step[0][:, list(members) if members is not None else slice(None)] = 0
     return Graph(step, (True,))
 
 
 def repeating(world: SymbolWorld) -> Graph:
-    """All functions from one group: training of R, test of A."""
+    """Build the graph that takes all functions from one group: training of R, test of A."""
     groups = list(world.groups.values())
     step = _empty(world, len(groups) + 1)
     for node, members in enumerate(groups, 1):
@@ -63,7 +63,7 @@ def repeating(world: SymbolWorld) -> Graph:
 
 
 def alternating(world: SymbolWorld) -> Graph:
-    """Each function from another group than the one before: training of A, test of R."""
+    """Build the graph that takes each function from another group than the one before: training of A, test of R."""
     groups = list(world.groups.values())
     step = _empty(world, len(groups) + 1)
     for node, members in enumerate(groups, 1):
@@ -74,7 +74,7 @@ def alternating(world: SymbolWorld) -> Graph:
 
 
 def staged(world: SymbolWorld, kind: str) -> Graph:
-    """Stage 1, then stage 2, again and again; which stage-2 functions may follow is the kind.
+    """Build a graph of S: stage 1, then stage 2, repeatedly; `kind` says which stage-2 functions may follow.
 
     seen: the path's own, or a shared one on an allowed symbol (training). cross: the other path's (test). overlap: any shared one.
     unseen-symbols: a shared one on a symbol that is not allowed. unseen: cross or unseen-symbols. any: all of stage 2.
@@ -101,7 +101,7 @@ def staged(world: SymbolWorld, kind: str) -> Graph:
 
 
 def with_new(world: SymbolWorld) -> Graph:
-    """At least one function that training shows only alone (`ctl/length`)."""
+    """Build the graph of chains with at least one function that training shows only alone (`ctl/length`)."""
     step = _empty(world, 2)
     step[0][:, list(world.groups["known"])] = 0
     step[0][:, list(world.groups["new"])] = 1
@@ -132,12 +132,12 @@ class Pool:
 
     @cached_property
     def _narrow(self) -> bool:
-        """Whether all numbers that the search needs fit into machine integers."""
+        """Return whether all numbers that the search needs fit into machine integers."""
         return self.size * len(self._next) < WORD_LIMIT
 
     @cached_property
     def _flat(self) -> list[tuple[NDArray[np.int64], int]]:
-        """Per step: running counts of all states in one rising array, each state lifted above the one before."""
+        """Compute, per step, the running counts of all states in one rising array, each state lifted above the one before."""
         lifted = []
         for through in self._through:
             height = int(through[:, -1].max())
@@ -146,7 +146,7 @@ class Pool:
         return lifted
 
     def unrank(self, ranks: Ints) -> Expressions:
-        """The expressions of these ranks."""
+        """Return the expressions of these ranks."""
         if not self._narrow:
             return self._unrank_wide(ranks)
         rest = np.asarray(ranks, dtype=np.int64)
@@ -189,7 +189,7 @@ class Pool:
         return Expressions(symbols, functions, values)
 
     def rank(self, symbols: NDArray[np.int64], functions: NDArray[np.int64]) -> Ints:
-        """The ranks of expressions; -1 for those that the graph does not allow."""
+        """Return the ranks of expressions; -1 for those that the graph does not allow."""
         kind: Any = np.int64 if self._narrow else object
         state = symbols.copy()
         inside = np.ones(len(symbols), dtype=bool)
@@ -208,7 +208,7 @@ class GroupedOrder:
     """An order of a pool in which every chain of functions comes with several start symbols, one after the other.
 
     For graphs that do not look at the symbol, whose ranks are therefore symbol * chains + chain. The reference's forked workers
-    draw in such an order without meaning to (spec 1.7), and how fast a network learns depends on it.
+    draw in such an order by accident (docs/papers/ctlpp.md), and how fast a network learns depends on it.
     """
 
     def __init__(self, key: Key, size: int, symbols: int, group: int) -> None:
@@ -219,7 +219,7 @@ class GroupedOrder:
         self._first = key.permutation(self._chains, "first symbol")
 
     def __call__(self, positions: Ints) -> Ints:
-        """The ranks at these positions."""
+        """Return the ranks at these positions."""
         turn, within = positions // (self._chains * self._group), positions % (self._chains * self._group)
         chain = self._order(within // self._group)
         symbol = (self._first(chain) + turn * self._group + within % self._group) % self._symbols
@@ -227,7 +227,7 @@ class GroupedOrder:
         return ranks
 
     def inverse(self, ranks: Ints) -> Ints:
-        """The positions of these ranks."""
+        """Return the positions of these ranks."""
         symbol, chain = ranks // self._chains, ranks % self._chains
         turn, step = np.divmod((symbol - self._first(chain)) % self._symbols, self._group)
         positions: Ints = turn * (self._chains * self._group) + self._order.inverse(chain) * self._group + step
@@ -251,7 +251,7 @@ class ChainPool(Pool):
         self.size = (high - low) * world.symbols
 
     def unrank(self, ranks: Ints) -> Expressions:
-        """The expressions of these ranks."""
+        """Return the expressions of these ranks."""
         symbols = (ranks % self._symbols).astype(np.int64)
         chain = self._order(ranks // self._symbols + self._low)
         functions = np.empty((len(ranks), self.length), dtype=np.int64)
@@ -265,7 +265,7 @@ class ChainPool(Pool):
         return Expressions(symbols, functions, values)
 
     def rank(self, symbols: NDArray[np.int64], functions: NDArray[np.int64]) -> Ints:
-        """The ranks of expressions; -1 for those outside."""
+        """Return the ranks of expressions; -1 for those outside."""
         place = np.full(self.world.functions, -1, dtype=np.int64)
         place[self._members] = np.arange(len(self._members))
         digits = place[functions]

@@ -1,14 +1,14 @@
 """From a CTL recipe to its splits.
 
-Training and iid are one draw without replacement: the expressions of each length in a keyed order, the first so many
-of which are drawn; a second keyed order mixes the lengths and gives its first members to iid. Test splits leave out
+Training and iid are one draw without replacement: a keyed order of the expressions of each length, of which the first
+ones are drawn; a second keyed order mixes the lengths and gives its first members to iid. Test splits leave out
 whatever was drawn and whatever an earlier test split has. Probes enumerate all pairs of a kind, and every row says
 whether training has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -24,13 +24,12 @@ from taskloom.suites.ctl import graphs
 from taskloom.suites.ctl.descriptions import with_tasks
 from taskloom.suites.ctl.fields import PROBES, SPLITS, CtlFields
 from taskloom.suites.ctl.graphs import ChainPool, Expressions, Graph, GroupedOrder, Ints, Pool
-from taskloom.suites.ctl.quotas import equalise, refuse
 from taskloom.suites.ctl.rows import TRAITS, ExpressionRows, Renderer
 from taskloom.suites.ctl.second_solver import solver
 from taskloom.suites.ctl.world import SymbolWorld, build
 
 CHUNK = 65_536
-"""Rows worked on at once: what they need fits into the cache."""
+"""Rows rendered at once: their arrays fit into the processor's cache."""
 
 DESCRIBE = {
     "train": "learned from",
@@ -50,15 +49,15 @@ DESCRIBE = {
 
 
 def plan(fields: CtlFields, key: Key) -> Plan:
-    """The plan of a CTL recipe."""
+    """Build the plan of a CTL recipe."""
     world = build(fields)
-    weaver = Weaver(fields, world, key)
+    draw = Draw(fields, world, key)
     render = Renderer(world, fields.order, f"ctl/{fields.variant}")
     splits = []
     for name in SPLITS[fields.variant]:
         if name not in fields.splits:
             continue
-        n, rows, role = weaver.split(name)
+        n, rows, role = draw.split(name)
         splits.append(Split(name, n, _tables(rows, render), role, DESCRIBE[name]))
     answer = solver(world.names, world.images, fields.order)
     arrow = "from right to left" if fields.order == "right-to-left" else "from left to right"
@@ -76,6 +75,41 @@ def plan(fields: CtlFields, key: Key) -> Plan:
     )
 
 
+def equalise(n: int, possible: Mapping[int, int], fill: float = 1.0) -> dict[int, int]:
+    """Return numbers per length that are as equal as the spaces allow.
+
+    In rising order of length, with n still to place and k lengths left: min(floor(fill x possible), ceil(n / k)).
+
+    >>> equalise(301_000, {2: 4_096, 3: 65_536, 4: 1_048_576, 5: 16_777_216, 6: 268_435_456}, 0.5)
+    {2: 2048, 3: 32768, 4: 88728, 5: 88728, 6: 88728}
+    """
+    quotas: dict[int, int] = {}
+    left = n
+    lengths = sorted(possible)
+    for i, length in enumerate(lengths):
+        quotas[length] = min(share(fill, possible[length]), -(-left // (len(lengths) - i)))
+        left -= quotas[length]
+    return quotas
+
+
+def share(fill: float, possible: int) -> int:
+    """Compute floor(fill x possible), exactly even for spaces beyond floating point."""
+    numerator, denominator = fill.as_integer_ratio()
+    return possible * numerator // denominator
+
+
+def refuse(split: str, wanted: int, possible: Mapping[int, int], fill: float, available: int) -> RecipeError:
+    """Return the error for a split that wants more expressions than there are."""
+    if fill < 1:
+        parts = [f"length {k}: {fill:g} x {v:,} = {share(fill, v):,}" for k, v in sorted(possible.items())]
+    else:
+        parts = [f"length {k}: {v:,}" for k, v in sorted(possible.items())]
+    remedy = "lower n, raise max_length" + (" or fill" if fill < 1 else "") + ", or use more functions or symbols"
+    return RecipeError(
+        f"splits.{split}: {wanted:,} expressions are wanted, but only {available:,} can be drawn ({'; '.join(parts)}); {remedy}"
+    )
+
+
 def _tables(rows: Callable[[int, int], ExpressionRows], render: Renderer) -> Callable[[int, int], pa.Table]:
     def make(start: int, stop: int) -> pa.Table:
         cuts = [(low, min(low + CHUNK, stop)) for low in range(start, max(stop, start + 1), CHUNK)]
@@ -84,15 +118,15 @@ def _tables(rows: Callable[[int, int], ExpressionRows], render: Renderer) -> Cal
     return make
 
 
-class Weaver:
-    """The draw of one recipe: who is in training, who is in iid, and who may be in a test split."""
+class Draw:
+    """The draw of one recipe: what is in training, what is in iid, and what may be in a test split."""
 
     def __init__(self, fields: CtlFields, world: SymbolWorld, key: Key) -> None:
         self.fields = fields
         self.world = world
         self.key = key
-        self.train_n = self._asked("train")
-        self.iid_n = self._asked("iid") if "iid" in fields.splits else 0
+        self.train_n = self._size("train")
+        self.iid_n = self._size("iid") if "iid" in fields.splits else 0
         self.forced = self._forced_pools()
         self.forced_n = sum(pool.size for pool in self.forced.values())
         lengths = [k for k in range(fields.min_length, fields.max_length + 1) if k not in self.forced]
@@ -105,19 +139,19 @@ class Weaver:
         self.starts = np.concatenate([[0], np.cumsum([self.quotas[k] for k in self.pools])]).astype(np.int64)
 
     def _order(self, length: int, pool: Pool) -> Permutation | GroupedOrder:
-        """The keyed order in which the expressions of a length are drawn."""
+        """Return the keyed order in which the expressions of a length are drawn."""
         if self.fields.symbols_per_chain > 1:
             key = self.key.child("draw", length)
             return GroupedOrder(key, pool.size, self.world.symbols, self.fields.symbols_per_chain)
         return self.key.permutation(pool.size, "draw", length)
 
-    def _asked(self, split: str) -> int:
+    def _size(self, split: str) -> int:
         n = self.fields.splits[split].n
         assert n != "every"
         return n
 
     def _forced_pools(self) -> dict[int, Pool]:
-        """Lengths that are in training whole: single applications and, as in the reference, pairs."""
+        """Return the lengths that are in training whole: single applications and, as in the reference, pairs."""
         pools: dict[int, Pool] = {}
         if self.fields.include_singles:
             pools[1] = Pool(graphs.anything(self.world), self.world, 1)
@@ -138,7 +172,7 @@ class Weaver:
         low, high = (0, kept_out) if reserved else (kept_out, chains)
         return ChainPool(self.world, known, length, order, low, high)
 
-    @cache  # noqa: B019 - a weaver lives as long as its plan
+    @cache  # noqa: B019 - a draw lives as long as its plan
     def _graph(self, kind: str) -> Graph:
         world, variant = self.world, self.fields.variant
         if kind == "all" or (kind == "all-pairs" and variant != "S"):
@@ -164,19 +198,19 @@ class Weaver:
         if self.forced_n > self.train_n:
             forced = " + ".join(f"{pool.size:,} of length {k}" for k, pool in self.forced.items())
             raise RecipeError(
-                f"splits.train: {self.train_n:,} examples cannot hold what is always in training ({forced} = {self.forced_n:,}); "
-                "raise splits.train.n, or set include_singles or include_pairs to false"
+                f"splits.train: {self.train_n:,} examples cannot contain what is always in training ({forced} = "
+                f"{self.forced_n:,}); raise splits.train.n, or set include_singles or include_pairs to false"
             )
         wanted = self.train_n - self.forced_n + self.iid_n
         possible = {k: pool.size for k, pool in self.pools.items()}
         quotas = equalise(wanted, possible, self.fields.fill)
         if sum(quotas.values()) < wanted:
-            found = self.forced_n + sum(quotas.values())
-            raise refuse("train", self.train_n + self.iid_n, possible, self.fields.fill, found)
+            available = self.forced_n + sum(quotas.values())
+            raise refuse("train", self.train_n + self.iid_n, possible, self.fields.fill, available)
         return quotas
 
     def split(self, name: str) -> tuple[int, Callable[[int, int], ExpressionRows], Role]:
-        """Size, rows and role of a split."""
+        """Return size, rows and role of a split."""
         if name == "train":
             return self.train_n, self._train_rows, "train"
         if name == "iid":
@@ -184,7 +218,7 @@ class Weaver:
         if name in PROBES:
             return self._probe(name, Pool(self._graph("seen" if name == "pairs" else name), self.world, 2))
         self._chosen(name)  # refuses now what could not be drawn later
-        return self._asked(name), self._test_rows(name), "test"
+        return self._size(name), self._test_rows(name), "test"
 
     def _train_rows(self, start: int, stop: int) -> ExpressionRows:
         places = self.shuffled(np.arange(start, stop))
@@ -204,7 +238,7 @@ class Weaver:
         return ExpressionRows(self._drawn(np.arange(start, stop)), np.zeros(stop - start, dtype=bool))
 
     def _drawn(self, members: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], Expressions]]:
-        """Members of the draw, by length."""
+        """Return members of the draw, by length."""
         if not len(members):
             return []
         mixed = self.mixed(members)
@@ -217,7 +251,7 @@ class Weaver:
         return parts
 
     def membership(self, length: int, e: Expressions) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which expressions training has, and which the draw (training and iid) has."""
+        """Return which expressions training has, and which the draw (training and iid) has."""
         none = np.zeros(len(e.symbols), dtype=bool)
         if length in self.forced:
             inside = (self.forced[length].rank(e.symbols, e.functions) >= 0).astype(bool)
@@ -236,8 +270,8 @@ class Weaver:
         return train, drawn
 
     def _probe(self, name: str, pool: Pool) -> tuple[int, Callable[[int, int], ExpressionRows], Role]:
-        asked = self.fields.splits[name].n
-        n = pool.size if asked == "every" else asked
+        size = self.fields.splits[name].n
+        n = pool.size if size == "every" else size
         if n > pool.size:
             raise refuse(name, n, {2: pool.size}, 1.0, pool.size)
         order = self.key.permutation(pool.size, name)
@@ -263,21 +297,21 @@ class Weaver:
 
     @cache  # noqa: B019
     def _chosen(self, name: str) -> list[tuple[Pool, Ints]]:
-        """The ranks of a test split, per length: in a keyed order, without what was drawn or is in an earlier test split."""
-        asked = left = self._asked(name)
+        """Choose the ranks of a test split, per length: in a keyed order, without what was drawn or is in an earlier test split."""
+        wanted = left = self._size(name)
         pools = {k: pool for k in self._lengths(name) if (pool := self._test_pool(name, k)).size}
         possible = {length: pool.size for length, pool in pools.items()}
-        if asked > sum(possible.values()):
-            raise refuse(name, asked, possible, 1.0, sum(possible.values()))
+        if wanted > sum(possible.values()):
+            raise refuse(name, wanted, possible, 1.0, sum(possible.values()))
         chosen: list[tuple[Pool, Ints]] = []
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         for i, (length, pool) in enumerate(pools.items()):
             ranks = self._fresh(name, length, pool, -(-left // (len(pools) - i)))
             chosen.append((pool, ranks))
-            found[length] = len(ranks)
+            counts[length] = len(ranks)
             left -= len(ranks)
         if left > 0:
-            raise refuse(name, asked, found, 1.0, sum(found.values()))
+            raise refuse(name, wanted, counts, 1.0, sum(counts.values()))
         return chosen
 
     def _fresh(self, name: str, length: int, pool: Pool, quota: int) -> Ints:

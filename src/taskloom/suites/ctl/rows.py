@@ -26,7 +26,7 @@ class ExpressionRows:
 
 
 class Renderer:
-    """Turns expressions into rows."""
+    """Renderer of expressions as rows of a dataset."""
 
     def __init__(self, world: SymbolWorld, order: str, task: str) -> None:
         self.names = pa.array(world.names)
@@ -36,7 +36,7 @@ class Renderer:
         self.task = task
 
     def table(self, start: int, rows: ExpressionRows) -> pa.Table:
-        """The rows as a table; `start` is the index of the first."""
+        """Return the rows as a table; `start` is the index of the first."""
         n = len(rows.seen)
         if not n:
             return schema(TRAITS).empty_table()

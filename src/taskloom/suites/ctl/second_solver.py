@@ -1,7 +1,6 @@
-"""Answers from the text alone: reads an expression as a person would, word by word, and applies one function after the
-other.
+"""The second solver: reads an expression word by word, as a person would, and applies one function after the other.
 
-Nothing here is shared with the generator but the tables, so that `taskloom verify` is a second opinion.
+It shares nothing with the generator but the tables, so that `taskloom verify` is independent of it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from taskloom.suites.ctl.world import Table
 
 
 def solver(names: tuple[str, ...], images: Table, order: str) -> Callable[[str], Answer]:
-    """A function from an expression's text to its answer and derivation."""
+    """Return a function from an expression's text to its answer and derivation."""
     meaning = {name: [str(int(s)) for s in images[f]] for f, name in enumerate(names)}
     position = {str(s): s for s in range(images.shape[1])}
     symbol_last = order == "right-to-left"
@@ -29,7 +28,7 @@ def solver(names: tuple[str, ...], images: Table, order: str) -> Callable[[str],
         if value not in position:
             where = "last" if symbol_last else "first"
             raise InputError(
-                f"'{text}': '{value}' stands where the symbol should be ({where}); symbols are 0 to {len(position) - 1}"
+                f"'{text}': '{value}' is not a symbol, which must come {where}; symbols are 0 to {len(position) - 1}"
             )
         steps = []
         for name in chain:

@@ -16,6 +16,7 @@ from taskloom.suites.ctl.fields import CtlFields
 Table = NDArray[np.int64]
 
 MOST_ENTRIES = 1_000_000
+"""Table entries above which counting the expressions of a graph takes minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +37,25 @@ class SymbolWorld:
 
     @property
     def symbols(self) -> int:
-        """How many symbols there are."""
+        """Return the number of symbols."""
         return int(self.images.shape[1])
 
     @property
     def functions(self) -> int:
-        """How many functions there are."""
+        """Return the number of functions."""
         return len(self.names)
 
     def group_of(self) -> list[str]:
-        """The group of each function."""
-        found = [""] * self.functions
+        """Return the group of each function."""
+        group_names = [""] * self.functions
         for group, members in self.groups.items():
             for f in members:
-                found[f] = group
-        return found
+                group_names[f] = group
+        return group_names
 
 
 def function_names(count: int) -> tuple[str, ...]:
-    """a..z, A..Z, then pairs of letters: as many distinct names as wanted, none of which looks like a symbol."""
+    """Return distinct names that do not look like symbols: a..z, A..Z, then pairs of letters."""
     letters = string.ascii_letters
     names = list(letters[:count])
     width = 2
@@ -72,7 +73,7 @@ def function_names(count: int) -> tuple[str, ...]:
 
 
 def build(fields: CtlFields) -> SymbolWorld:
-    """The world that a recipe describes."""
+    """Build the world that a recipe describes."""
     names, images = functions_of(fields)
     groups = _groups(fields, len(names))
     allowed = None
@@ -82,7 +83,7 @@ def build(fields: CtlFields) -> SymbolWorld:
 
 
 def functions_of(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
-    """Names and images of the functions, given or drawn: all that an answer depends on."""
+    """Return the names and images of the functions, given or drawn: all that an answer depends on."""
     return _given(fields) if fields.tables is not None else _drawn(fields)
 
 
@@ -92,7 +93,9 @@ def _given(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
         raise RecipeError("tables: no function is given; write name to list of images, e.g. {a: [1, 0]}")
     sizes = {len(images) for images in fields.tables.values()}
     if len(sizes) != 1 or 0 in sizes:
-        raise RecipeError(f"tables: every function needs one image per symbol; found tables of {sorted(sizes)} entries")
+        raise RecipeError(
+            f"tables: every function needs one image per symbol; these tables have {sorted(sizes)} entries"
+        )
     symbols = sizes.pop()
     for name, images in fields.tables.items():
         if not name or name.split() != [name] or name.isdigit():
@@ -104,18 +107,18 @@ def _given(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
 
 
 def _drawn(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
-    """Different random permutations. They depend on the table seed and the sizes alone, so A, R and S share their functions."""
+    """Draw different random permutations. They depend only on the table seed and the sizes, so A, R and S share their functions."""
     count = fields.functions + fields.new_functions
     if count * fields.symbols > MOST_ENTRIES:
         raise RecipeError(
             f"functions: {count} functions of {fields.symbols} symbols are {count * fields.symbols:,} table entries, more than "
-            f"{MOST_ENTRIES:,}, from where on counting takes minutes; ask for fewer functions or symbols"
+            f"{MOST_ENTRIES:,}; counting would take minutes: use fewer functions or symbols"
         )
     possible = math.factorial(fields.symbols) if fields.symbols <= 20 else None
     if possible is not None and count > possible:
         raise RecipeError(
-            f"functions: {count} different functions are asked for, but {fields.symbols} symbols have only "
-            f"{fields.symbols}! = {possible} permutations; ask for fewer functions or more symbols"
+            f"functions: the recipe wants {count} different functions, but {fields.symbols} symbols have only "
+            f"{fields.symbols}! = {possible} permutations; use fewer functions or more symbols"
         )
     rng = Key("ctl/tables", fields.table_seed, fields.symbols).random()
     seen: set[tuple[int, ...]] = set()
@@ -130,8 +133,8 @@ def _drawn(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
 
 
 def slices(functions: list[int], names: list[str]) -> dict[str, tuple[int, ...]]:
-    """Consecutive groups of ceil(n / groups) functions, the last one smaller, as in the reference; even ones where that leaves
-    a group empty."""
+    """Cut the functions into consecutive groups of ceil(n / groups), the last one smaller, as in the reference; into even
+    groups where that would leave one empty."""
     if len(functions) < len(names):
         raise RecipeError(
             f"functions: {len(functions)} functions cannot fill the {len(names)} groups {', '.join(names)}; at least one each"
@@ -165,7 +168,7 @@ def _groups(fields: CtlFields, count: int) -> dict[str, tuple[int, ...]]:
 
 
 def draw_allowed(fields: CtlFields) -> NDArray[np.bool_]:
-    """Which symbols each shared function may be seen on after path a and after path b (spec 1.5).
+    """Draw the symbols on which each shared function may be seen after path a and after path b.
 
     Function i shares k consecutive entries of a symbol order, which is 0..S-1 at first and is drawn anew after each pass over
     all symbols. The unshared symbols, in rising order, are cut in two: the first half for path a, the second for path b.
