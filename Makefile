@@ -8,13 +8,14 @@ UV := $(shell command -v uv 2>/dev/null)
 EXTRAS := dev,audit,train,smollm2,endpoints,report,lexical,facts,ray,trackers
 PIP := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
 DEMO_EXTRAS := audit,scratch,report
+DEMO_RECIPES := ctl/length babi/mix-T2 taskbench/english zest/synthetic
 
 # Shared resources are used where they lie beside the checkout; without them the tests that need them are skipped.
 ifneq ($(wildcard ../shared/data),)
 export TASKLOOM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test test-all test-servers lint types bench docs clean
+.PHONY: help demo demo-figure test test-all test-servers lint types bench docs clean
 help:
 	@echo "make demo    datasets of every suite, a small model trained on CTL++, one HTML report"
 	@echo "make test    the test suite"
@@ -36,7 +37,16 @@ $(VENV)/.demo-ready: pyproject.toml constraints.txt
 	touch $@
 
 demo: $(VENV)/.demo-ready
-	$(BIN)/python -m taskloom.reports.demo --out demo
+	for recipe in $(DEMO_RECIPES); do \
+		folder=demo/data/$${recipe//\//-}; \
+		$(BIN)/taskloom make $$recipe -o $$folder && $(BIN)/taskloom audit $$folder || exit; \
+	done
+	$(BIN)/taskloom run examples/demo.yaml --store demo/runs
+	$(BIN)/taskloom report demo/runs --data demo/data --data demo/runs/data --figures demo/figures -o demo/report.html
+
+# The figure of README.md.
+demo-figure: demo
+	cp demo/figures/learning-curves.svg docs/images/demo.svg
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest -n 2

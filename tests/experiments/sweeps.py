@@ -56,7 +56,7 @@ def write(folder: Path, experiment: dict[str, Any]) -> Path:
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "taskloom.cli", *arguments]
+    return [sys.executable, "-c", "from taskloom.cli import main; main()", *arguments]
 
 
 def taskloom(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

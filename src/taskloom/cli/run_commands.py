@@ -134,6 +134,13 @@ def report(
     store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page to write.")] = Path("report.html"),
     level: Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")] = 0.95,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option("--data", metavar="DIR", help="A dataset, or a folder of datasets, to show and audit on the page."),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", metavar="DIR", help="Also write the figures as SVG files.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write one page about runs: scores with intervals, learning curves, comparisons, failures, examples.
@@ -142,11 +149,12 @@ def report(
     Examples:
       $ taskloom report my-runs -o report.html
       $ taskloom report my-runs --level 0.99 --json
+      $ taskloom report my-runs --data my-runs/data --figures figures
     """
     from taskloom.cli.output import emit
     from taskloom.reports import run_report
 
-    path = run_report.report(store, out, level)
+    path = run_report.report(store, out, level, data=data or (), figures=figures)
     if as_json:
         emit({"report": str(path), "store": str(store)})
     else:

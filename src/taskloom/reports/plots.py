@@ -37,13 +37,18 @@ class Mark:
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each name: the usual splits always have their own, the others take turns."""
+    """Give each name a colour: the usual splits always have their own, the others take turns."""
     rest = [n for n in dict.fromkeys(names) if n not in COLOURS]
     return {**COLOURS, **{n: OTHERS[i % len(OTHERS)] for i, n in enumerate(rest)}}
 
 
-def curves(panels: Mapping[str, Sequence[Curve]], chance: float | None = None) -> str:
-    """Learning curves side by side, one panel a recipe, with the level of guessing."""
+def curves(panels: Mapping[str, Sequence[Curve]], guesses: Mapping[str, float] | None = None) -> str:
+    """Draw learning curves side by side, one panel a recipe and learner.
+
+    Args:
+        panels: The curves of each panel, by its title.
+        guesses: By title, the score of guessing, drawn as a dotted line.
+    """
     figure, axes = _panels(len(panels), 3.4)
     colour = colours([line.split for lines in panels.values() for line in lines])
     for axis, (title, lines) in zip(axes, panels.items(), strict=False):
@@ -53,8 +58,8 @@ def curves(panels: Mapping[str, Sequence[Curve]], chance: float | None = None) -
                 style["marker"] = "o"
             label = None if line.faint else line.split
             axis.plot(line.steps, line.scores, label=label, color=colour[line.split], **style)
-        if chance is not None:
-            axis.axhline(chance, color="#bbbbbb", linewidth=1, linestyle=":")
+        if guesses and title in guesses:
+            axis.axhline(guesses[title], color="#999999", linewidth=1, linestyle=":")
         axis.set(title=title, xlabel="training steps", ylim=(0, 1.02))
     axes[0].set_ylabel("accuracy")
     drawn = {line.split for lines in panels.values() for line in lines}
@@ -63,7 +68,7 @@ def curves(panels: Mapping[str, Sequence[Curve]], chance: float | None = None) -
 
 
 def intervals(panels: Mapping[str, Sequence[Mark]]) -> str:
-    """Means with their intervals: one panel a recipe, one line a learner, one colour a split."""
+    """Draw means with their intervals: one panel a recipe, one line a learner, one colour a split."""
     places = list(dict.fromkeys(m.place for marks in panels.values() for m in marks))
     series = list(dict.fromkeys(m.series for marks in panels.values() for m in marks))
     figure, axes = _panels(len(panels), 1.1 + 0.42 * len(places) + 0.12 * len(series))
@@ -82,7 +87,7 @@ def intervals(panels: Mapping[str, Sequence[Mark]]) -> str:
 
 
 def trends(panels: Mapping[str, Sequence[Mark]], xlabels: Mapping[str, str]) -> str:
-    """Means over the values of a trait: one panel a trait and split, one line a learner, bars for the intervals."""
+    """Draw means over the values of a trait: one panel a trait and split, one line a learner, bars for the intervals."""
     figure, axes = _panels(len(panels), 3.0)
     series = list(dict.fromkeys(m.series for marks in panels.values() for m in marks))
     colour = colours(series)

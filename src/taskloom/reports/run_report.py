@@ -1,12 +1,17 @@
-"""`taskloom report runs/`: what was run, how well it did and how sure that is, on one page to send to a colleague."""
+"""`taskloom report runs/`: what was run, how well it did and how certain that is, on one page to send to a colleague.
+
+Every table is a list of `Column`s. A new statistic is a measure in `taskloom.experiments.accuracy` (or `compare`) and one
+line in a list of columns here.
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,326 +25,343 @@ from taskloom.experiments.result_table import probability
 from taskloom.experiments.runs import Runs, RunsError, runs
 from taskloom.experiments.statistics import correct
 from taskloom.experiments.store import Store
-from taskloom.reports import page, plots
+from taskloom.reports import dataset_report, page, plots
+from taskloom.reports.page import Column, Section
 
-MOST_ROWS = 400
-"""Rows of one table; a page with more is read by nobody."""
+MOST_PAIRS = 400
+"""Comparisons of two learners; more would be a page that nobody reads."""
 
 MOST_PANELS = 12
+"""Panels of one figure: four rows of three, about two screens."""
+
 MOST_VALUES = 20
-"""A trait with more values than this is an identifier, no condition."""
+"""A trait with more values than this is an identifier, not a condition."""
+
+Row = dict[str, Any]
 
 
-def report(store: str | Path, out: str | Path, level: float = 0.95) -> Path:
+def report(
+    store: str | Path,
+    out: str | Path = "report.html",
+    level: float = 0.95,
+    *,
+    data: Sequence[str | Path] = (),
+    figures: str | Path | None = None,
+) -> Path:
     """Write the page.
 
     Args:
         store: The folder of the runs.
         out: The HTML file.
-        level: Of all intervals.
+        level: The confidence level of all intervals.
+        data: Datasets, or folders of datasets, to show and audit on the same page.
+        figures: A folder for the page's figures as SVG files, such as `learning-curves.svg`.
     """
-    found = runs(store)
-    failed = failures(found.store)
-    if not len(found) and not failed:
+    table = runs(store)
+    failed = failures(table.store)
+    if not len(table) and not failed:
         raise RunsError(f"{store} holds no finished run yet; fill it with 'taskloom run EXPERIMENT --store {store}'")
-    sections = [s for s in _sections(found, failed, level) if s is not None]
-    count = f"{len(found):,} runs" if len(found) != 1 else "1 run"
+    sections = [s for s in _sections(table, failed, level, data) if s is not None]
+    count = f"{len(table):,} runs" if len(table) != 1 else "1 run"
     lead = (
-        f"{count} in {found.store.path}, written by Taskloom {taskloom.__version__}. Intervals are at {100 * level:g} %; where "
+        f"{count} in {table.store.path}, written by Taskloom {taskloom.__version__}. Intervals are at {100 * level:g} %; where "
         "there are several seeds they hold for new seeds and new examples."
     )
+    if figures is not None:
+        page.write_figures(Path(figures), sections)
     return page.write(Path(out), "What was run, and what came of it", lead, sections)
 
 
-def _sections(found: Runs, failed: dict[str, str], level: float) -> Iterator[page.Section | None]:
-    if len(found):
-        view = View(found, level)
-        yield view.what()
-        yield view.scores()
-        yield view.learning()
-        yield from view.by_trait()
-        yield view.comparisons()
-    yield _failures(found.store, failed)
-    if len(found):
-        yield view.examples()
-        yield view.again()
+def _sections(
+    table: Runs, failed: dict[str, str], level: float, data: Sequence[str | Path]
+) -> Iterator[Section | None]:
+    if len(table):
+        parts = RunSections(table, level)
+        yield parts.overview()
+        yield parts.scores()
+        yield parts.learning()
+        yield from parts.by_trait()
+        yield parts.comparisons()
+    yield _failures(table.store, failed)
+    if len(table):
+        yield parts.examples()
+    yield from dataset_report.sections(data)
+    if len(table):
+        yield parts.reproduction()
 
 
-class View:
-    """The runs of one store, section by section.
+def _interval(row: Row) -> str:
+    return "" if math.isnan(row["low"]) else f"{row['low']:.3f} to {row['high']:.3f}"
+
+
+def _fixed(name: str) -> Any:
+    return lambda row: f"{row[name]:.3f}"
+
+
+def _whole(name: str) -> Any:
+    return lambda row: f"{row[name]:,}"
+
+
+CELL = (Column("recipe", itemgetter("recipe")), Column("learner", itemgetter("learner")))
+"""What tells the cells of an experiment apart."""
+
+OVERVIEW = (
+    *CELL,
+    Column("seeds", lambda row: _seeds(row["seeds"])),
+    Column("data digest", itemgetter("digest")),
+    Column("seconds a run", lambda row: f"{row['seconds'] / len(row['seeds']):.1f}", number=True),
+)
+
+MEASURES = (
+    Column("mean", _fixed("mean"), number=True),
+    Column("interval", _interval),
+    Column("examples", _whole("n"), number=True),
+)
+"""Of each group of scores, whatever it is grouped by."""
+
+SCORES = (
+    *CELL,
+    Column("split", itemgetter("split")),
+    *MEASURES,
+    Column("seeds", itemgetter("seeds"), number=True),
+    Column("method", itemgetter("method")),
+)
+
+COMPARISONS = (
+    Column("recipe", itemgetter("recipe")),
+    Column("split", itemgetter("split")),
+    Column("first", itemgetter("first")),
+    Column("second", itemgetter("second")),
+    Column("mean", _fixed("a"), number=True),
+    Column("mean", _fixed("b"), number=True),
+    Column("difference", lambda row: f"{row['difference']:+.3f}", number=True),
+    Column("interval", _interval),
+    Column("p", lambda row: probability(row["p"]), number=True),
+    Column("corrected p", lambda row: probability(row["corrected_p"]), number=True),
+    Column("test", itemgetter("test")),
+)
+
+FOLDERS = (
+    *CELL,
+    Column("seed", itemgetter("seed"), number=True),
+    Column("folder in the store", lambda row: f"{row['run'][:2]}/{row['run']}"),
+)
+
+FAILURES = (
+    Column("cell", itemgetter("cell")),
+    Column("run", lambda row: row["run"][:16]),
+    Column("reason", itemgetter("reason")),
+)
+
+
+class RunSections:
+    """The sections about the runs of one store.
 
     Args:
-        found: The runs.
-        level: Of the intervals.
+        table: The runs.
+        level: The confidence level of the intervals.
     """
 
-    def __init__(self, found: Runs, level: float) -> None:
-        self.runs = found
+    def __init__(self, table: Runs, level: float) -> None:
+        self.runs = table
         self.level = level
-        self.fields = [c for c in varying(found) if c not in ("recipe", "learner")]
-        kept = found.store.folder
-        self.predicted = all((kept(name) / "predictions.parquet").is_file() for name in found.names)
+        self._fields = [c for c in varying(table) if c not in ("recipe", "learner")]
+        folder = table.store.folder
+        self.predicted = all((folder(name) / "predictions.parquet").is_file() for name in table.names)
         self.over = "seeds+items" if self.predicted else "seeds"
 
-    def learner(self, row: dict[str, Any]) -> str:
-        """What the page calls a learner: its name, and the settings that differ."""
-        own = [
-            f"{f.partition('.')[2]}={row[f]}"
-            for f in self.fields
-            if f.startswith("learner.") and row.get(f) is not None
-        ]
-        return " ".join([row["learner"], *own])
+    def _label(self, row: Row) -> Row:
+        """Name recipe and learner as the page does: each with the fields that differ."""
+        labels = {}
+        for kind in ("recipe", "learner"):
+            own = [f for f in self._fields if f.startswith(f"{kind}.") and row.get(f) is not None]
+            labels[kind] = " ".join([row[kind], *(f"{f.partition('.')[2]}={row[f]}" for f in own)])
+        return {**row, **labels}
 
-    def recipe(self, row: dict[str, Any]) -> str:
-        """What the page calls a recipe: its name, and the fields that differ."""
-        own = [
-            f"{f.partition('.')[2]}={row[f]}" for f in self.fields if f.startswith("recipe.") and row.get(f) is not None
-        ]
-        return " ".join([row["recipe"], *own])
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row per run."""
+    def _rows(self) -> list[Row]:
+        """Return one labelled row per run."""
         table = self.runs.table.drop_columns(["split", "n", "score"])
-        return list({row["run"]: row for row in table.to_pylist()}.values())
+        return list({row["run"]: self._label(row) for row in table.to_pylist()}.values())
 
-    def what(self) -> page.Section:
-        """Recipes, learners, seeds, data."""
-        cells: dict[tuple[str, str, str], list[int]] = {}
-        seconds: dict[tuple[str, str, str], float] = {}
+    def _accuracy(self, by: Sequence[str], over: str) -> list[Row]:
+        return [self._label(row) for row in self.runs.accuracy(by=by, over=over, level=self.level)]
+
+    def _cells(self) -> dict[str, dict[str, list[str]]]:
+        """Group the runs by recipe and learner."""
+        groups: dict[str, dict[str, list[str]]] = {}
+        for row in self._rows():
+            groups.setdefault(row["recipe"], {}).setdefault(row["learner"], []).append(row["run"])
+        return groups
+
+    def overview(self) -> Section:
+        """Show recipes, learners, seeds and data."""
+        cells: dict[tuple[str, str, str], Row] = {}
         versions: set[str] = set()
-        for row in self.rows():
-            said, made = self.runs.store.scores(row["run"]), self.runs.store.environment(row["run"])
-            key = (self.recipe(row), self.learner(row), str(said.get("data", ""))[:16])
-            cells.setdefault(key, []).append(row["seed"])
-            seconds[key] = seconds.get(key, 0.0) + float(made.get("seconds") or 0)
-            versions.add(", ".join(f"{k} {v}" for k, v in made.get("versions", {}).items()))
-        lines = tuple(
-            (r, a, _seeds(seeds), digest, f"{seconds[r, a, digest] / len(seeds):.1f}")
-            for (r, a, digest), seeds in cells.items()
-        )
+        for row in self._rows():
+            scores, machine = self.runs.store.scores(row["run"]), self.runs.store.environment(row["run"])
+            digest = str(scores.get("data", ""))[:16]
+            empty = {"recipe": row["recipe"], "learner": row["learner"], "digest": digest, "seeds": [], "seconds": 0.0}
+            cell = cells.setdefault((row["recipe"], row["learner"], digest), empty)
+            cell["seeds"].append(row["seed"])
+            cell["seconds"] += float(machine.get("seconds") or 0)
+            versions.add(", ".join(f"{k} {v}" for k, v in machine.get("versions", {}).items()))
         text = f"{len(self.runs):,} runs. Libraries: {'; '.join(sorted(v for v in versions if v)) or 'not recorded'}."
-        heads = ("recipe", "learner", "seeds", "data digest", "seconds a run")
-        return _table("What was run", text, heads, lines, {4})
+        return Section("What was run", text, OVERVIEW, tuple(cells.values()))
 
-    def scores(self) -> page.Section:
-        """Every cell's mean with its interval."""
-        found = self.runs.accuracy(by=["recipe", "learner", "split"], over=self.over, level=self.level)
-        lines = tuple(
-            (
-                self.recipe(r),
-                self.learner(r),
-                r["split"],
-                _number(r["mean"]),
-                _interval(r),
-                f"{r['n']:,}",
-                r["seeds"],
-                r["method"],
-            )
-            for r in found
-        )
+    def scores(self) -> Section:
+        """Show the mean of every cell with its interval."""
+        rows = self._accuracy(["recipe", "learner", "split"], self.over)
         panels: dict[str, list[plots.Mark]] = {}
-        for r in found:
-            panels.setdefault(self.recipe(r), []).append(_mark(r, r["split"], self.learner(r)))
-        heads = ("recipe", "learner", "split", "mean", "interval", "examples", "seeds", "how")
+        for row in rows:
+            panels.setdefault(row["recipe"], []).append(_mark(row, row["split"], row["learner"]))
         figure = plots.intervals(dict(list(panels.items())[:MOST_PANELS]))
-        return _table("Scores", "", heads, lines, {3, 5, 6}, figure)
+        return Section("Scores", "", SCORES, tuple(rows), figure)
 
-    def learning(self) -> page.Section | None:
-        """Learning curves: the mean over seeds, each seed faintly behind it."""
-        rows = {row["run"]: row for row in self.rows()}
+    def learning(self) -> Section | None:
+        """Show learning curves: the mean over seeds, each seed faintly behind it, and the score of guessing."""
+        rows = {row["run"]: row for row in self._rows()}
         panels: dict[str, dict[str, dict[str, list[tuple[int, float]]]]] = {}
+        recipes: dict[str, str] = {}
         for point in self.runs.curves().to_pylist():
             row = rows[point["run"]]
-            panel = panels.setdefault(f"{self.recipe(row)}, {self.learner(row)}", {})
+            title = f"{row['recipe']}, {row['learner']}"
+            recipes.setdefault(title, point["run"])
+            panel = panels.setdefault(title, {})
             panel.setdefault(point["split"], {}).setdefault(point["run"], []).append((point["step"], point["score"]))
         if not panels:
             return None
         shown = {title: list(_curves(splits)) for title, splits in itertools.islice(panels.items(), MOST_PANELS)}
-        more = f" The first {MOST_PANELS} of {len(panels)}." if len(panels) > MOST_PANELS else ""
-        text = f"The mean over seeds, and each seed faintly behind it.{more}"
-        return page.Section("Learning curves", text, figure=plots.curves(shown))
+        guesses = {title: self._guess(recipes[title]) for title in shown} if self.predicted else {}
+        text = "The mean over seeds, and each seed faintly behind it."
+        if guesses:
+            text += " The dotted line is always giving the most frequent answer."
+        if len(panels) > MOST_PANELS:
+            text += f" The first {MOST_PANELS} of {len(panels)}."
+        return Section("Learning curves", text, figure=plots.curves(shown, guesses))
 
-    def by_trait(self) -> Iterator[page.Section]:
-        """One section a trait that takes a few values."""
+    def _guess(self, run: str) -> float:
+        """Compute the share of the most frequent answer among the examples that a run answered."""
+        targets = self.runs.store.predictions([run], ["targets"])["targets"].to_pylist()
+        return Counter(t for row in targets for t in set(row)).most_common(1)[0][1] / len(targets) if targets else 0.0
+
+    def by_trait(self) -> Iterator[Section]:
+        """Yield a section for each trait that takes a few values."""
         if not self.predicted:
             return
         own = {*self.runs.table.column_names, "task"}
         for name in [t for t in known_traits(self.runs) if t not in own]:
             try:
-                found = self.runs.accuracy(by=["recipe", "learner", "split", name], level=self.level)
+                rows = self._accuracy(["recipe", "learner", "split", name], "seeds+items")
             except RunsError:
                 continue
-            values = {r[name] for r in found} - {None}  # recipes that lack it have nothing to say
-            if 2 <= len(values) <= MOST_VALUES:
-                yield self._trait(name, [r for r in found if r[name] is not None])
+            rows = [row for row in rows if row[name] is not None]  # recipes that lack the trait say nothing about it
+            if 2 <= len({row[name] for row in rows}) <= MOST_VALUES:
+                yield _trait(name, rows)
 
-    def _trait(self, name: str, found: Sequence[dict[str, Any]]) -> page.Section:
-        panels: dict[str, list[plots.Mark]] = {}
-        for r in found:
-            panels.setdefault(f"{self.recipe(r)}, {r['split']}", []).append(_mark(r, self.learner(r), str(r[name])))
-        panels = {k: v for k, v in panels.items() if len({m.place for m in v}) > 1}
-        shown = dict(list(panels.items())[:MOST_PANELS])
-        lines = tuple(
-            (self.recipe(r), self.learner(r), r["split"], r[name], _number(r["mean"]), _interval(r), f"{r['n']:,}")
-            for r in found
-        )
-        heads = ("recipe", "learner", "split", name, "mean", "interval", "examples")
-        figure = plots.trends(shown, dict.fromkeys(shown, name)) if shown else ""
-        return replace(_table(f"Score by {name}", "", heads, lines, {4, 6}, figure), folded="The numbers")
-
-    def comparisons(self) -> page.Section | None:
-        """All pairs of learners on the same items, corrected for all of them together."""
+    def comparisons(self) -> Section | None:
+        """Compare all pairs of learners on the same items, corrected for all of them together."""
         if not self.predicted:
             return None
-        groups = self._by_recipe().items()
-        pairs = [(r, own, a, b) for r, own in groups for a, b in itertools.combinations(own, 2)]
-        made: list[tuple[str, str, str, dict[str, Any]]] = []
-        left: list[str] = []
-        for recipe, own, a, b in pairs[:MOST_ROWS]:
+        pairs = [(r, own, a, b) for r, own in self._cells().items() for a, b in itertools.combinations(own, 2)]
+        rows: list[Row] = []
+        left_out: list[str] = []
+        for recipe, own, a, b in pairs[:MOST_PAIRS]:
+            names = {"recipe": recipe, "first": a, "second": b, "split": self.runs.splits[0]}
             try:
-                found = self.runs.compare({"run": own[a]}, {"run": own[b]}, correction="none", level=self.level)
-                made += [(recipe, a, b, row) for row in found]
+                table = self.runs.compare({"run": own[a]}, {"run": own[b]}, correction="none", level=self.level)
+                rows += [{**names, **row, "recipe": recipe} for row in table]
             except TaskloomError as error:
-                left.append(f"{recipe}, {a} and {b}: {error}")
-        if not made:
+                left_out.append(f"{recipe}, {a} and {b}: {error}")
+        if not rows:
             return None
-        corrected = correct([row["p"] for *_, row in made], "holm")
-        lines = tuple(
-            (
-                *(recipe, row.get("split", self.runs.splits[0]), a, b, _number(row["a"]), _number(row["b"])),
-                *(
-                    f"{row['difference']:+.3f}",
-                    _interval(row),
-                    probability(row["p"]),
-                    probability(float(p)),
-                    row["test"],
-                ),
-            )
-            for (recipe, a, b, row), p in zip(made, corrected, strict=True)
-        )
+        for row, p in zip(rows, correct([row["p"] for row in rows], "holm"), strict=True):
+            row["corrected_p"] = float(p)
         text = (
-            f"The second learner against the first, on the same examples. {len(lines)} comparisons; the corrected p-values "
+            f"The second learner against the first, on the same examples. {len(rows)} comparisons; the corrected p-values "
             "(Holm) hold for all of them together."
         )
-        if len(pairs) > MOST_ROWS:
-            text += f" Only the first {MOST_ROWS} of {len(pairs):,} pairs were compared."
-        heads = (
-            "recipe",
-            "split",
-            "first",
-            "second",
-            "mean",
-            "mean",
-            "difference",
-            "interval",
-            "p",
-            "corrected p",
-            "test",
-        )
-        section = _table("Comparisons", text, heads, lines, {4, 5, 6, 8, 9})
-        return replace(section, blocks=("not compared:\n" + "\n".join(left),) if left else ())
+        if len(pairs) > MOST_PAIRS:
+            text += f" Only the first {MOST_PAIRS} of {len(pairs):,} pairs were compared."
+        blocks = ("not compared:\n" + "\n".join(left_out),) if left_out else ()
+        return Section("Comparisons", text, COMPARISONS, tuple(rows), blocks=blocks)
 
-    def _by_recipe(self) -> dict[str, dict[str, list[str]]]:
-        found: dict[str, dict[str, list[str]]] = {}
-        for row in self.rows():
-            found.setdefault(self.recipe(row), {}).setdefault(self.learner(row), []).append(row["run"])
-        return found
-
-    def examples(self) -> page.Section | None:
-        """For each recipe and learner, right and wrong answers of the split that went worst."""
+    def examples(self) -> Section | None:
+        """Show right and wrong answers of each recipe and learner, from the split with the lowest score."""
         if not self.predicted:
             return None
-        groups = self._by_recipe().items()
-        cells = [(f"{recipe}, {learner}", names[0]) for recipe, own in groups for learner, names in own.items()]
-        shown = tuple(block for head, run in cells[:MOST_PANELS] for block in self._answers(head, run))
-        return page.Section(
-            "Examples", "Of the split that went worst, the first answers right and wrong.", blocks=shown
-        )
+        cells = [(f"{recipe}, {a}", names[0]) for recipe, own in self._cells().items() for a, names in own.items()]
+        blocks = tuple(block for head, run in cells[:MOST_PANELS] for block in self._answers(head, run))
+        text = "The first right and wrong answers of the split with the lowest score."
+        return Section("Examples", text, blocks=blocks)
 
     def _answers(self, head: str, run: str) -> Iterator[str]:
-        splits = {k: v["score"] for k, v in self.runs.store.scores(run)["splits"].items() if v["score"] is not None}
+        scores = self.runs.store.scores(run)
+        splits = {k: v["score"] for k, v in scores["splits"].items() if v["score"] is not None}
         if not splits:
             return
         split = min(splits, key=lambda s: splits[s])
         rows = self.runs.store.predictions([run], ["index", "input", "targets", "prediction", "score"], splits=[split])
         for kind, mask in (("right", pc.greater_equal(rows["score"], 1)), ("wrong", pc.less(rows["score"], 1))):
             for row in rows.filter(mask).slice(0, 2).to_pylist():
-                wanted = "" if kind == "right" else f"\nexpected: {' | '.join(row['targets'][:5])}"
-                text = f"{head}, seed {self._seed(run)}, {split} {row['index']}: {kind}\n\n{row['input'][:900]}\n\n"
-                yield page.Marked(f"{text}answered: {row['prediction'][:300]}{wanted}", kind)
+                expected = "" if kind == "right" else f"\nexpected: {' | '.join(row['targets'][:5])}"
+                text = f"{head}, seed {scores['seed']}, {split} {row['index']}: {kind}\n\n{row['input'][:900]}\n\n"
+                yield page.Marked(f"{text}answered: {row['prediction'][:300]}{expected}", kind)
 
-    def _seed(self, run: str) -> int:
-        return int(self.runs.store.scores(run)["seed"])
-
-    def again(self) -> page.Section:
-        """How to make any of it once more."""
+    def reproduction(self) -> Section:
+        """Show how to run any of it again."""
         store = self.runs.store
         first = self.runs.names[0]
-        config = store.config(first)
         text = (
-            "Every run's folder holds the experiment that makes it again; what is in the store already is not run twice. The "
+            "Every run's folder holds the experiment that makes it again; runs that are in the store are not repeated. The "
             "first run's is below."
         )
-        lines = tuple((self.recipe(r), self.learner(r), r["seed"], f"{r['run'][:2]}/{r['run']}") for r in self.rows())
-        blocks = (f"taskloom run {store.folder(first) / 'config.yaml'} --store again\n\n{config}",)
-        heads = ("recipe", "learner", "seed", "folder in the store")
-        return replace(
-            _table("How to run it again", text, heads, lines, {2}), blocks=blocks, folded="All runs and their folders"
-        )
+        block = f"taskloom run {store.folder(first) / 'config.yaml'} --store again\n\n{store.config(first)}"
+        rows = tuple(self._rows())
+        return Section("How to run it again", text, FOLDERS, rows, blocks=(block,), folded="All runs and their folders")
+
+
+def _trait(name: str, rows: Sequence[Row]) -> Section:
+    panels: dict[str, list[plots.Mark]] = {}
+    for row in rows:
+        panels.setdefault(f"{row['recipe']}, {row['split']}", []).append(_mark(row, row["learner"], str(row[name])))
+    panels = {k: v for k, v in panels.items() if len({m.place for m in v}) > 1}
+    shown = dict(list(panels.items())[:MOST_PANELS])
+    figure = plots.trends(shown, dict.fromkeys(shown, name)) if shown else ""
+    columns = (*CELL, Column("split", itemgetter("split")), Column(name, itemgetter(name)), *MEASURES)
+    return Section(f"Score by {name}", "", columns, tuple(rows), figure, folded="The numbers")
 
 
 def _curves(splits: dict[str, dict[str, list[tuple[int, float]]]]) -> Iterator[plots.Curve]:
-    for split, each in splits.items():
+    for split, seeds in splits.items():
         by_step: dict[int, list[float]] = {}
-        for points in each.values():
+        for points in seeds.values():
             ordered = sorted(points)
             for step, score in ordered:
                 by_step.setdefault(step, []).append(score)
-            if len(each) > 1:
+            if len(seeds) > 1:
                 yield plots.Curve(split, tuple(s for s, _ in ordered), tuple(v for _, v in ordered), faint=True)
         # Where seeds stopped early the mean would jump to the survivors; it ends with the first that stops.
-        whole = [step for step, scores in sorted(by_step.items()) if len(scores) == len(each)]
-        yield plots.Curve(split, tuple(whole), tuple(sum(by_step[s]) / len(each) for s in whole))
+        steps = [step for step, scores in sorted(by_step.items()) if len(scores) == len(seeds)]
+        yield plots.Curve(split, tuple(steps), tuple(sum(by_step[s]) / len(seeds) for s in steps))
 
 
-def _failures(store: Store, failed: dict[str, str]) -> page.Section:
-    text = "The same 'taskloom run' tries just these again." if failed else "None."
-    lines = tuple((_cell(store, run), run[:16], why) for run, why in failed.items())
-    return _table("Failures", text, ("cell", "run", "reason") if failed else (), lines, set())
+def _failures(store: Store, failed: dict[str, str]) -> Section:
+    text = "Rerun the 'taskloom run' command to retry just these." if failed else "None."
+    rows = tuple({"cell": _failed_cell(store, run), "run": run, "reason": why} for run, why in failed.items())
+    return Section("Failures", text, FAILURES, rows)
 
 
-def _cell(store: Store, run: str) -> str:
-    """What failed, as the driver called it."""
+def _failed_cell(store: Store, run: str) -> str:
+    """Return the name that the driver gave to a failed cell."""
     try:
         return str(json.loads(failure(store, run).read_text(encoding="utf-8")).get("cell", ""))
     except (OSError, ValueError):
         return ""
 
 
-def _table(
-    title: str,
-    text: str,
-    heads: tuple[str, ...],
-    lines: tuple[tuple[Any, ...], ...],
-    numbers: set[int],
-    figure: str = "",
-) -> page.Section:
-    if len(lines) > MOST_ROWS:
-        text = f"{text} The first {MOST_ROWS} of {len(lines):,} rows.".strip()
-    return page.Section(title, text, heads, lines[:MOST_ROWS], figure, numbers=frozenset(numbers))
-
-
-def _mark(row: dict[str, Any], series: str, place: str) -> plots.Mark:
+def _mark(row: Row, series: str, place: str) -> plots.Mark:
     ends = [None if math.isnan(row[k]) else min(1.0, max(0.0, row[k])) for k in ("low", "high")]
     return plots.Mark(series, place, row["mean"], ends[0], ends[1])
-
-
-def _interval(row: dict[str, Any]) -> str:
-    return "" if math.isnan(row["low"]) else f"{row['low']:.3f} to {row['high']:.3f}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.3f}"
 
 
 def _seeds(seeds: Sequence[int]) -> str:
