@@ -8,7 +8,7 @@ UV := $(shell command -v uv 2>/dev/null)
 EXTRAS := dev,audit,train,smollm2,endpoints,report,lexical,facts,ray,trackers
 PIP := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
 DEMO_EXTRAS := audit,scratch,report
-DEMO_RECIPES := ctl/length babi/mix-T2 taskbench/english zest/synthetic
+DEMO_RECIPES := babi/2 babi/mix-T2 taskbench/english zest/synthetic
 
 # Shared resources are used where they lie beside the checkout; without them the tests that need them are skipped.
 ifneq ($(wildcard ../shared/data),)
@@ -39,7 +39,7 @@ $(VENV)/.demo-ready: pyproject.toml constraints.txt
 demo: $(VENV)/.demo-ready
 	for recipe in $(DEMO_RECIPES); do \
 		folder=demo/data/$${recipe//\//-}; \
-		$(BIN)/taskloom make $$recipe -o $$folder && $(BIN)/taskloom audit $$folder || exit; \
+		$(BIN)/taskloom make $$recipe --workers 2 -o $$folder && $(BIN)/taskloom audit $$folder || exit; \
 	done
 	$(BIN)/taskloom run examples/demo.yaml --store demo/runs
 	$(BIN)/taskloom report demo/runs --data demo/data --data demo/runs/data --figures demo/figures -o demo/report.html

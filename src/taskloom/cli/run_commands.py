@@ -136,7 +136,9 @@ def report(
     level: Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")] = 0.95,
     data: Annotated[
         list[Path] | None,
-        typer.Option("--data", metavar="DIR", help="A dataset, or a folder of datasets, to show and audit on the page."),
+        typer.Option(
+            "--data", metavar="DIR", help="A dataset, or a folder of datasets, to show and audit on the page."
+        ),
     ] = None,
     figures: Annotated[
         Path | None, typer.Option("--figures", metavar="DIR", help="Also write the figures as SVG files.")
