@@ -7,7 +7,20 @@ from functools import lru_cache
 from hypothesis import strategies as st
 
 from taskloom.plan import Source
-from taskloom.suites.taskbench.language import Atom, Call, Expression, Is
+from taskloom.suites.taskbench.language import (
+    Atom,
+    Chain,
+    Expression,
+    Filter,
+    Intersection,
+    Inverse,
+    Is,
+    Land,
+    Lnot,
+    Lor,
+    Map,
+    Union,
+)
 from taskloom.suites.taskbench.worlds.words.lexicon import Raw, _lexicon, compile_raw
 from taskloom.suites.taskbench.worlds.words.wordnet import WordNet
 from taskloom.suites.taskbench.worlds.words.words import Words
@@ -53,15 +66,15 @@ def relations(draw: st.DrawFn, source: str, target: str, depth: int = 3) -> Expr
     if choice == 0:
         return Atom(draw(st.sampled_from(atoms)))
     if choice == 1:
-        return Call("inverse", (Atom(draw(st.sampled_from(inverses))),))
+        return Inverse((Atom(draw(st.sampled_from(inverses))),))
     if choice == 2:
         middle = draw(st.sampled_from(between(source)))
-        return Call("chain", (draw(relations(middle, target, depth - 1)), draw(relations(source, middle, depth - 1))))
+        return Chain((draw(relations(middle, target, depth - 1)), draw(relations(source, middle, depth - 1))))
     if choice == 3:
-        return Call("inverse", (draw(relations(target, source, depth - 1)),))
-    operator = "union" if choice == 4 else "intersection"
+        return Inverse((draw(relations(target, source, depth - 1)),))
+    operator = Union if choice == 4 else Intersection
     parts = draw(st.lists(relations(source, target, depth - 1), min_size=2, max_size=3))
-    return Call(operator, tuple(parts))
+    return operator(tuple(parts))
 
 
 @st.composite
@@ -73,12 +86,12 @@ def predicates(draw: st.DrawFn, source: str, depth: int = 3) -> Expression:
         target = draw(st.sampled_from(between(source)))
         return Is(Atom(draw(st.sampled_from(RELATIONS[source, target]))), draw(st.sampled_from(VALUES[target])))
     if choice == 2:
-        return Call("lnot", (draw(predicates(source, depth - 1)),))
+        return Lnot((draw(predicates(source, depth - 1)),))
     if choice == 3:
         middle = draw(st.sampled_from(between(source)))
-        return Call("chain", (draw(predicates(middle, depth - 1)), draw(relations(source, middle, depth - 1))))
+        return Chain((draw(predicates(middle, depth - 1)), draw(relations(source, middle, depth - 1))))
     parts = draw(st.lists(predicates(source, depth - 1), min_size=2, max_size=3))
-    return Call("land" if choice == 4 else "lor", tuple(parts))
+    return (Land if choice == 4 else Lor)(tuple(parts))
 
 
 @st.composite
@@ -87,11 +100,11 @@ def sequences(draw: st.DrawFn, source: str, target: str, depth: int = 3) -> Expr
     if source == target and draw(st.booleans()):
         before = draw(sequences(source, target, depth - 1)) if depth and draw(st.booleans()) else None
         own: Expression = draw(predicates(target, 1))
-        return Call("filter", (own,) if before is None else (own, before))
+        return Filter((own,) if before is None else (own, before))
     if depth and draw(st.booleans()):
         middle = draw(st.sampled_from(between(source)))
-        return Call("map", (draw(relations(middle, target, 1)), draw(sequences(source, middle, depth - 1))))
-    return Call("map", (draw(relations(source, target, 1)),))
+        return Map((draw(relations(middle, target, 1)), draw(sequences(source, middle, depth - 1))))
+    return Map((draw(relations(source, target, 1)),))
 
 
 @st.composite

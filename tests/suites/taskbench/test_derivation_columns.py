@@ -21,7 +21,7 @@ from taskloom.suites.taskbench.evaluation.derivation_columns import outline
 from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
 from taskloom.suites.taskbench.evaluation.second_solver import Plain
 from taskloom.suites.taskbench.evaluation.word_paths import WordPaths
-from taskloom.suites.taskbench.language import Atom, Call, Type, normal, read_typed
+from taskloom.suites.taskbench.language import Atom, Inverse, Type, normal, read_typed
 
 from .strategies import WORD_KINDS, relations, small_words
 
@@ -165,5 +165,5 @@ def test_every_path_of_any_relation_is_walked_by_plain_sets(data: st.DataObject)
             if rule in ("union", "intersection"):
                 assert value == "" or (value in used and (rule == "union" or set(used) == {value}))
             elif value:
-                atom = Call("inverse", (Atom(rule[:-4]),)) if rule.endswith(".inv") else Atom(rule)
+                atom = Inverse((Atom(rule[:-4]),)) if rule.endswith(".inv") else Atom(rule)
                 assert value in plain.relation(atom, used[0] if used else words.texts[x])

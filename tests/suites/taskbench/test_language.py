@@ -12,9 +12,9 @@ from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.language import (
     LEVELS,
     Atom,
-    Call,
     Expression,
     ExpressionError,
+    Union,
     describe,
     name,
     normal,
@@ -200,4 +200,4 @@ def test_descriptions_of_different_atoms_differ() -> None:
 
 def test_union_of_one_type_only() -> None:
     with pytest.raises(ExpressionError, match="one type"):
-        type_of(Call("union", (Atom("synonyms[eng]"), Atom("translate[eng->spa]"))), atoms.signature)
+        type_of(Union((Atom("synonyms[eng]"), Atom("translate[eng->spa]"))), atoms.signature)

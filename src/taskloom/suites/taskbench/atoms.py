@@ -341,6 +341,13 @@ def known(name: str) -> Known | None:
     return None if found is None or name.endswith(".inv") else found
 
 
+def phrases(name: str) -> tuple[str, str]:
+    """Return English for one value and for all values of an atom; for a predicate its claim and its denial."""
+    found = known(name)
+    assert found is not None
+    return found.one, found.many
+
+
 def inverse_phrases(name: str) -> tuple[str, str] | None:
     """English for the inverse of an atom, one value and all values, where it has words of its own."""
     found = _fixed().get(f"{name}.inv")

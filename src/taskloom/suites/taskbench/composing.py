@@ -11,7 +11,18 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import combinations, product
 
 from taskloom.errors import RecipeError
-from taskloom.suites.taskbench.language import Atom, Call, Expression, Type, normal, read_typed, show
+from taskloom.suites.taskbench.language import (
+    OPERATORS,
+    Atom,
+    Chain,
+    Expression,
+    Filter,
+    Inverse,
+    Map,
+    Type,
+    name,
+    read_typed,
+)
 
 PAIRED = {"union": "relation", "intersection": "relation", "land": "predicate", "lor": "predicate"}
 """Compositions of two functions of one type, whose order does not matter."""
@@ -28,30 +39,30 @@ def compositions(atoms: Iterable[str], kinds: Collection[str]) -> list[str]:
         kinds: Of atomic, chain, union, intersection, land, lor, map, filter and map_filter. The last three are made of
             the atoms and of those compositions that are among the kinds.
     """
-    typed = [read_typed(name) for name in dict.fromkeys(atoms)]
+    typed = [read_typed(atom) for atom in dict.fromkeys(atoms)]
     words = [*typed, *_pairs(typed, kinds)]
     found = [tree for tree, _ in (words if "atomic" in kinds else words[len(typed) :])]
-    found += [Call("map", (f,)) for f, kind in words if "map" in kinds and kind.form == "relation"]
-    found += [Call("filter", (p,)) for p, kind in words if "filter" in kinds and kind.form == "predicate"]
+    found += [Map((f,)) for f, kind in words if "map" in kinds and kind.form == "relation"]
+    found += [Filter((p,)) for p, kind in words if "filter" in kinds and kind.form == "predicate"]
     if "map_filter" in kinds:
         found += [
-            Call("map", (f, Call("filter", (p,))))
+            Map((f, Filter((p,))))
             for (f, one), (p, other) in product(typed, repeat=2)
             if one.form == "relation" and other.form == "predicate" and one.source == other.source
         ]
-    return list(dict.fromkeys(show(normal(tree)) for tree in found))
+    return list(dict.fromkeys(name(tree) for tree in found))
 
 
 def _pairs(typed: list[tuple[Expression, Type]], kinds: Collection[str]) -> Iterator[tuple[Expression, Type]]:
     if "chain" in kinds:
         for (outer, after), (inner, before) in product(typed, repeat=2):
             if after.form == before.form == "relation" and after.source == before.target:
-                yield Call("chain", (outer, inner)), Type("relation", before.source, after.target)
+                yield Chain((outer, inner)), Type("relation", before.source, after.target)
     for operator, form in PAIRED.items():
         if operator in kinds:
             for (a, one), (b, other) in combinations(typed, 2):
                 if one == other and one.form == form:
-                    yield Call(operator, (a, b)), one
+                    yield OPERATORS[operator]((a, b)), one
 
 
 def paper_atoms(families: Collection[str]) -> list[str]:
@@ -61,13 +72,11 @@ def paper_atoms(families: Collection[str]) -> list[str]:
     return [task.expression for task in select(families, ["atomic"])]
 
 
-def check_atom(name: str) -> str:
+def check_atom(text: str) -> str:
     """The normal name of an atom or of the inverse of one; anything else is an error."""
-    from taskloom.suites.taskbench.language import name as normal_name
-
-    tree = read_typed(name)[0]
-    if not isinstance(tree, Atom) and not (isinstance(tree, Call) and tree.operator == "inverse"):
+    tree = read_typed(text)[0].normal()
+    if not isinstance(tree, Atom | Inverse):
         raise RecipeError(
-            f"compose takes atoms, and '{name}' is composed already; give its parts, or name it under functions"
+            f"compose takes atoms, and '{text}' is composed already; give its parts, or name it under functions"
         )
-    return normal_name(tree)
+    return tree.notation

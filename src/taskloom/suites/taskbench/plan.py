@@ -14,7 +14,7 @@ from taskloom.example import Answer, Example
 from taskloom.plan import Level, Plan, Role, Split, Tasks, Withheld
 from taskloom.suites.taskbench import show as showing
 from taskloom.suites.taskbench.evaluation.function_table import FunctionTable, Profile, composition, family, profile
-from taskloom.suites.taskbench.language import Call, Expression, Type, atoms_of, describe, read_typed, show
+from taskloom.suites.taskbench.language import Expression, Map, Type, Union, atoms_of, describe, read_typed, show
 from taskloom.suites.taskbench.rows import TRAITS, SequenceRows, WordRows, index_column, join_balanced
 from taskloom.suites.taskbench.sampling import Hashes, Sequences, SplitShares
 from taskloom.suites.taskbench.scorers import ByTask, Positions
@@ -48,9 +48,7 @@ class Function:
     @property
     def element(self) -> Expression | None:
         """For a sequence function that maps: the function of one word."""
-        if self.type.form != "sequence" or not isinstance(self.expression, Call) or self.expression.operator != "map":
-            return None
-        return self.expression.parts[0]
+        return self.expression.element if isinstance(self.expression, Map) else None
 
 
 def functions(fields: TaskbenchFields) -> list[Function]:
@@ -198,7 +196,7 @@ class _Weaver:
     def _balanced(self, function: Function, key: Key, traits: dict[str, str]) -> WordRows | None:
         """A union as a balanced mixture of its operands; only inputs that both of them know can be tested."""
         tree = function.expression
-        if not isinstance(tree, Call) or tree.operator != "union" or len(tree.parts) != 2:
+        if not isinstance(tree, Union) or len(tree.parts) != 2:
             raise RecipeError(
                 f"balanced is for unions of two relations, and {function.name} is none; leave it out or write union(f, g)"
             )

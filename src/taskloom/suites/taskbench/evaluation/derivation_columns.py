@@ -8,7 +8,7 @@ has no part in it (of a union the operand that lacks the answer). Of a sequence 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,19 @@ import pyarrow.compute as pc
 from taskloom.dataset.shards import STEP
 from taskloom.suites.taskbench.arrow import even, numbers, strings
 from taskloom.suites.taskbench.evaluation.derivations import BETWEEN
-from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, map_filter, show
+from taskloom.suites.taskbench.language import (
+    Atom,
+    Chain,
+    Expression,
+    Inverse,
+    Is,
+    Operator,
+    PredicateOperator,
+    RelationOperator,
+    SequenceOperator,
+    map_filter,
+    show,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,21 +60,20 @@ def outline(tree: Expression, source: int | None = None, steps: Outline | None =
         case Is(relation, _):
             outline(relation, source, steps)
             steps.append((show(tree), (len(steps) - 1,)))
-        case Call("inverse", (Atom(name),)):
-            steps.append((f"{name}.inv", of))
-        case Call("chain", (head, *rest)):
-            inner = rest[0] if len(rest) == 1 else Call("chain", tuple(rest))
-            outline(inner, source, steps)
-            if is_predicate(head):
-                steps.append((show(head), (len(steps) - 1,)))
+        case Inverse():
+            steps.append((show(tree), of))
+        case Chain():
+            outline(tree.rest, source, steps)
+            if is_predicate(tree.head):
+                steps.append((show(tree.head), (len(steps) - 1,)))
             else:
-                outline(head, len(steps) - 1, steps)
-        case Call(operator, parts):
+                outline(tree.head, len(steps) - 1, steps)
+        case Operator(parts):
             ends = []
             for part in parts:
                 outline(part, source, steps)
                 ends.append(len(steps) - 1)
-            steps.append((operator, tuple(ends)))
+            steps.append((tree.word, tuple(ends)))
     return steps
 
 
@@ -73,12 +84,14 @@ def is_predicate(tree: Expression) -> bool:
     match tree:
         case Atom(name):
             return (known := atoms.known(name)) is not None and known.type.form == "predicate"
-        case Is():
+        case Is() | PredicateOperator():
             return True
-        case Call("chain", (head, *_)):
-            return is_predicate(head)
-        case Call(operator, _):
-            return operator in ("land", "lor", "lnot")
+        case Chain():
+            return is_predicate(tree.head)
+        case RelationOperator() | SequenceOperator():
+            return False
+        case _:
+            assert_never(tree)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from taskloom.errors import InputError
 from taskloom.example import Answer, Step
-from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, Type, map_filter, show
+from taskloom.suites.taskbench.language import (
+    Atom,
+    Chain,
+    Expression,
+    Intersection,
+    Inverse,
+    Is,
+    Land,
+    Lnot,
+    Lor,
+    PredicateOperator,
+    RelationOperator,
+    SequenceOperator,
+    Type,
+    Union,
+    map_filter,
+    show,
+)
 
 BETWEEN = " | "
 """Stands between the members of a set in a step's value; no word contains it."""
@@ -106,22 +123,25 @@ class Deriver:
             case Atom(name):
                 found = _all(lambda x: self.space.look(name, x), given)
                 return found, self._add(steps, name, found, of)
-            case Call("inverse", (Atom(name),)):
+            case Inverse():
+                name = function.atom
                 found = _all(lambda x: self.space.look(name, x, inverse=True), given)
-                return found, self._add(steps, f"{name}.inv", found, of)
-            case Call("chain", parts):
+                return found, self._add(steps, function.notation, found, of)
+            case Chain(parts):
                 for part in reversed(parts):
                     given, source = self._values(part, given, source, steps)
                 assert source is not None
                 return given, source
-            case Call("union", parts):
+            case Union(parts):
                 both = [self._values(part, given, source, steps) for part in parts]
                 found = _all(lambda x: x, [values for values, _ in both])
                 return found, self._add(steps, "union", found, tuple(step for _, step in both))
-            case Call("intersection", parts):
+            case Intersection(parts):
                 return self._intersection(parts, given, source, steps)
+            case Is() | PredicateOperator() | SequenceOperator():
+                raise ValueError(f"not a relation: {function.notation}")
             case _:
-                raise ValueError(f"no relation: {function}")
+                assert_never(function)
 
     def _intersection(
         self, parts: tuple[Expression, ...], given: tuple[str, ...], source: int | None, steps: list[Step]
@@ -147,13 +167,17 @@ class Deriver:
                 return tuple(x for x in given if self.space.decides(name, x))
             case Is(relation, _):
                 return tuple(x for x in given if self._values(relation, (x,), None, [])[0])
-            case Call("chain", (head, *rest)):
-                inner = rest[0] if len(rest) == 1 else Call("chain", tuple(rest))
-                return tuple(x for x in given if self._decided(head, self._values(inner, (x,), None, [])[0]))
-            case Call(_, parts):
+            case Chain():
+                head, rest = predicate.head, predicate.rest
+                return tuple(x for x in given if self._decided(head, self._values(rest, (x,), None, [])[0]))
+            case PredicateOperator(parts):
                 for part in parts:
                     given = self._decided(part, given)
-        return given
+                return given
+            case RelationOperator() | SequenceOperator():
+                raise ValueError(f"not a predicate: {predicate.notation}")
+            case _:
+                assert_never(predicate)
 
     def _holds(self, predicate: Expression, given: tuple[str, ...], steps: list[Step]) -> bool:
         """Whether a predicate holds of any of the things that the input may mean."""
@@ -165,27 +189,40 @@ class Deriver:
                 found, step = self._values(relation, given, None, steps)
                 true = self.space.is_value(value, found)
                 steps.append(Step(show(predicate), _truth(true), (step,)))
-            case Call("chain", (head, *rest)):
-                inner = rest[0] if len(rest) == 1 else Call("chain", tuple(rest))
-                found, step = self._values(inner, given, None, steps)
-                matching = [y for y in found if self._holds(head, (y,), [])]
-                kept = self._add(steps, f"those that {show(head)}", matching, (step,))
+            case Chain():
+                found, step = self._values(predicate.rest, given, None, steps)
+                matching = [y for y in found if self._holds(predicate.head, (y,), [])]
+                kept = self._add(steps, f"those that {show(predicate.head)}", matching, (step,))
                 true = bool(matching)
                 steps.append(Step("any", _truth(true), (kept,)))
-            case Call(operator, parts):
-                true = self._logic(operator, parts, given, steps)
+            case Land() | Lor() | Lnot():
+                true = self._logic(predicate, given, steps)
+            case RelationOperator() | SequenceOperator():
+                raise ValueError(f"not a predicate: {predicate.notation}")
+            case _:
+                assert_never(predicate)
         return true
 
-    def _logic(self, operator: str, parts: tuple[Expression, ...], given: tuple[str, ...], steps: list[Step]) -> bool:
-        """Taken at each thing by itself: two namesakes that each fulfil one half fulfil no conjunction."""
+    def _logic(self, predicate: Land | Lor | Lnot, given: tuple[str, ...], steps: list[Step]) -> bool:
+        """Decide at each thing by itself: two namesakes that each fulfil one half do not fulfil a conjunction."""
         of = []
-        for part in parts:
+        for part in predicate.parts:
             self._holds(part, given, steps)
             of.append(len(steps) - 1)
-        each = [[self._holds(part, (x,), []) for part in parts] for x in given]
-        true = any(all(t) if operator == "land" else any(t) if operator == "lor" else not any(t) for t in each)
-        steps.append(Step(operator, _truth(true), tuple(of)))
+        true = any(self._combined(predicate, [self._holds(part, (x,), []) for part in predicate.parts]) for x in given)
+        steps.append(Step(predicate.word, _truth(true), tuple(of)))
         return true
+
+    def _combined(self, predicate: Land | Lor | Lnot, truths: list[bool]) -> bool:
+        match predicate:
+            case Land():
+                return all(truths)
+            case Lor():
+                return any(truths)
+            case Lnot():
+                return not any(truths)
+            case _:
+                assert_never(predicate)
 
     def _sequence(self, text: str) -> Answer:
         given = [(item, self.space.enter(item, self.type.source)) for item in items(text)]

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 
-from taskloom.suites.taskbench.language import Atom, Call, Expression, Is
+from taskloom.suites.taskbench.language import (
+    Atom,
+    Chain,
+    Expression,
+    Intersection,
+    Inverse,
+    Is,
+    Land,
+    Lnot,
+    Lor,
+    PredicateOperator,
+    RelationOperator,
+    SequenceOperator,
+    Union,
+)
 from taskloom.suites.taskbench.tables import Table
 
 if TYPE_CHECKING:
@@ -23,25 +37,27 @@ def values(function: Expression, rows: Rows, words: Words) -> Table:
     match function:
         case Atom(name):
             return words.relation(name).take(rows)
-        case Call("inverse", (Atom(name),)):
-            return words.inverse(name).take(rows)
-        case Call("chain", parts):
+        case Inverse():
+            return words.inverse(function.atom).take(rows)
+        case Chain(parts):
             table = values(parts[-1], rows, words)
             for part in reversed(parts[:-1]):
                 table = _after(part, table, words)
             return table
-        case Call("union", parts):
+        case Union(parts):
             table = values(parts[0], rows, words)
             for part in parts[1:]:
                 table = table.union(values(part, rows, words))
             return table
-        case Call("intersection", parts):
+        case Intersection(parts):
             table = values(parts[0], rows, words)
             for part in parts[1:]:
                 table = table.intersection(values(part, rows, words))
             return table
+        case Is() | PredicateOperator() | SequenceOperator():
+            raise ValueError(f"not a relation: {function.notation}")
         case _:
-            raise ValueError(f"no relation: {function}")
+            assert_never(function)
 
 
 def _after(part: Expression, table: Table, words: Words) -> Table:
@@ -72,15 +88,16 @@ def holds(predicate: Expression, rows: Rows, words: Words) -> Mask:
             if number is not None:
                 mask[number] = True
             return values(relation, rows, words).any(mask)
-        case Call("lnot", (part,)):
-            return ~holds(part, rows, words)
-        case Call("land", parts):
+        case Lnot():
+            return ~holds(predicate.part, rows, words)
+        case Land(parts):
             return np.asarray(np.logical_and.reduce([holds(part, rows, words) for part in parts]))
-        case Call("lor", parts):
+        case Lor(parts):
             return np.asarray(np.logical_or.reduce([holds(part, rows, words) for part in parts]))
-        case Call("chain", (head, *rest)):
-            inner: Expression = rest[0] if len(rest) == 1 else Call("chain", tuple(rest))
-            different, table = _renumbered(values(inner, rows, words), len(words.texts))
-            return table.any(holds(head, different, words))
+        case Chain():
+            different, table = _renumbered(values(predicate.rest, rows, words), len(words.texts))
+            return table.any(holds(predicate.head, different, words))
+        case RelationOperator() | SequenceOperator():
+            raise ValueError(f"not a predicate: {predicate.notation}")
         case _:
-            raise ValueError(f"no predicate: {predicate}")
+            assert_never(predicate)

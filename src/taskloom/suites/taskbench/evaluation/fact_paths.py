@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,20 @@ import pyarrow as pa
 from taskloom.suites.taskbench.arrow import held, numbers, strings
 from taskloom.suites.taskbench.evaluation.derivation_columns import is_predicate, outline
 from taskloom.suites.taskbench.evaluation.derivations import Deriver
-from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, show
+from taskloom.suites.taskbench.language import (
+    Atom,
+    Chain,
+    Expression,
+    Intersection,
+    Inverse,
+    Is,
+    Operator,
+    PredicateOperator,
+    RelationOperator,
+    SequenceOperator,
+    Union,
+    show,
+)
 from taskloom.suites.taskbench.worlds.facts.query_world import QueryWorld
 
 if TYPE_CHECKING:
@@ -35,7 +48,7 @@ class FactPaths:
         self, tree: Expression, solved: FunctionTable, inputs: NDArray[np.int32], answers: NDArray[np.int32]
     ) -> list[pa.Array]:
         """For each step of the outline the texts of its values."""
-        if isinstance(tree, Atom) or (isinstance(tree, Call) and tree.operator == "inverse"):
+        if isinstance(tree, Atom | Inverse):
             return [held(solved.outputs).take(numbers(answers))]
         # A pair comes up again and again in sequences: each is looked for once.
         width = max(1, len(solved.outputs))
@@ -59,14 +72,14 @@ class FactPaths:
     def _meet(self, tree: Expression, items: set[str], met: set[str]) -> set[str]:
         """The values of a relation at any of the items; all that lies on the way is added to `met`."""
         match tree:
-            case Call("chain", parts):
+            case Chain(parts):
                 for part in reversed(parts if not is_predicate(parts[0]) else parts[1:]):
                     items = self._meet(part, items, met)
             case Is(relation, _):
                 items = self._meet(relation, items, met)
-            case Call("inverse", _) | Atom():
+            case Inverse() | Atom():
                 items = set() if is_predicate(tree) else {y for x in items for y in self._values(tree, x)}
-            case Call(_, parts):
+            case Operator(parts):
                 items = set().union(*(self._meet(part, items, met) for part in parts))
         met |= items
         return items
@@ -94,21 +107,20 @@ class FactPaths:
         match tree:
             case Atom(name):
                 return self.space.look(name, x)
-            case Call("inverse", (Atom(name),)):
-                return self.space.look(name, x, inverse=True)
+            case Inverse():
+                return self.space.look(tree.atom, x, inverse=True)
             case _:
                 return Deriver.values(tree, x, self.space)
 
     def _path(self, tree: Expression, x: str, goals: Collection[str]) -> Path:
         """The values of each step from x to one of the goals, or nothing."""
         match tree:
-            case Call("chain", (*outer, inner)):
-                rest = outer[0] if len(outer) == 1 else Call("chain", tuple(outer))
-                for z in self._values(inner, x):
-                    if after := self._path(rest, z, goals):
-                        return self._path(inner, x, (z,)) + after
+            case Chain():
+                for z in self._values(tree.inner, x):
+                    if after := self._path(tree.outer, z, goals):
+                        return self._path(tree.inner, x, (z,)) + after
                 return ()
-            case Call("union", parts):
+            case Union(parts):
                 paths = [self._path(part, x, goals) for part in parts]
                 reached = [path[-1] for path in paths if path]
                 if not reached:
@@ -116,14 +128,18 @@ class FactPaths:
                 sizes = [len(outline(part)) for part in parts]
                 padded = [path or ("",) * size for path, size in zip(paths, sizes, strict=True)]
                 return (*(item for path in padded for item in path), reached[0])
-            case Call("intersection", parts):
+            case Intersection(parts):
                 shared = set(goals).intersection(*(self._values(part, x) for part in parts))
                 if not shared:
                     return ()
                 y = min(shared)
                 return (*(item for part in parts for item in self._path(part, x, (y,))), y)
-            case _:
+            case Atom() | Inverse():
                 return next(((y,) for y in self._values(tree, x) if y in goals), ())
+            case Is() | PredicateOperator() | SequenceOperator():
+                raise ValueError(f"not a relation: {tree.notation}")
+            case _:
+                assert_never(tree)
 
     def _truths(self, tree: Expression, given: tuple[str, ...]) -> Path:
         """The values of each step of a predicate at whatever a name may mean."""
@@ -135,15 +151,19 @@ class FactPaths:
                 goals = {value, value.replace(" ", "_"), *self.space.meanings({value}, "")[value]}
                 tries = (self._path(relation, x, goals) for x in decided)
                 return next((p for p in tries if p), ("",) * len(outline(relation))) + truth
-            case Call("chain", (head, *rest)):
-                inner = rest[0] if len(rest) == 1 else Call("chain", tuple(rest))
-                met = Deriver(head, self.space.predicate_type, self.space)
+            case Chain():
+                inner = tree.rest
+                met = Deriver(tree.head, self.space.predicate_type, self.space)
                 tries = (
                     self._path(inner, x, [z for z in self._values(inner, x) if met.holds(met.decided((z,)))])
                     for x in decided
                 )
                 return next((p for p in tries if p), ("",) * len(outline(inner))) + truth
-            case Call(_, parts):
+            case PredicateOperator(parts):
                 return (*(item for part in parts for item in self._truths(part, decided)), *truth)
-            case _:
+            case Atom():
                 return truth
+            case RelationOperator() | SequenceOperator():
+                raise ValueError(f"not a predicate: {tree.notation}")
+            case _:
+                assert_never(tree)

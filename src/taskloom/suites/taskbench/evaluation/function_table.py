@@ -11,7 +11,18 @@ import numpy as np
 
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.evaluation import evaluator
-from taskloom.suites.taskbench.language import Call, Expression, Type, atoms_of, map_filter, show, type_of
+from taskloom.suites.taskbench.language import (
+    Atom,
+    Expression,
+    Inverse,
+    Is,
+    Map,
+    Type,
+    atoms_of,
+    map_filter,
+    show,
+    type_of,
+)
 from taskloom.suites.taskbench.tables import Table
 
 if TYPE_CHECKING:
@@ -86,7 +97,7 @@ def profile(solved: FunctionTable) -> Profile:
 
 def solve(expression: Expression, found: Type, words: Words) -> FunctionTable:
     """Evaluate a word function or sequence function (in normal form) on the vocabulary."""
-    rows = words.vocabulary[found.source[5:8]]
+    rows = words.vocabulary[found.language]
     nobody = np.zeros(0, dtype=np.int32)
     name = show(expression)
     if found.form == "predicate":
@@ -109,26 +120,26 @@ def solve(expression: Expression, found: Type, words: Words) -> FunctionTable:
 
 
 def _values(function: Expression, rows: NDArray[np.int32], words: Words) -> tuple[NDArray[np.int32], Table]:
-    source = type_of(function, atoms.signature).source
-    whole = words.vocabulary[source[5:8]]
-    table = _vocabulary_values(function, source, words).take(np.searchsorted(whole, rows))
+    language = type_of(function, atoms.signature).language
+    whole = words.vocabulary[language]
+    table = _vocabulary_values(function, language, words).take(np.searchsorted(whole, rows))
     has = table.counts > 0
     return rows[has], table.take(np.flatnonzero(has))
 
 
 @lru_cache(maxsize=256)
-def _vocabulary_values(function: Expression, source: str, words: Words) -> Table:
+def _vocabulary_values(function: Expression, language: str, words: Words) -> Table:
     """The values at the whole vocabulary, kept: map(f), map(f, filter(p)) and f itself share them."""
-    return evaluator.values(function, words.vocabulary[source[5:8]], words)
+    return evaluator.values(function, words.vocabulary[language], words)
 
 
 def composition(expression: Expression) -> str:
     """The name of the outermost composition: atomic, chain, …, map, filter, map_filter."""
-    if not isinstance(expression, Call) or expression.operator == "inverse":
+    if isinstance(expression, Atom | Is | Inverse):
         return "atomic"
-    if expression.operator == "map" and len(expression.parts) > 1:
+    if isinstance(expression, Map) and expression.before is not None:
         return "map_filter"
-    return expression.operator
+    return expression.word
 
 
 def family(expression: Expression) -> str:

@@ -9,10 +9,27 @@ from __future__ import annotations
 import re
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from taskloom.suites.taskbench import atoms
-from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, type_of
+from taskloom.suites.taskbench.language import (
+    Atom,
+    Chain,
+    Expression,
+    Filter,
+    Intersection,
+    Inverse,
+    Is,
+    Land,
+    Lnot,
+    Lor,
+    Map,
+    PredicateOperator,
+    RelationOperator,
+    SequenceOperator,
+    Union,
+    type_of,
+)
 from taskloom.suites.taskbench.worlds import random_relations
 from taskloom.suites.taskbench.worlds.words.morphology import POS
 
@@ -42,23 +59,25 @@ class Plain:
         match expression:
             case Atom(name):
                 return self.values(name, text)
-            case Call("inverse", (Atom(name),)):
+            case Inverse((Atom(name),)):
                 return self._inverse(name, text)
-            case Call("inverse", (part,)):
+            case Inverse():
                 # An inverse is found by trying every word of the language.
-                tried = self._language(type_of(part, atoms.signature).source[5:8])
-                return {x for x in tried if text in self.relation(part, x)}
-            case Call("chain", parts):
+                tried = self._language(type_of(expression.part, atoms.signature).language)
+                return {x for x in tried if text in self.relation(expression.part, x)}
+            case Chain(parts):
                 reached = {text}
                 for part in reversed(parts):
                     reached = {y for x in reached for y in self.relation(part, x)}
                 return reached
-            case Call("union", parts):
+            case Union(parts):
                 return set().union(*(self.relation(part, text) for part in parts))
-            case Call("intersection", parts):
+            case Intersection(parts):
                 return set.intersection(*(self.relation(part, text) for part in parts))
+            case Is() | PredicateOperator() | SequenceOperator():
+                raise ValueError(f"not a relation: {expression.notation}")
             case _:
-                raise ValueError(f"no relation: {expression}")
+                assert_never(expression)
 
     def predicate(self, expression: Expression, text: str) -> bool:
         """Whether a predicate holds of one text."""
@@ -67,30 +86,35 @@ class Plain:
                 return self.holds(name, text)
             case Is(relation, value):
                 return value.replace(" ", "_") in self.relation(relation, text)
-            case Call("lnot", (part,)):
-                return not self.predicate(part, text)
-            case Call("land", parts):
+            case Lnot():
+                return not self.predicate(expression.part, text)
+            case Land(parts):
                 return all(self.predicate(part, text) for part in parts)
-            case Call("lor", parts):
+            case Lor(parts):
                 return any(self.predicate(part, text) for part in parts)
-            case Call("chain", (head, *rest)):
-                inner = rest[0] if len(rest) == 1 else Call("chain", tuple(rest))
-                return any(self.predicate(head, y) for y in self.relation(inner, text))
+            case Chain():
+                return any(self.predicate(expression.head, y) for y in self.relation(expression.rest, text))
+            case RelationOperator() | SequenceOperator():
+                raise ValueError(f"not a predicate: {expression.notation}")
             case _:
-                raise ValueError(f"no predicate: {expression}")
+                assert_never(expression)
 
     def sequence(self, expression: Expression, texts: list[str]) -> list[set[str]]:
         """What a sequence function makes of a sequence: the acceptable words at each position of the result."""
         return [images for _, images in self._sequence(expression, [(text, {text}) for text in texts])]
 
     def _sequence(self, expression: Expression, items: list[tuple[str, set[str]]]) -> list[tuple[str, set[str]]]:
-        assert isinstance(expression, Call)
-        own, *before = expression.parts
-        if before:
-            items = self._sequence(before[0], items)
-        if expression.operator == "map":
-            return [(x, set().union(*(self.relation(own, y) for y in ys))) for x, ys in items]
-        return [(x, ys) for x, ys in items if any(self.predicate(own, y) for y in ys)]
+        assert isinstance(expression, Map | Filter)
+        own, before = expression.element, expression.before
+        if before is not None:
+            items = self._sequence(before, items)
+        match expression:
+            case Map():
+                return [(x, set().union(*(self.relation(own, y) for y in ys))) for x, ys in items]
+            case Filter():
+                return [(x, ys) for x, ys in items if any(self.predicate(own, y) for y in ys)]
+            case _:
+                assert_never(expression)
 
     def _language(self, code: str) -> list[str]:
         known = self._list(f"written {code}", self.lexicon.written[code])
@@ -134,7 +158,7 @@ class Plain:
         if known.family != "lexical" or match is None:
             if name not in self._turned:
                 turned = self._turned[name] = {}
-                for x in self._language(known.type.source[5:8]):
+                for x in self._language(known.type.language):
                     for y in self.values(name, x):
                         turned.setdefault(y, set()).add(x)
             return self._turned[name].get(text, set())

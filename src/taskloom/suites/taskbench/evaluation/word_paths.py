@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,18 @@ import pyarrow as pa
 from taskloom.suites.taskbench.arrow import held, numbers, strings
 from taskloom.suites.taskbench.evaluation import evaluator
 from taskloom.suites.taskbench.evaluation.derivation_columns import is_predicate
-from taskloom.suites.taskbench.language import Atom, Call, Expression, Is
+from taskloom.suites.taskbench.language import (
+    Atom,
+    Chain,
+    Expression,
+    Intersection,
+    Inverse,
+    Is,
+    PredicateOperator,
+    RelationOperator,
+    SequenceOperator,
+    Union,
+)
 from taskloom.suites.taskbench.tables import BATCH, Table
 
 if TYPE_CHECKING:
@@ -52,29 +63,30 @@ class WordPaths:
     def _values(self, tree: Expression, xs: I32, ys: I32) -> list[I32]:
         """One column a step; where y is nothing, so is everything that leads to it."""
         match tree:
-            case Atom() | Call("inverse", _):
+            case Atom() | Inverse():
                 return [ys]
-            case Call("chain", (*outer, inner)):
-                rest = outer[0] if len(outer) == 1 else Call("chain", tuple(outer))
-                between = self._between(rest, inner, xs, ys)
-                return [*self._values(inner, xs, between), *self._values(rest, between, ys)]
-            case Call("union", parts):
+            case Chain():
+                between = self._between(tree.outer, tree.inner, xs, ys)
+                return [*self._values(tree.inner, xs, between), *self._values(tree.outer, between, ys)]
+            case Union(parts):
                 columns = []
                 for part in parts:
                     columns += self._values(part, xs, np.where(self._has(part, xs, ys), ys, NOTHING).astype(np.int32))
                 return [*columns, ys]
-            case Call("intersection", parts):
+            case Intersection(parts):
                 return [*(column for part in parts for column in self._values(part, xs, ys)), ys]
+            case Is() | PredicateOperator() | SequenceOperator():
+                raise ValueError(f"not a relation: {tree.notation}")
             case _:
-                raise ValueError(f"no relation: {tree}")
+                assert_never(tree)
 
     def _table(self, tree: Expression, items: I32) -> tuple[Table, I32]:
         """The values of a relation, and for each item its row; of an atom the whole table, which is at hand anyway."""
         match tree:
             case Atom(name):
                 return self.words.relation(name), items
-            case Call("inverse", (Atom(name),)):
-                return self.words.inverse(name), items
+            case Inverse():
+                return self.words.inverse(tree.atom), items
             case _:
                 different, places = np.unique(items, return_inverse=True)
                 return evaluator.values(tree, different, self.words), places.astype(np.int32)
@@ -118,13 +130,17 @@ class WordPaths:
                 number = self.words.numbers.get(value.replace(" ", "_"), NOTHING)
                 wanted = np.where(truth, number, NOTHING).astype(np.int32)
                 columns = [self._texts(column) for column in self._values(relation, xs, wanted)]
-            case Call("chain", (head, *rest)):
-                inner = rest[0] if len(rest) == 1 else Call("chain", tuple(rest))
-                columns = [self._texts(column) for column in self._values(inner, xs, self._matching(head, inner, xs))]
-            case Call(_, parts):
+            case Chain():
+                matching = self._matching(tree.head, tree.rest, xs)
+                columns = [self._texts(column) for column in self._values(tree.rest, xs, matching)]
+            case PredicateOperator(parts):
                 columns = [column for part in parts for column in self._truths(part, xs)]
-            case _:
+            case Atom():
                 pass
+            case RelationOperator() | SequenceOperator():
+                raise ValueError(f"not a predicate: {tree.notation}")
+            case _:
+                assert_never(tree)
         return [*columns, strings(["false", "true"]).take(numbers(truth.astype(np.int32)))]
 
     def _matching(self, head: Expression, inner: Expression, xs: I32) -> I32:

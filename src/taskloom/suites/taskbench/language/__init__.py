@@ -5,23 +5,58 @@
 'map(union(father, mother))'
 """
 
+from taskloom.suites.taskbench.language.checker import type_of
 from taskloom.suites.taskbench.language.english import LEVELS, describe
 from taskloom.suites.taskbench.language.errors import ExpressionError
-from taskloom.suites.taskbench.language.nodes import OPERATORS, Atom, Call, Expression, Is, atoms_of, depth
 from taskloom.suites.taskbench.language.normal import map_filter, name, normal
+from taskloom.suites.taskbench.language.operators import (
+    OPERATORS,
+    AnyOperator,
+    Atom,
+    Chain,
+    Expression,
+    Filter,
+    Intersection,
+    Inverse,
+    Is,
+    Land,
+    Lnot,
+    Lor,
+    Map,
+    Operator,
+    PredicateOperator,
+    RelationOperator,
+    SequenceOperator,
+    Union,
+    atoms_of,
+    depth,
+)
 from taskloom.suites.taskbench.language.parser import parse, read, read_typed
 from taskloom.suites.taskbench.language.printer import show, show_paper, show_reference
-from taskloom.suites.taskbench.language.types import Type, type_of
+from taskloom.suites.taskbench.language.types import Type
 
 __all__ = [
     "LEVELS",
     "OPERATORS",
+    "AnyOperator",
     "Atom",
-    "Call",
+    "Chain",
     "Expression",
     "ExpressionError",
+    "Filter",
+    "Intersection",
+    "Inverse",
     "Is",
+    "Land",
+    "Lnot",
+    "Lor",
+    "Map",
+    "Operator",
+    "PredicateOperator",
+    "RelationOperator",
+    "SequenceOperator",
     "Type",
+    "Union",
     "atoms_of",
     "depth",
     "describe",

@@ -10,9 +10,10 @@
 
 from __future__ import annotations
 
-from taskloom.suites.taskbench.language.nodes import Atom, Call, Expression, Is, atoms_of
+from taskloom.suites.taskbench.language.checker import type_of
 from taskloom.suites.taskbench.language.normal import map_filter, normal
-from taskloom.suites.taskbench.language.types import Type, type_of
+from taskloom.suites.taskbench.language.operators import ALL, ONE, Expression, as_predicate, as_relation, atoms_of
+from taskloom.suites.taskbench.language.types import Type
 
 LEVELS = ("vague", "phrase", "instruction", "explicit")
 
@@ -20,7 +21,7 @@ _THINGS = {"word[eng]": "English word", "word[spa]": "Spanish word", "entity": "
 
 
 def describe(expression: Expression, level: str = "instruction", thing: str = "", separators: bool = False) -> str:
-    """An English description of a function.
+    """Describe a function in English.
 
     Args:
         expression: A well-typed expression.
@@ -32,14 +33,13 @@ def describe(expression: Expression, level: str = "instruction", thing: str = ""
 
     if level not in LEVELS:
         raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
-    found = type_of(expression, atoms.signature)
-    return _Speaker(found, thing, separators).say(normal(expression), level)
+    return _Speaker(type_of(expression, atoms.signature), thing, separators).say(normal(expression), level)
 
 
 class _Speaker:
-    def __init__(self, found: Type, thing: str, separators: bool) -> None:
-        self.type = found
-        self.kind = _THINGS.get(found.source, found.source)
+    def __init__(self, type_: Type, thing: str, separators: bool) -> None:
+        self.type = type_
+        self.kind = _THINGS.get(type_.source, type_.source)
         self.thing = thing
         self.separators = separators
 
@@ -48,8 +48,8 @@ class _Speaker:
             return self.vague()
         if level == "phrase":
             return self.phrase(expression, self.thing or f"the {self.kind.rpartition(' ')[2]}")
-        told = self.instruction(expression)
-        return told if level == "instruction" else f"{told} {self.explanation(expression)}"
+        instruction = self.instruction(expression)
+        return instruction if level == "instruction" else f"{instruction} {self.explanation(expression)}"
 
     def vague(self) -> str:
         if self.type.form == "predicate":
@@ -87,84 +87,35 @@ class _Speaker:
     def explanation(self, expression: Expression) -> str:
         from taskloom.suites.taskbench import atoms
 
-        said = [k.define for n in dict.fromkeys(atoms_of(expression)) if (k := atoms.known(n)) and k.define]
+        sentences = [k.define for n in dict.fromkeys(atoms_of(expression)) if (k := atoms.known(n)) and k.define]
         if self.type.form == "predicate":
-            said.append("Answer with one word, true or false.")
+            sentences.append("Answer with one word, true or false.")
         elif self.type.form == "relation":
-            said.append("Where several answers are right, give any one of them.")
+            sentences.append("Where several answers are right, give any one of them.")
         else:
             between = "a blank, # and a blank" if self.separators else "one blank"
-            said.append(
+            sentences.append(
                 f"Answer with the results in one line, separated by {between}; where several are right, give any one."
             )
-        return " ".join(said)
+        return " ".join(sentences)
 
 
 def one(function: Expression, x: str) -> str:
-    """A noun phrase for one value of a relation: "an antonym of a hyponym of the word"."""
-    return _value(function, x, 0)
+    """Return a noun phrase for one value of a relation: "an antonym of a hyponym of the word"."""
+    from taskloom.suites.taskbench import atoms
+
+    return as_relation(function).value(x, ONE, atoms)
 
 
 def many(function: Expression, x: str) -> str:
-    """A noun phrase for all values of a relation: "the antonyms of the hyponyms of the word"."""
-    return _value(function, x, 1)
-
-
-def _value(function: Expression, x: str, number: int) -> str:
+    """Return a noun phrase for all values of a relation: "the antonyms of the hyponyms of the word"."""
     from taskloom.suites.taskbench import atoms
 
-    match function:
-        case Atom(name):
-            known = atoms.known(name)
-            assert known is not None
-            return (known.one, known.many)[number].format(x=x)
-        case Call("inverse", (Atom(name) as inner,)):
-            own = atoms.inverse_phrases(name)
-            if own is not None:
-                return own[number].format(x=x)
-            return f"{('something', 'everything')[number]} that has {x} among {_value(inner, 'it', 1)}"
-        case Call("chain", parts):
-            text = x
-            for part in reversed(parts):
-                text = _value(part, text, number)
-            return text
-        case Call("union", parts):
-            return (" or ", " and ")[number].join(_value(part, x, number) for part in parts)
-        case Call("intersection", parts):
-            return "something that is both " + " and ".join(_value(part, x, 0) for part in parts)
-        case _:
-            raise ValueError(f"no relation: {function}")
+    return as_relation(function).value(x, ALL, atoms)
 
 
 def holds(predicate: Expression) -> str:
-    """A verb phrase for a predicate: "can be a noun and has a positive meaning"."""
-    return _claim(predicate, True)
-
-
-def _claim(predicate: Expression, true: bool) -> str:
+    """Return a verb phrase for a predicate: "can be a noun and has a positive meaning"."""
     from taskloom.suites.taskbench import atoms
 
-    match predicate:
-        case Atom(name):
-            known = atoms.known(name)
-            assert known is not None
-            return known.one if true else known.many
-        case Is(relation, value):
-            told = _value(relation, "it", 0)
-            if told.endswith(" of it"):
-                return f"{'has' if true else 'does not have'} {value} as {told.removesuffix(' of it')}"
-            return f"is such that {value} {'is' if true else 'is not'} {told}"
-        case Call("lnot", (part,)):
-            return _claim(part, not true)
-        case Call(("land" | "lor") as operator, parts):
-            # By De Morgan's laws the negation of "a and b" is "not a or not b".
-            joint = " and " if (operator == "land") == true else " or "
-            both = "both " if joint == " and " else "either "
-            return both + joint.join(_claim(part, true) for part in parts)
-        case Call("chain", (head, *rest)):
-            before: Expression = rest[0] if len(rest) == 1 else Call("chain", tuple(rest))
-            if true:
-                return f"has among {_value(before, 'it', 1)} one that {_claim(head, True)}"
-            return f"has among {_value(before, 'it', 1)} none that {_claim(head, True)}"
-        case _:
-            raise ValueError(f"no predicate: {predicate}")
+    return as_predicate(predicate).claim(True, atoms)

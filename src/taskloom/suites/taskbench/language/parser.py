@@ -12,9 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from taskloom.errors import nearest
+from taskloom.suites.taskbench.language.checker import type_of
 from taskloom.suites.taskbench.language.errors import ExpressionError
-from taskloom.suites.taskbench.language.nodes import OPERATORS, Atom, Call, Expression, Is, Span
-from taskloom.suites.taskbench.language.types import Type, type_of
+from taskloom.suites.taskbench.language.operators import (
+    OPERATORS,
+    AnyOperator,
+    Atom,
+    Chain,
+    Expression,
+    Inverse,
+    Is,
+    SequenceOperator,
+    Span,
+)
+from taskloom.suites.taskbench.language.types import Type
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree
@@ -153,11 +164,12 @@ class _TreeReader:
         word = name.strip().casefold().replace(" ", "_")
         if word == "wiki":
             return self.wrapped(tree, suffixes, arguments)
-        if word in ("map", "filter"):
-            return self.sequence(word, tree, suffixes, arguments)
-        if word in OPERATORS:
-            return self.operator(word, tree, suffixes, arguments)
-        return self.applied(self.atom(name, suffixes, arguments), arguments)
+        operator = OPERATORS.get(word)
+        if operator is None:
+            return self.applied(self.atom(name, suffixes, arguments), arguments)
+        if issubclass(operator, SequenceOperator):
+            return self.sequence(operator, tree, suffixes, arguments)
+        return self.operator(operator, tree, suffixes, arguments)
 
     def wrapped(self, tree: Tree[Token], suffixes: list[Tree[Token]], arguments: list[Tree[Token]]) -> Expression:
         """The reference's wiki{…}: a hint to its query builder, nothing to us."""
@@ -173,14 +185,19 @@ class _TreeReader:
         return inner
 
     def operator(
-        self, name: str, tree: Tree[Token], suffixes: list[Tree[Token]], arguments: list[Tree[Token]]
+        self,
+        operator: type[AnyOperator],
+        tree: Tree[Token],
+        suffixes: list[Tree[Token]],
+        arguments: list[Tree[Token]],
     ) -> Expression:
+        name = operator.word
         if suffixes:
             raise self.fail(f"{name} takes its operands in parentheses: {name}(f, g)", suffixes[0])
         if not arguments:
             raise self.fail(f"{name} needs operands: {name}(f, g)", tree)
         parts = [self.operand(name, part) for part in _items(arguments[0])]
-        return self.applied(Call(name, tuple(parts), _span(tree)), arguments[1:])
+        return self.applied(operator(tuple(parts), _span(tree)), arguments[1:])
 
     def operand(self, name: str, tree: Tree[Token]) -> Expression:
         found = self.item(tree)
@@ -189,9 +206,14 @@ class _TreeReader:
         return found
 
     def sequence(
-        self, name: str, tree: Tree[Token], suffixes: list[Tree[Token]], arguments: list[Tree[Token]]
+        self,
+        operator: type[AnyOperator],
+        tree: Tree[Token],
+        suffixes: list[Tree[Token]],
+        arguments: list[Tree[Token]],
     ) -> Expression:
-        """map(f), map(f, filter(p)), map{f}, map{f}(S), map{f}(filter{p}(S))."""
+        """Read map(f), map(f, filter(p)), map{f}, map{f}(S), map{f}(filter{p}(S))."""
+        name = operator.word
         if suffixes:
             parts: list[Expression] = [self.inside(tree, suffixes, name)]
             rest = arguments
@@ -205,7 +227,7 @@ class _TreeReader:
                 before = self.item(item)
                 if before is not None:
                     parts.append(before)
-        return Call(name, tuple(parts), _span(tree))
+        return operator(tuple(parts), _span(tree))
 
     def applied(self, function: Expression, arguments: list[Tree[Token]]) -> Expression:
         """f(g) and f(g(0)) are chains; f(0) and f(x) are f."""
@@ -215,8 +237,8 @@ class _TreeReader:
                 raise self.fail(f"a word function takes one input, not {len(items)}", group)
             before = self.item(items[0])
             if before is not None:
-                later = before.parts if isinstance(before, Call) and before.operator == "chain" else (before,)
-                function = Call("chain", (function, *later), (function.span[0], _span(group)[1]))
+                later = before.parts if isinstance(before, Chain) else (before,)
+                function = Chain((function, *later), (function.span[0], _span(group)[1]))
         return function
 
     def atom(self, name: str, suffixes: list[Tree[Token]], arguments: list[Tree[Token]]) -> Expression:
@@ -243,7 +265,7 @@ class _TreeReader:
         if found is None:
             raise ExpressionError(_unknown(spelling), self.text, span)
         atom = Atom(found, span)
-        return Call("inverse", (atom,), span) if inverse else atom
+        return Inverse((atom,), span) if inverse else atom
 
     def suffix(self, tree: Tree[Token]) -> str:
         if not hasattr(tree, "children"):

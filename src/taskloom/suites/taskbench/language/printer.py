@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from taskloom.suites.taskbench.language.nodes import Atom, Call, Expression, Is
+from taskloom.suites.taskbench.language.operators import (
+    Atom,
+    Chain,
+    Expression,
+    Inverse,
+    Is,
+    Operator,
+    SequenceOperator,
+)
 
 
 def show(expression: Expression) -> str:
-    """Our notation, which `read` reads back to the same expression.
+    """Print an expression in our notation, which `read` reads back to the same expression.
 
-    >>> show(Call("chain", (Atom("father"), Call("inverse", (Atom("child"),)))))
+    >>> show(Chain((Atom("father"), Inverse((Atom("child"),)))))
     'chain(father, child.inv)'
     """
-    match expression:
-        case Atom(name):
-            return name
-        case Is(Atom(name), value):
-            return f"is{{{name}={value}}}"
-        case Is(relation, value):
-            raise ValueError(f"a value is asked of an atom, not of {show(relation)} (for {value})")
-        case Call("inverse", (Atom(name),)):
-            return f"{name}.inv"
-        case Call(operator, parts):
-            return f"{operator}({', '.join(map(show, parts))})"
+    return expression.notation
 
 
 def show_paper(expression: Expression) -> str:
-    """The notation of the paper's tables: f(g) for a chain, map{λx. f(x)}(filter{λx. p(x)}) for sequences."""
+    """Print an expression as the paper's tables do: f(g) for a chain, map{λx. f(x)}(filter{λx. p(x)}) for sequences."""
     return _foreign(expression, _Paper())
 
 
 def show_reference(expression: Expression) -> str:
-    """The notation of the reference's task files: f(g(0)), map{f(0)}(filter{p(0)}(S))."""
+    """Print an expression as the reference's task files do: f(g(0)), map{f(0)}(filter{p(0)}(S))."""
     return _foreign(expression, _Reference())
 
 
@@ -75,21 +73,21 @@ def _foreign(expression: Expression, style: _Paper | _Reference, input_text: str
         case Atom(name):
             return style.atom(name) + given
         case Is():
-            return show(expression) + given
-        case Call("inverse", (Atom(name),)):
-            return style.inverse(name) + given
-        case Call("chain", parts):
+            return expression.notation + given
+        case Inverse():
+            return style.inverse(expression.atom) + given
+        case Chain(parts):
             text = given
             for part in reversed(parts[1:]):
                 text = f"({_foreign(part, style, text)})"
             return _foreign(parts[0], style, text)
-        case Call(("map" | "filter") as operator, parts):
+        case SequenceOperator():
             inner = "(x)" if isinstance(style, _Paper) else style.word
-            function = style.element(_foreign(parts[0], style, inner))
-            before = f"({_foreign(parts[1], style)})" if len(parts) > 1 else style.sequence
-            return f"{operator}{{{function}}}{before}"
-        case Call(operator, parts):
+            function = style.element(_foreign(expression.element, style, inner))
+            before = style.sequence if expression.before is None else f"({_foreign(expression.before, style)})"
+            return f"{expression.word}{{{function}}}{before}"
+        case Operator(parts):
             # The operands are functions of the same input; what comes before is written once, after them.
             own = style.word if given in ("", style.word) else ("(x)" if given == "(x)" else style.word)
             shown = ", ".join(_foreign(part, style, own) for part in parts)
-            return f"{operator}({shown})" + ("" if given in ("", "(x)", style.word) else given)
+            return f"{expression.word}({shown})" + ("" if given in ("", "(x)", style.word) else given)

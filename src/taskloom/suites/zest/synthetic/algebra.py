@@ -24,12 +24,24 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, show
+from taskloom.suites.taskbench.language import (
+    Atom,
+    Chain,
+    Expression,
+    Filter,
+    Is,
+    Land,
+    Lor,
+    Map,
+    Operator,
+    Union,
+    show,
+)
 from taskloom.suites.zest.synthetic.domain import Domain, Measure, Members, Number, Records
 from taskloom.suites.zest.synthetic.facts import NA, Facts, Record, Stated, known, yes_no
 from taskloom.suites.zest.synthetic.programs import Program, picked
 
-_OPERATORS = {"and": "land", "or": "lor", "both": "union"}
+_OPERATORS: dict[str, type[Land | Lor | Union]] = {"and": Land, "or": Lor, "both": Union}
 
 
 def written(program: Program) -> str:
@@ -46,24 +58,24 @@ def expression(program: Program) -> Expression:
     """A program as an expression."""
     op, args = program.op, program.args
     if op in _OPERATORS:
-        return Call(_OPERATORS[op], tuple(expression(p) for p in args))
+        return _OPERATORS[op](tuple(expression(p) for p in args))
     if op == "when":
         condition, asked = (expression(p) for p in args)
-        return Call("map", (asked, Call("filter", (condition,))))
+        return Map((asked, Filter((condition,))))
     subject = Atom(args[0])
     if op in ("value", "members", "names"):
         return subject
     if op in ("flag", "is", "has", "more", "less"):
         return _predicate(op, args[0], args[1] if op != "flag" else "yes")
     if op == "table":
-        return Call("map", (_columns(args[1:]), subject))
+        return Map((_columns(args[1:]), subject))
     if op == "pick":
-        return Call("map", (_columns(args[4:]), expression(picked(program))))
+        return Map((_columns(args[4:]), expression(picked(program))))
     if op in ("most", "least", "top", "bottom"):
         extreme = Atom(f"{'most' if op in ('most', 'top') else 'least'}{{{args[1]}}}")
-        return Call("chain", (*((Atom(args[1]),) if op in ("top", "bottom") else ()), extreme, subject))
+        return Chain((*((Atom(args[1]),) if op in ("top", "bottom") else ()), extreme, subject))
     test = _predicate(op.removeprefix("any_"), *args[1:])
-    return Call("chain" if op.startswith("any") else "filter", (test, subject))
+    return Chain((test, subject)) if op.startswith("any") else Filter((test, subject))
 
 
 def _predicate(op: str, name: str, value: Any) -> Expression:
@@ -75,7 +87,7 @@ def _predicate(op: str, name: str, value: Any) -> Expression:
 
 
 def _columns(names: tuple[str, ...]) -> Expression:
-    return Call("union", tuple(map(Atom, names))) if len(names) > 1 else Atom(names[0])
+    return Union(tuple(map(Atom, names))) if len(names) > 1 else Atom(names[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +110,7 @@ def answer(domain: Domain, program: Program, facts: Facts, rules: list[Stated]) 
         verdict = passage.holds(tree, facts)
         return NA if verdict is None else yes_no(verdict)
     match tree:
-        case Call("map", (columns, (Atom() | Call("filter", (_, _))) as rows)):
+        case Map((columns, (Atom() | Filter((_, _))) as rows)):
             return passage.table(columns, rows)
         case _:
             texts = [v.name if isinstance(v, Record) else v.text for v in passage.values(tree, facts)]
@@ -118,14 +130,14 @@ class Passage:
         match function:
             case Atom(name):
                 return self._stated(name, of)
-            case Call("union", parts):
+            case Union(parts):
                 return [value for part in parts for value in self.values(part, of)]
-            case Call("filter", (test, rows)):
+            case Filter((test, rows)):
                 return [row for row in self._records(rows, of) if self.holds(test, row)]
-            case Call("map", (asked, Call("filter", (condition,)))):
+            case Map((asked, Filter((condition,)))):
                 return self.values(asked, of) if self.holds(condition, of) else []
-            case Call("chain", (Atom(name), *rest)):
-                found = self._records(_rest(rest), of)
+            case Chain((Atom(name), *rest)):
+                found = self._records(Chain.of(rest), of)
                 at = _argument(name)
                 if at is None:
                     return [value for row in found for value in self._stated(name, row)]
@@ -151,21 +163,23 @@ class Passage:
                 field, _, bound = at[1].partition("=")
                 value = next((v.raw for v in self._stated(field, of) if isinstance(v, Value)), None)
                 return None if value is None else bool(value > int(bound) if at[0] == "above" else value < int(bound))
-            case Call("land", parts):
+            case Land(parts):
                 verdicts = [self.holds(part, of) for part in parts]
                 return False if False in verdicts else None if None in verdicts else True
-            case Call("lor", parts):
+            case Lor(parts):
                 verdicts = [self.holds(part, of) for part in parts]
                 return True if True in verdicts else None if None in verdicts else False
-            case Call("chain", (test, *rest)):
-                verdicts = [self.holds(test, row) for row in self._records(_rest(rest), of)]
+            case Chain():
+                verdicts = [self.holds(predicate.head, row) for row in self._records(predicate.rest, of)]
                 return True if True in verdicts else None if None in verdicts or not verdicts else False
             case _:
                 raise ValueError(f"no predicate: {predicate}")
 
     def table(self, columns: Expression, rows: Expression) -> str:
         """One object for each record: its name, and what is known of each column."""
-        names = [c.name for c in (columns.parts if isinstance(columns, Call) else (columns,)) if isinstance(c, Atom)]
+        names = [
+            c.name for c in (columns.parts if isinstance(columns, Operator) else (columns,)) if isinstance(c, Atom)
+        ]
         found = []
         for row in self._records(rows, self.entity):
             kind = self._kind_of(rows)
@@ -180,7 +194,7 @@ class Passage:
         return [row for row in self.values(rows, of) if isinstance(row, Record)]
 
     def _kind_of(self, rows: Expression) -> Records:
-        while isinstance(rows, Call):
+        while isinstance(rows, Operator):
             rows = rows.parts[-1]
         assert isinstance(rows, Atom)
         return self.domain.records_by_name[rows.name]
@@ -205,10 +219,6 @@ def _value(raw: Any, number: Number | Measure | None) -> Value:
     if number is not None:
         return Value(raw, number.text(raw))
     return Value(raw, yes_no(raw) if isinstance(raw, bool) else str(raw))
-
-
-def _rest(parts: list[Expression]) -> Expression:
-    return parts[0] if len(parts) == 1 else Call("chain", tuple(parts))
 
 
 def _argument(name: str) -> tuple[str, str] | None:

@@ -9,7 +9,19 @@ import json
 import re
 from functools import lru_cache
 
-from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, parse
+from taskloom.suites.taskbench.language import (
+    Atom,
+    Chain,
+    Expression,
+    Filter,
+    Is,
+    Land,
+    Lor,
+    Map,
+    Operator,
+    Union,
+    parse,
+)
 from taskloom.suites.zest.synthetic.domain import Domain, Members, find
 from taskloom.suites.zest.synthetic.passage_reader import ReadEntity, Reading, read
 
@@ -39,20 +51,20 @@ def parse_in(domain: Domain, program: str) -> Expression:
 
 def _answer(domain: Domain, program: Expression, reading: Reading) -> str:
     match program:
-        case Call(("land" | "lor") as operator, parts):
+        case Land(parts) | Lor(parts):
             # Kleene's logic as minimum and maximum of no < n/a < yes.
             ranked = [("no", "n/a", "yes").index(_answer(domain, p, reading)) for p in parts]
-            return ("no", "n/a", "yes")[min(ranked) if operator == "land" else max(ranked)]
-        case Call("union", parts):
+            return ("no", "n/a", "yes")[min(ranked) if isinstance(program, Land) else max(ranked)]
+        case Union(parts):
             found = [a for p in parts for a in _answer(domain, p, reading).split("|") if a != "n/a"]
             return "|".join(dict.fromkeys(found)) or "n/a"
-        case Call("map", (asked, Call("filter", (condition,)))):
+        case Map((asked, Filter((condition,)))):
             return _answer(domain, asked, reading) if _answer(domain, condition, reading) == "yes" else "n/a"
-        case Call("map", (columns, rows)):
+        case Map((columns, rows)):
             return _structure(domain, columns, rows, reading.subject)
-        case Call("chain", (*tests, Atom(kind))):
+        case Chain((*tests, Atom(kind))):
             return _of_some(tests, reading.subject.owned.get(kind, []))
-        case Call("filter", _):
+        case Filter():
             return "|".join(t.name for t in _rows(program, reading.subject)) or "n/a"
         case Atom(name) if name in domain.records_by_name:
             return "|".join(t.name for t in _rows(program, reading.subject)) or "n/a"
@@ -108,7 +120,7 @@ def _rows(program: Expression, thing: ReadEntity) -> list[ReadEntity]:
     """The records of a kind, or those of them that fit."""
     if isinstance(program, Atom):
         return thing.owned.get(program.name, [])
-    assert isinstance(program, Call)
+    assert isinstance(program, Operator)
     test, kind = program.parts
     name, how, value = _test(test)
     return [t for t in _rows(kind, thing) if name in t.said and _meets(t.said[name], how, value)]
@@ -130,11 +142,11 @@ def _of_some(tests: list[Expression], found: list[ReadEntity]) -> str:
 
 def _structure(domain: Domain, columns: Expression, rows: Expression, thing: ReadEntity) -> str:
     kind = rows
-    while isinstance(kind, Call):
+    while isinstance(kind, Operator):
         kind = kind.parts[-1]
     assert isinstance(kind, Atom)
     records = domain.records_by_name[kind.name]
-    names = [_test(c)[0] for c in (columns.parts if isinstance(columns, Call) else (columns,))]
+    names = [_test(c)[0] for c in (columns.parts if isinstance(columns, Operator) else (columns,))]
     found = [
         {records.column: t.name} | {records.field(n).column: t.said.get(n, "n/a") for n in names}
         for t in _rows(rows, thing)

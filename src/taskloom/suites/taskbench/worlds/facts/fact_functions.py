@@ -6,8 +6,8 @@ Facts are composed by entity and written by label. `label` leads from an entity 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,28 +20,21 @@ from taskloom.suites.taskbench.evaluation.derivation_columns import Trace
 from taskloom.suites.taskbench.evaluation.derivations import Deriver, items
 from taskloom.suites.taskbench.evaluation.fact_paths import FactPaths
 from taskloom.suites.taskbench.evaluation.function_table import TRUTH, FunctionTable
-from taskloom.suites.taskbench.language import Atom, Call, Expression, Is, Type, atoms_of, map_filter, show, type_of
+from taskloom.suites.taskbench.language import Atom, Expression, Inverse, Type, atoms_of, map_filter, show, type_of
 from taskloom.suites.taskbench.tables import Table
 from taskloom.suites.taskbench.worlds import facts
 from taskloom.suites.taskbench.worlds.facts.iri import is_id
-from taskloom.suites.taskbench.worlds.facts.set_operators import Domain
+from taskloom.suites.taskbench.worlds.facts.set_operators import Domain, FactComposer, relation_name
 
 if TYPE_CHECKING:
     from taskloom.suites.taskbench.plan import Function
     from taskloom.suites.taskbench.worlds.words.words import Words
-
-T = TypeVar("T")
 
 LIMIT = 20_000
 """Inputs of a factual predicate, half true and half false: what the reference's two queries give at most."""
 
 _UNFIT = "#\n\r\t"
 """Characters that cannot stand in an item of a sequence."""
-
-
-def relation_name(atom: str) -> str:
-    """The facts' name of a relation: `instance of` goes by its property there."""
-    return "P31" if atom == "instance_of" else atom
 
 
 class FactSpace:
@@ -63,7 +56,9 @@ class FactSpace:
         if not found and self.world.label(wanted) is not None:
             found = (wanted,)
         if not found:
-            raise InputError(f"'{wanted}' is no entity of this world; give a label as the world writes it, or an id")
+            raise InputError(
+                f"'{wanted}' is not an entity of this world; give a label as the world writes it, or an id"
+            )
         return tuple(found)
 
     def _lexical(self) -> Words:
@@ -81,8 +76,10 @@ class FactSpace:
             return self._lexical().look(name, item, inverse)
         if name == "label":
             return self.world.ids(item.replace("_", " ")) if inverse else self._word(item)
-        held = self._relations[name, inverse] = self.world.relation(f"{relation_name(name)}{'.inv' if inverse else ''}")
-        return held.of(item)
+        atom = Atom(name)
+        relation = self.world.relation(relation_name(Inverse((atom,)) if inverse else atom))
+        self._relations[name, inverse] = relation
+        return relation.of(item)
 
     def _word(self, entity: str) -> tuple[str, ...]:
         label = self.world.label(entity)
@@ -136,11 +133,10 @@ class FactWorld:
     def __init__(self, world: facts.FactWorld, words: Words | None, union_domain: Domain, separators: bool) -> None:
         self.world = world
         self.words = words
-        self.union_domain = union_domain
         self.separators = separators
         self.space = FactSpace(world, words)
         self.paths = FactPaths(self.space)
-        self._made: dict[str, facts.Relation | facts.Predicate] = {}
+        self.composer = FactComposer(world, union_domain)
         self._solved: dict[str, FunctionTable] = {}
         self._checked: set[str] = set()
 
@@ -202,84 +198,20 @@ class FactWorld:
         """From label to labels."""
         if _mixed(tree):
             return self._one_by_one(tree)
-        relation = self._relation(tree)
-        return facts.name_relation(self.world, relation).answers
+        return facts.name_relation(self.world, self.composer.relation(tree)).answers
 
     def _truth(self, tree: Expression) -> Mapping[str, bool]:
         """From label to truth, wherever it is known."""
-        return facts.name_predicate(self.world, self._predicate(tree)).truth
+        return facts.name_predicate(self.world, self.composer.predicate(tree)).truth
 
     def _balanced(self, tree: Expression) -> dict[str, bool]:
         """As many true as false inputs, the false ones of the same types as the true ones."""
-        predicate = self._predicate(tree)
+        predicate = self.composer.predicate(tree)
         size = min(LIMIT, 2 * len(predicate.positives))
         chosen = facts.balanced(self.world, predicate, size, Key("taskbench", "negatives", show(tree)))
         truth = self._truth(tree)
         labels = self.world.labels(chosen)
         return {labels[x]: truth[labels[x]] for x in chosen if x in labels and labels[x] in truth}
-
-    def _relation(self, tree: Expression) -> facts.Relation:
-        key = show(tree)
-        if key not in self._made:
-            self._made[key] = self._compose(tree)
-        found = self._made[key]
-        assert isinstance(found, facts.Relation)
-        return found
-
-    def _compose(self, tree: Expression) -> facts.Relation:
-        match tree:
-            case Atom(name):
-                return self.world.relation(relation_name(name))
-            case Call("inverse", (Atom(name),)):
-                return self.world.relation(f"{relation_name(name)}.inv")
-            case Call("chain", parts):
-                return _fold(
-                    lambda outer, inner: facts.chain(inner, outer), [self._relation(p) for p in reversed(parts)]
-                )
-            case Call("union", parts):
-                return _fold(lambda a, b: facts.union(a, b, self.union_domain), [self._relation(p) for p in parts])
-            case Call("intersection", parts):
-                return _fold(facts.intersection, [self._relation(p) for p in parts])
-            case _:
-                raise ValueError(f"no relation: {tree}")
-
-    def _predicate(self, tree: Expression) -> facts.Predicate:
-        match tree:
-            case Atom(name):
-                return self.world.predicate(name)
-            case Is(relation, value):
-                return _fold(facts.lor, [self._matching(relation, x) for x in self._meant(value)])
-            case Call("lnot", (part,)):
-                return facts.lnot(self._predicate(part))
-            case Call("land", parts):
-                return _fold(facts.land, [self._predicate(p) for p in parts])
-            case Call("lor", parts):
-                return _fold(facts.lor, [self._predicate(p) for p in parts])
-            case Call("chain", (head, *rest)):
-                inner = rest[0] if len(rest) == 1 else Call("chain", tuple(rest))
-                reached = self._relation(inner)
-                known = self._predicate(head).at(reached.outputs())
-                met = {x: [known[y] for y in ys if y in known] for x, ys in reached.items()}
-                return facts.Predicate({x: any(truths) for x, truths in met.items() if truths})
-            case _:
-                raise ValueError(f"no predicate: {tree}")
-
-    def _meant(self, value: str) -> list[str]:
-        """The entities that a value in a predicate may mean: of that id, or of that name."""
-        found = [x for x in dict.fromkeys((value, *self.world.ids(value))) if is_id(x)]
-        if not found:
-            raise InputError(f"'{value}' is no entity of this world; give a label as the world writes it, or an id")
-        return found
-
-    def _matching(self, relation: Expression, value: str) -> facts.Predicate:
-        """Whether an entity is among the values; of an atom the world itself knows how to find the rare ones."""
-        match relation:
-            case Atom(name):
-                return self.world.matching(relation_name(name), value)
-            case Call("inverse", (Atom(name),)):
-                return self.world.matching(f"{relation_name(name)}.inv", value)
-            case _:
-                return facts.Predicate.matching(self._relation(relation), value)
 
     def _one_by_one(self, tree: Expression) -> dict[str, tuple[str, ...]]:
         """A mixed function at every input that its innermost atoms know."""
@@ -287,12 +219,12 @@ class FactWorld:
         deriver = Deriver(tree, kind, self.space)
         if kind.source == "entity":
             names = sorted({name for name in atoms_of(tree) if _family(name) == "factual" and name != "label"})
-            known = sorted({x for name in names for x in self.world.relation(relation_name(name))})
+            known = sorted({x for name in names for x in self.world.relation(relation_name(Atom(name)))})
             texts: Iterable[str] = sorted(set(self.world.labels(known).values()))
             self.world.namesakes(texts)
         else:
             assert self.words is not None
-            texts = [self.words.shown[i] for i in self.words.vocabulary[kind.source[5:8]].tolist()]
+            texts = [self.words.shown[i] for i in self.words.vocabulary[kind.language].tolist()]
         found = {}
         for text in texts:
             try:
@@ -313,13 +245,6 @@ def _mixed(tree: Expression) -> bool:
 
 def _fits(text: str) -> bool:
     return not any(c in text for c in _UNFIT) and items(text, True) == [text]
-
-
-def _fold(join: Callable[[T, T], T], parts: list[T]) -> T:
-    found = parts[0]
-    for part in parts[1:]:
-        found = join(found, part)
-    return found
 
 
 def _solved(function: Function, answers: Mapping[str, tuple[str, ...]], dropped: Iterable[str] = ()) -> FunctionTable:

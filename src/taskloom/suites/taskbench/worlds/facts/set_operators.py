@@ -1,14 +1,36 @@
 """The paper's word-level compositions (Table 2, Table 5) as set operations on relations and predicates.
 
 Every operator first widens its operands to the inputs that matter (`at`), so that it is right on whole relations and on samples.
+`FactComposer` applies them as an expression of the language says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Literal, assert_never
 
+from taskloom.errors import InputError
+from taskloom.suites.taskbench.language import (
+    Atom,
+    Chain,
+    Expression,
+    Intersection,
+    Inverse,
+    Is,
+    Land,
+    Lnot,
+    Lor,
+    PredicateOperator,
+    RelationOperator,
+    SequenceOperator,
+    Union,
+)
+from taskloom.suites.taskbench.worlds.facts.iri import is_id
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
+
+if TYPE_CHECKING:
+    from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld
 
 Domain = Literal["either", "common"]
 """Which inputs a binary composition has: those that either operand knows, or only those that both know."""
@@ -105,3 +127,81 @@ def _logic(
         return operator(p.at(ids), q.at(ids), domain)
 
     return Predicate(truth, ask if p.partial or q.partial else None, {*p.classes, *q.classes})
+
+
+class FactComposer:
+    """The relations and predicates of a world that expressions (in normal form) say; each is composed once.
+
+    Args:
+        world: Where the atoms come from.
+        union_domain: The inputs of unions.
+    """
+
+    def __init__(self, world: FactWorld, union_domain: Domain = "either") -> None:
+        self.world = world
+        self.union = partial(union, domain=union_domain)
+        self._relations: dict[str, Relation] = {}
+
+    def relation(self, tree: Expression) -> Relation:
+        """Return the relation that an expression says."""
+        key = tree.notation
+        if key not in self._relations:
+            self._relations[key] = self._compose(tree)
+        return self._relations[key]
+
+    def _compose(self, tree: Expression) -> Relation:
+        match tree:
+            case Atom() | Inverse():
+                return self.world.relation(relation_name(tree))
+            case Chain(parts):
+                return reduce(lambda inner, outer: chain(outer, inner), map(self.relation, reversed(parts)))
+            case Union(parts):
+                return reduce(self.union, map(self.relation, parts))
+            case Intersection(parts):
+                return reduce(intersection, map(self.relation, parts))
+            case Is() | PredicateOperator() | SequenceOperator():
+                raise ValueError(f"not a relation: {tree.notation}")
+            case _:
+                assert_never(tree)
+
+    def predicate(self, tree: Expression) -> Predicate:
+        """Return the predicate that an expression says."""
+        match tree:
+            case Atom(name):
+                return self.world.predicate(name)
+            case Is(relation, value):
+                return reduce(lor, [self._matching(relation, x) for x in self._entities(value)])
+            case Lnot():
+                return lnot(self.predicate(tree.part))
+            case Land(parts):
+                return reduce(land, map(self.predicate, parts))
+            case Lor(parts):
+                return reduce(lor, map(self.predicate, parts))
+            case Chain():
+                reached = self.relation(tree.rest)
+                known = self.predicate(tree.head).at(reached.outputs())
+                truths = {x: [known[y] for y in ys if y in known] for x, ys in reached.items()}
+                return Predicate({x: any(row) for x, row in truths.items() if row})
+            case RelationOperator() | SequenceOperator():
+                raise ValueError(f"not a predicate: {tree.notation}")
+            case _:
+                assert_never(tree)
+
+    def _entities(self, value: str) -> list[str]:
+        """Return the entities that a value in a predicate may mean: of that id, or of that name."""
+        entities = [x for x in dict.fromkeys((value, *self.world.ids(value))) if is_id(x)]
+        if not entities:
+            raise InputError(f"'{value}' is not an entity of this world; give a label as the world writes it, or an id")
+        return entities
+
+    def _matching(self, relation: Expression, value: str) -> Predicate:
+        """Ask whether an entity is among the values; of an atom the world itself knows how to find the rare ones."""
+        if isinstance(relation, Atom | Inverse):
+            return self.world.matching(relation_name(relation), value)
+        return Predicate.matching(self.relation(relation), value)
+
+
+def relation_name(relation: Atom | Inverse) -> str:
+    """Return the facts' name of an atom or of its inverse: `instance of` goes by its property there."""
+    name, suffix = (relation.name, "") if isinstance(relation, Atom) else (relation.atom, ".inv")
+    return ("P31" if name == "instance_of" else name) + suffix

@@ -1,0 +1,526 @@
+"""The nodes of an expression: atoms, `is`, and one class for each operator.
+
+A class owns all that the language knows of its operator: its word, how many operands it takes, its type rule, its normal form, its
+notation and its English. What it computes is up to the interpreters: the evaluator, the second solver, facts, derivations.
+They match on these classes and end in `assert_never`, so that mypy names every place that a new operator still lacks.
+
+A new operator is a class here, and its name in `AnyOperator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Protocol, get_args
+
+from taskloom.suites.taskbench.language.types import Type
+
+if TYPE_CHECKING:
+    from taskloom.suites.taskbench.language.checker import Checker
+
+Span = tuple[int, int]
+"""Where in the text an expression was read: first character and the one after the last."""
+
+_NOWHERE: Span = (0, 0)
+
+MANY = 99
+"""Stands for "any number" of operands; expressions with more have too many brackets and characters to be read."""
+
+ONE, ALL = 0, 1
+"""Numbers of a noun phrase: one value of a relation, or all of them."""
+
+
+class Phrases(Protocol):
+    """The English of atoms."""
+
+    def phrases(self, name: str) -> tuple[str, str]:
+        """Return the phrases for one value and for all values; for a predicate its claim and its denial."""
+
+    def inverse_phrases(self, name: str) -> tuple[str, str] | None:
+        """Return the same for the inverse of an atom, where it has words of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A function that the world knows by name: `synonyms[eng]`, `father`, `is_pos_noun[eng]`."""
+
+    name: str
+    span: Span = field(default=_NOWHERE, compare=False, repr=False)
+
+    @property
+    def notation(self) -> str:
+        """Give the expression in our notation."""
+        return self.name
+
+    def infer(self, checker: Checker) -> Type:
+        """Return the declared type."""
+        declared = checker.signatures(self.name)
+        if declared is None:
+            raise checker.fail(self, f"unknown atom '{self.name}'")
+        return declared
+
+    def normal(self) -> Expression:
+        """Return the atom itself."""
+        return self
+
+    def inverted(self) -> Expression:
+        """Return the inverse, in normal form."""
+        return Inverse((self,))
+
+    def value(self, x: str, number: int, words: Phrases) -> str:
+        """Say one value or all values at x."""
+        return words.phrases(self.name)[number].format(x=x)
+
+    def claim(self, true: bool, words: Phrases) -> str:
+        """Say that the predicate holds, or that it does not."""
+        return words.phrases(self.name)[0 if true else 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Is:
+    """The predicate that holds of x when `value` is among the values of `relation` at x."""
+
+    relation: Expression
+    value: str
+    span: Span = field(default=_NOWHERE, compare=False, repr=False)
+
+    @property
+    def notation(self) -> str:
+        """Give the expression in our notation, which has values of atoms only."""
+        if not isinstance(self.relation, Atom):
+            raise ValueError(f"is{{…={self.value}}} needs an atom, not {self.relation.notation}")
+        return f"is{{{self.relation.name}={self.value}}}"
+
+    def infer(self, checker: Checker) -> Type:
+        """Return a predicate of what the relation takes."""
+        return Type("predicate", checker.want(self.relation, "relation", "is").source)
+
+    def normal(self) -> Expression:
+        """Return the predicate itself."""
+        return self
+
+    def claim(self, true: bool, words: Phrases) -> str:
+        """Say that the value is there, or that it is not."""
+        phrase = as_relation(self.relation).value("it", ONE, words)
+        if phrase.endswith(" of it"):
+            return f"{'has' if true else 'does not have'} {self.value} as {phrase.removesuffix(' of it')}"
+        return f"is such that {self.value} {'is' if true else 'is not'} {phrase}"
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator applied to its operands.
+
+    Attributes:
+        word: Its name in the language.
+        least: The least number of operands.
+        most: The greatest number of operands.
+        symmetric: Whether order and repetition of the operands do not matter.
+    """
+
+    parts: tuple[Expression, ...]
+    span: Span = field(default=_NOWHERE, compare=False, repr=False)
+
+    word: ClassVar[str]
+    least: ClassVar[int] = 2
+    most: ClassVar[int] = MANY
+    symmetric: ClassVar[bool] = False
+
+    @property
+    def notation(self) -> str:
+        """Give the expression in our notation."""
+        return f"{self.word}({', '.join(part.notation for part in self.parts)})"
+
+
+class RelationOperator(Operator):
+    """An operator that gives a relation; a chain may also give a predicate."""
+
+    __slots__ = ()
+
+
+class PredicateOperator(Operator):
+    """An operator that gives a predicate."""
+
+    __slots__ = ()
+
+
+class SequenceOperator(Operator):
+    """An operator that gives a sequence function.
+
+    Its second operand, where there is one, is the sequence function that comes before: `map(f, filter(p))` filters first.
+    """
+
+    __slots__ = ()
+
+    least = 1
+    most = 2
+
+    @property
+    def element(self) -> Expression:
+        """Give the function of a single word."""
+        return self.parts[0]
+
+    @property
+    def before(self) -> Expression | None:
+        """Give the sequence function that comes before, or None."""
+        return self.parts[1] if len(self.parts) > 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain(RelationOperator):
+    """`chain(f, g)`, f after g, as in the paper."""
+
+    word = "chain"
+
+    @classmethod
+    def of(cls, parts: Iterable[Expression]) -> Expression:
+        """Build a chain without chains inside; of one part, the part itself."""
+        flat: list[Expression] = []
+        for part in parts:
+            flat.extend(part.parts if isinstance(part, Chain) else (part,))
+        return cls(tuple(flat)) if len(flat) > 1 else flat[0]
+
+    @property
+    def head(self) -> Expression:
+        """Give the outermost part, which is applied last."""
+        return self.parts[0]
+
+    @property
+    def rest(self) -> Expression:
+        """Give the chain without its head."""
+        return Chain.of(self.parts[1:])
+
+    @property
+    def inner(self) -> Expression:
+        """Give the innermost part, which is applied first."""
+        return self.parts[-1]
+
+    @property
+    def outer(self) -> Expression:
+        """Give the chain without its innermost part."""
+        return Chain.of(self.parts[:-1])
+
+    def infer(self, checker: Checker) -> Type:
+        """Follow the parts from the last to the first; only the first may be a predicate, since truth values are not words."""
+        start = checker.want(self.inner, "relation", self.word)
+        reached = start
+        for position in range(len(self.parts) - 2, -1, -1):
+            part = self.parts[position]
+            after = checker.check(part)
+            if after.form == "sequence":
+                raise checker.fail(part, f"chain expects a relation here, and this is {after}; write map(f, filter(p))")
+            if after.form == "predicate" and position > 0:
+                raise checker.fail(part, f"chain expects a relation here, and this is {after}")
+            checker.fit(part, after.source, reached.target)
+            reached = after
+        return Type(reached.form, start.source, reached.target)
+
+    def normal(self) -> Expression:
+        """Flatten chains of chains."""
+        return Chain.of(part.normal() for part in self.parts)
+
+    def inverted(self) -> Expression:
+        """Walk the inverses in the opposite order."""
+        return Chain.of(as_relation(part).inverted() for part in reversed(self.parts))
+
+    def value(self, x: str, number: int, words: Phrases) -> str:
+        """Say "an antonym of a hyponym of x"."""
+        for part in reversed(self.parts):
+            x = as_relation(part).value(x, number, words)
+        return x
+
+    def claim(self, true: bool, words: Phrases) -> str:
+        """Say "has among the synonyms of it one that can be a noun"."""
+        among = as_relation(self.rest).value("it", ALL, words)
+        return f"has among {among} {'one' if true else 'none'} that {as_predicate(self.head).claim(True, words)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Union(RelationOperator):
+    """`union(f, g)`: the values of any of the operands."""
+
+    word = "union"
+    symmetric = True
+
+    def infer(self, checker: Checker) -> Type:
+        """Require relations of one type."""
+        return checker.alike(self, "relation")
+
+    def normal(self) -> Expression:
+        """Flatten, sort, and list each operand once."""
+        return commuted(Union, (part.normal() for part in self.parts))
+
+    def inverted(self) -> Expression:
+        """Invert each operand."""
+        return commuted(Union, (as_relation(part).inverted() for part in self.parts))
+
+    def value(self, x: str, number: int, words: Phrases) -> str:
+        """Say "a synonym of x or an antonym of x"."""
+        return (" or ", " and ")[number].join(as_relation(part).value(x, number, words) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Intersection(RelationOperator):
+    """`intersection(f, g)`: the values that all operands share."""
+
+    word = "intersection"
+    symmetric = True
+
+    def infer(self, checker: Checker) -> Type:
+        """Require relations of one type."""
+        return checker.alike(self, "relation")
+
+    def normal(self) -> Expression:
+        """Flatten, sort, and list each operand once."""
+        return commuted(Intersection, (part.normal() for part in self.parts))
+
+    def inverted(self) -> Expression:
+        """Invert each operand."""
+        return commuted(Intersection, (as_relation(part).inverted() for part in self.parts))
+
+    def value(self, x: str, number: int, words: Phrases) -> str:
+        """Say "something that is both a synonym of x and an antonym of x"."""
+        both = " and ".join(as_relation(part).value(x, ONE, words) for part in self.parts)
+        return f"something that is both {both}"
+
+
+@dataclass(frozen=True, slots=True)
+class Inverse(RelationOperator):
+    """`f.inv`: from the values of f to what has them. In normal form f is an atom."""
+
+    word = "inverse"
+    least = 1
+    most = 1
+
+    @property
+    def part(self) -> Expression:
+        """Give the relation that is inverted."""
+        return self.parts[0]
+
+    @property
+    def atom(self) -> str:
+        """Give the name of the inverted atom, in normal form."""
+        if not isinstance(self.part, Atom):
+            raise ValueError(f"{self.notation} is not in normal form")
+        return self.part.name
+
+    @property
+    def notation(self) -> str:
+        """Give the expression in our notation."""
+        if isinstance(self.part, Atom):
+            return f"{self.part.name}.inv"
+        return f"{self.word}({self.part.notation})"
+
+    def infer(self, checker: Checker) -> Type:
+        """Swap what the relation takes and gives."""
+        inner = checker.want(self.part, "relation", self.word)
+        return Type("relation", inner.target, inner.source)
+
+    def normal(self) -> Expression:
+        """Push the inverse down to the atoms, where two of them cancel."""
+        return as_relation(self.part.normal()).inverted()
+
+    def inverted(self) -> Expression:
+        """Return what was inverted."""
+        return self.part
+
+    def value(self, x: str, number: int, words: Phrases) -> str:
+        """Say it in words of its own where the inverse has them ("a child of x")."""
+        phrases = words.inverse_phrases(self.atom)
+        if phrases is not None:
+            return phrases[number].format(x=x)
+        return (
+            f"{('something', 'everything')[number]} that has {x} among {as_relation(self.part).value('it', ALL, words)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Land(PredicateOperator):
+    """`land(p, q)`: all operands hold."""
+
+    word = "land"
+    symmetric = True
+
+    def infer(self, checker: Checker) -> Type:
+        """Require predicates of one type."""
+        return checker.alike(self, "predicate")
+
+    def normal(self) -> Expression:
+        """Flatten, sort, and list each operand once."""
+        return commuted(Land, (part.normal() for part in self.parts))
+
+    def claim(self, true: bool, words: Phrases) -> str:
+        """Say "both p and q", or its negation by De Morgan's law."""
+        return _joined(self.parts, true, true, words)
+
+
+@dataclass(frozen=True, slots=True)
+class Lor(PredicateOperator):
+    """`lor(p, q)`: at least one operand holds."""
+
+    word = "lor"
+    symmetric = True
+
+    def infer(self, checker: Checker) -> Type:
+        """Require predicates of one type."""
+        return checker.alike(self, "predicate")
+
+    def normal(self) -> Expression:
+        """Flatten, sort, and list each operand once."""
+        return commuted(Lor, (part.normal() for part in self.parts))
+
+    def claim(self, true: bool, words: Phrases) -> str:
+        """Say "either p or q", or its negation by De Morgan's law."""
+        return _joined(self.parts, true, not true, words)
+
+
+@dataclass(frozen=True, slots=True)
+class Lnot(PredicateOperator):
+    """`lnot(p)`: p does not hold."""
+
+    word = "lnot"
+    least = 1
+    most = 1
+
+    @property
+    def part(self) -> Expression:
+        """Give the predicate that is negated."""
+        return self.parts[0]
+
+    def infer(self, checker: Checker) -> Type:
+        """Require a predicate."""
+        return checker.want(self.part, "predicate", self.word)
+
+    def normal(self) -> Expression:
+        """Cancel two negations."""
+        inner = self.part.normal()
+        return inner.part if isinstance(inner, Lnot) else Lnot((inner,))
+
+    def claim(self, true: bool, words: Phrases) -> str:
+        """Say the opposite."""
+        return as_predicate(self.part).claim(not true, words)
+
+
+@dataclass(frozen=True, slots=True)
+class Map(SequenceOperator):
+    """`map(f)`: f of each word of a sequence."""
+
+    word = "map"
+
+    def infer(self, checker: Checker) -> Type:
+        """Require a relation, and a sequence function that gives what it takes."""
+        own = checker.want(self.element, "relation", self.word)
+        return checker.sequence(self, own.source, own.target)
+
+    def normal(self) -> Expression:
+        """Return one map after at most one filter, by the paper's rules (5) to (7)."""
+        return _fused(*self.map_filter())
+
+    def map_filter(self) -> tuple[Expression | None, Expression | None]:
+        """Return (fM, fF) with map{fM}(filter{fF}) equal to this function."""
+        function, predicate = _before(self)
+        own = self.element.normal()
+        return (own if function is None else Chain.of([own, function])), predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(SequenceOperator):
+    """`filter(p)`: those words of a sequence of which p holds."""
+
+    word = "filter"
+
+    def infer(self, checker: Checker) -> Type:
+        """Require a predicate, and a sequence function that gives what it takes."""
+        own = checker.want(self.element, "predicate", self.word)
+        return checker.sequence(self, own.source, own.source)
+
+    def normal(self) -> Expression:
+        """Return one map after at most one filter, by the paper's rules (5) to (7)."""
+        return _fused(*self.map_filter())
+
+    def map_filter(self) -> tuple[Expression | None, Expression | None]:
+        """Return (fM, fF) with map{fM}(filter{fF}) equal to this function."""
+        function, predicate = _before(self)
+        own = self.element.normal()
+        on_input = own if function is None else Chain.of([own, function])
+        return function, on_input if predicate is None else commuted(Land, [predicate, on_input])
+
+
+AnyOperator = Chain | Union | Intersection | Inverse | Land | Lor | Lnot | Map | Filter
+"""Every operator of the language."""
+
+Expression = Atom | Is | AnyOperator
+
+OPERATORS: dict[str, type[AnyOperator]] = {operator.word: operator for operator in get_args(AnyOperator)}
+"""Every operator by its word."""
+
+
+def as_relation(expression: Expression) -> Atom | Chain | Union | Intersection | Inverse:
+    """Return an expression that may be a relation; raise `ValueError` for any other."""
+    if isinstance(expression, (Is, PredicateOperator, SequenceOperator)):
+        raise ValueError(f"not a relation: {expression.notation}")
+    return expression
+
+
+def as_predicate(expression: Expression) -> Atom | Is | Chain | Land | Lor | Lnot:
+    """Return an expression that may be a predicate; raise `ValueError` for any other."""
+    if isinstance(expression, Chain):
+        return expression
+    if isinstance(expression, (RelationOperator, SequenceOperator)):
+        raise ValueError(f"not a predicate: {expression.notation}")
+    return expression
+
+
+def atoms_of(expression: Expression) -> Iterator[str]:
+    """Yield the names of the atoms of an expression, from left to right, repeated ones repeated."""
+    match expression:
+        case Atom(name):
+            yield name
+        case Is(relation):
+            yield from atoms_of(relation)
+        case Operator(parts):
+            for part in parts:
+                yield from atoms_of(part)
+
+
+def depth(expression: Expression) -> int:
+    """Count the operators on the longest way down to an atom."""
+    match expression:
+        case Atom():
+            return 0
+        case Is(relation):
+            return depth(relation)
+        case Operator(parts):
+            return 1 + max(depth(part) for part in parts)
+
+
+def commuted(operator: type[Union | Intersection | Land | Lor], parts: Iterable[Expression]) -> Expression:
+    """Build a symmetric operator with its operands flattened, sorted by their notation, and listed once."""
+    flat: dict[str, Expression] = {}
+    for part in parts:
+        inner = part.parts if isinstance(part, operator) else (part,)
+        flat.update({one.notation: one for one in inner})
+    if len(flat) == 1:
+        return next(iter(flat.values()))
+    return operator(tuple(flat[text] for text in sorted(flat)))
+
+
+def _joined(parts: tuple[Expression, ...], true: bool, both: bool, words: Phrases) -> str:
+    claims = [as_predicate(part).claim(true, words) for part in parts]
+    return f"both {' and '.join(claims)}" if both else f"either {' or '.join(claims)}"
+
+
+def _before(expression: Map | Filter) -> tuple[Expression | None, Expression | None]:
+    before = expression.before
+    if before is None:
+        return None, None
+    assert isinstance(before, Map | Filter)
+    return before.map_filter()
+
+
+def _fused(function: Expression | None, predicate: Expression | None) -> Expression:
+    if predicate is None:
+        assert function is not None
+        return Map((function,))
+    kept = Filter((predicate,))
+    return kept if function is None else Map((function, kept))
