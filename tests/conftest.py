@@ -40,12 +40,14 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(autouse=True)
 def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is gone after it."""
-    from taskloom.registry import TASKS
+    from taskloom.registry import SUITES, TASKS
     from taskloom.suites.taskbench import atoms
 
     monkeypatch.setattr(atoms, "_ADDED", dict(atoms._ADDED))
-    monkeypatch.setattr(TASKS, "_things", dict(TASKS._things))
-    monkeypatch.setattr(TASKS, "_origin", dict(TASKS._origin))
+    SUITES.names()  # imported once for all tests
+    for registry in (TASKS, SUITES):
+        monkeypatch.setattr(registry, "_things", dict(registry._things))
+        monkeypatch.setattr(registry, "_origin", dict(registry._origin))
 
 
 @pytest.fixture(scope="session")

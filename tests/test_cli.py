@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.cli.app import app, run
+from taskloom.cli.app import COMMANDS, run
 from tests.shell_lines import in_process, run_line, shell
 
 ROOT = Path(__file__).parent.parent
-COMMANDS = [c.name or c.callback.__name__.rstrip("_") for c in app.registered_commands if c.callback]
 
 
 def files_to_score(folder: Path) -> None:

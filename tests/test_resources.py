@@ -13,6 +13,8 @@ import pytest
 
 from taskloom import resources
 from taskloom.errors import DataError, TaskloomError
+from taskloom.suites.babi import official_archive
+from taskloom.suites.taskbench.worlds.words.corpora import WANTED
 
 BODY = bytes(range(256)) * 400
 
@@ -54,7 +56,7 @@ def test_download(server: str, tmp_path: Path) -> None:
 
 
 def test_a_broken_download_goes_on(server: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="run the same command again"):
+    with pytest.raises(DataError, match="rerun the command to resume"):
         resources.download(server + "/short", tmp_path / "file")
     assert not (tmp_path / "file").exists()
     assert (tmp_path / "file.part").stat().st_size == 5000
@@ -80,7 +82,7 @@ def test_fetching_babi_from_a_server(server: str, tmp_path: Path, monkeypatch: p
             info.size = 3
             tar.addfile(info, io.BytesIO(b"1 a"))
     monkeypatch.setattr("tests.test_resources.BODY", raw.getvalue())
-    monkeypatch.setattr(resources, "BABI_URL", server + "/babi.tar.gz")
+    monkeypatch.setattr(official_archive, "URL", server + "/babi.tar.gz")
     monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path))
     monkeypatch.delenv("TASKLOOM_DATA", raising=False)
     found = resources.get("babi")
@@ -91,7 +93,7 @@ def test_fetching_babi_from_a_server(server: str, tmp_path: Path, monkeypatch: p
 def test_a_damaged_archive(tmp_path: Path) -> None:
     (tmp_path / "x.tar.gz").write_bytes(b"not an archive")
     with pytest.raises(DataError, match="is damaged"):
-        resources.unpack_babi(tmp_path / "x.tar.gz", tmp_path / "out")
+        official_archive.unpack(tmp_path / "x.tar.gz", tmp_path / "out")
 
 
 def test_folders_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +104,7 @@ def test_folders_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert resources.resource("nltk").find() is None
     monkeypatch.setenv("NLTK_DATA", str(tmp_path / "tree"))
     # A download that broke off in the middle is not the whole tree; a corpus may be a folder or a zip file.
-    first, *rest = resources.NLTK_CORPORA
+    first, *rest = WANTED
     (tmp_path / "tree" / "corpora" / first).mkdir()
     assert resources.resource("nltk").find() is None
     for corpus in rest:

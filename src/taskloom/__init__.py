@@ -23,11 +23,17 @@ if TYPE_CHECKING:
     from taskloom.example import Step as Step
     from taskloom.experiments.api import run as run
     from taskloom.experiments.runs import runs as runs
+    from taskloom.offers import Export as Export
+    from taskloom.offers import Option as Option
     from taskloom.plan import Plan as Plan
     from taskloom.plan import Split as Split
+    from taskloom.plan import role_of as role_of
     from taskloom.recipe import Recipe as Recipe
     from taskloom.recipe.apply import apply as apply
+    from taskloom.registry import Suite as Suite
     from taskloom.registry import suite as suite
+    from taskloom.resources import Resource as Resource
+    from taskloom.scoring import Scorer as Scorer
     from taskloom.scoring import any_of as any_of
     from taskloom.scoring import exact as exact
     from taskloom.scoring import number_words as number_words
@@ -49,12 +55,18 @@ _HOME = {
     "Answer": "example",
     "Example": "example",
     "Step": "example",
+    "Export": "offers",
+    "Option": "offers",
     "Plan": "plan",
     "Split": "plan",
+    "role_of": "plan",
     "Recipe": "recipe",
     "run": "experiments.api",
     "runs": "experiments.runs",
+    "Suite": "registry",
     "suite": "registry",
+    "Resource": "resources",
+    "Scorer": "scoring",
     "any_of": "scoring",
     "exact": "scoring",
     "number_words": "scoring",

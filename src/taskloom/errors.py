@@ -26,6 +26,22 @@ class InputError(TaskloomError):
     """An input that a task cannot answer: an unknown symbol, a malformed line."""
 
 
+class ParameterError(TaskloomError):
+    """A value that a parameter cannot have.
+
+    The message names the parameter; the command line, which knows it as an option, prints the option in its place.
+
+    Attributes:
+        parameter: The name of the parameter.
+        problem: The sentence without it: `must be at least 1, not 0`.
+    """
+
+    def __init__(self, parameter: str, problem: str) -> None:
+        super().__init__(f"{parameter} {problem}")
+        self.parameter = parameter
+        self.problem = problem
+
+
 class MissingExtra(TaskloomError):  # noqa: N818 - reads as a sentence: raise MissingExtra("prompt tuning", "torch", "train")
     """An optional library that is not installed."""
 

@@ -23,6 +23,14 @@ Role = Literal["train", "test", "probe"]
 """train: learned from. test: disjoint from train, and checked so.
 probe: an exhaustive set for analyses that may repeat training items."""
 
+TRAIN = "train"
+
+
+def role_of(split: str) -> Role:
+    """Return the role of a split that is known by its name alone: the one called `train` is learned from, all others test."""
+    return "train" if split == TRAIN else "test"
+
+
 Level = Literal["instruction", "explicit"]
 """How much a description tells. instruction: what to do. explicit: also what every name in it means and how to answer."""
 

@@ -13,8 +13,8 @@ import inspect
 import marshal
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from taskloom.example import Answer
+    from taskloom.offers import Evaluator, Exporter, Option, Solver
     from taskloom.plan import Plan
+    from taskloom.resources import Resource
     from taskloom.scoring import Scorer
     from taskloom.seeding import Key
     from taskloom.tasks import Task
@@ -121,6 +123,11 @@ class Suite:
         function: For suites whose tasks are functions: from checked fields to the function, where it can be had without a plan.
         code: For suites that people add functions to: the digests, by name, of the added code that these fields use. They are
             part of the recipe's digest, as the code of a task file is.
+        exporters: Formats of `taskloom export`, by name.
+        solve: Answers every question of a file: `taskloom solve`.
+        evaluate: Scores predictions in the suite's own way: `taskloom score`; suites without one are scored task by task.
+        options: Options that the suite adds to commands.
+        resources: Outside data that it can use: `taskloom data`.
     """
 
     name: str
@@ -132,6 +139,11 @@ class Suite:
     resolve: Callable[[str], dict[str, Any] | None] | None = None
     function: Callable[[Any], Callable[[str], Answer]] | None = None
     code: Callable[[Any], dict[str, str]] | None = None
+    exporters: Mapping[str, Exporter] = field(default_factory=dict)
+    solve: Solver | None = None
+    evaluate: Evaluator | None = None
+    options: tuple[Option, ...] = ()
+    resources: tuple[Resource, ...] = ()
 
     def recipe_files(self) -> dict[str, Path]:
         """Recipe names of this suite with their files."""
@@ -153,15 +165,57 @@ def suite(
     resolve: Callable[[str], dict[str, Any] | None] | None = None,
     function: Callable[[F], Callable[[str], Answer]] | None = None,
     code: Callable[[F], dict[str, str]] | None = None,
+    exporters: Mapping[str, Exporter] | None = None,
+    solve: Solver | None = None,
+    evaluate: Evaluator | None = None,
+    options: Sequence[Option] = (),
+    resources: Sequence[Resource] = (),
 ) -> Callable[[Callable[[F, Key], Plan]], Callable[[F, Key], Plan]]:
-    """Register a function from checked recipe fields and a key to a plan as a suite."""
+    """Register a function from checked recipe fields and a key to a plan as a suite; the arguments are `Suite`'s attributes."""
 
     def record(weave: Callable[[F, Key], Plan]) -> Callable[[F, Key], Plan]:
-        made = Suite(name, describe, fields, weave, version, weave.__module__, resolve, function, code)
-        SUITES.add(name, made, weave.__module__)
+        recorded = Suite(
+            name,
+            describe,
+            fields,
+            weave,
+            version,
+            weave.__module__,
+            resolve,
+            function,
+            code,
+            exporters or {},
+            solve,
+            evaluate,
+            tuple(options),
+            tuple(resources),
+        )
+        SUITES.add(name, recorded, weave.__module__)
         return weave
 
     return record
+
+
+def find_suite(name: str) -> Suite | None:
+    """Return a suite by its name, or by `PATH::NAME` where a Python file or folder defines it; None if there is none."""
+    path, separator, suite = name.rpartition("::")
+    if separator:
+        load_file(Path(path))
+    return SUITES.find(suite)
+
+
+def suite_that(offer: str, name: str = "") -> Suite:
+    """Return the suite that offers something (`solve`): the one of that name, or the only one there is."""
+    if name:
+        suite = find_suite(name) or SUITES.get(name)
+        if getattr(suite, offer):
+            return suite
+    offering = [s for s in SUITES if getattr(s, offer)]
+    if len(offering) == 1 and not name:
+        return offering[0]
+    names = ", ".join(s.name for s in offering) or "none"
+    problem = f"'{name}' has no '{offer}'" if name else f"several suites have a '{offer}'"
+    raise TaskloomError(f"{problem}; name a suite that has one: {names}")
 
 
 def find_scorer(name: str) -> Scorer:
@@ -189,18 +243,37 @@ def load_entry_points() -> None:
             package = point.dist.name if point.dist else "an installed package"
             raise TaskloomError(
                 f"the entry point '{point.name}' of {package} does not load "
-                f"({type(error).__name__}: {error}); mend or uninstall {package}"
+                f"({type(error).__name__}: {error}); fix or uninstall {package}"
             ) from error
 
 
+def is_python(name: str) -> bool:
+    """Return whether a name refers to Python code by its path: `FILE.py`, `FILE.py::NAME` or `FOLDER::NAME`.
+
+    >>> is_python("tasks.py"), is_python("my_suite::mine/small"), is_python("ctl/A")
+    (True, True, False)
+    """
+    return name.endswith(".py") or "::" in name
+
+
 def load_file(path: Path) -> list[str]:
-    """Import a Python file that defines tasks, and name the tasks it added."""
+    """Import a Python file, or a folder with an `__init__.py`, and return the names of the tasks it defines."""
+    if path.is_dir():
+        path = path / "__init__.py"
     if not path.is_file():
         raise TaskloomError(f"there is no file {path}; a task file is a Python module that uses @tl.task")
-    module_name = f"{path.stem} ({path.resolve()})"  # two files of one name are two modules
+    whole = path.resolve()
+    package = path.name == "__init__.py"
+    module_name = f"{whole.parent.name if package else path.stem} ({whole})"  # two files of one name are two modules
     TASKS.forget(module_name)
+    SUITES.forget(module_name)
     module = ModuleType(module_name)
-    module.__file__ = str(path.resolve())
+    module.__file__ = str(whole)
+    if package:  # so that it can import its own modules
+        module.__path__ = [str(whole.parent)]
+        module.__package__ = module_name
+        for stale in [n for n in sys.modules if n.startswith(f"{module_name}.")]:
+            del sys.modules[stale]
     sys.modules[module_name] = module
     try:
         # Compiled here and not by importlib, whose bytecode cache takes an edit within the same second for no edit.

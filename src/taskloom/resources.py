@@ -1,25 +1,22 @@
 """Outside resources: what is here, what is missing, and how to get it. Nothing is fetched unless somebody asks by name.
 
-A resource is looked for in `TASKLOOM_DATA`, then in the cache folder (`TASKLOOM_CACHE`, by default
-`~/.cache/taskloom`); the NLTK tree also where NLTK itself looks (`NLTK_DATA`).
+Suites declare what they can use. A resource is looked for in `TASKLOOM_DATA`, then in the cache folder (`TASKLOOM_CACHE`, by
+default `~/.cache/taskloom`), then where its own environment variables point.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
-import tarfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from taskloom.errors import DataError, MissingExtra, TaskloomError, nearest
+from taskloom.errors import DataError, TaskloomError, nearest
 from taskloom.files import cache_folder
-
-NLTK_CORPORA = ("wordnet", "omw-1.4", "sentiwordnet", "brown", "cess_esp")
+from taskloom.registry import SUITES
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,79 +67,23 @@ def download(url: str, path: Path) -> None:
             promised = answer.headers.get("Content-Length")
             got = part.stat().st_size - (0 if whole else done)
     except (urllib.error.URLError, TimeoutError, OSError) as error:
-        raise DataError(
-            f"{url} cannot be fetched ({error}); what came is kept: run the same command again to go on"
-        ) from error
+        raise DataError(f"{url} cannot be fetched ({error}); what came is kept: rerun the command to resume") from error
     if promised is not None and got != int(promised):
-        raise DataError(f"{url} broke off after {got} of {promised} bytes; run the same command again to go on")
+        raise DataError(f"{url} broke off after {got} of {promised} bytes; rerun the command to resume")
     part.replace(path)
 
 
-def _fetch_nltk(folder: Path) -> None:
-    try:
-        import nltk
-    except ImportError as error:
-        raise MissingExtra("fetching the NLTK tree", "nltk", "lexical") from error
-    target = folder / "nltk_data"
-    target.mkdir(parents=True, exist_ok=True)
-    for corpus in NLTK_CORPORA:
-        # What NLTK prints of a failure (four lines) is said below in one sentence.
-        if not nltk.download(corpus, download_dir=str(target), quiet=True, print_error_to=io.StringIO()):
-            raise DataError(
-                f"NLTK could not fetch '{corpus}'; is there a network? Or set NLTK_DATA to a tree that has it"
-            )
-
-
-BABI_URL = "http://www.thespermwhale.com/jaseweston/babi/tasks_1-20_v1-2.tar.gz"
-
-
-def _fetch_babi(folder: Path) -> None:
-    archive = folder / "babi.tar.gz"
-    download(BABI_URL, archive)
-    unpack_babi(archive, folder / "babi")
-
-
-def unpack_babi(archive: Path, target: Path) -> None:
-    """Take the English text files out of the official archive."""
-    try:
-        with tarfile.open(archive) as tar:
-            for member in tar.getmembers():
-                parts = Path(member.name).parts
-                if member.isfile() and len(parts) >= 2 and parts[-2] == "en" and parts[-1].endswith(".txt"):
-                    source = tar.extractfile(member)
-                    assert source is not None
-                    (target / "en").mkdir(parents=True, exist_ok=True)
-                    (target / "en" / parts[-1]).write_bytes(source.read())
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise DataError(f"{archive} is damaged ({error}); remove it and run the same command again") from error
-
-
-RESOURCES = {
-    r.name: r
-    for r in (
-        Resource(
-            "nltk",
-            "WordNet 3.0, Spanish OMW, SentiWordNet, Brown, CESS (taskbench: the paper's vocabularies, Spanish, sentiment)",
-            tuple(f"nltk_data/corpora/{corpus}" for corpus in NLTK_CORPORA),
-            ("NLTK_DATA",),
-            _fetch_nltk,
-        ),
-        Resource(
-            "babi", "the published bAbI 1.0 text files (babi: concat and inject splits)", ("babi/en",), (), _fetch_babi
-        ),
-        Resource(
-            "wikidata", "a Wikidata subset as N-Triples (taskbench: factual tasks)", ("wikidata/wikidata-subset.nt.gz",)
-        ),
-        Resource("zest", "the ZEST files (zest: its own tasks)", ("zest/train.jsonl", "zest/dev.jsonl")),
-    )
-}
+def resources() -> dict[str, Resource]:
+    """Return the resources that suites declare, by name."""
+    return {resource.name: resource for suite in SUITES for resource in suite.resources}
 
 
 def resource(name: str) -> Resource:
-    """The resource of that name."""
-    if name not in RESOURCES:
-        raise TaskloomError(f"no resource is called '{name}'; {nearest(name, RESOURCES)}")
-    return RESOURCES[name]
+    """Return the resource of that name."""
+    known = resources()
+    if name not in known:
+        raise TaskloomError(f"no resource is called '{name}'; {nearest(name, known)}")
+    return known[name]
 
 
 def get(name: str) -> Path:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from taskloom.errors import RecipeError
 from taskloom.recipe import Recipe, Span, read
-from taskloom.recipe.recipe import names
+from taskloom.recipe.finder import names
 
 
 def write(path: Path, text: str) -> str:
@@ -61,7 +61,7 @@ def test_extends_merges_deeply(tmp_path: Path) -> None:
         ("ctl/A", ["=3"], ["key=value"]),
         ("ctl/A", ["splits.train.n.x=3"], ["'n' is a value"]),
         ("ctl/A", ["tables=@nowhere.json"], ["no file nowhere.json"]),
-        ("ctl/A", ["max_length=[1"], ["--set max_length=[1: the value is not YAML: ", "; quote it"]),
+        ("ctl/A", ["max_length=[1"], ["set max_length=[1: the value is not YAML: ", "; quote it"]),
         ("ctl/A", ["extends=ctl/R"], ["not a field"]),
         ("ctl/A", ["splits.train.n=true"], ["splits.train.n"]),
         ("ctl/A", ["tables={a: [true, false]}"], ["tables.a.0"]),

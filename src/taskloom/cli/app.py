@@ -9,16 +9,8 @@ from typing import Any
 import typer
 
 from taskloom.cli import dataset_commands, run_commands, task_commands
-from taskloom.errors import TaskloomError
-
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    help="Weave controlled language tasks, teach them to models, and see what was learned.",
-)
+from taskloom.cli.suite_options import command_of
+from taskloom.errors import ParameterError, TaskloomError
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "list": task_commands.list_,
@@ -38,10 +30,22 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 """In the order in which --help lists them."""
 
-for _name, _command in COMMANDS.items():
-    app.command(_name)(_command)
+INTERRUPTED = "interrupted; what was finished is kept: rerun the command to resume"
 
-INTERRUPTED = "interrupted; what was finished is kept: run the same command again to go on"
+
+def app_for(arguments: list[str]) -> typer.Typer:
+    """Return the commands, the one that is called with the options that suites add to it."""
+    app = typer.Typer(
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+        help="Weave controlled language tasks, teach them to models, and see what was learned.",
+    )
+    for name, function in COMMANDS.items():
+        app.command(name)(command_of(name, function, arguments))
+    return app
 
 
 def main() -> None:
@@ -52,9 +56,11 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit status."""
     try:
-        result: Any = app(arguments, standalone_mode=False)
+        result: Any = app_for(arguments)(arguments, standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()  # a full disk or a closed pipe shows here, not in silence at the end
+    except ParameterError as error:
+        return _say(f"--{error.parameter.replace('_', '-')} {error.problem}", 2)
     except TaskloomError as error:
         return _say(str(error), 2)
     except KeyboardInterrupt:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from taskloom.cli.options import Folder, Json, RecipeName, Seed, Set
-from taskloom.errors import TaskloomError
+from taskloom.cli.suite_options import NOTHING, as_changes
 
 
 def make(
@@ -20,14 +21,11 @@ def make(
     set: Set = None,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes; the bytes do not depend on it.")] = 1,
     shard_rows: Annotated[int | None, typer.Option("--shard-rows", help="Rows per file, a multiple of 1000.")] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option("--source", help="Published files to take stories from (babi/concat-*, babi/inject-*)."),
-    ] = None,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="Also write one JSONL file per split.")] = False,
     engine: Annotated[str, typer.Option("--engine", help="local or ray; the bytes do not depend on it.")] = "local",
     address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster [a local one is started].")] = None,
     as_json: Json = False,
+    given: Mapping[str, str] = NOTHING,
 ) -> None:
     """Make a dataset. Interrupted at any moment, the same command goes on where it was.
 
@@ -39,8 +37,9 @@ def make(
     from taskloom.cli.dataset_output import made, progress
     from taskloom.dataset import make as making
     from taskloom.recipe import read
+    from taskloom.recipe.overrides import parse_changes
 
-    recipe = read(name, [*(set or ()), *([f"source={source}"] if source else [])])
+    recipe = read(name, {**parse_changes(set or ()), **as_changes(given, "make")})
     chosen = recipe.seed if seed is None else seed
     folder = out or making.default_folder(recipe, chosen)
     with progress() as report:
@@ -61,11 +60,11 @@ def make(
 def export(
     folder: Folder,
     split: Annotated[str, typer.Option("--split", help="Which split.")],
-    kind: Annotated[str, typer.Option("--format", help="babi, text-to-text, squad or events.")],
+    kind: Annotated[str, typer.Option("--format", help="A format that the dataset's suite offers.")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")],
     as_json: Json = False,
 ) -> None:
-    """Write a split of stories in another layout: bAbI text, text-to-text JSONL, SQuAD, structured events.
+    """Write a split in another format, such as the layout of a published dataset; a suite says which it offers.
 
     \b
     Examples:
@@ -74,26 +73,14 @@ def export(
       $ taskloom export stories --split train --format squad -o qa1.json --json
     """
     from taskloom.cli.output import emit
-    from taskloom.dataset import dataset, shards
-    from taskloom.descriptions import undescribed_table
-    from taskloom.suites.babi import export as formats
+    from taskloom.dataset.export import export as export_split
 
-    found = dataset.load(folder)
-    suite = found.manifest.get("recipe", {}).get("suite", "babi")
-    if suite != "babi":
-        raise TaskloomError(
-            f"{folder} holds no stories ({suite} made it); 'taskloom make … --jsonl' writes it as JSONL too"
-        )
-    described = bool(found.manifest["recipe"].get("described"))
-    table = undescribed_table(found.table(split)) if described else found.table(split)
-    examples = list(shards.to_examples(table))
-    formats.write(examples, out, kind, formats.words_of(found.recipe) if "seed" in found.manifest else None)
-    left_out = formats.squad(examples)[1] if kind == "squad" else 0
+    file = export_split(folder, split, kind, out)
     if as_json:
-        emit({"file": str(out), "format": kind, "examples": len(examples) - left_out, "left_out": left_out})
+        emit({"file": str(out), "format": kind, "examples": file.examples, "left_out": file.left_out})
     else:
-        without = f" ({left_out:,} left out: their answer is no word of the story)" if left_out else ""
-        typer.echo(f"{out}: {len(examples) - left_out:,} examples of {folder}, split {split}, as {kind}{without}")
+        without = f" ({file.left_out:,} left out: {file.reason})" if file.left_out else ""
+        typer.echo(f"{out}: {file.examples:,} examples of {folder}, split {split}, as {kind}{without}")
 
 
 def verify(

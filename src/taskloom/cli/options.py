@@ -19,7 +19,7 @@ Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the samples; t
 
 
 RecipeName = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="A name such as ctl/A, a .yaml recipe, or a .py task file.")
+    str, typer.Argument(metavar="RECIPE", help="A name (taskloom list recipes), a .yaml recipe, or a .py task file.")
 ]
 
 

@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from taskloom.cli.options import Json
+from taskloom.cli.suite_options import NOTHING
 from taskloom.errors import TaskloomError
 
 if TYPE_CHECKING:
     from taskloom.dataset import Dataset
+    from taskloom.offers import Evaluation
 
 
 def score(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="zest, or the suite of any dataset.")],
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="The suite or task that the examples are of.")],
     gold: Annotated[
-        Path, typer.Option("--gold", help="A dataset's folder; for zest also a file of tasks with answers.")
+        Path, typer.Option("--gold", help="A dataset's folder; a file where the suite has an evaluation of its own.")
     ],
     pred: Annotated[Path, typer.Option("--pred", help="One prediction a line, in the order of the gold examples.")],
-    mode: Annotated[str, typer.Option("--mode", help="zest: official (as the public script) or corrected.")] = "",
     at: Annotated[
         list[float] | None, typer.Option("--at", help="A T of C@T, in percent; 75 and 90 by default.")
     ] = None,
     split: Annotated[str, typer.Option("--split", help="Which split, when --gold is a dataset.")] = "test",
-    by: Annotated[
-        str, typer.Option("--by", help="Not zest: the trait that tells tasks apart [as the suite says].")
-    ] = "",
+    by: Annotated[str, typer.Option("--by", help="The trait that tells tasks apart [as the suite says].")] = "",
     linked: Annotated[
-        str, typer.Option("--linked", help="Not zest: the trait that tasks of one family share, for consistency.")
+        str, typer.Option("--linked", help="The trait that tasks of one family share, for consistency.")
     ] = "",
-    details: Annotated[bool, typer.Option("--details", help="With --json: every task (zest: and instance).")] = False,
+    details: Annotated[
+        bool, typer.Option("--details", help="With --json: every task, or what the suite adds.")
+    ] = False,
     as_json: Json = False,
+    given: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Score predictions that were made elsewhere: mean, C@T and consistency by task.
-
-    For zest it also says where the official and the corrected evaluation differ.
+    """Score predictions that were made elsewhere: mean, C@T and consistency by task, or as the suite itself evaluates.
 
     \b
     Examples:
@@ -46,21 +47,22 @@ def score(
       $ taskloom score ctl --gold my-data --split iid --pred answers.txt --linked groups
     """
     from taskloom.cli.output import emit
-    from taskloom.dataset import competence, shards
-    from taskloom.suites.zest import evaluation
+    from taskloom.cli.suite_options import of_suite
+    from taskloom.dataset import competence
+    from taskloom.registry import find_suite
 
-    thresholds = at or (75, 90)
-    if suite != "zest":
-        if mode:
-            raise TaskloomError("--mode is for zest; every other suite has one way to score")
-        report: Any = competence.score_dataset(_made_by(suite, gold), split, pred, by, linked, thresholds)
+    owner = find_suite(suite)
+    name = owner.name if owner else suite
+    options = of_suite(given, "score", name)
+    thresholds = at or competence.THRESHOLDS
+    report: Evaluation
+    if owner is None or owner.evaluate is None:
+        report = competence.score_dataset(_made_by(name, gold), split, pred, by, linked, thresholds)
     elif by or linked:
-        raise TaskloomError("--by and --linked are for other suites; in zest the files say which tasks belong together")
-    elif gold.is_dir():
-        examples = shards.to_examples(_made_by(suite, gold).table(split))
-        report = evaluation.score_examples(examples, pred, mode or "official", thresholds)
+        raise TaskloomError(f"--by and --linked are for other suites; {name} knows itself which tasks belong together")
     else:
-        report = evaluation.score(gold, pred, mode or "official", thresholds)
+        examples = _made_by(name, gold)[split] if gold.is_dir() else gold
+        report = owner.evaluate(examples, pred, thresholds=thresholds, **options)
     if as_json:
         emit(report.to_dict(details))
     else:
@@ -73,9 +75,9 @@ def _made_by(suite: str, folder: Path) -> Dataset:
 
     data = dataset.load(folder)
     recipe = data.manifest.get("recipe", {})
-    made = str(recipe.get("suite") or recipe.get("task") or suite)
-    if made != suite:
-        raise TaskloomError(f"{folder} is a dataset of '{made}', not of '{suite}'; write taskloom score {made}")
+    owner = str(recipe.get("suite") or recipe.get("task") or suite)
+    if owner != suite:
+        raise TaskloomError(f"{folder} is a dataset of '{owner}', not of '{suite}'; write taskloom score {owner}")
     return data
 
 

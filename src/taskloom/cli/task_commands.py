@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import typer
 
 from taskloom.cli.options import Json, RecipeName, Seed, Set
+from taskloom.cli.suite_options import NOTHING, as_changes
 from taskloom.errors import TaskloomError
 
 
@@ -18,8 +18,8 @@ def list_(
         str,
         typer.Argument(
             metavar="[KIND|RECIPE|LEARNER]",
-            help="suites, recipes, tasks, learners or scorers; everything by default. Of a recipe: its tasks, and in "
-            "taskbench their sizes and baselines. Of a learner: its settings.",
+            help="suites, recipes, tasks, learners or scorers; everything by default. Of a recipe: its tasks, with what its "
+            "suite knows of each. Of a learner: its settings.",
         ),
     ] = "",
     set: Set = None,
@@ -39,7 +39,7 @@ def list_(
     if "/" in what or "." in what:
         recipe_tasks(what, set or (), as_json)
     elif set:
-        raise TaskloomError("--set changes a recipe; name one, e.g. taskloom list taskbench/500 --set minimum=50")
+        raise TaskloomError("--set changes a recipe; name one: taskloom list RECIPE --set KEY=VALUE")
     else:
         listing(what, as_json)
 
@@ -70,11 +70,9 @@ def apply(
     inputs: Annotated[
         list[str] | None, typer.Argument(metavar="[INPUT]...", help="Inputs; from standard input, one a line, if none.")
     ] = None,
-    tables: Annotated[
-        Path | None, typer.Option("--tables", help="Function tables as JSON: name to list of images (ctl).")
-    ] = None,
     set: Set = None,
     as_json: Json = False,
+    given: Mapping[str, str] = NOTHING,
 ) -> None:
     """Answer single inputs, for every task that is a function.
 
@@ -85,9 +83,9 @@ def apply(
     """
     from taskloom.cli import task_output as printing
     from taskloom.recipe.apply import answerer
+    from taskloom.recipe.overrides import parse_changes
 
-    changes = [*(set or ()), *([f"tables=@{tables}"] if tables else [])]
-    answer = answerer(name, changes)
+    answer = answerer(name, {**parse_changes(set or ()), **as_changes(given, "apply")})
     for number, text in enumerate(inputs if inputs else _lines(), 1):
         try:
             found = answer(text)
@@ -106,13 +104,12 @@ def _lines() -> Iterator[str]:
 
 
 def solve(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Text in bAbI format, or - for standard input.")],
-    reading: Annotated[
-        str, typer.Option("--reading", help="natural, or strict: every sentence about a place is a change of place.")
-    ] = "natural",
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file of questions, or - for standard input.")],
+    suite: Annotated[str, typer.Option("--suite", help="Whose solver, where several suites have one.")] = "",
     as_json: Json = False,
+    given: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Answer and support every question of a story file, and report where the file's own answers are wrong or open.
+    """Answer every question of a file with its support, and report where the file's own answers are wrong or open.
 
     \b
     Examples:
@@ -120,9 +117,12 @@ def solve(
       $ printf '1 Mary got the milk.\\n2 What is Mary carrying?\\tapple\\t1\\n' | taskloom solve - --json
     """
     from taskloom.cli.output import emit
-    from taskloom.suites.babi.solve_file import solve_file
+    from taskloom.cli.suite_options import of_suite
+    from taskloom.registry import suite_that
 
-    report = solve_file(file, reading)
+    solver = suite_that("solve", suite)
+    assert solver.solve is not None
+    report = solver.solve(file, **of_suite(given, "solve", solver.name))
     if as_json:
         emit(report.to_dict())
     else:

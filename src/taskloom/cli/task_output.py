@@ -23,10 +23,10 @@ LISTED = 20
 def listing(what: str, as_json: bool) -> None:
     """`taskloom list`."""
     from taskloom import learners, registry, scoring
-    from taskloom.recipe import recipe
+    from taskloom.recipe import read
 
     def recipes() -> list[tuple[str, str]]:
-        files = [(n, recipe.read(n).describe) for s in registry.SUITES for n in s.recipe_files()]
+        files = [(n, read(n).describe) for s in registry.SUITES for n in s.recipe_files()]
         return sorted(files)
 
     def scorers() -> list[tuple[str, str]]:
@@ -193,9 +193,9 @@ def _few(values: Sequence[str]) -> str:
 
 def resource_status(as_json: bool) -> None:
     """`taskloom data status`."""
-    from taskloom.resources import RESOURCES
+    from taskloom.resources import resources
 
-    rows = [(r.name, r.find(), r.fetch is not None, r.describe) for r in RESOURCES.values()]
+    rows = [(r.name, r.find(), r.fetch is not None, r.describe) for r in resources().values()]
     if as_json:
         emit([{"name": n, "found": str(p) if p else None, "fetchable": f, "describe": d} for n, p, f, d in rows])
         return

@@ -87,9 +87,9 @@ class Dataset:
     def recipe(self) -> Recipe:
         """The recipe that made this dataset."""
         from taskloom.recipe import Recipe
-        from taskloom.recipe.recipe import find_task
+        from taskloom.recipe.finder import load_definitions
 
-        find_task(str(self.manifest["recipe"].get("name", "")))
+        load_definitions(str(self.manifest["recipe"].get("name", "")))
         return Recipe.from_dict(self.manifest["recipe"])
 
 

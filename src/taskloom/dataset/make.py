@@ -7,17 +7,18 @@ second `make` after any interruption keeps every whole shard, remakes the damage
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from taskloom.dataset import Dataset, dataset, shards
 from taskloom.dataset.manifest import manifest_of_shards, manifest_of_tables, write_beside
 from taskloom.dataset.workers import MakeProgress, Piece, RowCounter, Where, make_shards, origin_of, table_of
-from taskloom.errors import DataError, RecipeError, TaskloomError, nearest
+from taskloom.errors import DataError, ParameterError, RecipeError, TaskloomError, nearest
 from taskloom.files import locked, sweep
 from taskloom.plan import Plan
 from taskloom.recipe import Recipe, read
+from taskloom.recipe.overrides import Changes
 
 MOST_ROWS = 10**11
 """Beyond this even the list of files no longer fits a computer."""
@@ -28,7 +29,7 @@ def make(
     out: str | Path | None = None,
     *,
     seed: int | None = None,
-    set: Iterable[str] = (),
+    set: Changes = (),
     workers: int = 1,
     shard_rows: int | None = None,
     jsonl: bool = False,
@@ -42,7 +43,8 @@ def make(
         recipe: A recipe, its name (`ctl/A`) or its file.
         out: The folder of the dataset. Whole shards that lie there from an earlier, interrupted call are kept.
         seed: The seed of the samples; the recipe's own by default.
-        set: Overrides such as `max_length=8`, as on the command line.
+        set: Changes of the recipe's fields: `{"max_length": 8, "splits.train.n": 500}`, or as on the command line
+            `["max_length=8"]`.
         workers: Processes; the result does not depend on it.
         shard_rows: Rows per file, a multiple of 1,000; the result's digest does not depend on it.
         jsonl: Also write one JSONL file per split.
@@ -52,16 +54,14 @@ def make(
     """
     if engine not in ("local", "ray"):
         raise TaskloomError(f"no engine is called '{engine}'; {nearest(engine, ('local', 'ray'))}")
-    if isinstance(set, str):
-        raise RecipeError(f"set takes a list of changes: set=[{set!r}]")
     if isinstance(recipe, str):
         recipe = read(recipe, set)
-    elif tuple(set):
-        raise RecipeError("overrides go with a recipe's name, not with a checked recipe")
+    elif set:
+        raise ParameterError("set", "goes with a recipe's name, not with a checked recipe")
     seed = recipe.seed if seed is None else seed
     plan = recipe.plan(seed)
     if workers < 1:
-        raise TaskloomError(f"--workers must be at least 1, not {workers}")
+        raise ParameterError("workers", f"must be at least 1, not {workers}")
     _check_splits(plan)
     pieces = list(_pieces(plan, _shard_rows(plan, shard_rows)))
     if out is None:
@@ -115,7 +115,7 @@ def _check_splits(plan: Plan) -> None:
 def _alone(folder: Path) -> Iterator[None]:
     """One `make` at a time in a folder: a second one waits, and then finds everything done, or refuses to mix."""
     if folder.exists() and not folder.is_dir():
-        raise DataError(f"{folder} is a file; -o names a folder")
+        raise DataError(f"{folder} is a file; a dataset is a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -135,7 +135,7 @@ def default_folder(recipe: Recipe, seed: int) -> Path:
 def _shard_rows(plan: Plan, asked: int | None) -> int:
     rows = asked if asked is not None else plan.shard_rows
     if rows < shards.BLOCK or rows % shards.BLOCK:
-        raise TaskloomError(f"--shard-rows must be a multiple of {shards.BLOCK}, not {rows}")
+        raise ParameterError("shard_rows", f"must be a multiple of {shards.BLOCK}, not {rows}")
     return rows
 
 
@@ -157,12 +157,12 @@ def _refuse_other(folder: Path, recipe: Recipe, seed: int, origin: str) -> None:
         strange = [p for p in folder.rglob("*") if p.is_file() and p.suffix != ".tmp"]
         if strange:
             raise DataError(
-                f"{folder} is not empty ({strange[0].name}) and holds no dataset of ours; choose another folder with -o"
+                f"{folder} is not empty ({strange[0].name}) and is not a Taskloom dataset; choose another folder"
             )
     elif found[1:] != (origin, seed):
         raise DataError(
             f"{folder} already holds another dataset ({found[0]}, seed {found[2]}, digest {found[1][:8]}…), not {recipe.name} with "
-            f"seed {seed} and digest {origin[:8]}… (or its data files have changed); choose another folder with -o, or remove it"
+            f"seed {seed} and digest {origin[:8]}… (or its data files have changed); choose another folder, or remove it"
         )
 
 

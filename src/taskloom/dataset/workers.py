@@ -23,7 +23,7 @@ from taskloom.errors import DataError
 from taskloom.files import json_digest, sweep
 from taskloom.plan import Plan, Split
 from taskloom.recipe import Recipe
-from taskloom.recipe.recipe import find_task
+from taskloom.recipe.finder import load_definitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def _start_worker(recipe: dict[str, Any], name: str, seed: int, folder: str) -> 
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    find_task(name)
+    load_definitions(name)
     rebuilt = Recipe.from_dict(recipe)
     _worker = (rebuilt, seed, rebuilt.plan(seed), Path(folder))
 
@@ -186,7 +186,7 @@ def _make_apart(
 @lru_cache(maxsize=2)
 def _planned(recipe: str, name: str, seed: int) -> tuple[Recipe, Plan]:
     """The plan in a process that makes many shards of one dataset."""
-    find_task(name)
+    load_definitions(name)
     rebuilt = Recipe.from_dict(json.loads(recipe))
     return rebuilt, rebuilt.plan(seed)
 

@@ -1,8 +1,8 @@
 """Recipes: reading, checking and naming the YAML files that say what a dataset holds."""
 
-from taskloom.recipe.recipe import Fields as Fields
+from taskloom.recipe.fields import Fields as Fields
+from taskloom.recipe.fields import Size as Size
+from taskloom.recipe.fields import Span as Span
 from taskloom.recipe.recipe import Recipe as Recipe
-from taskloom.recipe.recipe import Size as Size
-from taskloom.recipe.recipe import Span as Span
 from taskloom.recipe.recipe import check as check
 from taskloom.recipe.recipe import read as read

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from taskloom.errors import InputError
 from taskloom.example import Answer
 from taskloom.recipe import read
+from taskloom.recipe.overrides import Changes
 
 
-def answerer(name: str, set: Iterable[str] = ()) -> Callable[[str], Answer]:
+def answerer(name: str, set: Changes = ()) -> Callable[[str], Answer]:
     """The function of a task, from an input's text to its answer."""
     recipe = read(name, set)
     if recipe.suite.function is not None:
@@ -27,7 +28,7 @@ def answerer(name: str, set: Iterable[str] = ()) -> Callable[[str], Answer]:
     return found
 
 
-def apply(name: str, text: str, *, set: Iterable[str] = ()) -> Answer:
+def apply(name: str, text: str, *, set: Changes = ()) -> Answer:
     """The answer to one input, with its derivation.
 
     >>> import taskloom as tl

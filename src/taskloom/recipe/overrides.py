@@ -1,17 +1,31 @@
-"""Changing a recipe before it is checked: what `extends:` builds on, and `--set key=value`."""
+"""Changing a recipe before it is checked: what `extends:` builds on, and `set`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from taskloom.errors import RecipeError
+from taskloom.errors import ParameterError, RecipeError
 from taskloom.recipe import yaml_files
 from taskloom.recipe.yaml_files import RepeatedKeyError, YamlError
 
+Changes = Mapping[str, Any] | Iterable[str]
+"""Fields and their new values, `{"splits.train.n": 500}`, or the same as text, `["splits.train.n=500"]`.
+
+A value takes the place of the old one, whole; a key with dots reaches into groups of fields and lists. As text a value is YAML,
+and `@FILE` reads it from a JSON or YAML file."""
+
+
+class ChangeError(ParameterError, RecipeError):
+    """A change of a recipe that cannot be made."""
+
+    def __init__(self, change: str, problem: str) -> None:
+        super().__init__("set", f"{change}: {problem}")
+
 
 def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    """The base with the changes in it; groups of fields are merged key by key."""
+    """Return the base with the changes in it; groups of fields are merged key by key."""
     merged = dict(base)
     for key, value in change.items():
         old = merged.get(key)
@@ -19,49 +33,76 @@ def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def override(data: dict[str, Any], change: str) -> None:
-    """Set one field, as `max_length=8` or `splits.train.n=1000` says."""
-    path, equals, text = change.partition("=")
-    if not equals or not path.strip():
-        raise RecipeError(f"--set {change}: write key=value, e.g. --set max_length=8")
-    try:
-        value = _value(text)
-    except RepeatedKeyError as error:
-        raise RecipeError(f"--set {change}: the value {error}") from error
-    except YamlError as error:
-        raise RecipeError(f"--set {change}: the value {error}; quote it") from error
-    *parents, last = path.strip().split(".")
-    if (parents or [last])[0] in ("suite", "task", "extends"):
-        raise RecipeError(
-            f"--set {change}: '{path.strip()}' is what a recipe is, not a field; name another recipe instead"
-        )
-    here: Any = data
-    for parent in parents:
-        if isinstance(here, list):
-            here = here[_index(here, parent, change)]
-            continue
-        here = here.setdefault(parent, {})
-        if not isinstance(here, dict | list):
-            raise RecipeError(f"--set {change}: '{parent}' is a value, not a group of fields")
-    if isinstance(here, list):
-        here[_index(here, last, change)] = value
-    else:
-        here[last] = value
+def override(data: dict[str, Any], changes: Changes) -> None:
+    """Set fields of a recipe's data."""
+    fields = changes if isinstance(changes, Mapping) else parse_changes(changes)
+    for path, value in fields.items():
+        _assign(data, str(path), _plain(value))
 
 
-def _index(items: list[Any], text: str, change: str) -> int:
-    if not text.isdigit() or int(text) >= len(items):
-        raise RecipeError(f"--set {change}: '{text}' is not a position from 0 to {len(items) - 1}")
-    return int(text)
+def parse_changes(changes: Iterable[str]) -> dict[str, Any]:
+    """Return the fields and values of changes that are given as text; the last of two changes of one field counts."""
+    if isinstance(changes, str):
+        raise ChangeError(changes, f"write a list of changes, [{changes!r}], or fields with values")
+    fields: dict[str, Any] = {}
+    for change in changes:
+        path, equals, text = change.partition("=")
+        if not equals or not path.strip():
+            raise ChangeError(change, "write key=value, e.g. max_length=8")
+        fields.pop(path.strip(), None)  # it takes effect in the order of the last spelling
+        fields[path.strip()] = _parse(text, change)
+    return fields
 
 
-def _value(text: str) -> Any:
-    if not text.startswith("@"):
-        return yaml_files.parse(text)
-    path = Path(text[1:])
+def from_file(path: Path) -> Any:
+    """Return the value that a JSON or YAML file holds."""
     if not path.is_file():
         raise RecipeError(f"there is no file {path} (a value that starts with @ names a file)")
     value = yaml_files.load(path, RecipeError)
     if value is None:
-        raise RecipeError(f"{path} is empty; it should hold the value of '{text}'")
+        raise RecipeError(f"{path} is empty; it should hold a value")
     return value
+
+
+def _parse(text: str, change: str) -> Any:
+    if text.startswith("@"):
+        return from_file(Path(text[1:]))
+    try:
+        return yaml_files.parse(text)
+    except RepeatedKeyError as error:
+        raise ChangeError(change, f"the value {error}") from error
+    except YamlError as error:
+        raise ChangeError(change, f"the value {error}; quote it") from error
+
+
+def _plain(value: Any) -> Any:
+    """Copy a value with the types that YAML has, so that Python's spellings of one recipe are one recipe."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _assign(data: dict[str, Any], path: str, value: Any) -> None:
+    *parents, last = path.split(".")
+    if (parents or [last])[0] in ("suite", "task", "extends"):
+        raise ChangeError(path, f"'{path}' is what a recipe is, not a field; name another recipe instead")
+    here: Any = data
+    for parent in parents:
+        if isinstance(here, list):
+            here = here[_index(here, parent, path)]
+            continue
+        here = here.setdefault(parent, {})
+        if not isinstance(here, dict | list):
+            raise ChangeError(path, f"'{parent}' is a value, not a group of fields")
+    if isinstance(here, list):
+        here[_index(here, last, path)] = value
+    else:
+        here[last] = value
+
+
+def _index(items: list[Any], text: str, path: str) -> int:
+    if not text.isdigit() or int(text) >= len(items):
+        raise ChangeError(path, f"'{text}' is not a position from 0 to {len(items) - 1}")
+    return int(text)

@@ -7,10 +7,40 @@ support is minimal and sufficient. Papers: Weston et al. 2016; Dyna-bAbI (*SEM 2
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from taskloom.example import Example
+from taskloom.offers import Export, Option
 from taskloom.plan import Plan
 from taskloom.registry import suite
 from taskloom.seeding import Key
 from taskloom.suites.babi.fields import BabiFields
+from taskloom.suites.babi.official_archive import BABI_FILES
+
+if TYPE_CHECKING:
+    from taskloom.suites.babi.reports import StoryFileReport
+
+FORMATS = ("babi", "text-to-text", "squad", "events")
+"""What `taskloom export` writes."""
+
+OPTIONS = (
+    Option("make", "source", "Published files to take stories from (babi/concat-*, babi/inject-*)."),
+    Option("solve", "reading", "natural, or strict: every sentence about a place is a change of place."),
+)
+
+
+def _export(kind: str, examples: Sequence[Example], fields: BabiFields | None) -> Export:
+    from taskloom.suites.babi.export import export
+
+    return export(kind, examples, fields)
+
+
+def _solve(path: str, reading: str = "natural") -> StoryFileReport:
+    from taskloom.suites.babi.solve_file import solve_file
+
+    return solve_file(path, reading)
 
 
 @suite(
@@ -18,6 +48,10 @@ from taskloom.suites.babi.fields import BabiFields
     fields=BabiFields,
     describe="Short stories with controlled events, wording, questions and reasoning depth (bAbI 1.0, Dyna-bAbI)",
     version=3,
+    exporters={kind: partial(_export, kind) for kind in FORMATS},
+    solve=_solve,
+    options=OPTIONS,
+    resources=(BABI_FILES,),
 )
 def weave(fields: BabiFields, key: Key) -> Plan:
     """The plan of a story recipe."""

@@ -6,22 +6,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from taskloom.errors import TaskloomError, nearest
 from taskloom.example import Example
 from taskloom.files import atomic
+from taskloom.offers import Export
 from taskloom.suites.babi.fields import BabiFields
 from taskloom.suites.babi.show import split_text
 from taskloom.suites.babi.story.events import Event
 from taskloom.suites.babi.story.grammar import parse_passage
 from taskloom.suites.babi.story.vocabulary import DYNA, StoryLexicon, Vocabulary
-
-if TYPE_CHECKING:
-    from taskloom.recipe import Recipe
 
 Words = tuple[Vocabulary, StoryLexicon]
 EXTRACTIVE = ("where-P", "where-O", "where-was-O", "give-qs")
@@ -140,12 +138,18 @@ def _events(examples: list[Example], words: Words | None) -> Iterable[dict[str, 
     return structured(examples, *words) if words else structured(examples)
 
 
-def words_of(recipe: Recipe) -> Words | None:
-    """The names and verbs of a recipe's stories, by which their sentences are read; None for recipes of other suites."""
-    fields = recipe.fields
-    if not isinstance(fields, BabiFields) or fields.concat:
+def words_of(fields: BabiFields | None) -> Words | None:
+    """Return the names and verbs of a recipe's stories, by which their sentences are read; None for the usual ones."""
+    if fields is None or fields.concat:
         return None
     return fields.vocabulary.vocabulary(), fields.style.lexicon()
+
+
+def export(kind: str, examples: Sequence[Example], fields: BabiFields | None) -> Export:
+    """Return examples in one of our formats, as `taskloom export` writes them."""
+    rows = list(examples)
+    left_out = squad(rows)[1] if kind == "squad" else 0
+    return Export(FORMATS[kind](rows, words_of(fields)), left_out, "their answer is not a word of the story")
 
 
 def write(examples: Iterable[Example], path: str | Path, kind: str, words: Words | None = None) -> Path:
@@ -155,7 +159,7 @@ def write(examples: Iterable[Example], path: str | Path, kind: str, words: Words
         examples: A split of a dataset (`taskloom.load("data/")["train"]`), or any other examples.
         path: The file; written beside its place and then renamed into it.
         kind: `babi`, `text-to-text`, `squad` or `events`.
-        words: For `events`, names and verbs of one's own (`words_of(data.recipe)`).
+        words: For `events`, names and verbs of one's own (`words_of(data.recipe.fields)`).
     """
     if kind not in FORMATS:
         raise TaskloomError(f"there is no format '{kind}'; {nearest(kind, FORMATS)}")

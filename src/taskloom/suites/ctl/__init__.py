@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from taskloom.example import Answer
+from taskloom.offers import Option
 from taskloom.plan import Plan
 from taskloom.registry import suite
 from taskloom.seeding import Key
@@ -29,6 +30,7 @@ def _function(fields: CtlFields) -> Callable[[str], Answer]:
     fields=CtlFields,
     describe="Compositions of known functions in never-seen patterns (CTL, CTL++)",
     version=1,
+    options=(Option("apply", "tables", "Function tables as JSON: name to list of images.", file=True),),
     function=_function,
 )
 def weave(fields: CtlFields, key: Key) -> Plan:

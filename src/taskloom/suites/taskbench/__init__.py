@@ -12,11 +12,17 @@ from typing import Any
 from taskloom.example import Answer
 from taskloom.plan import Plan
 from taskloom.registry import suite
+from taskloom.resources import Resource
 from taskloom.seeding import Key
 from taskloom.suites.taskbench.atoms import atom
 from taskloom.suites.taskbench.fields import TaskbenchFields
+from taskloom.suites.taskbench.nltk_data import NLTK_DATA
 
 __all__ = ["TaskbenchFields", "atom", "weave"]
+
+WIKIDATA = Resource(
+    "wikidata", "a Wikidata subset as N-Triples (taskbench: factual tasks)", ("wikidata/wikidata-subset.nt.gz",)
+)
 
 
 def _resolve(name: str) -> dict[str, Any] | None:
@@ -69,6 +75,7 @@ def _code(fields: TaskbenchFields) -> dict[str, str]:
     resolve=_resolve,
     function=_function,
     code=_code,
+    resources=(NLTK_DATA, WIKIDATA),
 )
 def weave(fields: TaskbenchFields, key: Key) -> Plan:
     """The plan of a function recipe."""

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from taskloom.offers import Option
 from taskloom.recipe import Fields, Span
 from taskloom.registry import suite
+from taskloom.resources import Resource
 from taskloom.suites.zest.layout import Layout
 from taskloom.suites.zest.scorer import zest as zest
 
 if TYPE_CHECKING:
+    from taskloom.example import Example
     from taskloom.plan import Plan
     from taskloom.seeding import Key
+    from taskloom.suites.zest.evaluation.score_report import ScoreReport
 
 
 class TaskCounts(Fields):
@@ -80,11 +86,24 @@ class ZestFields(Fields):
         return self
 
 
+def _evaluate(
+    gold: Path | Iterable[Example], predictions: Path, thresholds: Sequence[float], mode: str = "official"
+) -> ScoreReport:
+    from taskloom.suites.zest import evaluation
+
+    if isinstance(gold, Path):
+        return evaluation.score(gold, predictions, mode, thresholds)
+    return evaluation.score_examples(gold, predictions, mode, thresholds)
+
+
 @suite(
     "zest",
     fields=ZestFields,
     describe="Tasks given only by a description, varied in four controlled ways",
     version=4,
+    evaluate=_evaluate,
+    options=(Option("score", "mode", "official (as the public script) or corrected."),),
+    resources=(Resource("zest", "the ZEST files (zest: its own tasks)", ("zest/train.jsonl", "zest/dev.jsonl")),),
 )
 def weave(fields: ZestFields, key: Key) -> Plan:
     """The plan of a ZEST recipe."""

@@ -1,0 +1,88 @@
+"""Options that suites add to commands.
+
+A command that takes them has a parameter `given`, a mapping from the options' names to what was typed. The command line shows the
+options of every suite that is installed, and of the suite whose path is on the line.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from taskloom.errors import TaskloomError
+
+GIVEN = "given"
+NOTHING: Mapping[str, str] = {}
+
+
+def command_of(name: str, function: Callable[..., None], arguments: list[str]) -> Callable[..., None]:
+    """Return the function of a command with suites' options in the place of its parameter `given`.
+
+    Args:
+        name: The command.
+        function: What it calls.
+        arguments: The command line. Suites are imported only where it calls this very command.
+    """
+    signature = inspect.signature(function)
+    if GIVEN not in signature.parameters:
+        return function
+    helps = _helps(name, arguments) if arguments[:1] == [name] else {}
+    hints = get_type_hints(function, include_extras=True)
+    added = {
+        option: Annotated[str | None, typer.Option(f"--{option.replace('_', '-')}", help=help)]
+        for option, help in helps.items()
+    }
+
+    @functools.wraps(function)
+    def call(**values: Any) -> None:
+        given = {option: values.pop(option) for option in added}
+        function(**values, given={option: value for option, value in given.items() if value is not None})
+
+    own = [p.replace(annotation=hints[n]) for n, p in signature.parameters.items() if n != GIVEN]
+    more = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=a) for n, a in added.items()]
+    call.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+    call.__annotations__ = {**{n: h for n, h in hints.items() if n != GIVEN}, **added}
+    return call
+
+
+def _helps(command: str, arguments: list[str]) -> dict[str, str]:
+    """Return the options of a command with their help; options of one name in several suites are one option."""
+    from taskloom.registry import SUITES, is_python, load_file
+
+    for word in filter(is_python, arguments):
+        with suppress(TaskloomError):  # what is wrong with the file is reported by the command itself
+            load_file(Path(word.partition("::")[0]))
+    helps: dict[str, list[str]] = {}
+    for suite in SUITES:
+        for option in suite.options:
+            if option.command == command:
+                helps.setdefault(option.name, []).append(f"{suite.name}: {option.help}")
+    return {name: " ".join(texts) for name, texts in helps.items()}
+
+
+def as_changes(given: Mapping[str, str], command: str) -> dict[str, Any]:
+    """Return options of `make` or `apply` as changes of the recipe's fields."""
+    from taskloom.recipe.overrides import from_file
+    from taskloom.registry import SUITES
+
+    files = {o.name for suite in SUITES for o in suite.options if o.command == command and o.file} if given else set()
+    return {name: from_file(Path(value)) if name in files else value for name, value in given.items()}
+
+
+def of_suite(given: Mapping[str, str], command: str, suite: str) -> Mapping[str, str]:
+    """Return the options of `solve` or `score` after checking that the suite has them."""
+    from taskloom.registry import SUITES
+
+    found = SUITES.find(suite)
+    known = {option.name for option in found.options if option.command == command} if found else set()
+    for name in given:
+        if name not in known:
+            owners = [s.name for s in SUITES if any(o.name == name and o.command == command for o in s.options)]
+            raise TaskloomError(f"--{name.replace('_', '-')} is for {' and '.join(owners)}, not for {suite}")
+    return given

@@ -1,0 +1,67 @@
+"""Writing a split in a format that its suite offers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from taskloom.dataset import shards
+from taskloom.dataset.dataset import Dataset, load
+from taskloom.descriptions import undescribed_table
+from taskloom.errors import TaskloomError, nearest
+from taskloom.files import atomic
+from taskloom.offers import Exporter
+from taskloom.registry import SUITES
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFile:
+    """A file that was written.
+
+    Attributes:
+        path: Where it is.
+        examples: How many it holds.
+        left_out: How many the format cannot hold.
+        reason: Why these were left out.
+    """
+
+    path: Path
+    examples: int
+    left_out: int
+    reason: str
+
+
+def export(folder: str | Path, split: str, kind: str, path: str | Path) -> ExportedFile:
+    """Write a split of a dataset into one file.
+
+    Args:
+        folder: The dataset's folder; a folder of `SPLIT.jsonl` or Parquet files that somebody else wrote may have any format.
+        split: Which split.
+        kind: A format that the dataset's suite offers.
+        path: The file; it is whole or absent.
+    """
+    data = load(folder)
+    exporter = _exporter(data, folder, kind)
+    table = data.table(split)
+    if data.manifest["recipe"].get("described"):
+        table = undescribed_table(table)
+    examples = list(shards.to_examples(table))
+    result = exporter(examples, data.recipe.fields if "seed" in data.manifest else None)
+    with atomic(Path(path)) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(result.lines)
+    return ExportedFile(Path(path), len(examples) - result.left_out, result.left_out, result.reason)
+
+
+def _exporter(data: Dataset, folder: str | Path, kind: str) -> Exporter:
+    if "seed" not in data.manifest:  # somebody else's files: the first suite that knows the format
+        formats = {name: exporter for suite in SUITES for name, exporter in suite.exporters.items()}
+    else:
+        suite = data.recipe.suite
+        formats = dict(suite.exporters)
+        if not formats:
+            raise TaskloomError(
+                f"{folder}: {suite.name} made it and offers no other format; 'taskloom make … --jsonl' writes it as JSONL too"
+            )
+    if kind not in formats:
+        raise TaskloomError(f"there is no format '{kind}'; {nearest(kind, formats)}")
+    return formats[kind]

@@ -1,0 +1,93 @@
+"""Finding a recipe by its name, its file, or the Python file or folder that defines it; before it is checked.
+
+A name is `suite/recipe`, an expression of a suite whose names are a language, or a task. Python code is named by its path,
+`FILE.py` or `FOLDER`, and where it defines several things by `PATH::NAME`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from taskloom.errors import RecipeError, TaskloomError, nearest
+from taskloom.recipe import yaml_files
+from taskloom.recipe.overrides import merge
+from taskloom.registry import SUITES, TASKS, is_python, load_file
+
+
+def load_definitions(name: str) -> None:
+    """Import the Python file that a recipe's name refers to, so that its task or suite is known.
+
+    A worker process, or a later `verify`, does this before it rebuilds a recipe from a manifest.
+    """
+    if is_python(name):
+        find(name)
+    elif _is_yaml(name):
+        # It may extend a recipe of a Python file. The recipe itself is known already: its file need not be there any more.
+        with suppress(TaskloomError):
+            find(name)
+
+
+def find(name: str) -> tuple[dict[str, Any], str]:
+    """Return the data of a recipe, unchecked, and where it is defined."""
+    if _is_yaml(name):
+        return _load_yaml(Path(name))
+    if is_python(name):
+        return _in_python(name)
+    head, _, rest = name.partition("/")
+    suite = SUITES.find(head)
+    if suite is not None:
+        files = suite.recipe_files()
+        if name in files:
+            return _load_yaml(files[name])[0], name
+        fields = suite.resolve(rest) if suite.resolve and rest else None
+        if fields is not None:
+            return {"suite": head, **fields}, name
+    if TASKS.find(name) is not None:
+        return {"task": name}, name
+    raise RecipeError(
+        f"no recipe is called '{name}'; {nearest(name, names())}; a file is given by its path, e.g. ./my-recipe.yaml"
+    )
+
+
+def _is_yaml(name: str) -> bool:
+    return name.endswith((".yaml", ".yml"))
+
+
+def _in_python(name: str) -> tuple[dict[str, Any], str]:
+    path, _, wanted = name.partition("::")
+    tasks = load_file(Path(path))
+    if wanted not in tasks and SUITES.find(wanted.partition("/")[0]) is not None:
+        # The file defines a suite, or adds something to one, such as an atom, and the recipe is one of that suite.
+        return find(wanted)[0], name
+    if wanted and wanted not in tasks:
+        raise RecipeError(f"{path} has no task '{wanted}'; {nearest(wanted, tasks)}")
+    if not wanted and len(tasks) != 1:
+        names = ", ".join(tasks) or "none (use @tl.task)"
+        raise RecipeError(f"{path} must define one task, or say which: {path}::NAME; it defines: {names}")
+    return {"task": wanted or tasks[0]}, path
+
+
+def names() -> list[str]:
+    """Return every recipe that can be made by name."""
+    return sorted([*(name for suite in SUITES for name in suite.recipe_files()), *TASKS.names()])
+
+
+def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> tuple[dict[str, Any], str]:
+    if not path.is_file():
+        raise RecipeError(f"there is no recipe file {path}")
+    if path.resolve() in within:
+        raise RecipeError(f"{path} extends itself, by way of {' and '.join(p.name for p in within)}; break the circle")
+    data = yaml_files.load(path, RecipeError)
+    if not isinstance(data, dict):
+        raise RecipeError(f"{path} must be a mapping with 'suite:' and its fields, not {type(data).__name__}")
+    if "extends" in data:
+        parent = str(data.pop("extends"))
+        beside = path.parent / parent
+        if _is_yaml(parent) and beside.is_file():
+            base, _ = _load_yaml(beside, (*within, path.resolve()))
+        else:
+            base, _ = find(parent)
+        data = merge(base, data)
+    return data, str(path)
