@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 
 from taskloom.recipe import read
 from taskloom.seeding import Key
-from taskloom.suites.zest import ZestFields
 from taskloom.suites.zest.evaluation import score
-from taskloom.suites.zest.synthetic.plan import world, zest_tasks
+from taskloom.suites.zest.fields import ZestFields
+from taskloom.suites.zest.synthetic.task_world import task_world, zest_tasks
 from taskloom.suites.zest.task_files import CLASSIFICATION_WORDS, ZestTask, first_word
 
 Pair = tuple[str, str, str]
@@ -102,7 +102,7 @@ def main() -> None:
     args = parser.parse_args()
     recipe = read("zest/synthetic")
     assert isinstance(recipe.fields, ZestFields)
-    made = world(recipe.fields, Key(recipe.digest, args.seed))
+    made = task_world(recipe.fields, Key(recipe.digest, args.seed))
     train, dev = zest_tasks(made, "train"), zest_tasks(made, "dev")
     asked = pairs(dev)
     print(f"{'baseline, dev':<34} mean / C@75 / C@90    kind right    paper's Table 5")

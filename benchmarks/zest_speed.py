@@ -13,9 +13,10 @@ from typing import TypeVar
 
 from taskloom.recipe import read
 from taskloom.seeding import Key
-from taskloom.suites.zest import ZestFields
 from taskloom.suites.zest.evaluation import score
-from taskloom.suites.zest.synthetic.plan import check, world, zest_tasks
+from taskloom.suites.zest.fields import ZestFields
+from taskloom.suites.zest.synthetic.plan import check
+from taskloom.suites.zest.synthetic.task_world import task_world, zest_tasks
 
 T = TypeVar("T")
 
@@ -37,7 +38,7 @@ def main() -> None:
     recipe = read("zest/synthetic")
     assert isinstance(recipe.fields, ZestFields)
     fields = recipe.fields
-    made = timed("tasks of zest/synthetic (1,251)", 30, lambda: world(fields, Key(recipe.digest, 0)))
+    made = timed("tasks of zest/synthetic (1,251)", 30, lambda: task_world(fields, Key(recipe.digest, 0)))
     examples = timed(
         "examples of zest/synthetic (25,020)",
         30,

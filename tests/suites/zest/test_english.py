@@ -10,28 +10,27 @@ from collections.abc import Iterator
 import pytest
 
 from taskloom.seeding import Key, Random
-from taskloom.suites.zest import ZestFields
+from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import context
-from taskloom.suites.zest.synthetic import domain as domains
 from taskloom.suites.zest.synthetic import passage_reader, second_solver
 from taskloom.suites.zest.synthetic.algebra import answer
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask
-from taskloom.suites.zest.synthetic.domain import Domain, Number, Quality
+from taskloom.suites.zest.synthetic.domain import OPENERS, Domain, Number, Quality
+from taskloom.suites.zest.synthetic.domain_catalog import domain_names, find_domain
 from taskloom.suites.zest.synthetic.draft import _size, contradictory
 from taskloom.suites.zest.synthetic.facts import Facts, Record
 from taskloom.suites.zest.synthetic.flip_groups import flip_of, groups
-from taskloom.suites.zest.synthetic.plan import TaskWorld, world
 from taskloom.suites.zest.synthetic.programs import Program, again, wordings
-from taskloom.suites.zest.synthetic.prose import OPENERS
+from taskloom.suites.zest.synthetic.task_world import TaskWorld, task_world
 
-DOMAINS = [domains.find(name) for name in domains.names()]
-PARKS, DOGS, LEADERS = (domains.find(name) for name in ("parks", "dogs", "leaders"))
+DOMAINS = [find_domain(name) for name in domain_names()]
+PARKS, DOGS, LEADERS = (find_domain(name) for name in ("parks", "dogs", "leaders"))
 
 
 @pytest.fixture(scope="module")
 def made() -> TaskWorld:
     sizes = {"train": 200, "dev": 60, "test": 200}
-    return world(ZestFields.model_validate({"tasks": sizes, "passages": 4}), Key("english", 0))
+    return task_world(ZestFields.model_validate({"tasks": sizes, "passages": 4}), Key("english", 0))
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +63,7 @@ def flips(domain: Domain) -> Iterator[tuple[str, Program, Program]]:
                     yield kind, one, other
 
 
-@pytest.mark.parametrize("domain", DOMAINS, ids=domains.names())
+@pytest.mark.parametrize("domain", DOMAINS, ids=domain_names())
 def test_a_flip_changes_as_few_words_as_can_be(domain: Domain) -> None:
     """In every wording: a word or two for another attribute or direction, and nothing but the value for another value."""
     most = 0
@@ -80,7 +79,7 @@ def test_a_flip_changes_as_few_words_as_can_be(domain: Domain) -> None:
     assert most
 
 
-@pytest.mark.parametrize("domain", DOMAINS, ids=domains.names())
+@pytest.mark.parametrize("domain", DOMAINS, ids=domain_names())
 def test_two_programs_never_have_the_same_words(domain: Domain) -> None:
     said: dict[str, Program] = {}
     for group in groups(domain, Random(0)):
@@ -144,7 +143,7 @@ def test_two_programs_never_have_the_same_words(domain: Domain) -> None:
     ],
 )
 def test_questions_have_the_right_verb(name: str, program: Program, question: str) -> None:
-    assert question in wordings(domains.find(name), program)
+    assert question in wordings(find_domain(name), program)
 
 
 AREA = Program("more", ("area", 5_000))
@@ -241,7 +240,7 @@ def test_a_structure_contains_its_base_task(tasks: list[DescribedTask]) -> None:
     assert seen
 
 
-@pytest.mark.parametrize("domain", DOMAINS, ids=domains.names())
+@pytest.mark.parametrize("domain", DOMAINS, ids=domain_names())
 def test_values_stand_alone_as_answers(domain: Domain) -> None:
     """April, not "in April": only what needs its preposition has one."""
     for r in domain.records:
@@ -262,7 +261,7 @@ def test_values_stand_alone_as_answers(domain: Domain) -> None:
     ],
 )
 def test_nothing_happens_before_it_can(name: str, first: str, then: str) -> None:
-    one, other = (domains.find(name).by_name[a] for a in (first, then))
+    one, other = (find_domain(name).by_name[a] for a in (first, then))
     assert isinstance(one, Number)
     assert isinstance(other, Number)
     assert one.high < other.low

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from taskloom.recipe import read
 from taskloom.seeding import Key
-from taskloom.suites.zest import ZestFields
+from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import context
 from taskloom.suites.zest.synthetic.algebra import written
-from taskloom.suites.zest.synthetic.plan import world
 from taskloom.suites.zest.synthetic.show import family
+from taskloom.suites.zest.synthetic.task_world import task_world
 
 PAGE = Path(__file__).parents[3] / "docs" / "zest.md"
 
@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "zest.md"
 def test_the_family_on_the_page_is_the_one_that_show_prints() -> None:
     recipe = read("zest/synthetic")
     assert isinstance(recipe.fields, ZestFields)
-    made = world(recipe.fields, Key(recipe.digest, 0))
+    made = task_world(recipe.fields, Key(recipe.digest, 0))
     members = family(made, made.splits["dev"][0])
     text = PAGE.read_text(encoding="utf-8")
     for task in members:

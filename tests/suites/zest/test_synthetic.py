@@ -24,19 +24,26 @@ from taskloom.example import Example
 from taskloom.recipe import read
 from taskloom.seeding import Key
 from taskloom.suites.taskbench.language import ExpressionError, show
-from taskloom.suites.zest import ZestFields
 from taskloom.suites.zest.dataset_statistics import PAPER, statistics
 from taskloom.suites.zest.evaluation import score
+from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import context
-from taskloom.suites.zest.synthetic import domain as domains
 from taskloom.suites.zest.synthetic import passage_reader, second_solver
 from taskloom.suites.zest.synthetic.algebra import expression, written
-from taskloom.suites.zest.synthetic.answer_mix import answered, mixes, settled_counts, settled_share
+from taskloom.suites.zest.synthetic.answer_mix import (
+    answered,
+    mixes,
+    settled_counts,
+    settled_share,
+    spread_answers,
+)
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask
-from taskloom.suites.zest.synthetic.domain_check import faults
+from taskloom.suites.zest.synthetic.domain_catalog import domain_names, find_domain
+from taskloom.suites.zest.synthetic.domain_check import problems as domain_problems
 from taskloom.suites.zest.synthetic.flip_groups import flip_of
-from taskloom.suites.zest.synthetic.plan import TaskWorld, check, kinds, spread_answers, weave, world, zest_tasks
+from taskloom.suites.zest.synthetic.plan import check, plan
 from taskloom.suites.zest.synthetic.programs import Program, wordings
+from taskloom.suites.zest.synthetic.task_world import TaskWorld, answer_kinds, task_world, zest_tasks
 from taskloom.suites.zest.task_files import (
     CLASSIFICATION_WORDS,
     EXTRACTION_WORDS,
@@ -54,7 +61,7 @@ SMALL: dict[str, Any] = {"tasks": {"train": 120, "dev": 60, "test": 120}, "passa
 
 def small(seed: int = 0, **changes: Any) -> TaskWorld:
     fields = ZestFields.model_validate(SMALL | changes)
-    return world(fields, Key("small", seed))
+    return task_world(fields, Key("small", seed))
 
 
 def every_task(made: TaskWorld) -> list[tuple[str, DescribedTask]]:
@@ -71,7 +78,7 @@ def full() -> TaskWorld:
     recipe = read("zest/synthetic")
     fields = recipe.fields
     assert isinstance(fields, ZestFields)
-    return world(fields, Key(recipe.digest, 0))
+    return task_world(fields, Key(recipe.digest, 0))
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +123,7 @@ def test_the_reader_reads_the_text_and_nothing_else() -> None:
                 assert check(other) == ("77,700 acres",)
                 changed += 1
     program = Program("value", ("area",))
-    parks = domains.find("parks")
+    parks = find_domain("parks")
     text = "Echo Basin covers 9,000 acres. Larch Mesa covers 5,000 acres. It was opened in 1911."
     assert second_solver.solve(parks, written(program), text) == "9,000 acres"
     assert second_solver.solve(parks, "opened", text) == "n/a"
@@ -127,10 +134,10 @@ def test_the_reader_reads_the_text_and_nothing_else() -> None:
         passage_reader.read(parks, "Echo Basin covers 9,000 acres. Echo Basin sings at night.")
 
 
-@pytest.mark.parametrize("name", domains.names())
+@pytest.mark.parametrize("name", domain_names())
 def test_every_domain_is_sound(name: str) -> None:
     """Every clause says one thing to the reader, every question names the entity, kin is mutual."""
-    assert faults(domains.find(name)) == []
+    assert domain_problems(find_domain(name)) == []
 
 
 def test_table_2(made_full: dict[str, list[Example]]) -> None:
@@ -190,13 +197,13 @@ def test_programs_are_expressions_of_the_language_of_functions(full: TaskWorld) 
     texts: dict[tuple[str, str], Program] = {}
     for _, task in every_task(full):
         text = written(task.program)
-        assert second_solver.parsed(task.domain.name, text) == expression(task.program)
-        assert show(second_solver.parsed(task.domain.name, text)) == text
+        assert second_solver.parse_program(task.domain, text) == expression(task.program)
+        assert show(second_solver.parse_program(task.domain, text)) == text
         assert texts.setdefault((task.domain.name, text), task.program) == task.program
     used = {word for _, text in texts for word in re.findall(r"(\w+)\(", text)}
     assert used == {"chain", "filter", "land", "lor", "map", "union"}
     with pytest.raises(ExpressionError, match="unknown atom"):
-        second_solver.parsed("parks", "chain(is{surface=gravel}, bridge)")
+        second_solver.parse_program(find_domain("parks"), "chain(is{surface=gravel}, bridge)")
 
 
 def test_no_split_knows_a_program_of_another(full: TaskWorld) -> None:
@@ -252,10 +259,10 @@ def changed_words(one: str, other: str) -> int:
 
 def test_rows_are_pure() -> None:
     fields = ZestFields.model_validate(SMALL)
-    plan, again = weave(fields, Key("x", 1)), weave(fields, Key("x", 1))
-    rows = list(plan.split("dev").rows(0, 40))
+    first, again = plan(fields, Key("x", 1)), plan(fields, Key("x", 1))
+    rows = list(first.split("dev").rows(0, 40))
     assert list(again.split("dev").rows(17, 23)) == rows[17:23]
-    assert [e.input for e in weave(fields, Key("x", 2)).split("dev").rows(0, 40)] != [e.input for e in rows]
+    assert [e.input for e in plan(fields, Key("x", 2)).split("dev").rows(0, 40)] != [e.input for e in rows]
 
 
 GOLDEN = "ed3f14957120a1fc5fe798b31eac8cb8"
@@ -302,7 +309,7 @@ def test_three_times_the_default_sizes() -> None:
 def test_small_splits_share_their_domains() -> None:
     fields = ZestFields.model_validate({"tasks": {"train": 40, "dev": 30, "test": 60}, "passages": 2})
     for seed in range(5):
-        found = {s: {t.domain.name for t in of} for s, of in world(fields, Key("x", seed)).splits.items()}
+        found = {s: {t.domain.name for t in of} for s, of in task_world(fields, Key("x", seed)).splits.items()}
         assert found["train"] == found["dev"] < found["test"]
 
 
@@ -435,10 +442,10 @@ def test_descriptions_alone_do_as_well_as_in_table_5(seed: int) -> None:
     """The paper's question-only T5 has 12 / 10 / 7 on dev; saying yes to every yes/no question is what can be known here."""
     recipe = read("zest/synthetic")
     assert isinstance(recipe.fields, ZestFields)
-    made = world(recipe.fields, Key(recipe.digest, seed))
+    made = task_world(recipe.fields, Key(recipe.digest, seed))
     tasks, said = [], []
     for line, t in enumerate(made.splits["dev"], start=1):
-        wanted = kinds(made.key, t.source, t.program.yes_no, made.passages, made.mixes[t.source])
+        wanted = answer_kinds(made.key, t.source, t.program.yes_no, made.passages, made.mixes[t.source])
         answers = ["n/a" if k == "na" else "park" if k == "answer" else k for k in wanted]
         instances = tuple(Instance("", answer) for answer in answers)
         tasks.append(ZestTask(t.id, t.question, t.kind, t.derives_from, t.domain.name, instances, line))
@@ -454,7 +461,7 @@ def test_table_2_under_other_seeds(seed: int) -> None:
     """What the seed can move without a passage being written: output types, words of the descriptions, n/a."""
     recipe = read("zest/synthetic")
     assert isinstance(recipe.fields, ZestFields)
-    made = world(recipe.fields, Key(recipe.digest, seed))
+    made = task_world(recipe.fields, Key(recipe.digest, seed))
     for split, paper in PAPER.items():
         tasks = made.splits[split]
         words = sum(t.question.count(" ") + 1 for t in tasks) / len(tasks)
@@ -529,18 +536,18 @@ def test_the_evaluation_knows_the_generated_files(mode: str, tmp_path: Path) -> 
 
 
 def test_scorer_of_the_plan() -> None:
-    plan = weave(ZestFields.model_validate(SMALL), Key("x", 1))
-    for e in plan.split("train").rows(0, 60):
-        assert plan.scorer.score(e.target, e) == 1.0
-        assert plan.scorer.score("nonsense", e) < 1.0
-        assert plan.scorer.explain(e.target, e).startswith("right")
+    made = plan(ZestFields.model_validate(SMALL), Key("x", 1))
+    for e in made.split("train").rows(0, 60):
+        assert made.scorer.score(e.target, e) == 1.0
+        assert made.scorer.score("nonsense", e) < 1.0
+        assert made.scorer.explain(e.target, e).startswith("right")
 
 
 def test_show_puts_a_family_side_by_side() -> None:
-    plan = weave(ZestFields.model_validate(SMALL), Key("x", 1))
-    assert plan.show is not None
+    made = plan(ZestFields.model_validate(SMALL), Key("x", 1))
+    assert made.show is not None
     console = Console(width=240, record=True, file=io.StringIO())
-    console.print(plan.show(next(iter(plan.split("train").rows(0, 1)))))
+    console.print(made.show(next(iter(made.split("train").rows(0, 1)))))
     text = console.export_text()
     for name in (
         "base (this)",
@@ -557,12 +564,12 @@ def test_show_puts_a_family_side_by_side() -> None:
     assert all(answer != "n/a" for answer in answers[1:])
 
 
-@given(st.sampled_from(domains.names()), st.randoms(use_true_random=False))
+@given(st.sampled_from(domain_names()), st.randoms(use_true_random=False))
 def test_wordings_name_the_entity_and_end_as_questions(name: str, rng: Any) -> None:
     from taskloom.seeding import Random
     from taskloom.suites.zest.synthetic.flip_groups import groups
 
-    domain = domains.find(name)
+    domain = find_domain(name)
     group = rng.choice(groups(domain, Random(rng.random())))
     for program in group.programs:
         forms = wordings(domain, program)

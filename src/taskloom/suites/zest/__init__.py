@@ -1,18 +1,15 @@
-"""ZEST: tasks given only by a description (Weller et al. 2020), read from files or woven from worlds of facts."""
+"""ZEST: tasks given only by a description (Weller et al. 2020), read from files or generated from worlds of facts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
-
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from typing import TYPE_CHECKING
 
 from taskloom.offers import Option
-from taskloom.recipe import Fields, Span
 from taskloom.registry import suite
 from taskloom.resources import Resource
-from taskloom.suites.zest.layout import Layout
+from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.scorer import zest as zest
 
 if TYPE_CHECKING:
@@ -20,70 +17,6 @@ if TYPE_CHECKING:
     from taskloom.plan import Plan
     from taskloom.seeding import Key
     from taskloom.suites.zest.evaluation.score_report import ScoreReport
-
-
-class TaskCounts(Fields):
-    """How many tasks each split has (the paper's Table 2)."""
-
-    train: int = Field(538, ge=0)
-    dev: int = Field(114, ge=0)
-    test: int = Field(599, ge=0)
-
-
-class GeneralizationShares(Fields):
-    """The parts that the generalization types have, as the granularity of the paper's tables shows them."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
-
-    normal: float = Field(0.22, gt=0)
-    paraphrase: float = Field(0.235, ge=0)
-    combination: float = Field(0.24, ge=0)
-    target_semantics: float = Field(0.21, ge=0)
-    structure: float = Field(0.095, ge=0)
-
-
-class ZestFields(Fields):
-    """Fields of a ZEST recipe: `files` reads, everything else weaves."""
-
-    files: dict[str, str] = Field(
-        default_factory=dict, description="split name to ZEST file; empty: weave procedurally"
-    )
-    tasks: TaskCounts = TaskCounts()
-    shares: GeneralizationShares = GeneralizationShares()
-    domains: list[str] = Field(default_factory=list, description="empty: all that there are")
-    passages: int = Field(20, ge=1, description="passages per task")
-    na_rate: float = Field(0.62, ge=0, le=1, description="share of passages that do not answer")
-    classification: float | None = Field(
-        None, ge=0, le=1, description="share of yes/no tasks; by default the paper's for each split"
-    )
-    facts: Span = Span(5, 9)
-    distractors: Span = Span(2, 5)
-    paraphrase: Literal["near", "far", "any"] = "any"
-    flips: list[Literal["direction", "value", "attribute"]] = Field(default=["direction", "value", "attribute"])
-    composition_depth: Span = Span(2, 2)
-    structure_width: Span = Span(1, 3)
-    layout: Layout = "t5"
-
-    @field_validator("facts", "distractors", "composition_depth", "structure_width")
-    @classmethod
-    def _sensible(cls, span: Span) -> Span:
-        if span.low < 0 or span.high > 20:
-            raise ValueError(f"{span} lies outside 0..20")
-        return span
-
-    @model_validator(mode="after")
-    def _possible(self) -> ZestFields:
-        if self.composition_depth.low < 2 or self.composition_depth.high > 3:
-            raise ValueError("composition_depth must lie within 2..3: a composition joins two or three base tasks")
-        if self.structure_width.low < 1:
-            raise ValueError("structure_width must be at least 1: a structure says something about each of its items")
-        if not self.flips and self.shares.target_semantics:
-            raise ValueError("flips: name at least one kind of flip, or set shares.target_semantics to 0")
-        if len(set(self.flips)) < len(self.flips):
-            raise ValueError("flips must not name one twice")
-        if len(set(self.domains)) < len(self.domains):
-            raise ValueError("domains must not name one twice")
-        return self
 
 
 def _evaluate(
@@ -106,11 +39,11 @@ def _evaluate(
     resources=(Resource("zest", "the ZEST files (zest: its own tasks)", ("zest/train.jsonl", "zest/dev.jsonl")),),
 )
 def weave(fields: ZestFields, key: Key) -> Plan:
-    """The plan of a ZEST recipe."""
+    """Plan a ZEST recipe: its files, or else generated tasks."""
     if fields.files:
-        from taskloom.suites.zest.published_tasks import weave as weave_files
+        from taskloom.suites.zest import published_tasks
 
-        return weave_files(fields)
-    from taskloom.suites.zest.synthetic.plan import weave as weave_worlds
+        return published_tasks.plan(fields)
+    from taskloom.suites.zest.synthetic.plan import plan
 
-    return weave_worlds(fields, key)
+    return plan(fields, key)

@@ -30,6 +30,6 @@ def context(text: str) -> str:
     return text.partition(" context: ")[2].strip()
 
 
-def told_already(task: str, level: Level) -> str:
+def described_in_input(task: str, level: Level) -> str:
     """For recipes with `described`: every input of ZEST has the description of its task in it."""
     return ""

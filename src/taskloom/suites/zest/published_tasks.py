@@ -11,17 +11,17 @@ from taskloom import resources
 from taskloom.errors import InputError, RecipeError
 from taskloom.example import Example
 from taskloom.plan import Plan, Source, Split, Tasks
-from taskloom.suites.zest.layout import Layout, layout, told_already
+from taskloom.suites.zest.layout import Layout, described_in_input, layout
 from taskloom.suites.zest.scorer import zest
 from taskloom.suites.zest.task_files import ZestTask, alternatives, problems, read_tasks
 
 if TYPE_CHECKING:
-    from taskloom.suites.zest import ZestFields
+    from taskloom.suites.zest.fields import ZestFields
 
 TRAITS: dict[str, type] = {"generalization_type": str, "domain": str, "format": str, "derives_from": str, "line": int}
 
 
-def weave(fields: ZestFields) -> Plan:
+def plan(fields: ZestFields) -> Plan:
     """The plan of files: splits in the order of the recipe, instances in the order of the files."""
     splits, sources, warnings = [], [], []
     for name, given in fields.files.items():
@@ -44,7 +44,7 @@ def weave(fields: ZestFields) -> Plan:
         scorer=zest,
         sources=tuple(sources),
         warnings=tuple(warnings),
-        tasks=Tasks(tell=told_already),
+        tasks=Tasks(tell=described_in_input),
     )
 
 

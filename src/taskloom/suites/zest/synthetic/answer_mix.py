@@ -8,10 +8,15 @@ the tasks of a split, so the split's own rate is met whatever the seed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from taskloom.seeding import Key
+from taskloom.suites.zest.fields import ZestFields
+from taskloom.suites.zest.synthetic.described_tasks import DescribedTask
+from taskloom.suites.zest.synthetic.programs import PRESENCE
+from taskloom.suites.zest.task_files import Kind
 
 SILENT = 0.01
 """The share of tasks that no passage answers: one of the paper's 114 dev tasks (section 6)."""
@@ -116,3 +121,86 @@ def _summing(counts: list[int], total: int, room: range, least: int) -> None:
         # Spread over the tasks, so that no group of them is changed alone.
         for j in range(min(missing, len(free))):
             counts[free[j * len(free) // min(missing, len(free))]] += step
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """Tasks of a split of one kind, with the most likely to be settled first, and the answers of those that are.
+
+    Tasks that lend their passages to paraphrases count more than once (`weight`), so they are spread for themselves.
+    """
+
+    kind: Kind
+    yes_no: bool
+    weight: int
+    sources: list[str]
+    settled: list[int]
+
+    @property
+    def others(self) -> int:
+        """Passages of tasks that are not settled, as often as they count."""
+        return self.weight * (len(self.sources) - len(self.settled))
+
+
+def spread_answers(made: Mapping[str, list[DescribedTask]], fields: ZestFields, key: Key) -> dict[str, Mix]:
+    """The mix of every task that has passages of its own, spread alike in each split, for each kind of task."""
+    found: dict[str, Mix] = {}
+    for split, members in made.items():
+        groups = _alike(members, fields, key)
+        due = 0.0
+        for yes_no in (True, False):
+            these = [g for g in groups if g.yes_no == yes_no]
+            # Of all answers those are left to be spread that settled tasks do not have; what rounding takes from one group
+            # it gives to the next.
+            due += sum(g.weight * len(g.sources) for g in these) * fields.passages * (1 - fields.na_rate)
+            due -= sum(g.weight * sum(g.settled) for g in these)
+            left = sum(g.others for g in these)
+            for group in these:
+                total = round(due * group.others / left / group.weight) if group.others else 0
+                silent = round(SILENT * len(members)) if group is groups[0] else 0
+                place = key.child("mixes", split, group.kind, int(yes_no), group.weight)
+                mixed = mixes(group.sources, group.settled, fields.passages, total, silent, place)
+                due += group.weight * (sum(group.settled) - sum(mix.answered for mix in mixed.values()))
+                left -= group.others
+                found |= mixed
+    return found
+
+
+def _alike(members: list[DescribedTask], fields: ZestFields, key: Key) -> list[_Alike]:
+    """The groups of a split, large ones first.
+
+    Flips come last: a flip counts together with its base task, so the settled ones are those of settled base tasks; and one
+    that nothing answers would not be done by saying n/a.
+    """
+    uses = Counter(t.source for t in members)
+    alike: dict[tuple[bool, Kind, bool, int], list[DescribedTask]] = {}
+    for task in members:
+        if task.source == task.id:
+            flip = task.kind == "target_semantics"
+            alike.setdefault((flip, task.kind, task.program.yes_no, uses[task.id]), []).append(task)
+    share = settled_share(fields.na_rate) if 0 < fields.na_rate < 1 else 0.0
+    owed = 0.0
+    settled: set[str] = set()
+    found = []
+    for (flip, kind, yes_no, many), group in sorted(alike.items(), key=lambda item: (item[0][0], -len(item[1]))):
+        count = 0
+        if yes_no:
+            owed += share * many * len(group)
+            count = min(len(group), round(owed / many))
+            owed -= many * count
+        ranked = sorted(group, key=lambda t: (flip and t.derives_from[0] not in settled, _doubt(t, key), t.id))
+        settled.update(t.id for t in ranked[:count])
+        counts = settled_counts(count, fields.passages, fields.na_rate)
+        found.append(_Alike(kind, yes_no, many, [t.id for t in ranked], counts))
+    return found
+
+
+def _doubt(task: DescribedTask, key: Key) -> tuple[int, int]:
+    """How little a task is likely to be settled, so that its description can tell, in all splits alike.
+
+    Questions whether something is there or done come first: texts seldom say what is absent. Then go by what they are about.
+    """
+    leaves, records = task.program.leaves, task.domain.records_by_name
+    topics = [leaf.args[: 1 + (leaf.args[0] in records)] for leaf in leaves]
+    about = max(key.hash64("topic", task.domain.name, *topic) for topic in topics)
+    return sum(leaf.op not in PRESENCE for leaf in leaves), about

@@ -1,7 +1,7 @@
 """What a domain is made of: attributes of its entities, with the clauses that state them and the questions that ask for them.
 
-A domain is one file in `domains/` that defines `DOMAIN`; nothing else needs an edit. The same clauses are the generator's
-templates and the grammar of the independent reader, so a clause must say one thing and say it unmistakably.
+A domain is one YAML file (`../domains/parks.yaml`), which `domain_files.py` reads into these dataclasses. The same clauses are
+the generator's templates and the grammar of the independent reader, so a clause must say one thing and say it unmistakably.
 
 Place-holders: `{E}` the entity (name, pronoun or "the park"), `{N}` a record's name, `{V}` the value, `{W}` what a rule
 implies, `{this}` the entity in a question ("this national park"). Clauses have no full stop; the entity or record may stand
@@ -10,15 +10,8 @@ anywhere in them.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import pkgutil
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import blake2b
-from pathlib import Path
-
-from taskloom.errors import RecipeError, nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +22,10 @@ class Number:
         name: The name in programs, one word.
         low: Smallest value.
         high: Largest value.
-        step: Values are multiples of it.
-        unit: Written after the number; may be empty.
+        step: Distance between neighbouring values.
         says: Clauses that state it.
         asks: Questions for the value.
+        unit: Written after the number; may be empty.
         more: Yes/no questions whether it is above {V}.
         less: The same below {V}, wording by wording as little changed as possible.
         commas: Whether thousands are grouped; years are not.
@@ -43,24 +36,22 @@ class Number:
     low: int
     high: int
     step: int
-    unit: str
     says: tuple[str, ...]
     asks: tuple[str, ...]
+    unit: str = ""
     more: tuple[str, ...] = ()
     less: tuple[str, ...] = ()
     commas: bool = True
     kin: str = ""
 
     def text(self, value: int) -> str:
-        """The value as passages and answers write it."""
+        """Format a value as passages and answers write it."""
         number = f"{value:,}" if self.commas else str(value)
         return f"{number} {self.unit}" if self.unit else number
 
-    def thresholds(self, many: int) -> list[int]:
-        """Round values between the ends that yes/no questions compare with."""
-        steps = (self.high - self.low) // self.step
-        picked = {self.low + self.step * round(steps * (i + 1) / (many + 1)) for i in range(many)}
-        return sorted(picked - {self.low, self.high})
+    def thresholds(self, count: int) -> list[int]:
+        """Return up to `count` evenly spaced values between the ends, for yes/no questions to compare with."""
+        return _inner_values(self.low, self.high, self.step, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +81,11 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Something that is so or not so, each with its clauses."""
+    """Something that is so (`affirms`) or not so (`denies`)."""
 
     name: str
-    yes: tuple[str, ...]
-    no: tuple[str, ...]
+    affirms: tuple[str, ...]
+    denies: tuple[str, ...]
     asks: tuple[str, ...]
     kin: str = ""
 
@@ -118,7 +109,6 @@ class Measure:
     low: int
     high: int
     step: int
-    unit: str
     says: tuple[str, ...]
     more: str
     less: str
@@ -126,18 +116,23 @@ class Measure:
     least: str
     how: tuple[str, ...]
     column: str
+    unit: str = ""
     verb: str = "is"
     each: str = ""
 
     def text(self, value: int) -> str:
-        """The value as passages and answers write it."""
+        """Format a value as passages and answers write it."""
         return f"{value:,} {self.unit}" if self.unit else f"{value:,}"
 
-    def thresholds(self, many: int) -> list[int]:
-        """Round values between the ends that questions compare with."""
-        steps = (self.high - self.low) // self.step
-        picked = {self.low + self.step * round(steps * (i + 1) / (many + 1)) for i in range(many)}
-        return sorted(picked - {self.low, self.high})
+    def thresholds(self, count: int) -> list[int]:
+        """Return up to `count` evenly spaced values between the ends, for questions to compare with."""
+        return _inner_values(self.low, self.high, self.step, count)
+
+
+def _inner_values(low: int, high: int, step: int, count: int) -> list[int]:
+    steps = (high - low) // step
+    values = {low + step * round(steps * (i + 1) / (count + 1)) for i in range(count)}
+    return sorted(values - {low, high})
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +150,11 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A record's yes or no: after its verb the two phrases are also its question forms; see `Measure`."""
+    """A record's yes or no: after its verb the two phrases are also its question forms; see `Measure` and `Flag`."""
 
     name: str
-    yes: tuple[str, ...]
-    no: tuple[str, ...]
+    affirms: tuple[str, ...]
+    denies: tuple[str, ...]
     being: str
     not_being: str
     column: str
@@ -183,7 +178,7 @@ class Records:
         tails: Last parts of names.
         says: Clauses that introduce {N} as belonging to {E}.
         column: The key of the name in structured answers.
-        fields: What is said of each.
+        fields: What is stated about each.
         asks: Questions for all of them, beside "What are the trails in this park?"; those of two records go in pairs.
     """
 
@@ -199,7 +194,7 @@ class Records:
     asks: tuple[str, ...] = ()
 
     def field(self, name: str) -> Field:
-        """The field of that name."""
+        """Return the field of that name."""
         return next(f for f in self.fields if f.name == name)
 
 
@@ -207,13 +202,14 @@ class Records:
 class Rule:
     """A general statement: whoever has {V} for `when` has `then`. Together with the fact about {V} it implies another one.
 
-    When `then` is a flag, `yes` and `no` state the two outcomes; when it is a number or a text, `says` states the outcome {W}.
+    When `then` is a flag, `affirms` and `denies` state the two outcomes; when it is a number or a text, `says` states the
+    outcome {W}.
     """
 
     when: str
     then: str
-    yes: tuple[str, ...] = ()
-    no: tuple[str, ...] = ()
+    affirms: tuple[str, ...] = ()
+    denies: tuple[str, ...] = ()
     says: tuple[str, ...] = ()
 
 
@@ -221,6 +217,19 @@ Attribute = Number | Text | Members | Flag
 
 PRONOUNS = {"it": ("it", "its"), "she": ("her", "her"), "he": ("him", "his"), "they": ("them", "their")}
 """Each pronoun as an object and as an owner."""
+
+VERBS = {"is": ("is", "are"), "was": ("was", "were"), "has": ("has", "have"), "does": ("does", "do")}
+"""The verbs by which questions ask for fields, of one record and of many."""
+
+OPENERS = (
+    "By all accounts, ",
+    "According to the handbook, ",
+    "As the records show, ",
+    "It is well known that ",
+    "In addition, ",
+    "Moreover, ",
+)
+"""What may stand before a sentence of any domain without changing it."""
 
 
 @dataclass(frozen=True)
@@ -259,100 +268,44 @@ class Domain:
 
     @cached_property
     def by_name(self) -> dict[str, Attribute]:
-        """Attributes by name."""
+        """Map names to attributes."""
         return {a.name: a for a in self.attributes}
 
     @cached_property
     def records_by_name(self) -> dict[str, Records]:
-        """Records by name."""
+        """Map names to records."""
         return {r.name: r for r in self.records}
+
+    @cached_property
+    def atoms(self) -> frozenset[str]:
+        """Collect the names that programs may use: attributes, records and their fields."""
+        return frozenset({*self.by_name, *self.records_by_name, *(f.name for r in self.records for f in r.fields)})
 
     @property
     def this(self) -> str:
-        """The entity in a question."""
+        """Name the entity in a question."""
         return f"this {self.noun}"
 
     @property
     def objective(self) -> str:
-        """The pronoun where it is not the subject."""
+        """Return the pronoun where it is not the subject."""
         return PRONOUNS[self.pronoun][0]
 
     @property
     def possessive(self) -> str:
-        """The pronoun as an owner."""
+        """Return the pronoun as an owner."""
         return PRONOUNS[self.pronoun][1]
 
+    @property
+    def relative(self) -> str:
+        """Return the relative pronoun of the entities."""
+        return "which" if self.pronoun == "it" else "who"
+
     def named(self, name: str) -> str:
-        """A name with its article."""
+        """Put the article before a name."""
         return f"{self.article} {name}" if self.article else name
 
 
-def words(text: str) -> tuple[str, ...]:
-    """Words for a list of names: words("Alder Basalt Cinder")."""
-    return tuple(text.split())
-
-
 def full_name(head: str, tail: str) -> str:
-    """A name of two parts; a tail that begins with a hyphen is part of the first word ("Ash" + "-borne Green")."""
+    """Join the two parts of a name; a tail that begins with a hyphen is part of the first word ("Ash" + "-borne Green")."""
     return head + tail[1:] if tail.startswith("-") else f"{head} {tail}"
-
-
-def names() -> list[str]:
-    """The domains of this package: one module each in `domains/`."""
-    package = importlib.import_module("taskloom.suites.zest.synthetic.domains")
-    return sorted(m.name for m in pkgutil.iter_modules(package.__path__))
-
-
-_LOADED: dict[str, tuple[str, Domain, Path]] = {}
-"""Domains from files that recipes name by path, with a digest of the file, so that the reader finds them by name again."""
-
-
-def find(name: str) -> Domain:
-    """The domain of that name, or of that file: a path that ends in .py."""
-    if name.endswith(".py"):
-        return load(Path(name))[1]
-    if name in _LOADED:
-        return _LOADED[name][1]
-    if name not in names():
-        raise RecipeError(
-            f"there is no domain '{name}'; {nearest(name, names())}; your own is given by its file, ./castles.py"
-        )
-    found: Domain = importlib.import_module(f"taskloom.suites.zest.synthetic.domains.{name}").DOMAIN
-    return found
-
-
-def load(path: Path) -> tuple[str, Domain]:
-    """Import and check a file that defines DOMAIN; returns the digest of its bytes, too."""
-    from taskloom.suites.zest.synthetic.domain_check import faults
-
-    if not path.is_file():
-        raise RecipeError(f"there is no domain file {path} (seen from the folder {Path.cwd()})")
-    digest = blake2b(path.read_bytes(), digest_size=16).hexdigest()
-    for known, domain, _place in _LOADED.values():
-        if known == digest:
-            return known, domain
-    spec = importlib.util.spec_from_file_location(f"taskloom_domain_{digest}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise RecipeError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
-    found = getattr(module, "DOMAIN", None)
-    if not isinstance(found, Domain):
-        raise RecipeError(f"{path} must define DOMAIN, a taskloom.suites.zest.synthetic.domain.Domain")
-    place = path.resolve()
-    # The same file may be edited and loaded again, in a notebook for example.
-    if found.name in names() or (found.name in _LOADED and _LOADED[found.name][2] != place):
-        raise RecipeError(f"{path}: the name '{found.name}' is taken by another domain; rename yours")
-    try:
-        wrong = faults(found)
-    except Exception as error:  # a value of a wrong type, which Python lets pass until it is used
-        raise RecipeError(
-            f"{path}: DOMAIN cannot be used ({type(error).__name__}: {error}); compare its values with a built-in domain's"
-        ) from error
-    if wrong:
-        raise RecipeError(f"{path}: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""))
-    _LOADED[found.name] = digest, found, place
-    return digest, found

@@ -13,8 +13,17 @@ from itertools import product
 from typing import Any
 
 from taskloom.errors import InputError
-from taskloom.suites.zest.synthetic.domain import Domain, Feature, Flag, Measure, Members, Number, Records, full_name
-from taskloom.suites.zest.synthetic.prose import OPENERS, relative
+from taskloom.suites.zest.synthetic.domain import (
+    OPENERS,
+    Domain,
+    Feature,
+    Flag,
+    Measure,
+    Members,
+    Number,
+    Records,
+    full_name,
+)
 
 _SENTENCES = re.compile(r"(?<=\.) ")
 
@@ -65,8 +74,8 @@ def _compile(domain: Domain) -> tuple[list[Pattern], frozenset[str]]:
     patterns = [_pattern(domain, t, ("open",)) for t in domain.opens]
     for a in domain.attributes:
         if isinstance(a, Flag):
-            patterns += [_pattern(domain, t, ("flag", a.name, "yes")) for t in a.yes]
-            patterns += [_pattern(domain, t, ("flag", a.name, "no")) for t in a.no]
+            patterns += [_pattern(domain, t, ("flag", a.name, "yes")) for t in a.affirms]
+            patterns += [_pattern(domain, t, ("flag", a.name, "no")) for t in a.denies]
         elif isinstance(a, Members):
             patterns += [_pattern(domain, t, ("has", a.name), _list_of(a.values, "and")) for t in a.says]
             patterns += [_pattern(domain, t, ("lacks", a.name), _list_of(a.values, "or")) for t in a.denies]
@@ -78,7 +87,7 @@ def _compile(domain: Domain) -> tuple[list[Pattern], frozenset[str]]:
     for rule in domain.rules:
         ground = domain.by_name[rule.when]
         values = _any_of(getattr(ground, "values", ()))
-        for outcome, templates in (("yes", rule.yes), ("no", rule.no)):
+        for outcome, templates in (("yes", rule.affirms), ("no", rule.denies)):
             patterns += [_pattern(domain, t, ("rule", rule.when, rule.then, outcome), values) for t in templates]
         then = domain.by_name[rule.then]
         outcomes = _number(then.unit) if isinstance(then, Number) else _any_of(getattr(then, "values", ()))
@@ -90,8 +99,8 @@ def _record_patterns(domain: Domain, records: Records) -> list[Pattern]:
     found = [_pattern(domain, t, ("own", records.name), records=records) for t in records.says]
     for f in records.fields:
         if isinstance(f, Feature):
-            found += [_pattern(domain, t, ("field", records.name, f.name, "yes"), records=records) for t in f.yes]
-            found += [_pattern(domain, t, ("field", records.name, f.name, "no"), records=records) for t in f.no]
+            found += [_pattern(domain, t, ("field", records.name, f.name, "yes"), records=records) for t in f.affirms]
+            found += [_pattern(domain, t, ("field", records.name, f.name, "no"), records=records) for t in f.denies]
         else:
             value = _number(f.unit) if isinstance(f, Measure) else _any_of(f.values)
             found += [_pattern(domain, t, ("field", records.name, f.name), value, records) for t in f.says]
@@ -174,7 +183,7 @@ class _PassageReader:
 
     def _relative_clause(self, text: str) -> bool:
         """A name, a clause about it between commas, and another one: two clauses with the same subject."""
-        name, mark, rest = text.partition(f", {relative(self.domain)} ")
+        name, mark, rest = text.partition(f", {self.domain.relative} ")
         at = rest.find(", ") if mark else -1
         while at >= 0:
             if self._clauses([f"{name} {rest[:at]}", f"{name} {rest[at + 2 :]}"]):

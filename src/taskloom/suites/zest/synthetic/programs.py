@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from taskloom.suites.zest.synthetic.domain import (
+    VERBS,
     Domain,
     Feature,
     Field,
@@ -121,10 +122,6 @@ def _of_names(records: Records) -> list[str]:
         f"What are the {records.many} {records.where}?",
         f"What are the names of the {records.many} {records.where}?",
     ]
-
-
-VERBS = {"is": ("is", "are"), "was": ("was", "were"), "has": ("has", "have"), "does": ("does", "do")}
-"""The verbs by which questions ask for fields, of one record and of many."""
 
 
 def said_of_one(verb: str, phrase: str) -> str:
@@ -237,7 +234,7 @@ def condition(domain: Domain, program: Program) -> str:
     """A yes/no program as a statement; only those that `conditional` names have one."""
     attribute = domain.by_name[program.args[0]]
     if isinstance(attribute, Flag):
-        clause = attribute.yes[0]
+        clause = attribute.affirms[0]
     else:
         assert isinstance(attribute, Text | Members)
         clause = attribute.says[0].replace("{V}", program.args[1])

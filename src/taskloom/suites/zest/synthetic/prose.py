@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from taskloom.seeding import Random
-from taskloom.suites.zest.synthetic.domain import Domain, Feature, Flag, Measure, Members, Number, Records, Text
+from taskloom.suites.zest.synthetic.domain import (
+    OPENERS,
+    Domain,
+    Feature,
+    Flag,
+    Measure,
+    Members,
+    Number,
+    Records,
+    Text,
+)
 from taskloom.suites.zest.synthetic.draft import Draft
 from taskloom.suites.zest.synthetic.facts import Facts, Record, Stated
-
-OPENERS = (
-    "By all accounts, ",
-    "According to the handbook, ",
-    "As the records show, ",
-    "It is well known that ",
-    "In addition, ",
-    "Moreover, ",
-)
-"""What may stand before a sentence without changing it."""
 
 JOINS = ("{a}, and {b}", "{a}, and {b}", "{a}; {b}")
 RELATIVE = "{E}, which {a}, {b}"
@@ -52,11 +52,6 @@ Unit = list[Clause]
 def passage(domain: Domain, draft: Draft, rng: Random) -> str:
     """The text of a draft, at least 60 words; longer than 180 when the draft says too much."""
     return _Writer(domain, draft, rng).write()
-
-
-def relative(domain: Domain) -> str:
-    """The relative pronoun of a domain's entities."""
-    return "which" if domain.pronoun == "it" else "who"
 
 
 def listing(items: list[str], joiner: str) -> str:
@@ -117,7 +112,7 @@ class _Writer:
     def _rule_text(self, stated: Stated) -> str:
         attribute = self.domain.by_name[stated.rule.then]
         if isinstance(attribute, Flag):
-            return self._pick(stated.rule.yes if stated.outcome else stated.rule.no)
+            return self._pick(stated.rule.affirms if stated.outcome else stated.rule.denies)
         outcome = attribute.text(stated.outcome) if isinstance(attribute, Number) else str(stated.outcome)
         return self._pick(stated.rule.says).replace("{W}", outcome)
 
@@ -149,7 +144,7 @@ class _Writer:
     def _value_clause(self, number: int, name: str, value: Any) -> Clause:
         attribute = self.domain.by_name[name]
         if isinstance(attribute, Flag):
-            return Clause(self._pick(attribute.yes if value else attribute.no), "", number, says=(name,))
+            return Clause(self._pick(attribute.affirms if value else attribute.denies), "", number, says=(name,))
         assert isinstance(attribute, Number | Text)
         text = attribute.text(value) if isinstance(attribute, Number) else str(value)
         return Clause(self._pick(attribute.says), text, number, says=(name,))
@@ -159,7 +154,7 @@ class _Writer:
         for name, value in record.fields.items():
             kind = records.field(name)
             if isinstance(kind, Feature):
-                template, text = self._pick(kind.yes if value else kind.no), ""
+                template, text = self._pick(kind.affirms if value else kind.denies), ""
             elif isinstance(kind, Measure):
                 template, text = self._pick(kind.says), kind.text(value)
             else:
@@ -213,7 +208,7 @@ class _Writer:
         first, second = (c.template.replace("{V}", c.value).removeprefix("{E} ") for c in (one, other))
         name = self._name_entity("{E}", one.entity, by_name=True)
         self.focus = self.last_entity = one.entity
-        return f"{name}, {relative(self.domain)} {first}, {second}"
+        return f"{name}, {self.domain.relative} {first}, {second}"
 
     def _say(self, clause: Clause, by_name: bool = False, again: bool = False) -> str:
         """The clause in words; `again` after another one in the same sentence, and then by a pronoun if it can be.

@@ -22,29 +22,26 @@ from taskloom.suites.taskbench.language import (
     Union,
     parse,
 )
-from taskloom.suites.zest.synthetic.domain import Domain, Members, find
+from taskloom.suites.zest.synthetic.domain import Domain, Members
 from taskloom.suites.zest.synthetic.passage_reader import ReadEntity, Reading, read
 
 
 def solve(domain: Domain, program: str, text: str) -> str:
-    """The answer to a program (in the language of functions), from the text of a passage alone."""
-    return _answer(domain, parsed(domain.name, program), read(domain, text))
+    """Answer a program (in the language of functions) from the text of a passage alone."""
+    return _answer(domain, parse_program(domain, program), read(domain, text))
+
+
+def parse_program(domain: Domain, program: str) -> Expression:
+    """Parse a program as an expression over the names of a domain."""
+    return _parsed(domain.atoms, program)
 
 
 @lru_cache(maxsize=8192)
-def parsed(domain: str, program: str) -> Expression:
-    """A program as an expression over the names of a domain, found by its name."""
-    return parse_in(find(domain), program)
-
-
-def parse_in(domain: Domain, program: str) -> Expression:
-    """A program as an expression over a domain's names."""
-    known = {*domain.by_name, *domain.records_by_name, *(f.name for r in domain.records for f in r.fields)}
-
+def _parsed(atoms: frozenset[str], program: str) -> Expression:
     def atom(spelling: str) -> str | None:
         head, _, inside = spelling.partition("{")
         name = inside.removesuffix("}").partition("=")[0] if head in ("above", "below", "most", "least") else spelling
-        return spelling if name in known else None
+        return spelling if name in atoms else None
 
     return parse(program, atom)
 

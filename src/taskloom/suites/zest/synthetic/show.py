@@ -8,7 +8,7 @@ from taskloom.errors import InputError
 from taskloom.suites.zest.layout import context
 from taskloom.suites.zest.synthetic.algebra import written
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask
-from taskloom.suites.zest.synthetic.plan import TaskWorld, kinds
+from taskloom.suites.zest.synthetic.task_world import TaskWorld, answer_kinds
 from taskloom.suites.zest.task_files import PAPER_NAMES
 
 if TYPE_CHECKING:
@@ -56,6 +56,6 @@ def show(world: TaskWorld, example: Example) -> RenderableType:
 
 def _answered(world: TaskWorld, task: DescribedTask, number: int) -> int:
     """The first instance from a number on that has an answer, or that number where none has: a row of n/a would tell little."""
-    found = kinds(world.key, task.source, task.program.yes_no, world.passages, world.mixes[task.source])
+    found = answer_kinds(world.key, task.source, task.program.yes_no, world.passages, world.mixes[task.source])
     order = [(number + i) % world.passages for i in range(world.passages)]
     return next((n for n in order if found[n] != "na"), number)

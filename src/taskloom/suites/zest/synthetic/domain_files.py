@@ -1,0 +1,111 @@
+"""Domain files: YAML, checked by the forms of `domain_forms.py` and turned into the dataclasses of `domain.py`.
+
+Here each part is checked by itself; `domain_check.py` then checks the whole.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from taskloom.errors import RecipeError, nearest
+from taskloom.recipe import Fields
+from taskloom.recipe.yaml_files import load
+from taskloom.suites.zest.synthetic.domain import Domain
+from taskloom.suites.zest.synthetic.domain_forms import PARTS, TYPES, DomainForm, RecordsForm, RuleForm
+
+FOLDER = Path(__file__).parents[1] / "domains"
+"""The domains of this package."""
+
+_LISTS: dict[str, type[Fields]] = {"records": RecordsForm, "rules": RuleForm}
+
+
+def read_domain(path: Path) -> Domain:
+    """Read a domain file and check each of its parts; nothing that it names is imported or executed.
+
+    Raises:
+        RecipeError: One sentence with the file and the key of the first problem.
+    """
+    given = load(path, RecipeError)
+    if not isinstance(given, dict):
+        raise RecipeError(f"{path} must be a mapping with name, noun, attributes, records, … of a domain")
+    try:
+        form = DomainForm.model_validate(_with_text_keys(given))
+    except ValidationError as error:
+        raise RecipeError(f"{path}: {_explain(error, given)}") from error
+    domain = _part(form)
+    assert isinstance(domain, Domain)
+    return domain
+
+
+def _part(form: Any) -> Any:
+    """Turn a checked form, and the forms inside it, into dataclasses."""
+    if isinstance(form, tuple):
+        return tuple(_part(item) for item in form)
+    if type(form) not in PARTS:
+        return form
+    names = [name for name in type(form).model_fields if name != "type"]
+    return PARTS[type(form)](**{name: _part(getattr(form, name)) for name in names})
+
+
+def _with_text_keys(given: Any) -> Any:
+    """Return the mappings of a file with texts for keys: YAML takes an unquoted `yes` for true, also as a key."""
+    if isinstance(given, list):
+        return [_with_text_keys(item) for item in given]
+    if not isinstance(given, dict):
+        return given
+    spelled = {True: "yes", False: "no"}
+    return {spelled.get(key, str(key)): _with_text_keys(value) for key, value in given.items()}
+
+
+def _explain(error: ValidationError, given: Any) -> str:
+    """Build one sentence for the first problem, and how many more there are; a misspelt key comes before the missing one."""
+    problems = sorted(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
+    problem, path = problems[0], problems[0]["loc"]
+    if problem["type"] == "extra_forbidden":
+        place, form = _place(path[:-1], given)
+        text = f"unknown key '{path[-1]}'; {nearest(str(path[-1]), form.model_fields)}"
+    else:
+        place, _ = _place(path, given)
+        text = _fault(problem)
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return f"{place}: {text}{more}" if place else f"{text}{more}"
+
+
+def _fault(problem: ErrorDetails) -> str:
+    """Say what is wrong with one value."""
+    kind, value = problem["type"], problem["input"]
+    if kind == "missing":
+        return "this key is missing"
+    if kind in ("too_short", "string_too_short"):
+        return "must not be empty"
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        of_records = "fields" in problem["loc"]
+        return f"type must be one of {', '.join(n for n, f in TYPES.items() if ('column' in f.model_fields) == of_records)}"
+    text = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    if kind == "value_error":
+        return text
+    quotes = "; put it in quotes" if kind == "string_type" and isinstance(value, bool | int | float) else ""
+    return f"{text}, not {value!r:.60}{quotes}"
+
+
+def _place(path: tuple[int | str, ...], given: Any) -> tuple[str, type[Fields]]:
+    """Name a place in a file by the names of its parts, `attributes.height.says`, and return the form that is there."""
+    form: type[Fields] = DomainForm
+    words = []
+    for step in path:
+        if step in TYPES:  # pydantic names the type that it tried
+            form = TYPES[str(step)]
+            continue
+        try:
+            given = given[step]
+        except (KeyError, IndexError, TypeError):
+            given = None
+        named = given.get("name") if isinstance(given, dict) else None
+        words.append(str(step) if named is None else str(named))
+        if isinstance(given, list):
+            form = _LISTS.get(str(step), form)
+    return ".".join(words), form

@@ -1,1 +1,0 @@
-"""The domains of procedural ZEST, one module each; `how to write one` is in docs/zest.md."""

@@ -1,0 +1,165 @@
+"""The tasks of a recipe as a world: which task has which passages, and how each instance is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from taskloom.errors import RecipeError
+from taskloom.example import Example, Step
+from taskloom.seeding import Key
+from taskloom.suites.zest.dataset_statistics import PAPER
+from taskloom.suites.zest.fields import ZestFields
+from taskloom.suites.zest.layout import Layout, context, layout
+from taskloom.suites.zest.synthetic import draft, prose
+from taskloom.suites.zest.synthetic.algebra import answer, written
+from taskloom.suites.zest.synthetic.answer_mix import Mix, spread_answers
+from taskloom.suites.zest.synthetic.described_tasks import DescribedTask, Wishes, tasks
+from taskloom.suites.zest.synthetic.domain_catalog import domain_names, find_domain
+from taskloom.suites.zest.synthetic.facts import NA, known
+from taskloom.suites.zest.synthetic.programs import JOINING, Program
+from taskloom.suites.zest.task_files import KINDS, Instance, ZestTask
+
+RETRIES = 50
+"""Passages are drawn again when they exceed the length; about one in twenty does."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWorld:
+    """The tasks of a recipe under a key, and the making of any instance of any of them."""
+
+    key: Key
+    splits: dict[str, list[DescribedTask]]
+    passages: int
+    mixes: Mapping[str, Mix]
+    amounts: draft.Amounts
+    layout: Layout
+
+    def example(self, task: DescribedTask, number: int) -> Example:
+        """Instance `number` of a task."""
+        text, drafted = self.passage(task, number)
+        found = answer(task.domain, task.program, drafted.main, drafted.rules)
+        implied = _implied(task.program, drafted)
+        evidence = "absent" if found == NA else "implied" if implied else "stated"
+        return Example(
+            layout(task.question, text, self.layout),
+            found,
+            {
+                "generalization_type": task.kind,
+                "domain": task.domain.name,
+                "format": task.format,
+                "answer_type": answer_type(found),
+                "evidence": evidence,
+                "derives_from": " ".join(task.derives_from),
+                "program": written(task.program),
+                "operation": task.program.op,
+                "instance": number,
+                "passage_words": text.count(" ") + 1,
+                "question_words": task.question.count(" ") + 1,
+            },
+            question=task.question,
+            derivation=_derivation(task, drafted),
+            task=task.id,
+        )
+
+    def passage(self, task: DescribedTask, number: int) -> tuple[str, draft.Draft]:
+        """The text of an instance and what it states. A paraphrase draws from its base's stream, and so the same passage."""
+        rng = self.key.random("passage", task.source, number)
+        wanted = answer_kinds(self.key, task.source, task.program.yes_no, self.passages, self.mixes[task.source])[
+            number
+        ]
+        for _ in range(RETRIES):
+            drafted, _found = draft.draw(task.domain, task.program, wanted, self.amounts, rng)
+            text = prose.passage(task.domain, drafted, rng)
+            if text.count(" ") < prose.LONGEST:
+                return text, drafted
+        raise RecipeError(
+            f"{RETRIES} passages for {task.question!r} were all longer than {prose.LONGEST} words; lower facts or distractors"
+        )
+
+
+@lru_cache(maxsize=4096)
+def answer_kinds(key: Key, source: str, yes_no: bool, passages: int, mix: Mix) -> tuple[draft.Wanted, ...]:
+    """Which instances of a task have which kind of answer."""
+    found: list[draft.Wanted] = ["na"] * (passages - mix.answered)
+    for i in range(mix.answered):
+        found.append(("yes" if i < mix.yes else "no") if yes_no else "answer")
+    key.random("kinds", source).shuffle(found)
+    return tuple(found)
+
+
+def answer_type(found: str) -> str:
+    """n/a, yes, no, span, list or structure."""
+    if found in (NA, "yes", "no"):
+        return found
+    return "structure" if "}" in found else "list" if "|" in found else "span"
+
+
+def _implied(program: Program, drafted: draft.Draft) -> bool:
+    """Whether something that the program looks at is known by a rule only."""
+    names = [leaf.args[0] for leaf in program.leaves]
+    return any(n not in drafted.main.values and known(n, drafted.main, drafted.rules) is not None for n in names)
+
+
+def _derivation(task: DescribedTask, drafted: draft.Draft) -> list[Step]:
+    """One step for each fact-reading program, and one for each that joins them."""
+    steps: list[Step] = []
+
+    def add(program: Program) -> int:
+        parts = tuple(add(p) for p in program.args) if program.op in JOINING else ()
+        rule = program.op if parts else f"{program.op} {task.domain.name}.{program.args[0]}"
+        steps.append(Step(rule, answer(task.domain, program, drafted.main, drafted.rules), parts))
+        return len(steps) - 1
+
+    add(task.program)
+    return steps
+
+
+def zest_tasks(made: TaskWorld, split: str) -> list[ZestTask]:
+    """A split in the form of ZEST files, for the evaluation and for other people's code (`files.write_tasks`)."""
+    found = []
+    for line, task in enumerate(made.splits[split], start=1):
+        rows = [made.example(task, i) for i in range(made.passages)]
+        instances = tuple(Instance(context(e.input), e.target) for e in rows)
+        found.append(ZestTask(task.id, task.question, task.kind, task.derives_from, task.domain.name, instances, line))
+    return found
+
+
+def task_world(fields: ZestFields, key: Key) -> TaskWorld:
+    """The tasks of checked recipe fields."""
+    names = fields.domains or domain_names()
+    wishes = Wishes(
+        domains=tuple(find_domain(name) for name in names),
+        sizes=fields.tasks.model_dump(),
+        shares={kind: getattr(fields.shares, kind) for kind in KINDS},
+        paraphrase=fields.paraphrase,
+        flips=tuple(fields.flips),
+        depth=(fields.composition_depth.low, fields.composition_depth.high),
+        width=(fields.structure_width.low, fields.structure_width.high),
+        classification={
+            split: PAPER[split]["classification"] if fields.classification is None else fields.classification
+            for split in PAPER
+        },
+    )
+    amounts = draft.Amounts((fields.facts.low, fields.facts.high), (fields.distractors.low, fields.distractors.high))
+    made = tasks(wishes, key)
+    mixed = spread_answers(made, fields, key)
+    splits = {split: _whole_family_first(members, mixed) for split, members in made.items()}
+    return TaskWorld(key, splits, fields.passages, mixed, amounts, fields.layout)
+
+
+def _whole_family_first(members: list[DescribedTask], mixed: Mapping[str, Mix]) -> list[DescribedTask]:
+    """A base task with derivatives of all four kinds, none of them with few answers, so that whoever looks at a split sees one."""
+    families: dict[str, list[DescribedTask]] = {}
+    for task in members:
+        for base in task.derives_from:
+            families.setdefault(base, []).append(task)
+
+    def answers(task: DescribedTask) -> int:
+        mix = mixed[task.source]
+        return min(mix.yes, mix.answered - mix.yes) if task.program.yes_no else mix.answered
+
+    whole = [i for i, t in enumerate(members) if len({d.kind for d in families.get(t.id, ())}) == len(KINDS) - 1]
+    at = max(whole, key=lambda i: min(answers(t) for t in (members[i], *families[members[i].id])), default=0)
+    return members[at : at + 1] + members[:at] + members[at + 1 :]
