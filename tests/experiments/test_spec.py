@@ -13,7 +13,7 @@ from taskloom.errors import TaskloomError
 from taskloom.experiments.cells import Cell, expand
 from taskloom.experiments.spec import check, read
 from taskloom.learners.baselines import Majority
-from taskloom.learners.interface import added
+from taskloom.learners.interface import later_setting
 from tests.experiments.sweeps import SMALL, baselines, recipe
 
 
@@ -107,14 +107,14 @@ class Loop:
     """What a learner's training might be."""
 
     steps: int = 3
-    warmth: float = added(0.0)
+    warmth: float = later_setting(0.0)
 
 
 @dataclass(frozen=True)
 class Grown(Majority):
     """A baseline that got settings later."""
 
-    strength: int = added(1)
+    strength: int = later_setting(1)
     training: Loop = Loop()
 
 

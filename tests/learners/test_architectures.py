@@ -88,7 +88,7 @@ def test_in_context_does_not_depend_on_the_batch(folder: Path, tmp_path: Path) -
         whole = (fitted.answer(INPUTS), fitted.logprob(INPUTS, WANTED), fitted.represent(INPUTS))
         fitted.save(tmp_path)
         again: Any = load(tmp_path)
-        assert again.showing == fitted.showing
+        assert again.prompt == fitted.prompt
         again.writer.batch = 1
         assert again.answer(INPUTS) == whole[0]
         assert np.allclose(again.logprob(INPUTS, WANTED), whole[1], atol=1e-4)

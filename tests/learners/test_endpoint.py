@@ -345,14 +345,14 @@ def test_answers_are_cut_out_by_those_that_there_are(said: str, answer: str) -> 
 
 def test_known_answers_come_from_training_and_are_saved(server: Faulty, tmp_path: Path) -> None:
     fitted = endpoint(server, extract="known", join=" is")
-    assert fitted.showing.answers == ("ONE", "TWO")
+    assert fitted.prompt.answers == ("ONE", "TWO")
     fitted.save(tmp_path)
     again: Any = load(tmp_path)
-    assert again.showing == fitted.showing
+    assert again.prompt == fitted.prompt
     with pytest.raises(LearnerError, match="extract: Input should be 'line' or 'known'"):
         endpoint(server, extract="first")
 
 
 def test_prompts_show_everything_in_order() -> None:
-    showing = Prompt("Say the opposite.", (("hot", "cold"), ("up", "down")), " ->")
-    assert showing.prompt("big") == "Say the opposite.\n\nhot -> cold\nup -> down\nbig ->"
+    prompt = Prompt("Say the opposite.", (("hot", "cold"), ("up", "down")), " ->")
+    assert prompt.fill("big") == "Say the opposite.\n\nhot -> cold\nup -> down\nbig ->"

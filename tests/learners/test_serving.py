@@ -110,6 +110,6 @@ def test_smollm2_served(tmp_path: Path) -> None:
             more = {"shots": shots, "describe": "Write the opposite of the word.", "longest_answer": 8}
             block = {"learner": "endpoint", "url": url, "model": str(folder), "timeout": 300.0, **more}
             remote: Any = read(block).fit(train, seed=0)
-            expected = [remote.showing.extract(by_hand(remote.showing.prompt(text))) for text in inputs]
+            expected = [remote.prompt.extract(by_hand(remote.prompt.fill(text))) for text in inputs]
             assert remote.answer(inputs) == expected
             assert all(expected)

@@ -3,7 +3,7 @@
 The digest covers the recipe with all its fields and the suite's version, the digests of outside resources, the data
 seed, the learner's name, version and settings, the seed, the splits, what is kept, and the version of the code that
 runs and scores. It does not cover machines, engines, times, how a person spelt the same thing, or a setting that a learner got
-later (`taskloom.learners.interface.added`) and that was left alone.
+later (`taskloom.learners.interface.later_setting`) and that was left alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from taskloom.errors import RecipeError, nearest
 from taskloom.experiments.spec import Experiment, ExperimentError, Keep
 from taskloom.learners.config import read as read_learner
-from taskloom.learners.interface import LEARNERS, Learner, telling
+from taskloom.learners.interface import LEARNERS, Learner, digest_settings
 from taskloom.plan import Plan
 from taskloom.recipe import Recipe, check
 from taskloom.recipe import read as read_recipe
@@ -111,7 +111,7 @@ class Cell:
         said = {
             "code": VERSION,
             "data": self.data.key,
-            "learner": [self.learner_name, LEARNERS.get(self.learner_name).version, telling(self.learner)],
+            "learner": [self.learner_name, LEARNERS.get(self.learner_name).version, digest_settings(self.learner)],
             "seed": seed,
             "train": self.train,
             "tests": [[split, data.key] for split, data in self.tests],

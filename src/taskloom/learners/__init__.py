@@ -18,7 +18,6 @@ from taskloom.learners.interface import (
     Point,
     Progress,
     TrainingError,
-    learner,
 )
 from taskloom.learners.saved import load
 
@@ -32,6 +31,5 @@ __all__ = [
     "Point",
     "Progress",
     "TrainingError",
-    "learner",
     "load",
 ]

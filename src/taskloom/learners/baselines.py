@@ -14,21 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from taskloom.errors import InputError, MissingExtra
 from taskloom.example import Example
-from taskloom.learners.interface import (
-    Fitted,
-    LearnerError,
-    Pairs,
-    Point,
-    Untrained,
-    check_candidates,
-    check_settings,
-    check_split,
-    columns,
-    examples,
-    learner,
-    texts,
-)
+from taskloom.learners.inputs import check_candidates, check_split, columns, examples, texts
+from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, check_settings, register_learner
 from taskloom.learners.saved import read_learner, saving
+from taskloom.learners.untrained import Untrained
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,7 +91,7 @@ def load_majority(folder: Path) -> Fitted:
     return FittedMajority(made, memory)
 
 
-@learner("majority", describe="baseline: the most frequent training answer", load=load_majority)
+@register_learner("majority", describe="baseline: the most frequent training answer", load=load_majority)
 @dataclass(frozen=True)
 class Majority(Untrained[FittedMajority]):
     """Ties go to the answer that comes first in training."""
@@ -165,7 +154,9 @@ def load_nearest(folder: Path) -> Fitted:
     return FittedNearest(*_remembered(folder, "inputs", "targets"))
 
 
-@learner("nearest-neighbour", describe="baseline: the answer of the most similar training input", load=load_nearest)
+@register_learner(
+    "nearest-neighbour", describe="baseline: the answer of the most similar training input", load=load_nearest
+)
 @dataclass(frozen=True)
 class Nearest(Untrained[FittedNearest]):
     """Similarity is the overlap of words and neighbouring pairs."""
@@ -217,7 +208,7 @@ def load_bag(folder: Path) -> Fitted:
     return FittedBag(*_remembered(folder, "words", "classes", "weights", "bias"))
 
 
-@learner("bag-of-words", describe="baseline: logistic regression on the words of the input", load=load_bag)
+@register_learner("bag-of-words", describe="baseline: logistic regression on the words of the input", load=load_bag)
 @dataclass(frozen=True)
 class BagOfWords(Untrained[FittedBag]):
     """Logistic regression on word counts.
@@ -313,7 +304,7 @@ CHECKED = 100
 """Training examples that a solver has to answer as they are answered: a wrong world shows at once."""
 
 
-@learner("solver", describe="upper bound: the suite's own solver", load=load_solver, version=2)
+@register_learner("solver", describe="upper bound: the suite's own solver", load=load_solver, version=2)
 @dataclass(frozen=True)
 class Solver(Untrained[FittedSolver]):
     """Answers by the rules; learns nothing.

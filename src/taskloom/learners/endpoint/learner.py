@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
 from taskloom.learners.endpoint.client import Limits, ModelClient
-from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, Untrained, columns, learner, texts
+from taskloom.learners.inputs import columns, texts
+from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, register_learner
 from taskloom.learners.pretrained.in_context import shown
-from taskloom.learners.pretrained.prompts import Extract, Prompt, known_answers, read_showing, save_showing
+from taskloom.learners.pretrained.prompts import Extract, Prompt, known_answers, read_prompt, save_prompt
+from taskloom.learners.untrained import Untrained
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,12 +34,12 @@ def _is_address(url: str) -> bool:
 
 
 class FittedEndpoint:
-    """An endpoint with a fixed showing before every input."""
+    """An endpoint with a fixed prompt before every input."""
 
     curve: tuple[Point, ...] = ()
 
-    def __init__(self, learner: Endpoint, showing: Prompt) -> None:
-        self.learner, self.showing = learner, showing
+    def __init__(self, learner: Endpoint, prompt: Prompt) -> None:
+        self.learner, self.prompt = learner, prompt
 
     @cached_property
     def asker(self) -> ModelClient:
@@ -49,8 +51,8 @@ class FittedEndpoint:
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """One answer per input, cut out of what the model writes."""
-        said = self.asker.ask([self.showing.prompt(text) for text in texts(inputs)], self.learner.longest_answer)
-        return [self.showing.extract(text) for text in said]
+        said = self.asker.ask([self.prompt.fill(text) for text in texts(inputs)], self.learner.longest_answer)
+        return [self.prompt.extract(text) for text in said]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """Endpoints do not weigh given answers."""
@@ -62,15 +64,17 @@ class FittedEndpoint:
 
     def save(self, folder: Path) -> None:
         """The card and the examples shown; never the key."""
-        save_showing(folder, self.learner, self.showing)
+        save_prompt(folder, self.learner, self.prompt)
 
 
 def load_endpoint(folder: Path) -> Fitted:
     """From its folder."""
-    return FittedEndpoint(*read_showing(folder))
+    return FittedEndpoint(*read_prompt(folder))
 
 
-@learner("endpoint", describe="a model behind an OpenAI-compatible endpoint, zero-shot or k-shot", load=load_endpoint)
+@register_learner(
+    "endpoint", describe="a model behind an OpenAI-compatible endpoint, zero-shot or k-shot", load=load_endpoint
+)
 @dataclass(frozen=True)
 class Endpoint(Untrained[FittedEndpoint]):
     """Zero-shot, k-shot and described prompts for an endpoint.

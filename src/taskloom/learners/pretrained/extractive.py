@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from taskloom.example import Example
-from taskloom.learners.interface import Point, learner
+from taskloom.learners.interface import Point, register_learner
 from taskloom.learners.pretrained.language_models import Pretrained, load_language
 from taskloom.learners.scratch.answer_spans import Missing, with_spans
 from taskloom.learners.training.settings import Training
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from taskloom.learners.pretrained.models import Base
 
 
-@learner("extractive", describe="an encoder (RoBERTa, BERT) that points at the answer, fine-tuned", load=load_language)
+@register_learner(
+    "extractive", describe="an encoder (RoBERTa, BERT) that points at the answer, fine-tuned", load=load_language
+)
 @dataclass(frozen=True)
 class Extractive(Pretrained):
     """All weights of an encoder with an output map for start and end, which starts afresh where the model has none.

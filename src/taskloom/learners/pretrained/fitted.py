@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from taskloom.errors import nearest
-from taskloom.learners.interface import LearnerError, Point, check_candidates, texts
+from taskloom.learners.inputs import check_candidates, texts
+from taskloom.learners.interface import LearnerError, Point
 from taskloom.learners.pretrained.encoding import EncodedRows, read_source, read_target
 from taskloom.learners.pretrained.forward import collate, losses, with_prompts
 from taskloom.learners.pretrained.models import Base

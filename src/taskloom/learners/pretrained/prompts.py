@@ -35,7 +35,7 @@ class Prompt:
         head = [self.describe, ""] if self.describe else []
         return "\n".join([*head, *(f"{x}{self.join} {y}" for x, y in self.examples), text])
 
-    def prompt(self, text: str) -> str:
+    def fill(self, text: str) -> str:
         """The whole prompt, join included."""
         return self.before(text) + self.join
 
@@ -64,13 +64,13 @@ class Prompt:
         return min(places)[2] if places else line
 
 
-def save_showing(folder: Path, learner: Any, showing: Prompt) -> None:
+def save_prompt(folder: Path, learner: Any, prompt: Prompt) -> None:
     """A learner that only shows: its card and the examples. The model is named, not copied, and a key is never written."""
-    with saving(folder, learner, examples=showing.examples, answers=showing.answers):
+    with saving(folder, learner, examples=prompt.examples, answers=prompt.answers):
         pass
 
 
-def read_showing(folder: Path) -> tuple[Any, Prompt]:
+def read_prompt(folder: Path) -> tuple[Any, Prompt]:
     """A learner that only shows, and what it shows."""
     card, made = read_learner(folder)
     examples = tuple((x, y) for x, y in card["examples"])

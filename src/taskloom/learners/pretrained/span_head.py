@@ -9,7 +9,8 @@ import torch
 
 from taskloom.errors import nearest
 from taskloom.example import Example
-from taskloom.learners.interface import LearnerError, check_candidates, texts
+from taskloom.learners.inputs import check_candidates, texts
+from taskloom.learners.interface import LearnerError
 from taskloom.learners.pretrained.encoding import EncodedRows
 from taskloom.learners.pretrained.fitted import Writer
 from taskloom.learners.pretrained.forward import IGNORED, collate, point

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from taskloom.errors import nearest
-from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, check_candidates, examples, learner, texts
+from taskloom.learners.inputs import check_candidates, examples, texts
+from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, register_learner
 from taskloom.learners.saved import read_curve, read_learner, saving, write_tensors
 from taskloom.learners.scratch.answer_spans import Missing, Pointed, SpanExample, ask, split_question, with_spans
 from taskloom.learners.scratch.classifiers import WEIGHTS, Prepared, Stacked, in_batches, need_torch, read_weights
@@ -96,7 +97,7 @@ def load_bidaf(folder: Path) -> Fitted:
     return Pointer(made, net, weights, reader, read_curve(card))
 
 
-@learner("bidaf", describe="BiDAF for answers that are spans of the input, from scratch", load=load_bidaf)
+@register_learner("bidaf", describe="BiDAF for answers that are spans of the input, from scratch", load=load_bidaf)
 @dataclass(frozen=True)
 class BiDAFLearner(Stacked["Pointer"]):
     """Seo et al. 2017: batches of 60, states of 100, 100 filters of 5 letters, dropout 0.2, 12 epochs (of bAbI's 9,000 here).

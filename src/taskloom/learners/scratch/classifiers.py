@@ -12,19 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from taskloom.errors import MissingExtra
-from taskloom.learners.interface import (
-    Fitted,
-    LearnerError,
-    Pairs,
-    Point,
-    Report,
-    check_candidates,
-    check_settings,
-    columns,
-    held_out,
-    learner,
-    texts,
-)
+from taskloom.learners.inputs import check_candidates, columns, evaluation_splits, texts
+from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, Report, check_settings, register_learner
 from taskloom.learners.saved import read_curve, read_learner, read_tensors, saving, write_tensors
 from taskloom.learners.scratch.tokens import Encoded, WordVocabulary, classes_of, encode
 from taskloom.learners.training.settings import Training
@@ -137,7 +126,7 @@ class Stacked(Generic[F]):
         from taskloom.learners.training.loop import train as run
 
         all_seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
-        ready = self.prepare(train, held_out(evaluate))
+        ready = self.prepare(train, evaluation_splits(evaluate))
         more: dict[str, Any] = {"folder": folder, "progress": progress, "seconds": seconds}
         outcomes = run(ready.net, ready.train, all_seeds, self.training, ready.held_out, **more)
         return [ready.fitted(outcome) for outcome in outcomes]
@@ -287,7 +276,7 @@ def in_batches(net: Net, weights: Mapping[str, Tensor], data: Encoded, how: Trai
     return out
 
 
-@learner("bilstm", describe="bi-LSTM classifier of CTL++, from scratch", load=load_scratch)
+@register_learner("bilstm", describe="bi-LSTM classifier of CTL++, from scratch", load=load_scratch)
 @dataclass(frozen=True)
 class BiLSTMLearner(Scratch):
     """CTL++, A and R: AdamW, 1.5e-4. For S the reference takes Adam, 1e-3 and batches of 128.
@@ -310,7 +299,7 @@ class BiLSTMLearner(Scratch):
         return BiLSTM(vocabulary, classes, self.state, self.dropout)
 
 
-@learner(
+@register_learner(
     "transformer", describe="shared-layer Transformer with relative positions of CTL++, from scratch", load=load_scratch
 )
 @dataclass(frozen=True)
@@ -345,7 +334,7 @@ class TransformerLearner(Scratch):
         return Transformer(vocabulary, classes, *rest)
 
 
-@learner("ndr", describe="NDR (geometric attention, copy gate) of CTL++, from scratch", load=load_scratch)
+@register_learner("ndr", describe="NDR (geometric attention, copy gate) of CTL++, from scratch", load=load_scratch)
 @dataclass(frozen=True)
 class NDRLearner(Scratch):
     """CTL++: gradients clipped at 1; the layer runs 8 times in training and 10 times when answering.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from taskloom.learners.interface import learner
+from taskloom.learners.interface import register_learner
 from taskloom.learners.scratch.classifiers import Scratch, load_scratch
 from taskloom.learners.scratch.tokens import Encoded, Stories, WordVocabulary
 from taskloom.learners.training.settings import Training
@@ -49,7 +49,7 @@ class Storied(Scratch):
         return reader.encode(inputs, labels)
 
 
-@learner("entnet", describe="EntNet (recurrent entity network) for stories, from scratch", load=load_scratch)
+@register_learner("entnet", describe="EntNet (recurrent entity network) for stories, from scratch", load=load_scratch)
 @dataclass(frozen=True)
 class EntNetLearner(Storied):
     """Henaff et al. 2017: Adam with 0.01, halved every 25 epochs; 20 slots of 100 (Dyna-bAbI takes `optimiser: sgd`).
@@ -78,7 +78,9 @@ class EntNetLearner(Storied):
         return EntNet(len(reader.words.words), classes, reader.sentence, self.state, self.slots)
 
 
-@learner("stm", describe="STM (self-attentive associative memory) for stories, from scratch", load=load_scratch)
+@register_learner(
+    "stm", describe="STM (self-attentive associative memory) for stories, from scratch", load=load_scratch
+)
 @dataclass(frozen=True)
 class STMLearner(Storied):
     """Le et al. 2020: Adam with 6e-4, beta2 0.99 (the authors' batches have 128, Dyna-bAbI's 32).

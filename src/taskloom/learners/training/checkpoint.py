@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taskloom.learners.interface import LearnerError, TrainingError, telling
+from taskloom.learners.interface import LearnerError, TrainingError, digest_settings
 from taskloom.learners.training.settings import Training
 
 NAME = "checkpoint.safetensors"
@@ -110,7 +110,7 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
 
 def lasting(how: Training) -> dict[str, Any]:
     """The settings that make a run what it is, as JSON keeps them."""
-    return {name: value for name, value in telling(how).items() if name not in WITHOUT_EFFECT}
+    return {name: value for name, value in digest_settings(how).items() if name not in WITHOUT_EFFECT}
 
 
 def note_fault(folder: Path | None, step: int) -> str:

@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from taskloom.learners.interface import LearnerError, Paused, Point, Progress, Report, TrainingError, check_seed
+from taskloom.learners.inputs import check_seed
+from taskloom.learners.interface import LearnerError, Paused, Point, Progress, Report, TrainingError
 from taskloom.learners.scratch.nets.ops import Net, count
 from taskloom.learners.scratch.tokens import Encoded
 from taskloom.learners.training import checkpoint

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from taskloom.learners.pretrained.fast.adapter_choice import Choice
+from taskloom.learners.pretrained.models import AdapterChoice
 
 
 class ManyLora(torch.nn.Module):
@@ -25,7 +25,7 @@ class ManyLora(torch.nn.Module):
         b: [tasks, out, rank].
     """
 
-    def __init__(self, inner: Any, a: Tensor, b: Tensor, scale: float, dropout: float, choice: Choice) -> None:
+    def __init__(self, inner: Any, a: Tensor, b: Tensor, scale: float, dropout: float, choice: AdapterChoice) -> None:
         super().__init__()
         self.inner, self.scale, self.choice = inner, scale, choice
         self.dropout = torch.nn.Dropout(dropout)
@@ -55,7 +55,7 @@ def _products(x: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return torch.bmm(torch.bmm(x, a.transpose(1, 2)), b.transpose(1, 2))
 
 
-def stack_adapters(model: Any, tasks: int, choice: Choice) -> dict[str, Tensor]:
+def stack_adapters(model: Any, tasks: int, choice: AdapterChoice) -> dict[str, Tensor]:
     """Put the updates of many tasks where peft has put one; every task starts as it would alone. Gives the matrices by name."""
     from peft.tuners.lora import Linear
 
