@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,9 +39,10 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is gone after it."""
-    from taskloom.registry import SUITES, TASKS
+def _own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Drop what a test registers after it; learners and scorers of ours stay, since modules register them only once."""
+    from taskloom import scoring
+    from taskloom.registry import SUITES, TASKS, Registry
     from taskloom.suites.taskbench import atoms
 
     monkeypatch.setattr(atoms, "_ADDED", dict(atoms._ADDED))
@@ -48,6 +50,13 @@ def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     for registry in (TASKS, SUITES):
         monkeypatch.setattr(registry, "_things", dict(registry._things))
         monkeypatch.setattr(registry, "_origin", dict(registry._origin))
+    yield
+    learners = next((r for r in Registry.every if r.kind == "learner"), None)
+    for origin in set(learners._origin.values()) if learners else ():
+        if learners is not None and not origin.startswith("taskloom."):
+            learners.forget(origin)
+    for home in {home for home in scoring._HOMES.values() if not home.startswith("taskloom.")}:
+        scoring.forget(home)
 
 
 @pytest.fixture(scope="session")

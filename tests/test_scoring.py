@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from taskloom.errors import TaskloomError
 from taskloom.example import Example
-from taskloom.scoring import SCORERS, SetOf, any_of, exact, items, number, number_words, per_position, scorer, set_of
+from taskloom.registry import find_scorer
+from taskloom.scoring import SCORERS, SetOf, any_of, exact, items, number, number_words, per_position, set_of
 
 
 def test_exact_wants_every_character() -> None:
@@ -94,4 +95,4 @@ def test_a_perfect_answer_scores_one_everywhere() -> None:
 
 def test_unknown_scorer_names_the_nearest() -> None:
     with pytest.raises(TaskloomError, match="did you mean 'exact'"):
-        scorer("exakt")
+        find_scorer("exakt")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from taskloom.example import Step as Step
     from taskloom.experiments.api import run as run
     from taskloom.experiments.runs import runs as runs
+    from taskloom.learners.decorator import learner as learner
     from taskloom.offers import Export as Export
     from taskloom.offers import Option as Option
     from taskloom.plan import Plan as Plan
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from taskloom.scoring import exact as exact
     from taskloom.scoring import number_words as number_words
     from taskloom.scoring import per_position as per_position
+    from taskloom.scoring import scorer as scorer
     from taskloom.scoring import set_of as set_of
     from taskloom.seeding import Key as Key
     from taskloom.seeding import Random as Random
@@ -63,6 +65,7 @@ _HOME = {
     "Recipe": "recipe",
     "run": "experiments.api",
     "runs": "experiments.runs",
+    "learner": "learners.decorator",
     "Suite": "registry",
     "suite": "registry",
     "Resource": "resources",
@@ -71,6 +74,7 @@ _HOME = {
     "exact": "scoring",
     "number_words": "scoring",
     "per_position": "scoring",
+    "scorer": "scoring",
     "set_of": "scoring",
     "Key": "seeding",
     "Random": "seeding",

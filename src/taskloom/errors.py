@@ -66,3 +66,14 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
         return "none is known"
     shown = ", ".join(names[:20])
     return f"known: {shown}" + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
+def raised_at(error: BaseException, file: str = "") -> str:
+    """Return where a person's own code raised an error, as ` (FILE, line N)`: the last place in `file`, or the last of all."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if not file or name == file:
+            place = f" ({name}, line {trace.tb_lineno})"
+        trace = trace.tb_next
+    return place

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from taskloom.errors import TaskloomError, nearest
 
@@ -42,11 +42,14 @@ GROUP = "taskloom"
 class Registry(Generic[T]):
     """Named things of one kind. `package` is the folder of this distribution that is searched for them."""
 
+    every: ClassVar[list[Registry[Any]]] = []
+
     def __init__(self, kind: str, package: str | None = None) -> None:
         self.kind = kind
         self.package = package
         self._things: dict[str, T] = {}
         self._origin: dict[str, str] = {}
+        Registry.every.append(self)
 
     def add(self, name: str, thing: T, origin: str) -> None:
         """Register a thing; the same name from two modules is an error, since silence would pick one of them."""
@@ -59,12 +62,12 @@ class Registry(Generic[T]):
 
     def forget(self, origin: str) -> None:
         """Drop what a module registered, before it is read again."""
-        for name in [n for n, o in self._origin.items() if o == origin]:
+        for name in self.of(origin):
             del self._things[name], self._origin[name]
 
     def of(self, origin: str) -> list[str]:
-        """What a module registered."""
-        return [n for n, o in self._origin.items() if o == origin]
+        """Return the names that a module, or a class of it, registered."""
+        return [n for n, o in self._origin.items() if o == origin or o.startswith(f"{origin}.")]
 
     def get(self, name: str) -> T:
         """The thing of that name."""
@@ -219,12 +222,35 @@ def suite_that(offer: str, name: str = "") -> Suite:
 
 
 def find_scorer(name: str) -> Scorer:
-    """The scorer of that name, of the shared ones or a suite's own."""
-    from taskloom.scoring import SCORERS, scorer
+    """Return a scorer by name (`any-of`, or a suite's own), by file (`mine.py`), or by a name in a file (`mine.py::half`)."""
+    from taskloom.scoring import SCORERS, scorers_of
 
+    if is_python(name):
+        return SCORERS[name_in_file(name, scorers_of, "scorer")]
     if name not in SCORERS:
         SUITES.names()  # suites make their scorers known when they are imported
-    return scorer(name)
+        load_entry_points()
+    if name not in SCORERS:
+        raise TaskloomError(f"no scorer is called '{name}'; {nearest(name, SCORERS)}")
+    return SCORERS[name]
+
+
+def name_in_file(name: str, names_of: Callable[[str], list[str]], kind: str) -> str:
+    """Load the file of `mine.py` or `mine.py::NAME`, and return the name that is meant.
+
+    Args:
+        name: The file or folder, and behind `::` what is wanted of it; nothing where the file defines one such thing.
+        names_of: From a module's name to what it registered.
+        kind: What is looked for, for error messages: `learner`, `scorer`.
+    """
+    path, _, wanted = name.partition("::")
+    names = names_of(load_module(Path(path)))
+    if wanted and wanted not in names:
+        raise TaskloomError(f"{path} has no {kind} '{wanted}'; {nearest(wanted, names)}")
+    if not wanted and len(names) != 1:
+        has = ", ".join(names) or f"none (use @tl.{kind})"
+        raise TaskloomError(f"{path} must define one {kind}, or say which: {path}::NAME; it defines: {has}")
+    return wanted or names[0]
 
 
 _entry_points_loaded = False
@@ -258,15 +284,28 @@ def is_python(name: str) -> bool:
 
 def load_file(path: Path) -> list[str]:
     """Import a Python file, or a folder with an `__init__.py`, and return the names of the tasks it defines."""
+    return TASKS.of(load_module(path))
+
+
+def load_module(path: Path) -> str:
+    """Import a Python file or folder, and return the name of its module, by which registries know what it added.
+
+    What it registered when it was imported before is dropped first, so that an edited file counts as it is now.
+    """
+    from taskloom import scoring
+
     if path.is_dir():
         path = path / "__init__.py"
     if not path.is_file():
-        raise TaskloomError(f"there is no file {path}; a task file is a Python module that uses @tl.task")
+        raise TaskloomError(
+            f"there is no file {path}; name a Python file that uses @tl.task, @tl.learner or @tl.scorer"
+        )
     whole = path.resolve()
     package = path.name == "__init__.py"
     module_name = f"{whole.parent.name if package else path.stem} ({whole})"  # two files of one name are two modules
-    TASKS.forget(module_name)
-    SUITES.forget(module_name)
+    for registry in Registry.every:
+        registry.forget(module_name)
+    scoring.forget(module_name)
     module = ModuleType(module_name)
     module.__file__ = str(whole)
     if package:  # so that it can import its own modules
@@ -282,12 +321,17 @@ def load_file(path: Path) -> list[str]:
         raise
     except (Exception, SystemExit) as error:
         raise TaskloomError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
-    return TASKS.of(module_name)
+    return module_name
 
 
-def source_of(function: Callable[..., Any]) -> bytes:
-    """What digests stand for when they speak of a function's code: its whole file or, where there is none, its own bytecode."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
+def source_of(thing: Callable[..., Any]) -> bytes:
+    """Return what digests take for the code of a function or class: its whole file or, where there is none, its bytecode."""
+    thing = inspect.unwrap(thing)
+    if isinstance(thing, type):
+        file = getattr(sys.modules.get(thing.__module__), "__file__", None)
+        methods = [code for m in vars(thing).values() if (code := getattr(m, "__code__", None)) is not None]
+        return Path(file).read_bytes() if file else b"".join(marshal.dumps(code) for code in methods)
+    code = getattr(thing, "__code__", None)
     if code is None:
         return b""
     path = Path(code.co_filename)

@@ -6,13 +6,14 @@ A scorer is a frozen dataclass with `score(prediction, example) -> float` in [0,
 
 from __future__ import annotations
 
+import inspect
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from taskloom.errors import TaskloomError, nearest
+from taskloom.errors import TaskloomError, raised_at
 from taskloom.example import Example
 
 _NUMBER_WORDS = [
@@ -233,19 +234,96 @@ number_words = NumberWord()
 SCORERS: dict[str, Scorer] = {
     s.name: s for s in (exact, any_of, set_of, SetOf("set-f1", partial=True), per_position, number_words)
 }
+_HOMES: dict[str, str] = dict.fromkeys(SCORERS, __name__)
+"""The module that registered each scorer."""
 
 
 S = TypeVar("S", bound=Scorer)
 
 
-def register(made: S) -> S:
-    """Make a suite's own scorer known by its name."""
-    SCORERS[made.name] = made
+def register(scorer: S, home: str | None = None) -> S:
+    """Make a scorer known by its name; the same name from two modules is an error, since silence would pick one of them."""
+    home = home or type(scorer).__module__
+    if _HOMES.get(scorer.name, home) != home:
+        raise TaskloomError(
+            f"the scorer '{scorer.name}' is defined twice: in {_HOMES[scorer.name]} and in {home}; rename one"
+        )
+    SCORERS[scorer.name], _HOMES[scorer.name] = scorer, home
+    return scorer
+
+
+def scorers_of(home: str) -> list[str]:
+    """Return the names of the scorers that a module, or one inside it, registered."""
+    return [name for name, module in _HOMES.items() if module == home or module.startswith(f"{home}.")]
+
+
+def forget(home: str) -> None:
+    """Drop the scorers that a module registered, before it is imported again."""
+    for name in scorers_of(home):
+        del SCORERS[name], _HOMES[name]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionScorer:
+    """A scorer that is one function from a prediction and its example to a number from 0 to 1."""
+
+    name: str
+    function: Callable[[str, Example], float]
+    describe: str = ""
+
+    def score(self, prediction: str, example: Example) -> float:
+        """Call the function, and check that it returns a number from 0 to 1."""
+        try:
+            value = self.function(prediction, example)
+        except TaskloomError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise TaskloomError(
+                f"the scorer {self.name} raised {type(error).__name__}: {error}{raised_at(error)}"
+            ) from error
+        if isinstance(value, int | float) and 0 <= value <= 1:
+            return float(value)
+        raise TaskloomError(f"the scorer {self.name} returned {value!r} for {prediction!r}; a score is from 0 to 1")
+
+    def explain(self, prediction: str, example: Example) -> str:
+        """Return the score and the target."""
+        score = self.score(prediction, example)
+        return f"'{prediction.strip()}' scores {score:g} by {self.name}; the target is '{example.target}'"
+
+
+def scorer(name: str, *, describe: str = "") -> Callable[[Callable[..., Any]], Scorer]:
+    """Register a function from a prediction and its example to a score, or a class with `score` and `explain`, as a scorer.
+
+    What is decorated becomes the scorer itself: it goes into `@tl.task(scorer=…)`, and `rescore` finds it by its name.
+
+    Args:
+        name: Letters, digits, `-`, `_` and `.`; it becomes part of file names.
+        describe: One line for `taskloom list scorers`; the first line of the docstring by default.
+    """
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise TaskloomError(
+            f"a scorer's name has letters, digits, '-', '_' and '.', such as 'half-right', not {name!r}"
+        )
+
+    def record(thing: Callable[..., Any]) -> Scorer:
+        about = describe or (inspect.getdoc(thing) or "").partition("\n")[0]
+        made = _instance(thing, name) if isinstance(thing, type) else FunctionScorer(name, thing, about)
+        return register(made, thing.__module__)
+
+    return record
+
+
+def _instance(kind: type[Any], name: str) -> Scorer:
+    if "name" not in vars(kind) and "name" not in getattr(kind, "__dataclass_fields__", {}):
+        kind.name = name
+    try:
+        made = kind()
+    except TypeError as error:
+        raise TaskloomError(
+            f"the scorer {name}: {kind.__name__} needs a default for every setting ({error})"
+        ) from error
+    if not isinstance(made, Scorer):
+        raise TaskloomError(f"the scorer {name}: {kind.__name__} needs the methods score and explain")
+    if made.name != name:
+        raise TaskloomError(f"the scorer {name}: {kind.__name__} calls itself '{made.name}'; make both names one")
     return made
-
-
-def scorer(name: str) -> Scorer:
-    """The scorer of that name."""
-    if name not in SCORERS:
-        raise TaskloomError(f"no scorer is called '{name}'; {nearest(name, SCORERS)}")
-    return SCORERS[name]

@@ -14,7 +14,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
-from taskloom.errors import InputError, RecipeError, TaskloomError
+from taskloom.errors import InputError, RecipeError, TaskloomError, raised_at
 from taskloom.example import Answer, Example, Step
 from taskloom.plan import Plan, Role, Split
 from taskloom.registry import TASKS, source_of
@@ -81,7 +81,7 @@ class Task:
         except TaskloomError:
             raise
         except (Exception, SystemExit) as error:
-            raise TaskloomError(f"{self.name} raised {type(error).__name__}: {error}{_line(error)}") from error
+            raise TaskloomError(f"{self.name} raised {type(error).__name__}: {error}{raised_at(error)}") from error
         _check(self.name, example)
         return replace_task(example, self.name)
 
@@ -159,13 +159,6 @@ class Task:
                 f"the solver of {self.name} gave {found!r} for {text!r}; it must give a text or a tuple of texts"
             )
         return Answer(tuple(answers))
-
-
-def _line(error: BaseException) -> str:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return f" ({trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno})" if trace is not None else ""
 
 
 def _check(name: str, example: object) -> None:

@@ -19,7 +19,7 @@ def list_(
         typer.Argument(
             metavar="[KIND|RECIPE|LEARNER]",
             help="suites, recipes, tasks, learners or scorers; everything by default. Of a recipe: its tasks, with what its "
-            "suite knows of each. Of a learner: its settings.",
+            "suite knows of each. Of a learner (mine.py::NAME for one of a file): its settings.",
         ),
     ] = "",
     set: Set = None,
@@ -34,12 +34,14 @@ def list_(
       $ taskloom list taskbench/english
       $ taskloom list bilstm
     """
-    from taskloom.cli.task_output import listing, recipe_tasks
+    from taskloom.cli.task_output import is_learner, learner_settings, listing, recipe_tasks
 
-    if "/" in what or "." in what:
+    if ("/" in what or "." in what) and not (set is None and is_learner(what)):
         recipe_tasks(what, set or (), as_json)
     elif set:
         raise TaskloomError("--set changes a recipe; name one: taskloom list RECIPE --set KEY=VALUE")
+    elif "/" in what or "." in what:
+        learner_settings(what, as_json)
     else:
         listing(what, as_json)
 

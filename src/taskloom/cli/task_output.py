@@ -31,7 +31,10 @@ def listing(what: str, as_json: bool) -> None:
 
     def scorers() -> list[tuple[str, str]]:
         registry.SUITES.names()  # suites make their own scorers known when they are imported
-        return [(n, (type(s).__doc__ or "").split("\n")[0]) for n, s in scoring.SCORERS.items()]
+        return [
+            (n, getattr(s, "describe", "") or (type(s).__doc__ or "").split("\n")[0])
+            for n, s in scoring.SCORERS.items()
+        ]
 
     kinds: dict[str, Callable[[], list[tuple[str, str]]]] = {
         "suites": lambda: [(s.name, s.describe) for s in registry.SUITES],
@@ -43,7 +46,7 @@ def listing(what: str, as_json: bool) -> None:
     if what and what not in kinds:
         if learners.LEARNERS.find(what) is None:
             raise TaskloomError(f"there is no list of '{what}'; {nearest(what, [*kinds, *learners.LEARNERS.names()])}")
-        _settings(what, as_json)
+        learner_settings(what, as_json)
         return
     chosen = [what] if what else list(kinds)
     found = {kind: kinds[kind]() for kind in chosen}
@@ -56,8 +59,21 @@ def listing(what: str, as_json: bool) -> None:
             out.print(table(kind, ("name", "what it is"), rows), "")
 
 
-def _settings(learner: str, as_json: bool) -> None:
-    """Of a learner: what may be set, with defaults and meanings."""
+def is_learner(name: str) -> bool:
+    """Return whether a name with a slash or a file is that of a learner; a file with a task counts as the task's."""
+    from taskloom.learners import LEARNERS
+    from taskloom.registry import TASKS, is_python, load_module
+
+    if not is_python(name):
+        return LEARNERS.find(name) is not None
+    path, _, wanted = name.partition("::")
+    home = load_module(Path(path))
+    learners = LEARNERS.of(home)
+    return wanted in learners if wanted else bool(learners) and not TASKS.of(home)
+
+
+def learner_settings(learner: str, as_json: bool) -> None:
+    """Print what may be set of a learner, with defaults and meanings."""
     from taskloom.learners.config import settings
 
     found = settings(learner)

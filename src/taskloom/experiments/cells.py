@@ -1,9 +1,10 @@
 """Cells: what an experiment comes down to, one for each run, with a digest of everything that determines it.
 
 The digest covers the recipe with all its fields and the suite's version, the digests of outside resources, the data
-seed, the learner's name, version and settings, the seed, the splits, what is kept, and the version of the code that
-runs and scores. It does not cover machines, engines, times, how a person spelt the same thing, or a setting that a learner got
-later (`taskloom.learners.interface.later_setting`) and that was left alone.
+seed, the learner's name, version and settings (and its code, where it comes from a file), the seed, the splits, what
+is kept, and the version of the code that runs and scores. It does not cover machines, engines,
+times, how a person spelt the same thing, or a setting that a learner got later (`taskloom.learners.interface.later_setting`)
+and that was left alone.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from typing import Any
 from taskloom.errors import RecipeError, nearest
 from taskloom.experiments.spec import Experiment, ExperimentError, Keep
 from taskloom.learners.config import read as read_learner
-from taskloom.learners.interface import LEARNERS, Learner, digest_settings
+from taskloom.learners.interface import LEARNERS, Learner, find_learner
 from taskloom.plan import Plan
 from taskloom.recipe import Recipe, check
 from taskloom.recipe import read as read_recipe
+from taskloom.registry import is_python
 
 VERSION = 1
 """Raised whenever the code here would give the same cell other predictions or scores."""
@@ -111,7 +113,7 @@ class Cell:
         said = {
             "code": VERSION,
             "data": self.data.key,
-            "learner": [self.learner_name, LEARNERS.get(self.learner_name).version, digest_settings(self.learner)],
+            "learner": LEARNERS.get(self.learner_name).identity(self.learner),
             "seed": seed,
             "train": self.train,
             "tests": [[split, data.key] for split, data in self.tests],
@@ -151,9 +153,9 @@ def expand(experiment: Experiment) -> list[Cell]:
     cells: dict[str, Cell] = {}
     for data in recipes:
         train, tests = _splits(data, experiment, others)
-        for block, learner in learners:
+        for block, name, learner in learners:
             for seed in experiment.seed_list:
-                cell = Cell(data, learner, str(block["learner"]), block, seed, train, tests, experiment.keep)
+                cell = Cell(data, learner, name, block, seed, train, tests, experiment.keep)
                 cells.setdefault(cell.run, cell)
     return list(cells.values())
 
@@ -162,11 +164,13 @@ def _part(grid: Mapping[str, list[Any]], head: str) -> dict[str, list[Any]]:
     return {k.removeprefix(head): v for k, v in grid.items() if k.startswith(head)}
 
 
-def _all_tried(experiment: Experiment, recipes: list[Data], learners: list[tuple[dict[str, Any], Learner]]) -> None:
+def _all_tried(
+    experiment: Experiment, recipes: list[Data], learners: list[tuple[dict[str, Any], str, Learner]]
+) -> None:
     """A grid over a field that nothing has is a misspelling."""
     for name in _part(experiment.grid, "learner."):
-        if name == "learner" or not any(name in block for block, _ in learners):
-            known = sorted({f for block, _ in learners for f in _settings(str(block["learner"]))})
+        if name == "learner" or not any(name in block for block, *_ in learners):
+            known = sorted({f for _, learner, _ in learners for f in _settings(learner)})
             raise ExperimentError(f"grid: no learner here has the setting '{name}'; {nearest(name, known)}")
 
 
@@ -230,15 +234,17 @@ def _own_grid(block: dict[str, Any]) -> dict[str, list[Any]]:
     return grid
 
 
-def _learners(block: str | dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[tuple[dict[str, Any], Learner]]:
+def _learners(
+    block: str | dict[str, Any], grid: Mapping[str, list[Any]]
+) -> Iterator[tuple[dict[str, Any], str, Learner]]:
+    """Yield how each learner was asked for, its name in the registry, and itself."""
     data = _named_learner(block)
-    name = str(data["learner"])
-    LEARNERS.get(name)
+    name = find_learner(str(data["learner"])).name
     own = _own_grid(data)
     mine = {k: v for k, v in grid.items() if k in _settings(name)}
     for tried in _products({**mine, **own}):
         asked = {**data, **tried}
-        yield asked, read_learner(asked, "learners:")
+        yield asked, name, read_learner({**asked, "learner": name}, "learners:")
 
 
 def _named_learner(block: str | dict[str, Any]) -> dict[str, Any]:
@@ -250,7 +256,7 @@ def _named_learner(block: str | dict[str, Any]) -> dict[str, Any]:
             )
         return dict(block)
     model, slash, method = block.rpartition("/")
-    if slash and LEARNERS.find(block) is None and "model" in _settings(method):
+    if slash and not is_python(block) and LEARNERS.find(block) is None and "model" in _settings(method):
         return {"learner": method, "model": model}
     return {"learner": block}
 

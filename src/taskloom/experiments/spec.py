@@ -75,7 +75,8 @@ class Experiment(Fields):
 
     Attributes:
         recipes: Names, files, blocks `{recipe: NAME, set: {field: value}, seed: 0, grid: {field: [values]}}`, or whole recipes.
-        learners: Names (`bilstm`, `smollm2/fine-tune`), or blocks `{learner: NAME, setting: value, grid: {setting: [values]}}`.
+        learners: Names (`bilstm`, `smollm2/fine-tune`), files (`mine.py`, `mine.py::NAME`), or blocks
+            `{learner: NAME, setting: value, grid: {setting: [values]}}`.
         seeds: How many, or which.
         train: The split to learn from.
         evaluate: The splits to answer; a recipe's name stands for its test splits. By default all test splits of the recipe and of
@@ -189,15 +190,19 @@ def check(data: Mapping[str, Any], where: str, beside: Path | None = None) -> Ex
         made = Experiment.model_validate(dict(data))
     except ValidationError as error:
         raise ExperimentError(explain(error, Experiment, where)) from error
-    return made if beside is None else made.model_copy(update={"recipes": [_beside(r, beside) for r in made.recipes]})
+    if beside is None:
+        return made
+    recipes = [_beside(r, "recipe", beside) for r in made.recipes]
+    learners = [_beside(x, "learner", beside) for x in made.learners]
+    return made.model_copy(update={"recipes": recipes, "learners": learners})
 
 
-def _beside(recipe: str | dict[str, Any], folder: Path) -> str | dict[str, Any]:
-    """A recipe file is named from the experiment's folder first, so that an experiment runs from anywhere."""
-    if isinstance(recipe, dict):
-        named = recipe.get("recipe")
-        return {**recipe, "recipe": _beside(named, folder)} if isinstance(named, str) else recipe
-    file = recipe.partition("::")[0]
+def _beside(block: str | dict[str, Any], kind: str, folder: Path) -> str | dict[str, Any]:
+    """Look for a recipe's or learner's file in the experiment's folder first, so that an experiment runs from anywhere."""
+    if isinstance(block, dict):
+        named = block.get(kind)
+        return {**block, kind: _beside(named, kind, folder)} if isinstance(named, str) else block
+    file = block.partition("::")[0]
     if file.endswith((".yaml", ".yml", ".py")) and not Path(file).is_absolute() and (folder / file).is_file():
-        return str(folder / recipe)
-    return recipe
+        return str(folder / block)
+    return block

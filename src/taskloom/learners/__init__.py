@@ -8,6 +8,7 @@ fitted.answer(["c b a 3"])
 
 from __future__ import annotations
 
+from taskloom.learners.decorator import learner
 from taskloom.learners.interface import (
     LEARNERS,
     Entry,
@@ -18,6 +19,7 @@ from taskloom.learners.interface import (
     Point,
     Progress,
     TrainingError,
+    find_learner,
 )
 from taskloom.learners.saved import load
 
@@ -31,5 +33,7 @@ __all__ = [
     "Point",
     "Progress",
     "TrainingError",
+    "find_learner",
+    "learner",
     "load",
 ]

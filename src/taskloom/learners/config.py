@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from taskloom.errors import nearest
-from taskloom.learners.interface import LEARNERS, Learner, LearnerError
+from taskloom.learners.interface import LEARNERS, Learner, LearnerError, find_learner
 
 
 def read(block: str | Mapping[str, Any], where: str = "the learner") -> Learner:
@@ -23,7 +23,7 @@ def read(block: str | Mapping[str, Any], where: str = "the learner") -> Learner:
     data = {"learner": block} if isinstance(block, str) else _mapping(block, where)
     if "learner" not in data:
         raise LearnerError(f"{where}: say which learner, e.g. 'learner: bilstm'; {nearest('', LEARNERS.names())}")
-    entry = LEARNERS.get(str(data.pop("learner")))
+    entry = find_learner(str(data.pop("learner")))
     default: Any = entry()
     values = _flat(default, data, f"{where} '{entry.name}'")
     return _build(entry.settings, values, f"{where} '{entry.name}'")
@@ -31,7 +31,7 @@ def read(block: str | Mapping[str, Any], where: str = "the learner") -> Learner:
 
 def settings(name: str) -> list[tuple[str, Any, str]]:
     """Every setting of a learner with its default and what it means, those of the training loop last."""
-    default: Any = LEARNERS.get(name)()
+    default: Any = find_learner(name)()
     loop = getattr(default, "training", None)
     found = []
     for block in (default, *([] if loop is None else [loop])):

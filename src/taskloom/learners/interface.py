@@ -10,12 +10,13 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from taskloom.errors import TaskloomError
 from taskloom.example import Example
-from taskloom.registry import Registry
+from taskloom.registry import Registry, is_python, name_in_file, source_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,6 +129,8 @@ class Entry:
         load: From a folder to a fitted learner.
         defaults: Settings under this name that differ from the dataclass's.
         version: Raised whenever the same settings and seed would learn something else; part of every run's digest.
+        code: The digest of the file that defines it, part of every run's digest; empty for the learners of this package,
+            whose versions stand for their code.
     """
 
     name: str
@@ -136,29 +139,65 @@ class Entry:
     load: Callable[[Path], Fitted]
     defaults: Mapping[str, Any] = field(default_factory=dict)
     version: int = 1
+    code: str = ""
 
     def __call__(self, **settings: Any) -> Learner:
-        """The learner with these settings; values are taken as they are (`taskloom.learners.config.read` checks a file's)."""
+        """Build the learner; values are taken as they are (`taskloom.learners.config.read` checks a file's)."""
         made: Learner = self.settings(**{**self.defaults, **settings})
         return made
 
+    def identity(self, learner: Learner) -> list[Any]:
+        """Return what tells runs of this learner apart: its name, version and settings, and the code of a learner from a file."""
+        return [self.name, self.version, digest_settings(learner), *([self.code] if self.code else [])]
+
 
 LEARNERS: Registry[Entry] = Registry("learner", "taskloom.learners")
+
+
+def find_learner(name: str) -> Entry:
+    """Return a learner by name (`bilstm`), by file (`mine.py`), or by a name in a file (`mine.py::mine/gru`)."""
+    return LEARNERS.get(name_in_file(name, LEARNERS.of, "learner") if is_python(name) else name)
+
 
 C = TypeVar("C", bound=type[Any])
 
 
 def register_learner(
-    name: str, *, describe: str, load: Callable[[Path], Fitted], version: int = 1, **defaults: Any
+    name: str,
+    *,
+    describe: str,
+    load: Callable[[Path], Fitted] | None = None,
+    version: int = 1,
+    code: str | None = None,
+    **defaults: Any,
 ) -> Callable[[C], C]:
     """Register a frozen dataclass that has `fit` as a learner; keywords change its defaults under this name."""
 
     def record(settings: C) -> C:
-        made = Entry(name, describe, settings, load, defaults, version)
+        digest = _code(settings) if code is None else code
+        made = Entry(name, describe, settings, load or _not_loaded(name), defaults, version, digest)
         LEARNERS.add(name, made, f"{settings.__module__}.{settings.__name__}")
         return settings
 
     return record
+
+
+def _code(settings: type[Any]) -> str:
+    if settings.__module__.startswith("taskloom."):
+        return ""
+    return code_digest(settings)
+
+
+def code_digest(thing: Callable[..., Any]) -> str:
+    """Return the digest of the file that defines a class or function."""
+    return blake2b(source_of(thing), digest_size=16).hexdigest()
+
+
+def _not_loaded(name: str) -> Callable[[Path], Fitted]:
+    def load(folder: Path) -> Fitted:
+        raise LearnerError(f"{name} cannot be loaded from {folder}: it was registered without load=")
+
+    return load
 
 
 def later_setting(default: Any) -> Any:

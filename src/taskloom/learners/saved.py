@@ -15,7 +15,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.learners.interface import LEARNERS, Fitted, LearnerError, Point
+from taskloom.errors import nearest
+from taskloom.learners.interface import LEARNERS, Fitted, LearnerError, Point, find_learner
 from taskloom.learners.training.settings import Training
 
 if TYPE_CHECKING:
@@ -133,10 +134,23 @@ def read_curve(card: Mapping[str, Any]) -> tuple[Point, ...]:
     return tuple(Point(**point) for point in card["curve"])
 
 
-def load(folder: Path | str) -> Fitted:
-    """A fitted learner from the folder it was saved in."""
+def load(folder: Path | str, learner: str | None = None) -> Fitted:
+    """Load a fitted learner from the folder that it was saved in.
+
+    Args:
+        folder: Where it is.
+        learner: For a learner from a file: `mine.py` or `mine.py::NAME`. A folder never names code to be run.
+    """
     folder = Path(folder)
-    entry = LEARNERS.get(str(read_card(folder)["learner"]))
+    name = str(read_card(folder)["learner"])
+    if learner is not None and find_learner(learner).name != name:
+        raise LearnerError(f"{folder} holds the learner '{name}', not '{learner}'")
+    entry = LEARNERS.find(name)
+    if entry is None:
+        raise LearnerError(
+            f"{folder} holds the learner '{name}', which is not known here; where a file defines it, name that file: "
+            f"load(folder, learner='mine.py'); {nearest(name, LEARNERS.names())}"
+        )
     try:
         return entry.load(folder)
     except (AttributeError, LookupError, TypeError, ValueError) as error:

@@ -58,3 +58,9 @@ def drop(x: Tensor, p: float, key: Tensor | None, first_row: int = 0) -> Tensor:
     if key is None or p == 0:
         return x
     return x * (keep(x.shape, p, key, first_row) * (1 / (1 - p))).to(x.dtype)
+
+
+def call_key(key: Tensor, call: int) -> Tensor:
+    """Return the key of the n-th call of a pass, from the key [..., 2] of the pass."""
+    step = (call * _GOLDEN + (1 << 31)) % (1 << 32) - (1 << 31)  # a whole number that 32 bits hold
+    return _mix(key + step)

@@ -1,0 +1,114 @@
+"""Learners that a person writes as a torch module: `@tl.learner` on a module class, or on a function that builds a module.
+
+Like the knobs of a task, the parameters after the first two are settings; those of the training loop come with them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+
+from taskloom.learners.interface import LearnerError, Pairs, code_digest, digest_settings
+from taskloom.learners.scratch.classifiers import Classifier, Prepared, Scratch
+from taskloom.learners.training.settings import Training
+
+if TYPE_CHECKING:
+    from taskloom.learners.scratch.nets.ops import Net
+
+TRAINING = tuple(one.name for one in fields(Training))
+
+EAGER: Mapping[str, Any] = {"compile": False, "graphs": False}
+"""A person's module may branch on data, which neither a compiler nor a captured graph can follow; both can be switched on."""
+
+
+@dataclass(frozen=True)
+class ModuleLearner(Scratch):
+    """A classifier whose network is a person's torch module."""
+
+    build: ClassVar[Callable[..., Any]]
+    code: ClassVar[str]
+    file: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        """Leave the checks of settings to the module's constructor."""
+
+    def network(self, vocabulary: int, classes: int) -> Net:
+        """Adapt the module for so many words, and one more for the end of the input."""
+        from taskloom.learners.scratch.module_adapter import ModuleNet
+
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "training"}
+        settings = {k: v for k, v in digest_settings(self).items() if k != "training"}
+        sizes = {"vocabulary": vocabulary + 1, "answers": classes}
+        described = json.dumps({"learner": self.name, **sizes, **settings, "code": self.code}, sort_keys=True)
+        return ModuleNet(
+            self.name, lambda: type(self).build(vocabulary + 1, classes, **own), classes, described, self.file
+        )
+
+    def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Classifier]:
+        """Prepare as other classifiers do, and try the module on two examples."""
+        from taskloom.learners.scratch.module_adapter import ModuleNet
+
+        ready = super().prepare(train, evaluate)
+        assert isinstance(ready.net, ModuleNet)
+        ready.net.check(ready.train)
+        return ready
+
+
+def module_settings(name: str, build: Callable[..., Any], defaults: Mapping[str, Any]) -> type[ModuleLearner]:
+    """Make the dataclass of settings for a module class, or for a function that builds a module."""
+    parameters = list(inspect.signature(build).parameters.values())
+    if len(parameters) < 2:
+        raise LearnerError(
+            f"{name}: {build.__name__} needs two first parameters, the numbers of words and of answers: "
+            f"{build.__name__}(vocabulary, answers, …)"
+        )
+    hints = get_type_hints(getattr(build, "__init__") if isinstance(build, type) else build)  # noqa: B009 - mypy refuses the attribute
+    own = [
+        _setting(name, one, hints, defaults) for one in parameters[2:] if one.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    _check_names(name, [one for one, _, _ in own], defaults)
+    training = Training(**{**EAGER, **{k: v for k, v in defaults.items() if k in TRAINING}})
+    block = [("training", Training, field(default_factory=lambda: training)), *own]
+    try:
+        return dataclasses.make_dataclass(
+            build.__name__,
+            block,
+            bases=(ModuleLearner,),
+            frozen=True,
+            namespace={
+                "name": name,
+                "build": staticmethod(build),
+                "code": code_digest(build),
+                "file": getattr(sys.modules.get(build.__module__), "__file__", None) or "",
+                "__module__": build.__module__,
+                "__doc__": build.__doc__,
+            },
+        )
+    except (TypeError, ValueError) as error:
+        raise LearnerError(f"{name}: {error}") from error
+
+
+def _setting(
+    name: str, one: inspect.Parameter, hints: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> tuple[str, Any, Any]:
+    default = defaults.get(one.name, one.default)
+    if default is inspect.Parameter.empty or one.kind is inspect.Parameter.VAR_POSITIONAL:
+        raise LearnerError(f"{name}: the parameter '{one.name}' needs a default: {one.name}: int = 64")
+    return one.name, hints.get(one.name, type(default)), field(default=default)
+
+
+def _check_names(name: str, own: Iterable[str], defaults: Mapping[str, Any]) -> None:
+    from taskloom.errors import nearest
+
+    taken = {*TRAINING, "training", "name", "build", "code", "file"}
+    for setting in own:
+        if setting in taken:
+            raise LearnerError(f"{name}: the parameter '{setting}' is the name of a training setting; rename it")
+    for setting in defaults:
+        if setting not in (*own, *TRAINING):
+            raise LearnerError(f"{name} has no setting '{setting}'; {nearest(setting, [*own, *TRAINING])}")
