@@ -9,7 +9,7 @@ from taskloom.recipe import read
 from taskloom.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import context
-from taskloom.suites.zest.synthetic.algebra import written
+from taskloom.suites.zest.synthetic.algebra import program_text
 from taskloom.suites.zest.synthetic.show import family
 from taskloom.suites.zest.synthetic.task_world import task_world
 
@@ -23,7 +23,7 @@ def test_the_family_on_the_page_is_the_one_that_show_prints() -> None:
     members = family(made, made.splits["dev"][0])
     text = PAGE.read_text(encoding="utf-8")
     for task in members:
-        assert f"| {task.question} | `{written(task.program)}` |" in text
+        assert f"| {task.question} | `{program_text(task.program)}` |" in text
     told = {context(e.input): e.target for t in members for i in range(made.passages) if (e := made.example(t, i))}
     quoted = re.findall(r"^> (.+)\n\nAnswer: `(.+)`$", text, re.M)
     assert len(quoted) == 5

@@ -29,7 +29,7 @@ from taskloom.suites.zest.evaluation import score
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import context
 from taskloom.suites.zest.synthetic import passage_reader, second_solver
-from taskloom.suites.zest.synthetic.algebra import expression, written
+from taskloom.suites.zest.synthetic.algebra import expression, program_text
 from taskloom.suites.zest.synthetic.answer_mix import (
     answered,
     mixes,
@@ -125,7 +125,7 @@ def test_the_reader_reads_the_text_and_nothing_else() -> None:
     program = Program("value", ("area",))
     parks = find_domain("parks")
     text = "Echo Basin covers 9,000 acres. Larch Mesa covers 5,000 acres. It was opened in 1911."
-    assert second_solver.solve(parks, written(program), text) == "9,000 acres"
+    assert second_solver.solve(parks, program_text(program), text) == "9,000 acres"
     assert second_solver.solve(parks, "opened", text) == "n/a"
     rule = "Echo Basin lies in the Lake District. All parks of the {} close in winter."
     assert second_solver.solve(parks, "is{winter=yes}", rule.format("Lake District")) == "no"
@@ -187,7 +187,7 @@ def test_passages_and_questions(made_full: dict[str, list[Example]]) -> None:
 def test_a_question_stands_for_one_program(full: TaskWorld) -> None:
     programs: dict[tuple[str, str], set[str]] = {}
     for _, task in every_task(full):
-        programs.setdefault((task.domain.name, task.question), set()).add(written(task.program))
+        programs.setdefault((task.domain.name, task.question), set()).add(program_text(task.program))
     assert all(len(p) == 1 for p in programs.values())
     assert len({t.id for _, t in every_task(full)}) == len(every_task(full))
 
@@ -196,7 +196,7 @@ def test_programs_are_expressions_of_the_language_of_functions(full: TaskWorld) 
     """Each is read back to itself, by atoms of its domain and operators of the language; different programs look different."""
     texts: dict[tuple[str, str], Program] = {}
     for _, task in every_task(full):
-        text = written(task.program)
+        text = program_text(task.program)
         assert second_solver.parse_program(task.domain, text) == expression(task.program)
         assert show(second_solver.parse_program(task.domain, text)) == text
         assert texts.setdefault((task.domain.name, text), task.program) == task.program

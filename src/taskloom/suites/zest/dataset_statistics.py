@@ -59,12 +59,12 @@ class Statistics:
     formats: dict[str, int]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Convert to JSON values."""
         return asdict(self)
 
 
 def statistics(tasks: Sequence[ZestTask]) -> Statistics:
-    """Summarise tasks with answers."""
+    """Compute the statistics of tasks with answers."""
     instances = [i for t in tasks for i in t.instances]
     formats = Counter(str(t.format) for t in tasks)
     return Statistics(
@@ -85,10 +85,10 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def says_na(answer: Answer | None) -> bool:
-    """Whether an answer is n/a: as text, or as a structure whose values are all n/a."""
+    """Return whether an answer is n/a: as text, or as a structure whose values are all n/a."""
     for text in alternatives(answer)[:1]:
-        found = parse_structure(text) if is_structure(text) else None
-        if found is not None:
-            return all(is_na(json.dumps(v).strip('"')) for d in found for v in d.values())
+        objects = parse_structure(text) if is_structure(text) else None
+        if objects is not None:
+            return all(is_na(json.dumps(v).strip('"')) for d in objects for v in d.values())
         return is_na(text)
     return False

@@ -31,11 +31,9 @@ class GeneralizationShares(Fields):
 
 
 class ZestFields(Fields):
-    """Fields of a ZEST recipe: `files` reads, everything else weaves."""
+    """Fields of a ZEST recipe: `files` reads published tasks, everything else generates them."""
 
-    files: dict[str, str] = Field(
-        default_factory=dict, description="split name to ZEST file; empty: weave procedurally"
-    )
+    files: dict[str, str] = Field(default_factory=dict, description="split name to ZEST file; empty: generate tasks")
     tasks: TaskCounts = TaskCounts()
     shares: GeneralizationShares = GeneralizationShares()
     domains: list[str] = Field(default_factory=list, description="empty: all that there are")

@@ -11,7 +11,7 @@ Layout = Literal["t5", "bart", "reference-t5", "reference-bart"]
 
 
 def layout(question: str, context: str, style: Layout = "t5") -> str:
-    """The input text.
+    """Join question and passage into the input text.
 
     >>> layout("Is it open?", "The park is open.", "bart")
     'zeroshot question: Is it open? zeroshot context: The park is open.'
@@ -26,10 +26,10 @@ def layout(question: str, context: str, style: Layout = "t5") -> str:
 
 
 def context(text: str) -> str:
-    """The passage of an input text, whatever its layout."""
+    """Return the passage of an input text, whatever its layout."""
     return text.partition(" context: ")[2].strip()
 
 
 def described_in_input(task: str, level: Level) -> str:
-    """For recipes with `described`: every input of ZEST has the description of its task in it."""
+    """Return no description for recipes with `described`: every input of ZEST contains that of its task."""
     return ""

@@ -22,20 +22,20 @@ TRAITS: dict[str, type] = {"generalization_type": str, "domain": str, "format": 
 
 
 def plan(fields: ZestFields) -> Plan:
-    """The plan of files: splits in the order of the recipe, instances in the order of the files."""
+    """Plan a recipe over files: splits in the order of the recipe, instances in the order of the files."""
     splits, sources, warnings = [], [], []
     for name, given in fields.files.items():
         path = _find(given)
-        found = read_tasks(path)
-        for task in found:
+        tasks = read_tasks(path)
+        for task in tasks:
             if any(i.answer is None for i in task.instances):
                 raise RecipeError(f"{path}: task {task.id} has no answers; a dataset needs a file with answers")
             if not _is_text(task):
                 raise RecipeError(
                     f"{path}:{task.line} has half a character (\\ud800 to \\udfff); save the file as UTF-8 again"
                 )
-        warnings += _oddities(path.name, found)
-        splits.append(_split(name, found, fields.layout))
+        warnings += _oddities(path.name, tasks)
+        splits.append(_split(name, tasks, fields.layout))
         sources.append(Source(path.name, blake2b(path.read_bytes(), digest_size=16).hexdigest()))
     return Plan(
         splits=tuple(splits),
@@ -49,7 +49,7 @@ def plan(fields: ZestFields) -> Plan:
 
 
 def _is_text(task: ZestTask) -> bool:
-    """Whether Parquet can hold it: JSON may write one half of a character of two."""
+    """Return whether Parquet can hold a task: JSON may write one half of a surrogate pair."""
     texts = [task.id, task.question, task.domain, *task.derives_from, *(i.context for i in task.instances)]
     texts += [text for i in task.instances for text in alternatives(i.answer)]
     try:
@@ -60,17 +60,17 @@ def _is_text(task: ZestTask) -> bool:
 
 
 def _oddities(name: str, tasks: list[ZestTask]) -> list[str]:
-    """What a person should look at in a file, as one sentence with the first place."""
-    found = problems(tasks)
-    if not found:
+    """Report what a person should look at in a file, as one sentence with the first place."""
+    oddities = problems(tasks)
+    if not oddities:
         return []
-    first = found[0]
-    more = f" ({len(found) - 1} more such things in the file)" if len(found) > 1 else ""
+    first = oddities[0]
+    more = f" ({len(oddities) - 1} more such things in the file)" if len(oddities) > 1 else ""
     return [f"{name}, line {first.line}, task {first.task}: {first.what}{more}"]
 
 
 def _find(given: str) -> Path:
-    """A path, or a bare file name that is looked for in the folder of the resource `zest` (see `taskloom data`)."""
+    """Resolve a path, or a bare file name in the folder of the resource `zest` (see `taskloom data`)."""
     path = Path(given)
     if path.is_file() or path.name != given:
         return path
@@ -89,7 +89,7 @@ def _split(name: str, tasks: list[ZestTask], style: Layout) -> Split:
 
 
 def example(task: ZestTask, number: int, style: Layout) -> Example:
-    """One instance of a file as an example."""
+    """Convert one instance of a file to an example."""
     instance = task.instances[number]
     if instance.answer is None:
         raise InputError(f"task {task.id} has no answer for example {number + 1}")

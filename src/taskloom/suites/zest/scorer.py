@@ -16,14 +16,14 @@ class ZestScore:
     name: str = "zest"
 
     def score(self, prediction: str, example: Example) -> float:
-        """The F1 of the instance; 1 for a right n/a."""
+        """Return the F1 of the instance; 1 for a right n/a."""
         from taskloom.suites.zest.evaluation import corrected
 
         targets = example.targets
         return corrected.judge(targets[0] if len(targets) == 1 else targets, prediction).score
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Says what was wanted and how much of it was given."""
+        """Explain what was wanted and how much of it was given."""
         from taskloom.suites.zest.evaluation import corrected
         from taskloom.suites.zest.evaluation.errors import MISTAKES, mistake
 

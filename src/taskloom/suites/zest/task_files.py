@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -69,15 +69,15 @@ class ZestTask:
 
     @property
     def format(self) -> Format:
-        """The output type that the answers show: structures, yes/no, or spans."""
+        """Return the output type that the answers show: structures, yes/no, or spans."""
         answers = [a for i in self.instances for a in alternatives(i.answer)]
         if self.kind == "structure" or any(is_structure(a) for a in answers):
             return "structure"
-        said = {a.strip().lower() for a in answers if not is_na(a)}
+        texts = {a.strip().lower() for a in answers if not is_na(a)}
         # A task whose answers are all n/a shows its type only by its first word (the public script's words).
-        if not said:
+        if not texts:
             return "classification" if first_word(main_clause(self.question)) in CLASSIFICATION_WORDS else "extraction"
-        return "classification" if said <= {"yes", "no"} else "extraction"
+        return "classification" if texts <= {"yes", "no"} else "extraction"
 
 
 EXTRACTION_WORDS = frozenset(
@@ -89,13 +89,13 @@ CLASSIFICATION_WORDS = frozenset(
 
 
 def first_word(question: str) -> str:
-    """The word by which the public script sorts a question into classification or extraction."""
+    """Return the word by which the public script sorts a question into classification or extraction."""
     words = question.split()
     return words[0].lower() if words else ""
 
 
 def main_clause(question: str) -> str:
-    """A question without the clause of time before it.
+    """Remove the clause of time before a question.
 
     >>> main_clause("After leaving office, where did this president go?")
     'where did this president go?'
@@ -105,24 +105,24 @@ def main_clause(question: str) -> str:
 
 
 def is_na(text: str) -> bool:
-    """Whether a gold answer says that the passage does not answer the question."""
+    """Return whether a gold answer says that the passage does not answer the question."""
     return text.strip().lower() in ("n/a", "na")
 
 
 def is_structure(text: str) -> bool:
-    """Whether a gold answer is a JSON list of objects."""
+    """Return whether a gold answer is a JSON list of objects."""
     return "}" in text
 
 
 def alternatives(answer: Answer | None) -> tuple[str, ...]:
-    """The acceptable answers of an instance."""
+    """Return the acceptable answers of an instance."""
     if answer is None:
         return ()
     return (answer,) if isinstance(answer, str) else answer
 
 
 def lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a text file, as the public script sees them (white space at both ends removed)."""
+    """Yield the numbered lines of a text file, as the public script sees them (white space at both ends removed)."""
     path = Path(path)
     if path.is_dir() or not path.exists():  # a pipe is no file, and can be read
         raise InputError(f"{path} is a folder; name a file in it" if path.is_dir() else f"there is no file {path}")
@@ -164,7 +164,7 @@ def _row(task: ZestTask) -> dict[str, Any]:
 
 
 def task_of(examples: Sequence[Example], line: int = 0) -> ZestTask:
-    """The task that some examples of a dataset belong to; without the traits of ZEST it counts as a base task."""
+    """Build the task that some examples of a dataset belong to; without the traits of ZEST it counts as a base task."""
     first = examples[0]
     kind = first.traits.get("generalization_type") or "normal"
     if kind not in KINDS:
@@ -209,35 +209,35 @@ def _task(row: Any, where: str, line: int) -> ZestTask:
 _NAMES = {str: "a text", list: "a list", dict: "an object"}
 
 
-def _type(found: Any, where: str) -> tuple[Kind | None, tuple[str, ...], str]:
-    if found is None:
+def _type(given: Any, where: str) -> tuple[Kind | None, tuple[str, ...], str]:
+    if given is None:
         return None, (), ""
-    if not isinstance(found, dict) or "generalization_type" not in found:
+    if not isinstance(given, dict) or "generalization_type" not in given:
         raise InputError(f"{where}: 'type' must be an object with generalization_type, derives_from and domain")
-    kind = found["generalization_type"]
+    kind = given["generalization_type"]
     if kind not in KINDS:
         raise InputError(f"{where}: there is no generalization type {kind!r}; {nearest(str(kind), KINDS)}")
-    bases = found.get("derives_from") or []
+    bases = given.get("derives_from") or []
     if not isinstance(bases, list) or not all(isinstance(b, str) for b in bases):
         raise InputError(f"{where}: 'derives_from' must be a list of task ids")
-    domain = found.get("domain")
+    domain = given.get("domain")
     if not isinstance(domain, str | None):
         raise InputError(f"{where}: 'domain' must be a text, not {json.dumps(domain)[:60]}")
     return kind, tuple(bases), domain or ""
 
 
-def _instance(found: Any, where: str) -> Instance:
-    if not isinstance(found, dict) or not isinstance(found.get("context"), str):
+def _instance(given: Any, where: str) -> Instance:
+    if not isinstance(given, dict) or not isinstance(given.get("context"), str):
         raise InputError(f"{where} has no 'context' text")
-    answer = found.get("answer")
+    answer = given.get("answer")
     if isinstance(answer, list) and any(isinstance(a, dict) for a in answer):
         raise InputError(
             f"{where}: a structured 'answer' is one JSON text, not a list of objects; write it with json.dumps"
         )
     if isinstance(answer, list) and answer and all(isinstance(a, str) for a in answer):
-        return Instance(found["context"], tuple(answer))
+        return Instance(given["context"], tuple(answer))
     if answer is None or isinstance(answer, str):
-        return Instance(found["context"], answer)
+        return Instance(given["context"], answer)
     raise InputError(f"{where}: 'answer' must be a text or a list of alternative texts, not {json.dumps(answer)[:60]}")
 
 
@@ -251,45 +251,42 @@ class Problem:
 
 
 def problems(tasks: Sequence[ZestTask]) -> list[Problem]:
-    """What a person should look at before using a file: each with the task and what is odd about it."""
-    found: list[Problem] = []
+    """List what a person should look at before using a file: each with the task and what is odd about it."""
     first: dict[str, int] = {}
     bases = {t.id for t in tasks if t.kind == "normal"}
+    oddities: list[Problem] = []
     for task in tasks:
-        tell = _ProblemCollector(task, found)
-        if task.id in first:
-            tell(f"its id is already used on line {first[task.id]}")
+        texts = [f"its id is already used on line {first[task.id]}"] if task.id in first else []
         first.setdefault(task.id, task.line)
-        if not task.instances:
-            tell("it has no examples")
-        if task.kind == "normal" and task.derives_from:
-            tell("a base task derives from nothing")
-        if task.kind not in (None, "normal"):
-            if not task.derives_from:
-                tell("it does not say which base task it derives from")
-            for base in task.derives_from:
-                if base not in bases:
-                    tell(f"it derives from {base}, which is not a base task of this file")
-        for number, instance in enumerate(task.instances, start=1):
-            for text in alternatives(instance.answer):
-                if is_structure(text) and parse_structure(text) is None:
-                    tell(f"the answer of example {number} has a brace but is not a JSON list of objects")
-                if not text.strip():
-                    tell(f"the answer of example {number} is empty; n/a says that there is none")
-    return found
+        texts += [*_structural_problems(task, bases), *_answer_problems(task)]
+        oddities += [Problem(task.id, task.line, text) for text in texts]
+    return oddities
 
 
-@dataclass(frozen=True, slots=True)
-class _ProblemCollector:
-    task: ZestTask
-    found: list[Problem]
+def _structural_problems(task: ZestTask, bases: Set[str]) -> Iterator[str]:
+    if not task.instances:
+        yield "it has no examples"
+    if task.kind == "normal" and task.derives_from:
+        yield "a base task derives from nothing"
+    if task.kind not in (None, "normal"):
+        if not task.derives_from:
+            yield "it does not say which base task it derives from"
+        for base in task.derives_from:
+            if base not in bases:
+                yield f"it derives from {base}, which is not a base task of this file"
 
-    def __call__(self, what: str) -> None:
-        self.found.append(Problem(self.task.id, self.task.line, what))
+
+def _answer_problems(task: ZestTask) -> Iterator[str]:
+    for number, instance in enumerate(task.instances, start=1):
+        for text in alternatives(instance.answer):
+            if is_structure(text) and parse_structure(text) is None:
+                yield f"the answer of example {number} has a brace but is not a JSON list of objects"
+            if not text.strip():
+                yield f"the answer of example {number} is empty; n/a says that there is none"
 
 
 def parse_structure(text: str) -> list[dict[str, Any]] | None:
-    """The objects of a structured answer, or None when it is no JSON list of objects."""
+    """Parse the objects of a structured answer; return None when it is not a JSON list of objects."""
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError):

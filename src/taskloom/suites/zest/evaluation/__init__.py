@@ -98,14 +98,14 @@ def score_examples(
     """Score predictions for the examples of any dataset, in its order: every example knows its task, so C@T and consistency
     are there for every suite. Examples without the traits of ZEST count as base tasks.
     """
-    found = list(examples)
+    rows = list(examples)
     predictions = _predictions(pred)
-    _check_number(len(found), predictions, "the dataset", pred)
-    extra = predictions[len(found) :]
+    _check_number(len(rows), predictions, "the dataset", pred)
+    extra = predictions[len(rows) :]
     places: dict[str, list[int]] = {}
-    for i, e in enumerate(found):
+    for i, e in enumerate(rows):
         places.setdefault(e.task, []).append(i)
-    tasks = [task_of([found[i] for i in at], line) for line, at in enumerate(places.values(), start=1)]
+    tasks = [task_of([rows[i] for i in at], line) for line, at in enumerate(places.values(), start=1)]
     ordered = [predictions[i] for at in places.values() for i in at]
     return _score(tasks, ordered + extra, mode, thresholds, "the dataset", pred)
 
@@ -127,13 +127,13 @@ def _check_gold(tasks: Sequence[ZestTask], gold: object) -> None:
             raise InputError(f"{where}: task {task.id} has no answers; score against a file with 'type' and 'answer'")
 
 
-def _check_number(wanted: int, found: Sequence[Prediction], gold: str, pred: object) -> list[str]:
-    if len(found) < wanted:
+def _check_number(wanted: int, predictions: Sequence[Prediction], gold: str, pred: object) -> list[str]:
+    if len(predictions) < wanted:
         raise InputError(
-            f"{_name(pred, 'the predictions')} has {len(found)} predictions and {gold} has {wanted} examples; "
+            f"{_name(pred, 'the predictions')} has {len(predictions)} predictions and {gold} has {wanted} examples; "
             "give one line for each, in the order tasks x examples"
         )
-    extra = len(found) - wanted
+    extra = len(predictions) - wanted
     return [f"{extra} predictions after the last example were ignored"] if extra else []
 
 
@@ -141,22 +141,22 @@ def _refuse_faults(predictions: Iterable[Prediction], pred: object) -> None:
     for p in predictions:
         if p.fault:
             where = f"{_name(pred, 'the predictions')}:{p.line}"
-            raise Undefined(f"{where}: {p.fault} (the public script stops here; --mode corrected goes on)")
+            raise Undefined(f"{where}: {p.fault} (the public script stops here; the mode 'corrected' scores it)")
 
 
 def _encoding_notes(predictions: Sequence[Prediction]) -> list[str]:
-    """UTF-16 without its mark is UTF-8, too, with a zero after each letter: then nothing is right, and nobody knows why."""
+    """Warn of UTF-16 without its mark: it is valid UTF-8 with a NUL after each letter, so nothing is right and nobody knows why."""
     odd = sum("\0" in p.text for p in predictions)
     return [f"{odd} predictions have NUL characters: was the file saved as UTF-16? Save it as UTF-8"] if odd else []
 
 
 def _order_notes(tasks: Sequence[ZestTask], predictions: Sequence[Prediction]) -> list[str]:
-    """A wrong order cannot be seen in plain lines, but structures on the wrong side of the fence tell of it."""
+    """Warn of a wrong order: plain lines do not show it, but structures where plain answers belong do."""
     golds = [is_structure(a) for t in tasks for i in t.instances for a in alternatives(i.answer)[:1]]
-    said = ["}" in p.text for p in predictions]
-    strays = sum(s and not g for s, g in zip(said, golds, strict=False))
-    lacking = sum(g and not s for s, g in zip(said, golds, strict=False))
-    if strays < SUSPICIOUS or lacking < SUSPICIOUS or 2 * strays < sum(said):
+    structured = ["}" in p.text for p in predictions]
+    strays = sum(s and not g for s, g in zip(structured, golds, strict=False))
+    lacking = sum(g and not s for s, g in zip(structured, golds, strict=False))
+    if strays < SUSPICIOUS or lacking < SUSPICIOUS or 2 * strays < sum(structured):
         return []
     return [
         f"{strays} structured predictions stand where plain answers are wanted and {lacking} structures got none: "
@@ -165,9 +165,9 @@ def _order_notes(tasks: Sequence[ZestTask], predictions: Sequence[Prediction]) -
 
 
 def _task_notes(tasks: Sequence[ZestTask]) -> list[str]:
-    found = problems(tasks)
-    notes = [f"task {p.task} (line {p.line}): {p.what}" for p in found[:3]]
-    return notes + ([f"{len(found) - 3} more oddities in the gold file"] if len(found) > 3 else [])
+    oddities = problems(tasks)
+    notes = [f"task {p.task} (line {p.line}): {p.what}" for p in oddities[:3]]
+    return notes + ([f"{len(oddities) - 3} more oddities in the gold file"] if len(oddities) > 3 else [])
 
 
 _Rows = list[tuple[Judged | None, Judged, InstanceScore]]
@@ -177,10 +177,10 @@ _Rows = list[tuple[Judged | None, Judged, InstanceScore]]
 def _judge_all(
     tasks: Sequence[ZestTask], predictions: Sequence[Prediction], by_script: bool, pred: object
 ) -> list[tuple[ZestTask, _Rows]]:
-    """Both judgements of every instance, task by task, in file order: the script's random stream runs through the file."""
+    """Score every instance both ways, task by task in file order: the script's random stream runs through the file."""
     draws = Random(0)
     upcoming = iter(predictions)
-    found = []
+    judged = []
     for task in tasks:
         rows: _Rows = []
         for index, (instance, prediction) in enumerate(zip(task.instances, upcoming, strict=False)):
@@ -190,19 +190,19 @@ def _judge_all(
             script, fault = _by_script(instance.answer, prediction, draws)
             if by_script and fault:
                 where = f"{_name(pred, 'the predictions')}:{prediction.line}"
-                raise Undefined(f"{where}: {fault} (the public script stops here; --mode corrected goes on)")
+                raise Undefined(f"{where}: {fault} (the public script stops here; the mode 'corrected' scores it)")
             paper = corrected.judge(instance.answer, prediction.text)
             counted = script if by_script and script is not None else paper
             kind = mistake(instance.answer, prediction.text, counted)
             why = flags(instance.answer, prediction.text, script, paper)
             rows.append((script, paper, InstanceScore(task.id, index, counted.score, counted.entries, kind, why)))
         if not (by_script and task.question == SKIPPED):
-            found.append((task, rows))
-    return found
+            judged.append((task, rows))
+    return judged
 
 
 def _by_script(answer: Answer, prediction: Prediction, draws: Random) -> tuple[Judged | None, str]:
-    """The script's judgement, or None and why there is none."""
+    """Return the script's judgement, or None and why there is none."""
     if prediction.fault:
         return None, prediction.fault
     try:

@@ -11,7 +11,7 @@ from math import inf
 
 
 def best_pairs(weights: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
-    """Pairs (row, column) with the largest total weight; as many pairs as the shorter side has items.
+    """Return pairs (row, column) with the largest total weight; as many pairs as the shorter side has items.
 
     Whole numbers stay whole numbers, so that callers who need an exact optimum can have it.
 

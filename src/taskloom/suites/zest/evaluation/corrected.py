@@ -40,7 +40,7 @@ class AnswerValue:
 
     @property
     def positive(self) -> bool:
-        """Whether there is something to say."""
+        """Return whether there is something to say."""
         return bool(self.ways)
 
 
@@ -48,26 +48,26 @@ NA = AnswerValue((), True)
 
 
 def fold(text: str) -> str:
-    """Unicode look-alikes in one form: full-width letters, dashes, quotation marks, slashes; nothing for what cannot be seen."""
+    """Replace Unicode look-alikes (full-width letters, dashes, quotation marks, slashes) and remove invisible characters."""
     return text if text.isascii() else unicodedata.normalize("NFKC", text.translate(_ALIKE)).translate(_ALIKE)
 
 
 def says_na(text: str) -> bool:
-    """n/a in any case and punctuation, or nothing at all."""
+    """Return whether a text is n/a in any case and punctuation, or empty."""
     return len(text) < 100 and _NA.fullmatch(fold(text)) is not None
 
 
 def judge(gold: Answer, prediction: str) -> Judged:
-    """Judge one instance; defined for every prediction."""
+    """Score one instance; defined for every prediction."""
     structure = parse_structure(gold) if isinstance(gold, str) and "}" in gold else None
     if structure is not None:
         return _judge_structure(structure, prediction)
     wanted = _gold_value([gold] if isinstance(gold, str) else gold)
-    return _judged([_entry(wanted, _said_value(parsed(prediction)), 100)])
+    return _judged([_entry(wanted, _predicted_value(parsed(prediction)), 100)])
 
 
 def _judged(entries: list[Entry]) -> Judged:
-    """With the F1 of the entries alone as the instance's own score."""
+    """Build a judgement with the F1 of the entries alone as the instance's own score."""
     gained = sum(round(score * 10_000) for bucket, score in entries if bucket == "tp")
     predicted = sum(bucket in ("tp", "fp") for bucket, _ in entries)
     positive = sum(bucket in ("tp", "fn") for bucket, _ in entries)
@@ -77,12 +77,12 @@ def _judged(entries: list[Entry]) -> Judged:
     return Judged(2 * gained / 10_000 / (predicted + positive), tuple(entries))
 
 
-def _entry(gold: AnswerValue, said: AnswerValue, key_cents: int) -> Entry:
-    if not said.positive:
+def _entry(gold: AnswerValue, predicted: AnswerValue, key_cents: int) -> Entry:
+    if not predicted.positive:
         return ("tn", 1.0) if gold.na else ("fn", 0.0)
     if not gold.positive:
         return "fp", 0.0
-    return "tp", key_cents * _cents(gold, said) / 10_000
+    return "tp", key_cents * _cents(gold, predicted) / 10_000
 
 
 def _gold_value(alternatives: Sequence[str]) -> AnswerValue:
@@ -91,7 +91,7 @@ def _gold_value(alternatives: Sequence[str]) -> AnswerValue:
 
 
 def parsed(prediction: str) -> Any:
-    """The JSON value of a prediction that looks like a list or an object, else its text."""
+    """Return the JSON value of a prediction that looks like a list or an object, else its text."""
     if prediction.lstrip()[:1] in ("[", "{"):
         try:
             return json.loads(prediction)
@@ -100,67 +100,67 @@ def parsed(prediction: str) -> Any:
     return prediction
 
 
-def _said_value(said: Any) -> AnswerValue:
-    """A predicted value; a list is a list of spans, an object where a text belongs is a wrong answer unless all of it is NA."""
-    if said is None or said != said:
+def _predicted_value(value: Any) -> AnswerValue:
+    """Parse a predicted value: a list is a list of spans; an object where a text belongs is wrong unless all of it is NA."""
+    if value is None or value != value:
         return NA
-    if isinstance(said, str):
-        return NA if says_na(said) else AnswerValue((tuple(fold(said).split("|")),), False)
-    if isinstance(said, dict):
-        values = [_said_value(v) for v in said.values()]
-        return AnswerValue(((json.dumps(said),),), False) if any(v.positive for v in values) else NA
-    if isinstance(said, list):
-        spans = tuple(span for item in said for way in _said_value(item).ways for span in way)
+    if isinstance(value, str):
+        return NA if says_na(value) else AnswerValue((tuple(fold(value).split("|")),), False)
+    if isinstance(value, dict):
+        values = [_predicted_value(v) for v in value.values()]
+        return AnswerValue(((json.dumps(value),),), False) if any(v.positive for v in values) else NA
+    if isinstance(value, list):
+        spans = tuple(span for item in value for way in _predicted_value(item).ways for span in way)
         return AnswerValue((spans,), False) if spans else NA
-    return AnswerValue(((json.dumps(said),),), False)
+    return AnswerValue(((json.dumps(value),),), False)
 
 
-def _cents(gold: AnswerValue, said: AnswerValue) -> int:
-    return max(_list_cents(way, said.ways[0]) for way in gold.ways)
+def _cents(gold: AnswerValue, predicted: AnswerValue) -> int:
+    return max(_list_cents(way, predicted.ways[0]) for way in gold.ways)
 
 
-def _list_cents(gold: Spans, said: Spans) -> int:
-    short = sum(map(len, gold)) + sum(map(len, said)) < CACHED_LENGTH
-    return _list_cents_cached(gold, said) if short else _list_cents_fresh(gold, said)
+def _list_cents(gold: Spans, predicted: Spans) -> int:
+    short = sum(map(len, gold)) + sum(map(len, predicted)) < CACHED_LENGTH
+    return _list_cents_cached(gold, predicted) if short else _list_cents_fresh(gold, predicted)
 
 
-def _list_cents_fresh(gold: Spans, said: Spans) -> int:
-    """The mean word F1 under the best alignment over the longer list, in hundredths, halves to even."""
-    gold_bags, said_bags = [bag(g) for g in gold], [bag(s) for s in said]
-    parts = [[_word_f1(g, s) for s in said_bags] for g in gold_bags]
+def _list_cents_fresh(gold: Spans, predicted: Spans) -> int:
+    """Compute the mean word F1 under the best alignment over the longer list, in hundredths, halves to even."""
+    gold_bags, predicted_bags = [bag(g) for g in gold], [bag(s) for s in predicted]
+    parts = [[_word_f1(g, s) for s in predicted_bags] for g in gold_bags]
     common = lcm(*{below for row in parts for _, below in row})
     weights = [[above * (common // below) for above, below in row] for row in parts]
     total = sum(weights[row][column] for row, column in best_pairs(weights))
-    return round(Fraction(100 * total, common * max(len(gold), len(said))))
+    return round(Fraction(100 * total, common * max(len(gold), len(predicted))))
 
 
 _list_cents_cached = lru_cache(maxsize=1 << 15)(_list_cents_fresh)
 
 
-def _word_f1(gold: tuple[Bag, Bag], said: tuple[Bag, Bag]) -> tuple[int, int]:
-    """As a fraction: twice the shared words over all words; 0 when the gold span has numbers and none is shared."""
-    if gold[1] and not gold[1] & said[1]:
+def _word_f1(gold: tuple[Bag, Bag], predicted: tuple[Bag, Bag]) -> tuple[int, int]:
+    """Compute as a fraction: twice the shared words over all words; 0 when the gold span has numbers and none is shared."""
+    if gold[1] and not gold[1] & predicted[1]:
         return 0, 1
-    size = len(gold[0]) + len(said[0])
-    return (2 * len(gold[0] & said[0]), size) if size else (1, 1)
+    size = len(gold[0]) + len(predicted[0])
+    return (2 * len(gold[0] & predicted[0]), size) if size else (1, 1)
 
 
 def _judge_structure(gold: list[dict[str, Any]], prediction: str) -> Judged:
     wanted = [{k: _gold_value([v] if isinstance(v, str) else list(map(str, v))) for k, v in _texts(d)} for d in gold]
-    found = parsed(prediction)
-    if isinstance(found, str) and not says_na(found):
+    payload = parsed(prediction)
+    if isinstance(payload, str) and not says_na(payload):
         # Deserialization failures are errors (section 5.2): an answer was given, and nothing of it is right.
         return _judged([("tp" if v.positive and not v.na else "fp", 0.0) for d in wanted for v in d.values()])
-    objects = found if isinstance(found, list) else [found]
-    said = [{k: _said_value(v) for k, v in d.items()} for d in objects if isinstance(d, dict)]
-    stray = [v for v in (_said_value(o) for o in objects if not isinstance(o, dict)) if v.positive]
-    matches = [[_match(w, s) for s in said] for w in wanted]
+    objects = payload if isinstance(payload, list) else [payload]
+    predicted = [{k: _predicted_value(v) for k, v in d.items()} for d in objects if isinstance(d, dict)]
+    stray = [v for v in (_predicted_value(o) for o in objects if not isinstance(o, dict)) if v.positive]
+    matches = [[_match(w, s) for s in predicted] for w in wanted]
     pairs = dict(best_pairs([[m.weight for m in row] for row in matches]))
     entries: list[Entry] = []
     for row, w in enumerate(wanted):
         entries += matches[row][pairs[row]].entries if row in pairs else [_entry(v, NA, 0) for v in w.values()]
     taken = set(pairs.values())
-    entries += [("fp", 0.0) for i, s in enumerate(said) if i not in taken for v in s.values() if v.positive]
+    entries += [("fp", 0.0) for i, s in enumerate(predicted) if i not in taken for v in s.values() if v.positive]
     return _judged(entries + [("fp", 0.0) for _ in stray])
 
 
@@ -180,28 +180,30 @@ _STEP = 1 << 40
 """Above any sum of values: what comes first in an order of aims is multiplied by it, and the aims stay whole numbers."""
 
 
-def _match(gold: dict[str, AnswerValue], said: dict[str, AnswerValue]) -> _Match:
-    """Keys by name: the best total of key F1 first, then of scores, then as few answers as possible where NA would do."""
-    gold_items, said_items = list(gold.items()), list(said.items())
-    keys = [[_list_cents((_key(g),), (_key(s),)) for s, _ in said_items] for g, _ in gold_items]
-    cells = [[_entry(g, s, keys[i][j]) for j, (_, s) in enumerate(said_items)] for i, (_, g) in enumerate(gold_items)]
+def _match(gold: dict[str, AnswerValue], predicted: dict[str, AnswerValue]) -> _Match:
+    """Match keys by name: the best total of key F1 first, then of scores, then as few answers as possible where NA would do."""
+    gold_items, predicted_items = list(gold.items()), list(predicted.items())
+    keys = [[_list_cents((_key(g),), (_key(s),)) for s, _ in predicted_items] for g, _ in gold_items]
+    cells = [
+        [_entry(g, s, keys[i][j]) for j, (_, s) in enumerate(predicted_items)] for i, (_, g) in enumerate(gold_items)
+    ]
     worth = [
-        [_worth(cells[i][j], g.na) if keys[i][j] else 0 for j in range(len(said_items))]
+        [_worth(cells[i][j], g.na) if keys[i][j] else 0 for j in range(len(predicted_items))]
         for i, (_, g) in enumerate(gold_items)
     ]
-    weights = [[keys[i][j] * _STEP + worth[i][j] for j in range(len(said_items))] for i in range(len(gold_items))]
+    weights = [[keys[i][j] * _STEP + worth[i][j] for j in range(len(predicted_items))] for i in range(len(gold_items))]
     pairs = dict(best_pairs(weights))
     # A pair whose keys share no word is no match: both sides stand alone.
     pairs = {i: j for i, j in pairs.items() if keys[i][j] > 0}
     entries = [cells[i][pairs[i]] if i in pairs else _entry(g, NA, 0) for i, (_, g) in enumerate(gold_items)]
     taken = set(pairs.values())
     # A gold NA laid over a predicted answer is one false positive; an unmatched predicted answer is one, too.
-    entries += [("fp", 0.0) for j, (_, s) in enumerate(said_items) if j not in taken and s.positive]
+    entries += [("fp", 0.0) for j, (_, s) in enumerate(predicted_items) if j not in taken and s.positive]
     return _Match(sum(worth[i][j] for i, j in pairs.items()), entries)
 
 
 def _worth(entry: Entry, na_would_do: bool) -> int:
-    """The gain of a pair first; among equal gains the pair that spends no answer where NA would do."""
+    """Rank pairs by gain first; among equal gains the pair that spends no answer where NA would do."""
     return (round(entry[1] * 10_000) << 8) - na_would_do if entry[0] == "tp" else 0
 
 

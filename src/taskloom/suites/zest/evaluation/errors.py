@@ -20,7 +20,7 @@ MISTAKES: dict[Mistake, str] = {
 
 
 def mistake(gold: Answer, prediction: str, judged: Judged) -> Mistake | None:
-    """The category of a mistake; None when the instance is right in full.
+    """Return the category of a mistake; None when the instance is right in full.
 
     A partial answer has some member of a gold list (or some value of a structure) right and another one missing or wrong;
     a single span that overlaps in part is "other", as in the paper's table.

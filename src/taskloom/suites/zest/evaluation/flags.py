@@ -31,7 +31,7 @@ ROUNDING = 0.0101
 
 
 def effect(judged: Judged) -> tuple[float, int, int]:
-    """What an instance adds to its task: the sum of true-positive scores, predicted positives, gold positives."""
+    """Compute what an instance adds to its task: the sum of true-positive scores, predicted positives, gold positives."""
     gained = sum(score for bucket, score in judged.entries if bucket == "tp")
     predicted = sum(bucket in ("tp", "fp") for bucket, _ in judged.entries)
     positive = sum(bucket in ("tp", "fn") for bucket, _ in judged.entries)
@@ -39,7 +39,7 @@ def effect(judged: Judged) -> tuple[float, int, int]:
 
 
 def differ(one: Judged | None, other: Judged) -> bool:
-    """Whether two judgements change the task's F1 differently."""
+    """Return whether two judgements change the task's F1 differently."""
     if one is None:
         return True
     (gained, *counts), (other_gained, *other_counts) = effect(one), effect(other)
@@ -47,21 +47,21 @@ def differ(one: Judged | None, other: Judged) -> bool:
 
 
 def flags(gold: Answer, prediction: str, by_script: Judged | None, by_paper: Judged) -> tuple[str, ...]:
-    """The peculiarities that act on an instance whose two judgements differ; empty when they agree."""
+    """List the peculiarities that act on an instance whose two judgements differ; empty when they agree."""
     if not differ(by_script, by_paper):
         return ()
-    found = [] if by_script is not None else ["undefined"]
+    names = [] if by_script is not None else ["undefined"]
     structure = parse_structure(gold) if isinstance(gold, str) and "}" in gold else None
     if structure is None:
-        found += _plain_flags(gold, prediction)
+        names += _plain_flags(gold, prediction)
     else:
-        found += _structure_flags(structure, prediction)
+        names += _structure_flags(structure, prediction)
     texts = [prediction, *([gold] if isinstance(gold, str) else gold)]
     if any(corrected.fold(t) != t for t in texts):
-        found.append("unicode")
+        names.append("unicode")
     if by_script is not None and _close(by_script, by_paper):
-        found.append("rounding")
-    return tuple(found)
+        names.append("rounding")
+    return tuple(names)
 
 
 def _close(one: Judged, other: Judged) -> bool:
@@ -70,16 +70,16 @@ def _close(one: Judged, other: Judged) -> bool:
 
 
 def _plain_flags(gold: Answer, prediction: str) -> list[str]:
-    said = corrected.parsed(prediction)
-    found = []
+    payload = corrected.parsed(prediction)
+    names = []
     wanted = [gold] if isinstance(gold, str) else gold
     if any(corrected.says_na(t) != official.says_na(t) for t in [prediction, *wanted]):
-        found.append("na_spelling")
-    if not isinstance(said, str):
-        found.append("json_for_plain_gold")
-        if isinstance(said, list) and len(said) > 1:
-            found.append("random_draw")
-    return found + (["mixed_alternatives"] if _mixed(wanted) else [])
+        names.append("na_spelling")
+    if not isinstance(payload, str):
+        names.append("json_for_plain_gold")
+        if isinstance(payload, list) and len(payload) > 1:
+            names.append("random_draw")
+    return names + (["mixed_alternatives"] if _mixed(wanted) else [])
 
 
 def _mixed(alternatives: Any) -> bool:
@@ -88,28 +88,28 @@ def _mixed(alternatives: Any) -> bool:
 
 def _structure_flags(gold: list[dict[str, Any]], prediction: str) -> list[str]:
     parsed = corrected.parsed(prediction)
-    found = ["mixed_alternatives"] if any(isinstance(v, list) and _mixed(v) for d in gold for v in d.values()) else []
+    names = ["mixed_alternatives"] if any(isinstance(v, list) and _mixed(v) for d in gold for v in d.values()) else []
     if isinstance(parsed, str):
-        return [*found, "na_structure" if corrected.says_na(parsed) else "unparsed_structure"]
+        return [*names, "na_structure" if corrected.says_na(parsed) else "unparsed_structure"]
     if not isinstance(parsed, list) or not all(isinstance(d, dict) for d in parsed):
-        return [*found, "unparsed_structure"]
-    said: list[dict[str, Any]] = parsed
-    if len(gold) != len(said):
-        found.append("missing_dicts" if len(gold) > len(said) else "extra_dicts")
-    if max(len(gold), len(said)) > 1:
-        found.append("dict_order")
-    names = {frozenset(d) for d in gold} | {frozenset(d) for d in said}
-    orders = {tuple(d) for d in gold} | {tuple(d) for d in said}
-    if len(orders) > len(names):
-        found.append("key_order")
-    if len(names) > 1:
-        found.append("keys")
-    values = [v for d in said for v in d.values()]
+        return [*names, "unparsed_structure"]
+    predicted: list[dict[str, Any]] = parsed
+    if len(gold) != len(predicted):
+        names.append("missing_dicts" if len(gold) > len(predicted) else "extra_dicts")
+    if max(len(gold), len(predicted)) > 1:
+        names.append("dict_order")
+    key_sets = {frozenset(d) for d in gold} | {frozenset(d) for d in predicted}
+    orders = {tuple(d) for d in gold} | {tuple(d) for d in predicted}
+    if len(orders) > len(key_sets):
+        names.append("key_order")
+    if len(key_sets) > 1:
+        names.append("keys")
+    values = [v for d in predicted for v in d.values()]
     if any(isinstance(v, list) for v in values):
-        found.append("random_draw")
-    texts = [t for d in [*gold, *said] for v in d.values() for t in (v if isinstance(v, list) else [v])]
+        names.append("random_draw")
+    texts = [t for d in [*gold, *predicted] for v in d.values() for t in (v if isinstance(v, list) else [v])]
     if any(isinstance(t, str) and corrected.says_na(t) != official.says_na(t) for t in texts):
-        found.append("na_spelling")
+        names.append("na_spelling")
     if any(isinstance(v, str) and not isinstance(corrected.parsed(v), str) for v in values):
-        found.append("json_for_plain_gold")
-    return found
+        names.append("json_for_plain_gold")
+    return names

@@ -39,12 +39,12 @@ class Judged:
 
 
 def says_na(text: str) -> bool:
-    """Exactly 'n/a' or 'na' in any case: 'n/a.', ' N/A' and '' are answers to the public script."""
+    """Return whether a text is exactly 'n/a' or 'na' in any case: 'n/a.', ' N/A' and '' are answers to the public script."""
     return text.lower() in ("n/a", "na")
 
 
 def judge(gold: Answer, prediction: str, draws: Random) -> Judged:
-    """Judge one instance.
+    """Score one instance.
 
     Args:
         gold: The `answer` field of the instance.
@@ -108,41 +108,41 @@ def _text_score(alternatives: Sequence[str], prediction: str, draws: Random) -> 
     return _span_score(alternatives, prediction)
 
 
-def _draw(said: list[Any], draws: Random) -> Any:
-    if not said:
+def _draw(items: list[Any], draws: Random) -> Any:
+    if not items:
         raise Undefined("the prediction has an empty JSON list, of which the public script cannot draw an element")
-    return draws.choice(said)
+    return draws.choice(items)
 
 
-def _span_score(alternatives: Sequence[str], said: Any) -> float:
-    if not isinstance(said, str):
+def _span_score(alternatives: Sequence[str], prediction: Any) -> float:
+    if not isinstance(prediction, str):
         return 0.0
-    parts = said.split("|")
+    parts = prediction.split("|")
     return max(numpy_round(list_f1(alternative.split("|"), parts)) for alternative in alternatives)
 
 
 def _judge_structure(gold: str, prediction: str, draws: Random) -> Judged:
     wanted = _gold_dicts(gold)
     try:
-        said = json.loads(prediction)
+        predicted = json.loads(prediction)
     except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, list):
+        predicted = None
+    if not isinstance(predicted, list):
         return Judged(0.0, tuple((_bucket(_first(v), ""), 0.0) for d in wanted for v in d.values()))
-    if not all(isinstance(item, dict) for item in said):
+    if not all(isinstance(item, dict) for item in predicted):
         raise Undefined(f"the prediction {_short(prediction)} is a JSON list whose items are not all objects")
-    for item in said:
+    for item in predicted:
         _check_values(item)
-    size = max(len(wanted), len(said))
+    size = max(len(wanted), len(predicted))
     wanted = wanted + [{}] * (size - len(wanted))
-    said = said + [{}] * (size - len(said))
-    same = wanted == said
-    order = _greedy_order(wanted, said)
+    predicted = predicted + [{}] * (size - len(predicted))
+    same = wanted == predicted
+    order = _greedy_order(wanted, predicted)
     score = 0.0
     entries: list[Entry] = []
-    for gold_dict, said_dict in zip(wanted, [said[i] for i in order], strict=True):
-        score += _dict_score(gold_dict, said_dict)
-        entries += _dict_entries(gold_dict, said_dict, draws)
+    for gold_dict, predicted_dict in zip(wanted, [predicted[i] for i in order], strict=True):
+        score += _dict_score(gold_dict, predicted_dict)
+        entries += _dict_entries(gold_dict, predicted_dict, draws)
     return Judged(1.0 if same else score / size, tuple(entries))
 
 
@@ -165,22 +165,22 @@ def _gold_dicts(gold: str) -> list[Dict]:
     return parsed
 
 
-def _check_values(said: Any) -> None:
-    for key, value in said.items():
+def _check_values(predicted: Any) -> None:
+    for key, value in predicted.items():
         if not (isinstance(value, str | list) or value is None or value != value):
             raise Undefined(
                 f"the prediction has {_short(json.dumps(value))} under '{key}', which is neither text nor null"
             )
 
 
-def _greedy_order(wanted: Sequence[Dict], said: Sequence[Dict]) -> list[int]:
-    """For each predicted object in turn the best gold object still free; used by the caller the wrong way round."""
+def _greedy_order(wanted: Sequence[Dict], predicted: Sequence[Dict]) -> list[int]:
+    """Choose for each predicted object in turn the best gold object still free; the caller uses it the wrong way round."""
     free = [i for i, d in enumerate(wanted) if d]
     # Empty gold objects are all alike, so the first free one stands for all: a line of 10 MB may bring 500,000 of them.
     empty = iter([i for i, d in enumerate(wanted) if not d])
     next_empty = next(empty, None)
     order = []
-    for item in said:
+    for item in predicted:
         candidates = sorted([*free, next_empty]) if next_empty is not None else free
         best, best_score = candidates[0], -1.0
         for i in candidates:
@@ -197,21 +197,21 @@ def _greedy_order(wanted: Sequence[Dict], said: Sequence[Dict]) -> list[int]:
     return order
 
 
-def _dict_score(gold: Dict, said: Dict) -> float:
-    if not gold and not said:
+def _dict_score(gold: Dict, predicted: Dict) -> float:
+    if not gold and not predicted:
         return -1.0  # the mean over no spans is not a number, and never better than the script's starting value
     return max(
         (
             numpy_round(list_f1(wanted, spans)) if wanted and spans else 0.0
             for wanted in _combinations(gold)
-            for spans in _combinations(said)
+            for spans in _combinations(predicted)
         ),
         default=-1.0,
     )
 
 
 def _combinations(pairs: Dict) -> list[list[str]]:
-    """The combinations of alternatives that the script tries: its stack of keys is shared by all branches."""
+    """List the combinations of alternatives that the script tries: its stack of keys is shared by all branches."""
     fixed = [(k, v) for k, v in pairs.items() if not isinstance(v, list)]
     stack = [(k, v) for k, v in pairs.items() if isinstance(v, list)]
     tried: list[list[str]] = []
@@ -228,23 +228,23 @@ def _combinations(pairs: Dict) -> list[list[str]]:
     return tried
 
 
-def _dict_entries(gold: Dict, said: Dict, draws: Random) -> list[Entry]:
-    pairs = list(said.items())
+def _dict_entries(gold: Dict, predicted: Dict, draws: Random) -> list[Entry]:
+    pairs = list(predicted.items())
     entries: list[Entry] = []
     for position, (key, value) in enumerate(gold.items()):
         alternatives = [value] if isinstance(value, str) else value
         if position >= len(pairs):
             entries.append((_bucket(alternatives[0], ""), 0.0))
             continue
-        said_key, said_value = pairs[position]
-        if not isinstance(said_value, str | list):
-            said_value = "n/a"  # null and NaN
-        key_score = numpy_round(list_f1([key.replace("_", " ")], [said_key.replace("_", " ")]))
-        if isinstance(said_value, str):
-            value_score = _text_score(alternatives, said_value, draws)
-            bucket = _bucket(alternatives[0], said_value)
+        predicted_key, predicted_value = pairs[position]
+        if not isinstance(predicted_value, str | list):
+            predicted_value = "n/a"  # null and NaN
+        key_score = numpy_round(list_f1([key.replace("_", " ")], [predicted_key.replace("_", " ")]))
+        if isinstance(predicted_value, str):
+            value_score = _text_score(alternatives, predicted_value, draws)
+            bucket = _bucket(alternatives[0], predicted_value)
         else:
-            value_score = _span_score(alternatives, _draw(said_value, draws))
+            value_score = _span_score(alternatives, _draw(predicted_value, draws))
             bucket = _bucket(alternatives[0], "")  # a list is never NA, whatever it holds
         entries.append((bucket, key_score * value_score))
     return entries

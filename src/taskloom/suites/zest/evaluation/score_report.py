@@ -55,11 +55,11 @@ class ScoreReport:
     notes: tuple[str, ...] = ()
 
     def official_json(self) -> dict[str, Any]:
-        """What the public script writes: a row for each type and the whole percent of the overall C@90."""
+        """Build what the public script writes: a row for each type and the whole percent of the overall C@90."""
         return {**self.by_type, "overall": printed(self.overall.get("90", 0.0))}
 
     def official_csv(self) -> str:
-        """The script's table of whole percents, cut and not rounded."""
+        """Format the script's table of whole percents, cut and not rounded."""
         rows = [*self.by_type.items(), ("average", self.overall)]
         head = "," + ",".join(self.overall)
         return (
@@ -67,8 +67,8 @@ class ScoreReport:
         )
 
     def to_dict(self, details: bool = False) -> dict[str, Any]:
-        """For JSON; `details` adds every task and every instance."""
-        found: dict[str, Any] = {
+        """Convert to JSON values; `details` adds every task and every instance."""
+        payload: dict[str, Any] = {
             "mode": self.mode,
             "n_tasks": len(self.tasks),
             "n_instances": len(self.instances),
@@ -81,14 +81,14 @@ class ScoreReport:
             "notes": list(self.notes),
         }
         if self.mode == "official":
-            found["official"] = self.official_json()
+            payload["official"] = self.official_json()
         if details:
-            found["tasks"] = [_task(s) for s in self.tasks]
-            found["instances"] = [_instance(i) for i in self.instances]
-        return found
+            payload["tasks"] = [_task(s) for s in self.tasks]
+            payload["instances"] = [_instance(i) for i in self.instances]
+        return payload
 
     def text(self) -> str:
-        """For people: the paper's tables, the mistakes, and where the two modes differ."""
+        """Format for people: the paper's tables, the mistakes, and where the two modes differ."""
         columns = list(next(iter(self.own["type"].values()), {}))
         heads = ["mean", *(f"C@{c}" for c in columns[1:])]
         names = {**PAPER_NAMES}
@@ -134,12 +134,12 @@ def _task(score: ZestTaskScore) -> dict[str, Any]:
     }
 
 
-def _instance(found: InstanceScore) -> dict[str, Any]:
+def _instance(instance: InstanceScore) -> dict[str, Any]:
     return {
-        "task": found.task,
-        "index": found.index,
-        "score": found.score,
-        "entries": [list(e) for e in found.entries],
-        "mistake": found.mistake,
-        "flags": list(found.flags),
+        "task": instance.task,
+        "index": instance.index,
+        "score": instance.score,
+        "entries": [list(e) for e in instance.entries],
+        "mistake": instance.mistake,
+        "flags": list(instance.flags),
     }

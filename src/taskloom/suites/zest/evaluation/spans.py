@@ -23,7 +23,7 @@ CACHED_LENGTH = 500
 
 
 def is_number(text: str) -> bool:
-    """Whether Python reads the text as a float: '1e3', '1_000', 'inf' and 'nan' are numbers here."""
+    """Return whether Python reads the text as a float: '1e3', '1_000', 'inf' and 'nan' are numbers here."""
     try:
         float(text)
     except ValueError:
@@ -52,7 +52,7 @@ _normalise_cached = lru_cache(maxsize=1 << 15)(_normalise)
 
 
 def normalise(text: str) -> str:
-    """Lower case, no ASCII punctuation, no articles, numbers as floats, split at blanks and hyphens.
+    """Normalise a span: lower case, no ASCII punctuation, no articles, numbers as floats, split at blanks and hyphens.
 
     >>> normalise("The $1,000 prize-money")
     '1000.0 prize money'
@@ -67,12 +67,12 @@ def _bag(normalised: str) -> tuple[Bag, Bag]:
 
 
 def bag(text: str) -> tuple[Bag, Bag]:
-    """The set of words of a span, and those of them that are numbers."""
+    """Return the set of words of a span, and those of them that are numbers."""
     return _bag(normalise(text))
 
 
 def word_f1(gold: tuple[Bag, Bag], predicted: tuple[Bag, Bag]) -> float:
-    """The overlap of two bags; 0 when the gold span has numbers and the prediction shares none of them."""
+    """Compute the F1 overlap of two bags; 0 when the gold span has numbers and the prediction shares none of them."""
     gold_words, gold_numbers = gold
     words, numbers = predicted
     if gold_numbers and not gold_numbers & numbers:
@@ -86,7 +86,7 @@ def word_f1(gold: tuple[Bag, Bag], predicted: tuple[Bag, Bag]) -> float:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean with NumPy's order of summation, which differs in the last bit from eight values on."""
+    """Compute the mean with NumPy's order of summation, which differs in the last bit from eight values on."""
     if len(values) < 8:
         total = 0.0
         for value in values:
@@ -98,28 +98,28 @@ def mean(values: Sequence[float]) -> float:
 
 
 def aligned(gold: Sequence[str], predicted: Sequence[str]) -> list[float]:
-    """The word F1 of every gold span under the best one-to-one alignment, and a 0 for each superfluous prediction."""
+    """Compute the word F1 of every gold span under the best one-to-one alignment, and a 0 for each superfluous prediction."""
     gold_bags = [bag(g) for g in gold]
     bags = [bag(p) for p in predicted]
     scores = [[word_f1(g, p) for p in bags] for g in gold_bags]
-    found = [0.0] * max(len(gold), len(predicted))
+    f1s = [0.0] * max(len(gold), len(predicted))
     for row, column in best_pairs(scores):
-        found[row] = scores[row][column]
-    return found
+        f1s[row] = scores[row][column]
+    return f1s
 
 
 def list_f1(gold: Sequence[str], predicted: Sequence[str]) -> float:
-    """The mean word F1 under the best alignment, over the longer list; not yet rounded."""
+    """Compute the mean word F1 under the best alignment, over the longer list; not yet rounded."""
     if len(gold) == 1 and len(predicted) == 1:
         return word_f1(bag(gold[0]), bag(predicted[0]))
     return mean(aligned(gold, predicted))
 
 
 def exact(gold: Sequence[str], predicted: Sequence[str]) -> bool:
-    """Whether the normalised spans are the same, in any order."""
+    """Return whether the normalised spans are the same, in any order."""
     return len(gold) == len(predicted) and {normalise(g) for g in gold} == {normalise(p) for p in predicted}
 
 
 def numpy_round(value: float) -> float:
-    """Two decimals as NumPy rounds them: 0.615 gives 0.62, where Python's `round` gives 0.61."""
+    """Round to two decimals as NumPy does: 0.615 gives 0.62, where Python's `round` gives 0.61."""
     return round(value * 100) / 100

@@ -39,7 +39,7 @@ Row = dict[str, float]
 
 
 def task_f1(gained: float, predicted: int, positive: int) -> float:
-    """F1 with the conventions of the script: an empty denominator gives 1, so all-n/a answered by all-n/a is competent."""
+    """Compute F1 with the conventions of the script: an empty denominator gives 1, so all-n/a answered by all-n/a is competent."""
     precision = gained / predicted if predicted else 1.0
     recall = gained / positive if positive else 1.0
     if precision == 0.0 and recall == 0.0:
@@ -48,7 +48,7 @@ def task_f1(gained: float, predicted: int, positive: int) -> float:
 
 
 def task_score(task: ZestTask, judged: Iterable[Judged], exactly: bool) -> ZestTaskScore:
-    """Sum up a task. `exactly` sums without rounding errors, so that the order of instances cannot matter."""
+    """Sum up a task; `exactly` sums without rounding errors, so that the order of instances cannot matter."""
     entries = [entry for j in judged for entry in j.entries]
     counts = {bucket: sum(b == bucket for b, _ in entries) for bucket in ("tp", "fp", "fn", "tn")}
     scores = [score for bucket, score in entries if bucket == "tp"]
@@ -58,7 +58,7 @@ def task_score(task: ZestTask, judged: Iterable[Judged], exactly: bool) -> ZestT
 
 
 def pair_official(scores: Sequence[ZestTaskScore]) -> list[float | None]:
-    """The value that counts for each task, as the script pairs: the last base found, None (dropped) when none is found."""
+    """Return the value that counts for each task, as the script pairs: the last base found, None (dropped) when none is found."""
     bases: dict[str, list[float]] = {}
     for s in scores:
         if s.task.kind == "normal":
@@ -89,19 +89,19 @@ def _official_value(score: ZestTaskScore, bases: Mapping[str, list[float]]) -> f
 
 
 def pair_corrected(scores: Sequence[ZestTaskScore]) -> list[float | None]:
-    """The value that counts for each task: the smallest F1 of itself and all of its bases that are there."""
+    """Return the value that counts for each task: the smallest F1 of itself and all of its bases that are there."""
     bases: dict[str, float] = {}
     for s in scores:
         if s.task.kind == "normal":
             bases[s.task.id] = min(s.f1, bases.get(s.task.id, 1.0))
-    found: list[float | None] = []
+    values: list[float | None] = []
     for s in scores:
         if s.task.kind not in PAIRED:
-            found.append(s.f1)
+            values.append(s.f1)
             continue
         present = [bases[name] for name in s.task.derives_from if name in bases]
-        found.append(min([s.f1, *present]) if present else None)
-    return found
+        values.append(min([s.f1, *present]) if present else None)
+    return values
 
 
 def row(values: Sequence[float], thresholds: Sequence[float], rounding: float = ROUNDING) -> Row:
@@ -111,7 +111,7 @@ def row(values: Sequence[float], thresholds: Sequence[float], rounding: float = 
 
 
 def threshold_name(threshold: float) -> str:
-    """How a threshold is called in reports: 75, 90, 99.5."""
+    """Format a threshold as reports name it: 75, 90, 99.5."""
     return f"{threshold:g}"
 
 
@@ -131,18 +131,18 @@ def table(
 
 
 def average(rows: Mapping[str, Row]) -> Row:
-    """The unweighted mean over the categories: the overall score of the leaderboard."""
+    """Compute the unweighted mean over the categories: the overall score of the leaderboard."""
     columns = list(next(iter(rows.values()), {}))
     return {c: fsum(r[c] for r in rows.values()) / len(rows) for c in columns}
 
 
 def printed(value: float) -> int:
-    """A share as the script prints it: rounded to two decimals, then cut to a whole percent (0.29 gives 28)."""
+    """Format a share as the script prints it: rounded to two decimals, then cut to a whole percent (0.29 gives 28)."""
     return int(numpy_round(value) * 100)
 
 
 def official_format(task: ZestTask) -> str:
-    """Classification or extraction by the first word of the question, as the script has it."""
+    """Sort a task into classification or extraction by the first word of its question, as the script does."""
     word = first_word(task.question)
     if word in EXTRACTION_WORDS:
         return "extraction"

@@ -44,10 +44,10 @@ from taskloom.suites.zest.synthetic.programs import Program, picked
 _OPERATORS: dict[str, type[Land | Lor | Union]] = {"and": Land, "or": Lor, "both": Union}
 
 
-def written(program: Program) -> str:
-    """A program as the trait `program` keeps it, in the notation of the language.
+def program_text(program: Program) -> str:
+    """Write a program as the trait `program` keeps it, in the notation of the language.
 
-    >>> written(Program("any", ("trail", "surface", "gravel")))
+    >>> program_text(Program("any", ("trail", "surface", "gravel")))
     'chain(is{surface=gravel}, trail)'
     """
     return show(expression(program))
@@ -55,13 +55,13 @@ def written(program: Program) -> str:
 
 @lru_cache(maxsize=8192)
 def expression(program: Program) -> Expression:
-    """A program as an expression."""
+    """Convert a program to an expression."""
     op, args = program.op, program.args
     if op in _OPERATORS:
         return _OPERATORS[op](tuple(expression(p) for p in args))
     if op == "when":
-        condition, asked = (expression(p) for p in args)
-        return Map((asked, Filter((condition,))))
+        condition, question = (expression(p) for p in args)
+        return Map((question, Filter((condition,))))
     subject = Atom(args[0])
     if op in ("value", "members", "names"):
         return subject
@@ -103,7 +103,7 @@ Thing = Facts | Record
 
 
 def answer(domain: Domain, program: Program, facts: Facts, rules: list[Stated]) -> str:
-    """The answer of a program, as the dataset writes it."""
+    """Compute the answer of a program, as the dataset writes it."""
     tree = expression(program)
     passage = Passage(domain, facts, rules)
     if program.yes_no:
@@ -126,7 +126,7 @@ class Passage:
     rules: list[Stated]
 
     def values(self, function: Expression, of: Thing) -> list[Value | Record]:
-        """The values of a relation that are known; none are where the passage does not say."""
+        """Return the known values of a relation; none where the passage does not say."""
         match function:
             case Atom(name):
                 return self._stated(name, of)
@@ -134,22 +134,22 @@ class Passage:
                 return [value for part in parts for value in self.values(part, of)]
             case Filter((test, rows)):
                 return [row for row in self._records(rows, of) if self.holds(test, row)]
-            case Map((asked, Filter((condition,)))):
-                return self.values(asked, of) if self.holds(condition, of) else []
+            case Map((question, Filter((condition,)))):
+                return self.values(question, of) if self.holds(condition, of) else []
             case Chain((Atom(name), *rest)):
-                found = self._records(Chain.of(rest), of)
+                records = self._records(Chain.of(rest), of)
                 at = _argument(name)
                 if at is None:
-                    return [value for row in found for value in self._stated(name, row)]
-                told = [row for row in found if at[1] in row.fields]
+                    return [value for row in records for value in self._stated(name, row)]
+                measured = [row for row in records if at[1] in row.fields]
                 pick = max if at[0] == "most" else min
-                best = pick((row.fields[at[1]] for row in told), default=None)
-                return [row for row in told if row.fields[at[1]] == best]
+                best = pick((row.fields[at[1]] for row in measured), default=None)
+                return [row for row in measured if row.fields[at[1]] == best]
             case _:
                 raise ValueError(f"no relation: {function}")
 
     def holds(self, predicate: Expression, of: Thing) -> bool | None:
-        """Whether a predicate holds; None where the passage does not say."""
+        """Return whether a predicate holds; None where the passage does not say."""
         match predicate:
             case Is(Atom(name), wanted):
                 if isinstance(of, Facts) and isinstance(self.domain.by_name.get(name), Members):
@@ -176,19 +176,19 @@ class Passage:
                 raise ValueError(f"no predicate: {predicate}")
 
     def table(self, columns: Expression, rows: Expression) -> str:
-        """One object for each record: its name, and what is known of each column."""
+        """Build one object for each record: its name, and what is known of each column."""
         names = [
             c.name for c in (columns.parts if isinstance(columns, Operator) else (columns,)) if isinstance(c, Atom)
         ]
-        found = []
+        objects = []
         for row in self._records(rows, self.entity):
             kind = self._kind_of(rows)
             cells = {kind.column: row.name}
             for name in names:
-                said = [v.text for v in self._stated(name, row) if isinstance(v, Value)]
-                cells[kind.field(name).column] = said[0] if said else NA
-            found.append(cells)
-        return json.dumps(found) if found else NA
+                texts = [v.text for v in self._stated(name, row) if isinstance(v, Value)]
+                cells[kind.field(name).column] = texts[0] if texts else NA
+            objects.append(cells)
+        return json.dumps(objects) if objects else NA
 
     def _records(self, rows: Expression, of: Thing) -> list[Record]:
         return [row for row in self.values(rows, of) if isinstance(row, Record)]
@@ -200,7 +200,7 @@ class Passage:
         return self.domain.records_by_name[rows.name]
 
     def _stated(self, name: str, of: Thing) -> list[Value | Record]:
-        """The values of an atom: stated, or for the entity implied by a rule."""
+        """Return the values of an atom: stated, or for the entity implied by a rule."""
         if isinstance(of, Record):
             if name not in of.fields:
                 return []
@@ -211,8 +211,8 @@ class Passage:
         attribute = self.domain.by_name[name]
         if isinstance(attribute, Members):
             return [Value(v, v) for v in of.has.get(name, [])]
-        found = known(name, of, self.rules)
-        return [] if found is None else [_value(found, attribute if isinstance(attribute, Number) else None)]
+        value = known(name, of, self.rules)
+        return [] if value is None else [_value(value, attribute if isinstance(attribute, Number) else None)]
 
 
 def _value(raw: Any, number: Number | Measure | None) -> Value:
@@ -222,6 +222,6 @@ def _value(raw: Any, number: Number | Measure | None) -> Value:
 
 
 def _argument(name: str) -> tuple[str, str] | None:
-    """`above{area=5000}` as ("above", "area=5000"); None for a plain name."""
+    """Split `above{area=5000}` into ("above", "area=5000"); return None for a plain name."""
     head, brace, inside = name.partition("{")
     return (head, inside.removesuffix("}")) if brace else None

@@ -46,19 +46,19 @@ class Mix:
 
 
 def settled_share(na_rate: float) -> float:
-    """How many of the yes/no tasks are settled, at a rate of n/a."""
+    """Return the share of the yes/no tasks that are settled, at a rate of n/a."""
     low, high, power = _fullness(na_rate)
     return SETTLED * (1 - na_rate) / (low + (high - low) / (1 + power))
 
 
 def _fullness(na_rate: float) -> tuple[float, float, float]:
-    """Settled tasks are answered at least as often as all tasks on average, or the others could not make up for them."""
+    """Return FULLNESS raised to the average of all tasks: below it the others could not make up for settled ones."""
     low, high, power = FULLNESS
     return max(low, 1 - na_rate), max(high, 1 - na_rate), power
 
 
 def settled_counts(tasks: int, passages: int, na_rate: float) -> list[int]:
-    """Answered passages of some settled tasks, from few to many; one passage is n/a where the rate leaves room for it."""
+    """Return the answered passages of settled tasks, from few to many; one passage is n/a where the rate leaves room for it."""
     low, high, power = _fullness(na_rate)
     most = passages - 1 if passages * na_rate >= 1 else passages
     spread = [low + (high - low) * ((i + 0.5) / tasks) ** power for i in range(tasks)]
@@ -68,17 +68,19 @@ def settled_counts(tasks: int, passages: int, na_rate: float) -> list[int]:
 def mixes(
     sources: Sequence[str], settled: Sequence[int], passages: int, total: int, silent: int, key: Key
 ) -> dict[str, Mix]:
-    """The mix of each of some tasks: the first are settled, with these counts; the others, in any order, have a total."""
+    """Return the mix of each of some tasks: the first are settled, with these counts; the others, in any order, have a total."""
     order = sorted(sources[: len(settled)], key=lambda source: key.hash64("full", source))
-    found = {source: Mix(n, n) for source, n in zip(order, settled, strict=True)}
+    settled_mixes = {source: Mix(n, n) for source, n in zip(order, settled, strict=True)}
     others = sorted(sources[len(settled) :], key=lambda source: key.hash64("answered", source))
     counts = answered(len(others), passages, total, silent)
     shares = _yes_shares(len(others), key)
-    return found | {source: Mix(n, round(n * yes)) for source, n, yes in zip(others, counts, shares, strict=True)}
+    return settled_mixes | {
+        source: Mix(n, round(n * yes)) for source, n, yes in zip(others, counts, shares, strict=True)
+    }
 
 
 def _yes_shares(tasks: int, key: Key) -> list[float]:
-    """The share of yes among the answers of each task: none, all, or evenly spread between.
+    """Return the share of yes among the answers of each task: none, all, or evenly spread between.
 
     Neighbours, which have about as many answers, get opposite shares, so that yes and no are equally many in all.
     """
@@ -92,7 +94,7 @@ def _yes_shares(tasks: int, key: Key) -> list[float]:
 
 
 def answered(tasks: int, passages: int, total: int, silent: int = 0) -> list[int]:
-    """Answered passages of each task, from few to many, that sum up to the total (or as near to it as they can).
+    """Return the answered passages of each task, from few to many, that sum up to the total (or as near to it as they can).
 
     The shares are powers u**k of evenly spaced u in (0, 1), whose mean is 1 / (k + 1). Every task has an answer, but for the
     silent ones, and a passage that is n/a, where the total leaves room for both: with one passage a task it does not.
@@ -112,7 +114,7 @@ def answered(tasks: int, passages: int, total: int, silent: int = 0) -> list[int
 
 
 def _summing(counts: list[int], total: int, room: range, least: int) -> None:
-    """Change the counts that are at least so large by one here and there, within room, until they sum up to the total."""
+    """Move counts of `least` or more by one here and there, within `room`, until they sum up to `total`."""
     step = 1 if total > sum(counts) else -1
     while (missing := abs(total - sum(counts))) > 0:
         free = [i for i, n in enumerate(counts) if n >= least and n + step in room]
@@ -138,14 +140,14 @@ class _Alike:
 
     @property
     def others(self) -> int:
-        """Passages of tasks that are not settled, as often as they count."""
+        """Count the passages of tasks that are not settled, as often as they are used."""
         return self.weight * (len(self.sources) - len(self.settled))
 
 
-def spread_answers(made: Mapping[str, list[DescribedTask]], fields: ZestFields, key: Key) -> dict[str, Mix]:
-    """The mix of every task that has passages of its own, spread alike in each split, for each kind of task."""
-    found: dict[str, Mix] = {}
-    for split, members in made.items():
+def spread_answers(splits: Mapping[str, list[DescribedTask]], fields: ZestFields, key: Key) -> dict[str, Mix]:
+    """Assign a mix to every task that has passages of its own, spread alike in each split, for each kind of task."""
+    by_source: dict[str, Mix] = {}
+    for split, members in splits.items():
         groups = _alike(members, fields, key)
         due = 0.0
         for yes_no in (True, False):
@@ -162,12 +164,12 @@ def spread_answers(made: Mapping[str, list[DescribedTask]], fields: ZestFields, 
                 mixed = mixes(group.sources, group.settled, fields.passages, total, silent, place)
                 due += group.weight * (sum(group.settled) - sum(mix.answered for mix in mixed.values()))
                 left -= group.others
-                found |= mixed
-    return found
+                by_source |= mixed
+    return by_source
 
 
 def _alike(members: list[DescribedTask], fields: ZestFields, key: Key) -> list[_Alike]:
-    """The groups of a split, large ones first.
+    """Group the tasks of a split, large groups first.
 
     Flips come last: a flip counts together with its base task, so the settled ones are those of settled base tasks; and one
     that nothing answers would not be done by saying n/a.
@@ -181,7 +183,7 @@ def _alike(members: list[DescribedTask], fields: ZestFields, key: Key) -> list[_
     share = settled_share(fields.na_rate) if 0 < fields.na_rate < 1 else 0.0
     owed = 0.0
     settled: set[str] = set()
-    found = []
+    batches = []
     for (flip, kind, yes_no, many), group in sorted(alike.items(), key=lambda item: (item[0][0], -len(item[1]))):
         count = 0
         if yes_no:
@@ -191,12 +193,12 @@ def _alike(members: list[DescribedTask], fields: ZestFields, key: Key) -> list[_
         ranked = sorted(group, key=lambda t: (flip and t.derives_from[0] not in settled, _doubt(t, key), t.id))
         settled.update(t.id for t in ranked[:count])
         counts = settled_counts(count, fields.passages, fields.na_rate)
-        found.append(_Alike(kind, yes_no, many, [t.id for t in ranked], counts))
-    return found
+        batches.append(_Alike(kind, yes_no, many, [t.id for t in ranked], counts))
+    return batches
 
 
 def _doubt(task: DescribedTask, key: Key) -> tuple[int, int]:
-    """How little a task is likely to be settled, so that its description can tell, in all splits alike.
+    """Rank how unlikely a task is to be settled, so that its description can tell, in all splits alike.
 
     Questions whether something is there or done come first: texts seldom say what is absent. Then go by what they are about.
     """

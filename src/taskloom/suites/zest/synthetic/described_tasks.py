@@ -1,7 +1,7 @@
 """The tasks of a recipe: base tasks, and the four generalizations as operations on their programs.
 
-Base programs come in groups that are closed under semantic flips (`groups.py`). A group belongs to one split, and everything that
-is derived from its programs follows it, so no split knows a program of another one.
+Base programs come in groups that are closed under semantic flips (`flip_groups.py`). A group belongs to one split, and
+everything that is derived from its programs follows it, so no split knows a program of another one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 
 from taskloom.errors import RecipeError
 from taskloom.seeding import Key, Random
-from taskloom.suites.zest.synthetic.algebra import written
+from taskloom.suites.zest.synthetic.algebra import program_text
 from taskloom.suites.zest.synthetic.domain import Domain
 from taskloom.suites.zest.synthetic.flip_groups import Flip, FlipGroup, groups
 from taskloom.suites.zest.synthetic.programs import Program, conditional, wordings
@@ -45,14 +45,14 @@ class DescribedTask:
 
     @property
     def format(self) -> str:
-        """The output type: classification, extraction or structure."""
+        """Return the output type: classification, extraction or structure."""
         if self.kind == "structure":
             return "structure"
         return "classification" if self.program.yes_no else "extraction"
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class TaskRequest:
     """What a recipe asks of its tasks."""
 
     domains: tuple[Domain, ...]
@@ -69,48 +69,48 @@ class _TooFewError(RecipeError):
     """The domains have fewer base programs than a recipe asks for."""
 
 
-def tasks(wishes: Wishes, key: Key) -> dict[str, list[DescribedTask]]:
-    """The tasks of every split, in a keyed order; more numbers and values are asked for where the usual ones do not suffice."""
+def draw_tasks(request: TaskRequest, key: Key) -> dict[str, list[DescribedTask]]:
+    """Draw the tasks of every split, in a keyed order; use more numbers and values where the usual ones do not suffice."""
     for plenty in PLENTY[:-1]:
         try:
-            return _tried(wishes, key, plenty)
+            return _draw_until_possible(request, key, plenty)
         except _TooFewError:
             continue
-    return _tried(wishes, key, PLENTY[-1])
+    return _draw_until_possible(request, key, PLENTY[-1])
 
 
-def _tried(wishes: Wishes, key: Key, plenty: int) -> dict[str, list[DescribedTask]]:
-    """A few base tasks may happen to lack derivatives: then others are drawn."""
+def _draw_until_possible(request: TaskRequest, key: Key, plenty: int) -> dict[str, list[DescribedTask]]:
+    """Draw tasks again where the base tasks happen to lack derivatives."""
     for turn in range(DRAWS - 1):
         try:
-            return _drawn(wishes, key.child("again", turn) if turn else key, plenty)
+            return _draw_once(request, key.child("again", turn) if turn else key, plenty)
         except _TooFewError:
             raise
         except RecipeError:
             continue
-    return _drawn(wishes, key.child("again", DRAWS - 1), plenty)
+    return _draw_once(request, key.child("again", DRAWS - 1), plenty)
 
 
-def _drawn(wishes: Wishes, key: Key, plenty: int) -> dict[str, list[DescribedTask]]:
-    pools = _pools(wishes, key, plenty)
+def _draw_once(request: TaskRequest, key: Key, plenty: int) -> dict[str, list[DescribedTask]]:
+    pools = _pools(request, key, plenty)
     shown: set[tuple[str, Program]] = set()
     # Small splits have few domains, all splits the same ones: what differs between them is the tasks.
-    first = key.hash64("domains") % len(wishes.domains)
-    found: dict[str, list[DescribedTask]] = {}
-    for split, size in wishes.sizes.items():
-        made = _Split(wishes, key.child("tasks", split), split, size, pools, shown, first).make()
+    first = key.hash64("domains") % len(request.domains)
+    splits: dict[str, list[DescribedTask]] = {}
+    for split, size in request.sizes.items():
+        members = _Split(request, key.child("tasks", split), split, size, pools, shown, first).make()
         order = key.random("order", split)
-        found[split] = order.sample(made, len(made))
-    return found
+        splits[split] = order.sample(members, len(members))
+    return splits
 
 
 _Pools = dict[bool, list[Iterator[FlipGroup]]]
 
 
-def _pools(wishes: Wishes, key: Key, plenty: int) -> _Pools:
+def _pools(request: TaskRequest, key: Key, plenty: int) -> _Pools:
     """Groups by output type, from each domain in turn, in a keyed order."""
     by_type: _Pools = {True: [], False: []}
-    for domain in wishes.domains:
+    for domain in request.domains:
         rng = key.random("groups", domain.name)
         mixed = groups(domain, rng, plenty)
         rng.shuffle(mixed)
@@ -119,8 +119,8 @@ def _pools(wishes: Wishes, key: Key, plenty: int) -> _Pools:
     return by_type
 
 
-def shared_out(size: int, shares: Mapping[Kind, float]) -> dict[Kind, int]:
-    """Whole numbers in proportion to shares, by largest remainder."""
+def largest_remainder(size: int, shares: Mapping[Kind, float]) -> dict[Kind, int]:
+    """Divide a size into whole numbers in proportion to shares, by largest remainder."""
     total = sum(shares.values())
     exact = {kind: size * share / total for kind, share in shares.items()}
     counts = {kind: int(x) for kind, x in exact.items()}
@@ -133,7 +133,7 @@ def shared_out(size: int, shares: Mapping[Kind, float]) -> dict[Kind, int]:
 class _Split:
     """Makes the tasks of one split."""
 
-    wishes: Wishes
+    request: TaskRequest
     key: Key
     split: str
     size: int
@@ -144,14 +144,14 @@ class _Split:
     owed: float = 0.0
 
     def _wanted(self, count: int) -> dict[bool, int]:
-        """How many of some tasks are yes/no tasks; what rounding takes from one kind of task it gives to the next."""
+        """Divide a count into yes/no tasks and others; what rounding takes from one kind of task it gives to the next."""
         exact = self.yes_no * count + self.owed
         yes = min(count, max(0, round(exact)))
         self.owed = exact - yes
         return {True: yes, False: count - yes}
 
     def make(self) -> list[DescribedTask]:
-        counts = shared_out(self.size, self.wishes.shares)
+        counts = largest_remainder(self.size, self.request.shares)
         if self.size and not counts["normal"]:
             raise RecipeError(
                 f"tasks.{self.split}={self.size} leaves no base task that others could derive from; ask for more tasks or raise "
@@ -159,21 +159,21 @@ class _Split:
             )
         # Structures are neither yes/no nor plain extraction, so the others have a larger share of yes/no.
         others = self.size - counts["structure"]
-        self.yes_no = min(1.0, self.wishes.classification[self.split] * self.size / others) if others else 0.0
+        self.yes_no = min(1.0, self.request.classification[self.split] * self.size / others) if others else 0.0
         drawn = self._draw_groups(counts["normal"])
         bases = [self._task(g.domain, "normal", g.programs[0], (), i) for i, g in enumerate(drawn)]
-        made = list(bases)
-        made += self._fill("paraphrase", "paraphrases", counts["paraphrase"], self._paraphrases(bases))
-        made += self._fill("target_semantics", "semantic flips", counts["target_semantics"], self._flips(drawn, bases))
+        tasks = list(bases)
+        tasks += self._fill("paraphrase", "paraphrases", counts["paraphrase"], self._paraphrases(bases))
+        tasks += self._fill("target_semantics", "semantic flips", counts["target_semantics"], self._flips(drawn, bases))
         many = counts["combination"]
-        made += self._fill("combination", "compositions", many, self._compositions(bases, many))
-        made += self._fill("structure", "output structures", counts["structure"], self._structures(bases))
-        return made
+        tasks += self._fill("combination", "compositions", many, self._compositions(bases, many))
+        tasks += self._fill("structure", "output structures", counts["structure"], self._structures(bases))
+        return tasks
 
     def _draw_groups(self, count: int) -> list[FlipGroup]:
-        found: list[FlipGroup] = []
+        drawn: list[FlipGroup] = []
         # A small split stays with few domains: compositions join base tasks of one domain, and need some of them.
-        many = len(self.wishes.domains)
+        many = len(self.request.domains)
         few = max(1, min(many, count // PER_DOMAIN))
         chosen = [(self.first + i) % many for i in range(few)]
         for yes_no, wanted in self._wanted(count).items():
@@ -188,7 +188,7 @@ class _Split:
                             live = [p for i, p in enumerate(self.pools[yes_no]) if i not in chosen]
                             chosen = list(range(many))
                     elif taken < wanted:
-                        found.append(group)
+                        drawn.append(group)
                         taken += 1
                         if taken == wanted:
                             break
@@ -196,10 +196,10 @@ class _Split:
                 kind = "yes/no" if yes_no else "extraction"
                 raise _TooFewError(
                     f"the split '{self.split}' asks for {wanted} {kind} base tasks and the domains "
-                    f"({', '.join(d.name for d in self.wishes.domains)}) have only {taken} left; "
+                    f"({', '.join(d.name for d in self.request.domains)}) have only {taken} left; "
                     "ask for fewer tasks or add a domain"
                 )
-        return found
+        return drawn
 
     def _task(
         self,
@@ -213,68 +213,68 @@ class _Split:
         if not question:
             forms = wordings(domain, program)
             question = forms[self._wording(domain, program, bases) % len(forms)]
-        place = (domain.name, kind, written(program), question, number if kind == "paraphrase" else 0)
+        place = (domain.name, kind, program_text(program), question, number if kind == "paraphrase" else 0)
         name = f"{self.key.hash64('id', *place):016x}{self.key.hash64('id again', *place):016x}"
         source = bases[0].source if kind == "paraphrase" else name
         return DescribedTask(name, domain, kind, program, question, tuple(b.id for b in bases), source)
 
     def _wording(self, domain: Domain, program: Program, bases: tuple[DescribedTask, ...]) -> int:
-        """A flip keeps the wording of its base, so that only the words that carry the change change."""
+        """Choose a wording; a flip keeps that of its base, so that only the words that carry the change differ."""
         if len(bases) == 1:
             forms = wordings(domain, bases[0].program)
             return forms.index(bases[0].question) if bases[0].question in forms else 0
-        return self.key.hash64("wording", domain.name, written(program)) % 1_000
+        return self.key.hash64("wording", domain.name, program_text(program)) % 1_000
 
     def _fill(self, kind: Kind, what: str, count: int, candidates: Iterator[DescribedTask]) -> list[DescribedTask]:
-        """So many of the candidates, in the split's proportion of output types; where one type runs out, the other fills up."""
+        """Take `count` candidates in the split's proportion of output types; where one type runs out, the other fills up."""
         wanted = self._wanted(count)
-        found: list[DescribedTask] = []
+        chosen: list[DescribedTask] = []
         spare: list[DescribedTask] = []
         for task in candidates if count else ():
             yes_no = task.program.yes_no
-            (found if wanted[yes_no] else spare).append(task)
+            (chosen if wanted[yes_no] else spare).append(task)
             wanted[yes_no] -= bool(wanted[yes_no])
-            if len(found) == count:
-                return found
-        filled = spare[: count - len(found)]
-        found += filled
-        if len(found) == count:
+            if len(chosen) == count:
+                return chosen
+        filled = spare[: count - len(chosen)]
+        chosen += filled
+        if len(chosen) == count:
             # The next kinds of tasks make up for the type that filled up.
             self.owed += sum(-1 if task.program.yes_no else 1 for task in filled)
-            return found
+            return chosen
         raise RecipeError(
-            f"the split '{self.split}' asks for {count} {what} and its base tasks give only {len(found)}; lower "
-            f"shares.{kind} to {self._possible(kind, len(found)):g}, allow more kinds, or ask for more tasks"
+            f"the split '{self.split}' asks for {count} {what} and its base tasks give only {len(chosen)}; lower "
+            f"shares.{kind} to {self._possible(kind, len(chosen)):g}, allow more kinds, or ask for more tasks"
         )
 
     def _possible(self, kind: Kind, count: int) -> float:
-        """The largest share, in thousandths, that comes to no more than so many tasks."""
-        others = sum(share for name, share in self.wishes.shares.items() if name != kind)
+        """Return the largest share, in thousandths, that comes to no more than `count` tasks."""
+        others = sum(share for name, share in self.request.shares.items() if name != kind)
         return int(1_000 * count * others / max(1, self.size - count)) / 1_000
 
     def _paraphrases(self, bases: list[DescribedTask]) -> Iterator[DescribedTask]:
         rng = self.key.random("paraphrases")
-        said = {b.question for b in bases}
+        questions = {b.question for b in bases}
         for turn in range(3):
             for base in rng.sample(bases, len(bases)):
-                others = [w for w in wordings(base.domain, base.program) if w not in said]
+                others = [w for w in wordings(base.domain, base.program) if w not in questions]
                 if others:
                     question = self._reworded(base.question, others, rng)
-                    said.add(question)
+                    questions.add(question)
                     yield self._task(base.domain, "paraphrase", base.program, (base,), turn, question)
 
     def _reworded(self, question: str, others: list[str], rng: Random) -> str:
-        """Another wording: one that shares many words with the first (near), few (far), or any."""
-        if self.wishes.paraphrase == "any":
+        """Choose another wording: one that shares many words with the first (near), few (far), or any."""
+        if self.request.paraphrase == "any":
             # "What trails ..." for "Which trails ..." is hardly another wording: only where there is none better.
             start = question.partition(" ")[2]
             return rng.choice([w for w in others if w.partition(" ")[2] != start] or others)
-        pick = max if self.wishes.paraphrase == "near" else min
+        pick = max if self.request.paraphrase == "near" else min
         return pick(others, key=lambda w: (_overlap(w, question), w))
 
     def _flips(self, drawn: list[FlipGroup], bases: list[DescribedTask]) -> Iterator[DescribedTask]:
         rng = self.key.random("flips")
-        flips = [(b, g.flips(self.wishes.flips)) for g, b in zip(drawn, bases, strict=True)]
+        flips = [(b, g.flips(self.request.flips)) for g, b in zip(drawn, bases, strict=True)]
         for turn in range(max((len(f) for _, f in flips), default=0)):
             more = [(b, f[turn]) for b, f in flips if len(f) > turn]
             for base, program in rng.sample(more, len(more)):
@@ -282,7 +282,7 @@ class _Split:
 
     def _compositions(self, bases: list[DescribedTask], count: int) -> Iterator[DescribedTask]:
         rng = self.key.random("compositions")
-        said: set[str] = set()
+        questions: set[str] = set()
         for turn in range(200 * count):
             parts = self._parts(bases, rng, rng.random() < self.yes_no)
             if len(parts) < 2 or len({p.program.args[0] for p in parts}) < len(parts):
@@ -293,17 +293,17 @@ class _Split:
             # The same parts may be joined by another word, or, when new ones are rare, be asked in other words.
             question = rng.choice(wordings(domain, program)) if turn > 50 * count else ""
             task = self._task(domain, "combination", program, tuple(parts), turn, question)
-            if task.question not in said:
-                said.add(task.question)
+            if task.question not in questions:
+                questions.add(task.question)
                 yield task
 
     def _parts(self, bases: list[DescribedTask], rng: Random, yes_no: bool) -> list[DescribedTask]:
-        """Base tasks of one domain that can be joined: yes/no with yes/no, spans with spans, or a condition with spans."""
+        """Draw base tasks of one domain that can be joined: yes/no with yes/no, spans with spans, or a condition with spans."""
         first = rng.choice([b for b in bases if b.program.yes_no == yes_no] or bases)
         alike = [
             b for b in bases if b.domain is first.domain and b.program.yes_no == first.program.yes_no and b is not first
         ]
-        others = rng.randint(*self.wishes.depth) - 1
+        others = rng.randint(*self.request.depth) - 1
         condition: list[DescribedTask] = []
         if not first.program.yes_no and rng.random() < 0.5:
             conditions = [b for b in bases if b.domain is first.domain and conditional(b.program)]
@@ -316,7 +316,7 @@ class _Split:
         about = [b for b in bases if b.program.args[0] in b.domain.records_by_name]
         for turn in range(20):
             for base in rng.sample(about, len(about)):
-                program = _structured(base, self.wishes.width, rng)
+                program = _structured(base, self.request.width, rng)
                 if program is not None and (base.domain.name, program) not in self.shown:
                     self.shown.add((base.domain.name, program))
                     yield self._task(base.domain, "structure", program, (base,), turn)
@@ -333,12 +333,12 @@ def _composed(parts: list[DescribedTask], rng: Random) -> Program:
         return Program(rng.choice(("and", "or")), programs)
     if not programs[0].yes_no:
         return Program("both", programs)
-    asked = programs[1:]
-    return Program("when", (programs[0], asked[0] if len(asked) == 1 else Program("both", asked)))
+    questions = programs[1:]
+    return Program("when", (programs[0], questions[0] if len(questions) == 1 else Program("both", questions)))
 
 
 def _structured(base: DescribedTask, width: tuple[int, int], rng: Random) -> Program | None:
-    """A table that contains the base task: of all records, or of those that the base task asks for."""
+    """Build a table that contains the base task: of all records, or of those that the base task asks for."""
     program = base.program
     records = base.domain.records_by_name[program.args[0]]
     rule = {
@@ -349,10 +349,10 @@ def _structured(base: DescribedTask, width: tuple[int, int], rng: Random) -> Pro
         "under": "under",
         "any_under": "under",
     }
-    asked = {program.args[1]} if len(program.args) > 1 else set()
+    ruled = {program.args[1]} if len(program.args) > 1 else set()
     # What the base task picks by is no column; what it ranks by must be one, or the table would not contain it.
-    ranked = asked if program.op not in rule else set()
-    names = [f.name for f in records.fields if f.name not in asked or ranked]
+    ranked = ruled if program.op not in rule else set()
+    names = [f.name for f in records.fields if f.name not in ruled or ranked]
     low, high = min(width[0], len(names)), min(width[1], len(names))
     choices = [c for n in range(low, high + 1) for c in combinations(names, n) if ranked <= set(c)]
     if not choices:

@@ -59,8 +59,8 @@ def load_domain(path: Path) -> tuple[str, Domain]:
     # The same file may be edited and loaded again, in a notebook for example.
     if domain.name in domain_names() or (domain.name in _LOADED and _LOADED[domain.name][2] != place):
         raise RecipeError(f"{path}: the name '{domain.name}' is taken by another domain; rename yours")
-    found = problems(domain)
-    if found:
-        raise RecipeError(f"{path}: {found[0]}" + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""))
+    faults = problems(domain)
+    if faults:
+        raise RecipeError(f"{path}: {faults[0]}" + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""))
     _LOADED[domain.name] = content, domain, place
     return content, domain

@@ -7,7 +7,7 @@ from itertools import product
 
 from taskloom.errors import TaskloomError
 from taskloom.seeding import Random
-from taskloom.suites.zest.synthetic.algebra import expression, written
+from taskloom.suites.zest.synthetic.algebra import expression, program_text
 from taskloom.suites.zest.synthetic.domain import (
     Attribute,
     Domain,
@@ -35,8 +35,8 @@ LEAST_NAMES = 9
 def problems(domain: Domain) -> list[str]:
     """List everything that is wrong with a domain, each as one sentence; empty when it can be used."""
     # The reader's grammar can be built only where all names lead somewhere.
-    found = [*_names(domain), *_records(domain), *_rules(domain), *_attributes(domain)]
-    return found or [*_clauses(domain), *_questions(domain)]
+    basic = [*_names(domain), *_records(domain), *_rules(domain), *_attributes(domain)]
+    return basic or [*_clauses(domain), *_questions(domain)]
 
 
 def _names(domain: Domain) -> Iterator[str]:
@@ -162,31 +162,33 @@ def _values(part: Attribute | Field) -> tuple[str, ...]:
 
 
 def _questions(domain: Domain) -> Iterator[str]:
-    found: set[str] = set()
+    faults: set[str] = set()
     programs: dict[str, Program] = {}
     for group in groups(domain, Random(0)):
         for program in group.programs:
-            found.update(_unreadable(domain, program))
+            faults.update(_unreadable(domain, program))
             known = CLASSIFICATION_WORDS if program.yes_no else EXTRACTION_WORDS
             questions = wordings(domain, program)
             if len(set(questions)) < 2:
-                found.add(f"the task {written(program)} has fewer than two wordings, so it has no paraphrase")
+                faults.add(f"the task {program_text(program)} has fewer than two wordings, so it has no paraphrase")
             for question in questions:
                 first = programs.setdefault(question, program)
                 if first != program:
-                    found.add(f"the question {question!r} asks for {written(first)} and for {written(program)}")
+                    faults.add(
+                        f"the question {question!r} asks for {program_text(first)} and for {program_text(program)}"
+                    )
                 if first_word(question) not in known:
-                    found.add(
+                    faults.add(
                         f"the question {question!r} must begin with a word that shows its type, such as {sorted(known)[:3]}"
                     )
-    yield from sorted(found)
+    yield from sorted(faults)
 
 
 def _unreadable(domain: Domain, program: Program) -> Iterator[str]:
     """Yield a problem if a program is not read back to itself: a name that is an operator, a value with the language's marks."""
     try:
-        same = parse_program(domain, written(program)) == expression(program)
+        same = parse_program(domain, program_text(program)) == expression(program)
     except TaskloomError:
         same = False
     if not same:
-        yield f"the task {written(program)} cannot be written in the language of functions: choose other names or values"
+        yield f"the task {program_text(program)} cannot be written in the language of functions: choose other names or values"

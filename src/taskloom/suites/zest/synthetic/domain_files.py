@@ -76,7 +76,7 @@ def _explain(error: ValidationError, given: Any) -> str:
 
 
 def _fault(problem: ErrorDetails) -> str:
-    """Say what is wrong with one value."""
+    """Report what is wrong with one value."""
     kind, value = problem["type"], problem["input"]
     if kind == "missing":
         return "this key is missing"

@@ -24,7 +24,7 @@ WORD_LISTS = Path(__file__).parents[1] / "word_lists.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
+class ClauseCheck:
     """Checks that a clause of a passage names each place-holder once, no other, and has no full stop."""
 
     needed: tuple[str, ...]
@@ -41,7 +41,7 @@ class Clause:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QuestionCheck:
     """Checks that a question or a part of one names each place-holder, and no other."""
 
     needed: tuple[str, ...]
@@ -99,7 +99,7 @@ def _shared_lists() -> dict[str, list[str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class AtLeast:
+class CountCheck:
     """Checks that a list has some number of words, and none twice."""
 
     count: int
@@ -115,22 +115,22 @@ Filled = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, AfterValidator(_name)]
 Word = Annotated[Filled, AfterValidator(_word)]
 Words = Annotated[tuple[Word, ...], Field(min_length=1)]
-Pair = Annotated[tuple[Word, ...], BeforeValidator(_words), AfterValidator(AtLeast(2))]
+Pair = Annotated[tuple[Word, ...], BeforeValidator(_words), AfterValidator(CountCheck(2))]
 """Values of which a passage may need another one, for a "no"."""
-Five = Annotated[tuple[Word, ...], BeforeValidator(_words), AfterValidator(AtLeast(5))]
+Five = Annotated[tuple[Word, ...], BeforeValidator(_words), AfterValidator(CountCheck(5))]
 """Values of which a passage may need five: three members, the one that is asked for, and one that is denied."""
 
-OfEntity = Annotated[str, AfterValidator(Clause(("{E}",)))]
-OfEntityValue = Annotated[str, AfterValidator(Clause(("{E}", "{V}")))]
-OfEntityRecord = Annotated[str, AfterValidator(Clause(("{E}", "{N}")))]
-OfRecord = Annotated[str, AfterValidator(Clause(("{N}",)))]
-OfRecordValue = Annotated[str, AfterValidator(Clause(("{N}", "{V}")))]
-OfValue = Annotated[str, AfterValidator(Clause(("{V}",)))]
-OfOutcome = Annotated[str, AfterValidator(Clause(("{V}", "{W}")))]
-Ask = Annotated[str, AfterValidator(Question(("{this}",)))]
-AskValue = Annotated[str, AfterValidator(Question(("{this}", "{V}")))]
-AskExtreme = Annotated[str, AfterValidator(Question(("{X}",)))]
-HasValue = Annotated[str, AfterValidator(Question(("{V}",)))]
+OfEntity = Annotated[str, AfterValidator(ClauseCheck(("{E}",)))]
+OfEntityValue = Annotated[str, AfterValidator(ClauseCheck(("{E}", "{V}")))]
+OfEntityRecord = Annotated[str, AfterValidator(ClauseCheck(("{E}", "{N}")))]
+OfRecord = Annotated[str, AfterValidator(ClauseCheck(("{N}",)))]
+OfRecordValue = Annotated[str, AfterValidator(ClauseCheck(("{N}", "{V}")))]
+OfValue = Annotated[str, AfterValidator(ClauseCheck(("{V}",)))]
+OfOutcome = Annotated[str, AfterValidator(ClauseCheck(("{V}", "{W}")))]
+Ask = Annotated[str, AfterValidator(QuestionCheck(("{this}",)))]
+AskValue = Annotated[str, AfterValidator(QuestionCheck(("{this}", "{V}")))]
+AskExtreme = Annotated[str, AfterValidator(QuestionCheck(("{X}",)))]
+HasValue = Annotated[str, AfterValidator(QuestionCheck(("{V}",)))]
 
 AtLeastOne = Field(min_length=1)
 Verb = Literal["is", "was", "has", "does"]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from taskloom.errors import RecipeError
 from taskloom.seeding import Random
-from taskloom.suites.zest.synthetic.algebra import answer, written
+from taskloom.suites.zest.synthetic.algebra import answer, program_text
 from taskloom.suites.zest.synthetic.domain import (
     Domain,
     Feature,
@@ -55,22 +55,22 @@ class Draft:
 
     @property
     def main(self) -> Facts:
-        """The entity that the passage is about."""
+        """Return the entity that the passage is about."""
         return self.people[0]
 
 
 def draw(domain: Domain, program: Program, wanted: Wanted, amounts: Amounts, rng: Random) -> tuple[Draft, str]:
-    """A draft on which the program gives the wanted kind of answer, and that answer."""
+    """Draw a draft on which the program gives the wanted kind of answer; return it with that answer."""
     for _ in range(TRIES):
         draft = _Drawing(domain, rng).draft(program, wanted, amounts)
-        found = answer(domain, program, draft.main, draft.rules)
-        if kind_of(program, found) == wanted and not contradictory(draft):
-            return draft, found
-    raise RecipeError(f"{domain.name}: {TRIES} drafts gave no '{wanted}' for the program {written(program)}")
+        text = answer(domain, program, draft.main, draft.rules)
+        if kind_of(program, text) == wanted and not contradictory(draft):
+            return draft, text
+    raise RecipeError(f"{domain.name}: {TRIES} drafts gave no '{wanted}' for the program {program_text(program)}")
 
 
 def contradictory(draft: Draft) -> bool:
-    """Whether a rule of the passage is broken by what it says of somebody: all parks of a district close, but one is open."""
+    """Return whether a passage breaks a rule that it states: all parks of a district close, but one is open."""
     return any(
         person.values.get(s.rule.when) == s.value and person.values.get(s.rule.then, s.outcome) != s.outcome
         for s in draft.rules
@@ -78,12 +78,12 @@ def contradictory(draft: Draft) -> bool:
     )
 
 
-def kind_of(program: Program, found: str) -> Wanted:
-    """The kind of an answer."""
-    if found == NA:
+def kind_of(program: Program, text: str) -> Wanted:
+    """Return the kind of an answer."""
+    if text == NA:
         return "na"
     if program.yes_no:
-        return "yes" if found == "yes" else "no"
+        return "yes" if text == "yes" else "no"
     return "answer"
 
 
@@ -116,7 +116,7 @@ class _Drawing:
         return [full_name(head, self.rng.choice(self.domain.tails)) for head in heads]
 
     def _aims(self, program: Program, wanted: Wanted) -> list[tuple[Program, Wanted]]:
-        """What each leaf has to answer for the whole to answer as wanted."""
+        """Derive what each leaf has to answer for the whole to answer as wanted."""
         rng, parts = self.rng, program.args
         if program.op in ("and", "or"):
             decisive: Wanted = "no" if program.op == "and" else "yes"
@@ -221,39 +221,39 @@ class _Drawing:
         kind = records.field(name)
         count = rng.randint(1, 3)
         if leaf.op in ("most", "least", "top", "bottom"):
-            made = self._records(records, max(2, count) if wanted != "na" else count, without=name)
+            drawn = self._records(records, max(2, count) if wanted != "na" else count, without=name)
             if wanted != "na":
                 assert isinstance(kind, Measure)
-                values = rng.sample(range(kind.low, kind.high + 1, kind.step), len(made))
-                for record, value in zip(made, values, strict=True):
+                values = rng.sample(range(kind.low, kind.high + 1, kind.step), len(drawn))
+                for record, value in zip(drawn, values, strict=True):
                     record.fields[name] = value
         else:
-            made = self._records(records, count, without=name, often=often)
+            drawn = self._records(records, count, without=name, often=often)
             fitting = wanted in ("yes", "answer")
-            sure = rng.randrange(len(made))
-            for i, record in enumerate(made):
+            sure = rng.randrange(len(drawn))
+            for i, record in enumerate(drawn):
                 # One record decides; the others fit or not as they please, unless one that fits would spoil a "no" or "n/a".
                 # Whether any fits is "no" only where all are known, and n/a where one is not.
                 silent = wanted == "na" and leaf.yes_no and i == sure
                 if not silent and (i == sure or wanted == "no" or rng.random() < 0.5):
                     record.fields[name] = self._field(kind, leaf, fitting and (i == sure or rng.random() < 0.5))
-        facts.records[records.name] = made
+        facts.records[records.name] = drawn
 
     def _records(self, records: Records, count: int, without: str = "", often: tuple[str, ...] = ()) -> list[Record]:
         # No two records of a passage share a first name, so that every name stands for one of them.
         heads = self.rng.sample([h for h in records.heads if (records.name, h) not in self.used], count)
         self.used.update((records.name, h) for h in heads)
-        made = []
+        drawn = []
         for head in heads:
             record = Record(full_name(head, self.rng.choice(records.tails)), records.name)
             for kind in records.fields:
                 if kind.name != without and self.rng.random() < (0.75 if kind.name in often else 0.35):
                     record.fields[kind.name] = self._field(kind)
-            made.append(record)
-        return made
+            drawn.append(record)
+        return drawn
 
     def _field(self, kind: Field, leaf: Program | None = None, fitting: bool = True) -> Any:
-        """A value of a record's field; with a program one that meets it, or one that does not (never on the border)."""
+        """Draw a value of a record's field; with a program one that meets it, or one that does not (never on the border)."""
         rng = self.rng
         if isinstance(kind, Measure):
             low, high = kind.low, kind.high
@@ -294,7 +294,7 @@ class _Drawing:
                 facts.values[name] = self._value(name)
 
     def _add_rule(self, draft: Draft) -> None:
-        """Sometimes a rule that does not apply to the entity."""
+        """Add, sometimes, a rule that does not apply to the entity."""
         if not self.domain.rules or self.rng.random() > 0.35:
             return
         rule = self.rng.choice(self.domain.rules)
@@ -310,6 +310,6 @@ def _states(facts: Facts, name: str) -> bool:
 
 
 def _size(facts: Facts) -> int:
-    """Statements about an entity: a record counts with its fields."""
+    """Count the statements about an entity: a record counts with its fields."""
     listed = sum(1 + len(r.fields) for rs in facts.records.values() for r in rs)
     return len(facts.values) + len(facts.has) + len(facts.lacks) + listed

@@ -1,6 +1,7 @@
 """What a passage states about one entity, on the generator's side; `algebra.py` has what programs answer on it.
 
-The independent reader has its own facts and its own evaluator (`reader.py`); nothing but the programs and the domain is shared.
+The independent reader has its own facts and its own evaluator (`passage_reader.py`, `second_solver.py`); nothing but the
+programs and the domain is shared.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Stated:
 
 
 def known(name: str, facts: Facts, rules: list[Stated]) -> Any:
-    """A value that is stated, or else implied by a rule whose condition is stated; None if neither."""
+    """Return a value that is stated, or else implied by a rule whose condition is stated; None if neither."""
     if name in facts.values:
         return facts.values[name]
     for stated in rules:
@@ -53,5 +54,5 @@ def known(name: str, facts: Facts, rules: list[Stated]) -> Any:
 
 
 def yes_no(value: bool) -> str:
-    """The answer of a classification task."""
+    """Format the answer of a classification task."""
     return "yes" if value else "no"

@@ -27,12 +27,12 @@ class FlipGroup:
     programs: tuple[Program, ...]
 
     def flips(self, allowed: tuple[Flip, ...]) -> list[Program]:
-        """The programs that differ from the base task in one allowed respect."""
+        """Return the programs that differ from the base task in one allowed respect."""
         return [p for p in self.programs[1:] if flip_of(self.programs[0], p) in allowed]
 
 
 def flip_of(one: Program, other: Program) -> Flip | None:
-    """In which respect two programs differ; None when in none, or in more than one."""
+    """Return in which respect two programs differ; None when in none, or in more than one."""
     if one.op != other.op:
         opposed = one.args == other.args and frozenset((one.op, other.op)) in OPPOSITES
         return "direction" if opposed else None
@@ -50,51 +50,51 @@ OPPOSITES = frozenset(
 
 
 def groups(domain: Domain, rng: Random, plenty: int = 1) -> list[FlipGroup]:
-    """The flip-closed groups of a domain; the base program of each is drawn. With plenty of them wanted, numbers and values of
-    one attribute make so many times more."""
-    found: list[list[Program]] = []
+    """Build the flip-closed groups of a domain, and draw the base program of each; the numbers and values of one attribute
+    make `plenty` times the usual number of groups."""
+    families: list[list[Program]] = []
     seen: set[str] = set()
     for a in domain.attributes:
         ask = "members" if isinstance(a, Members) else "flag" if isinstance(a, Flag) else "value"
         if a.name not in seen:
             seen |= {a.name, a.kin}
-            found.append([Program(ask, (name,)) for name in (a.name, a.kin) if name])
+            families.append([Program(ask, (name,)) for name in (a.name, a.kin) if name])
         if isinstance(a, Number) and a.more:
-            found += _compared(("more", "less"), (a.name,), a.thresholds(2 * THRESHOLDS * plenty))
+            families += _compared(("more", "less"), (a.name,), a.thresholds(2 * THRESHOLDS * plenty))
         elif isinstance(a, Text | Members) and (a.has if isinstance(a, Members) else a.confirm):
             op = "has" if isinstance(a, Members) else "is"
-            found += _cells([Program(op, (a.name, v)) for v in a.values], rng, plenty)
+            families += _cells([Program(op, (a.name, v)) for v in a.values], rng, plenty)
     names = [Program("names", (r.name,)) for r in domain.records]
-    found += [names[i : i + 2] for i in range(0, len(names), 2)]
+    families += [names[i : i + 2] for i in range(0, len(names), 2)]
     for r in domain.records:
-        found += _of_records(r, rng, plenty)
-    return [FlipGroup(domain, tuple(rng.sample(programs, len(programs)))) for programs in found]
+        families += _of_records(r, rng, plenty)
+    return [FlipGroup(domain, tuple(rng.sample(programs, len(programs)))) for programs in families]
 
 
 def _compared(ops: tuple[str, str], at: tuple[str, ...], thresholds: list[int]) -> list[list[Program]]:
-    """Two neighbouring thresholds and both directions make a group: a base task, its opposite, and another number."""
+    """Group programs by two neighbouring thresholds and both directions: a base task, its opposite, and another number."""
     pairs = [thresholds[i : i + 2] for i in range(0, len(thresholds) - 1, 2)]
     return [[Program(op, (*at, t)) for t in pair for op in ops] for pair in pairs]
 
 
 def _cells(programs: list[Program], rng: Random, plenty: int) -> list[list[Program]]:
-    """Yes/no programs in threes, since they are plenty, so that a base task may have two flips; the others in twos."""
+    """Group yes/no programs in threes, since there are plenty, so that a base task may have two flips; the others in twos."""
     mixed = rng.sample(programs, len(programs))
     size = 3 if programs[0].yes_no else 2
     return [mixed[i : i + size] for i in range(0, len(mixed), size)][: CELLS * plenty]
 
 
 def _of_records(records: Records, rng: Random, plenty: int) -> list[list[Program]]:
-    found: list[list[Program]] = []
+    families: list[list[Program]] = []
     for f in records.fields:
         at = (records.name, f.name)
         if isinstance(f, Measure):
-            found += [[Program("most", at), Program("least", at)], [Program("top", at), Program("bottom", at)]]
+            families += [[Program("most", at), Program("least", at)], [Program("top", at), Program("bottom", at)]]
             for ops in (("over", "under"), ("any_over", "any_under")):
-                found += _compared(ops, at, f.thresholds(2 * RECORD_THRESHOLDS * plenty))
+                families += _compared(ops, at, f.thresholds(2 * RECORD_THRESHOLDS * plenty))
         elif isinstance(f, Feature):
-            found += [[Program(op, (*at, v)) for v in ("yes", "no")] for op in ("where", "any")]
+            families += [[Program(op, (*at, v)) for v in ("yes", "no")] for op in ("where", "any")]
         else:
             for op in ("where", "any"):
-                found += _cells([Program(op, (*at, v)) for v in f.values], rng, plenty)
-    return found
+                families += _cells([Program(op, (*at, v)) for v in f.values], rng, plenty)
+    return families

@@ -1,4 +1,4 @@
-"""The independent reader: parses a passage back into facts by the domain's grammar; `solver.py` answers programs on them.
+"""The independent reader: parses a passage back into facts by the domain's grammar; `second_solver.py` answers programs on them.
 
 It sees the text alone. Every sentence must be understood: one that no clause of the domain explains is an error, not skipped.
 Pronouns refer to what the clause before is about, "the trail" to the last one mentioned, "the park" to the one that the passage
@@ -43,7 +43,7 @@ class ReadEntity:
 
     name: str
     kind: str
-    said: dict[str, Any] = field(default_factory=dict)
+    stated: dict[str, Any] = field(default_factory=dict)
     owned: dict[str, list[ReadEntity]] = field(default_factory=dict)
 
 
@@ -56,7 +56,7 @@ class Reading:
 
     @property
     def subject(self) -> ReadEntity:
-        """The entity that the passage is about."""
+        """Return the entity that the passage is about."""
         return next(iter(self.entities.values()))
 
 
@@ -64,7 +64,7 @@ _GRAMMARS: dict[int, tuple[Domain, tuple[list[Pattern], frozenset[str]]]] = {}
 
 
 def grammar(domain: Domain) -> tuple[list[Pattern], frozenset[str]]:
-    """The patterns of a domain's clauses, and its fillers; kept, since compiling them takes a second."""
+    """Return the patterns of a domain's clauses, and its fillers; kept, since compiling them takes a second."""
     if id(domain) not in _GRAMMARS:
         _GRAMMARS[id(domain)] = domain, _compile(domain)
     return _GRAMMARS[id(domain)][1]
@@ -96,15 +96,17 @@ def _compile(domain: Domain) -> tuple[list[Pattern], frozenset[str]]:
 
 
 def _record_patterns(domain: Domain, records: Records) -> list[Pattern]:
-    found = [_pattern(domain, t, ("own", records.name), records=records) for t in records.says]
+    patterns = [_pattern(domain, t, ("own", records.name), records=records) for t in records.says]
     for f in records.fields:
         if isinstance(f, Feature):
-            found += [_pattern(domain, t, ("field", records.name, f.name, "yes"), records=records) for t in f.affirms]
-            found += [_pattern(domain, t, ("field", records.name, f.name, "no"), records=records) for t in f.denies]
+            patterns += [
+                _pattern(domain, t, ("field", records.name, f.name, "yes"), records=records) for t in f.affirms
+            ]
+            patterns += [_pattern(domain, t, ("field", records.name, f.name, "no"), records=records) for t in f.denies]
         else:
             value = _number(f.unit) if isinstance(f, Measure) else _any_of(f.values)
-            found += [_pattern(domain, t, ("field", records.name, f.name), value, records) for t in f.says]
-    return found
+            patterns += [_pattern(domain, t, ("field", records.name, f.name), value, records) for t in f.says]
+    return patterns
 
 
 def _any_of(values: tuple[str, ...]) -> str:
@@ -182,7 +184,7 @@ class _PassageReader:
         return False
 
     def _relative_clause(self, text: str) -> bool:
-        """A name, a clause about it between commas, and another one: two clauses with the same subject."""
+        """Try to read a name, a clause about it between commas, and another one: two clauses with the same subject."""
         name, mark, rest = text.partition(f", {self.domain.relative} ")
         at = rest.find(", ") if mark else -1
         while at >= 0:
@@ -192,7 +194,7 @@ class _PassageReader:
         return False
 
     def _clauses(self, texts: list[str]) -> bool:
-        """Understand all of the clauses, or none."""
+        """Take in all of the clauses, or none."""
         matches = [self._match(t) for t in texts]
         if any(m is None for m in matches):
             return False
@@ -205,13 +207,13 @@ class _PassageReader:
         lowered = text[:1].lower() + text[1:]
         for pattern in self.patterns:
             if pattern.anchor in lowered:
-                found = pattern.regex.fullmatch(lowered) or pattern.regex.fullmatch(text)
-                if found:
-                    return pattern, found
+                match = pattern.regex.fullmatch(lowered) or pattern.regex.fullmatch(text)
+                if match:
+                    return pattern, match
         return None
 
-    def _take(self, pattern: Pattern, found: re.Match[str]) -> None:
-        groups = found.groupdict()
+    def _take(self, pattern: Pattern, match: re.Match[str]) -> None:
+        groups = match.groupdict()
         kind, *names = pattern.states
         if kind == "rule":
             self.reading.rules.append((names[0], groups["V"], names[1], groups.get("W") or names[2]))
@@ -220,20 +222,22 @@ class _PassageReader:
         if kind in ("own", "field"):
             record = self._record(groups["N"], names[0], entity)
             if kind == "field":
-                record.said[names[1]] = groups.get("V") or names[2]
+                record.stated[names[1]] = groups.get("V") or names[2]
             self.focus = self.last[names[0]] = record
             return
         assert entity is not None
         self.focus = entity
         if kind == "value":
-            entity.said[names[0]] = groups["V"]
+            entity.stated[names[0]] = groups["V"]
         elif kind == "flag":
-            entity.said[names[0]] = names[1]
+            entity.stated[names[0]] = names[1]
         elif kind in ("has", "lacks"):
             attribute = self.domain.by_name[names[0]]
             assert isinstance(attribute, Members)
             # A value may itself contain "and" or "or", so the list is not cut at them.
-            entity.said.setdefault(f"{kind} {names[0]}", []).extend(re.findall(_any_of(attribute.values), groups["V"]))
+            entity.stated.setdefault(f"{kind} {names[0]}", []).extend(
+                re.findall(_any_of(attribute.values), groups["V"])
+            )
 
     def _resolve(self, text: str) -> ReadEntity:
         if text == self.domain.pronoun:
@@ -269,5 +273,5 @@ class _PassageReader:
 
 
 def read(domain: Domain, text: str) -> Reading:
-    """What a passage says."""
+    """Read what a passage says."""
     return _PassageReader(domain).read(text)

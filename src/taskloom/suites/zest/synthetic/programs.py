@@ -45,21 +45,21 @@ class Program:
 
     @property
     def yes_no(self) -> bool:
-        """Whether it is a classification task."""
+        """Return whether it is a classification task."""
         return self.op in YES_NO
 
     @property
     def leaves(self) -> tuple[Program, ...]:
-        """The programs that look at facts themselves."""
+        """Return the programs that look at facts themselves."""
         if self.op not in JOINING:
             return (self,)
         return tuple(leaf for a in self.args for leaf in a.leaves)
 
 
 def wordings(domain: Domain, program: Program) -> list[str]:
-    """The question forms of a program, the plainest first; flips of one another keep their order."""
-    found = _joined(domain, program) if program.op in JOINING else _simple(domain, program)
-    return [text.replace("{this}", domain.this) for text in found]
+    """Return the question forms of a program, the plainest first; flips of one another keep their order."""
+    templates = _joined(domain, program) if program.op in JOINING else _simple(domain, program)
+    return [text.replace("{this}", domain.this) for text in templates]
 
 
 def _simple(domain: Domain, program: Program) -> list[str]:
@@ -125,7 +125,7 @@ def _of_names(records: Records) -> list[str]:
 
 
 def said_of_one(verb: str, phrase: str) -> str:
-    """A field's phrase after its verb, as said of one record.
+    """Join a field's verb and phrase, as said of one record.
 
     >>> said_of_one("has", "won more than 5 titles"), said_of_one("does", "have 8 sites"), said_of_one("does", "not go far")
     ('has won more than 5 titles', 'has 8 sites', 'does not go far')
@@ -136,15 +136,15 @@ def said_of_one(verb: str, phrase: str) -> str:
     return f"{'has' if first == 'have' else first + ('es' if first.endswith('o') else 's')} {rest}"
 
 
-def _relative(field: Field, said: str) -> str:
-    """That has more than 8 sites; for a measure shorter: "with more than 8 sites", "longer than 5 miles".
+def _relative(field: Field, predicate: str) -> str:
+    """Build "that has open fires"; for a measure shorter: "with more than 8 sites", "longer than 5 miles".
 
     Without "that is" one could take "a champion of this breed from Frome" for a breed from Frome.
     """
     if not isinstance(field, Measure):
-        return f"that {said}"
+        return f"that {predicate}"
     return re.sub(
-        "^that (?:is|are|was|were) ", "", re.sub("^that (?:has|have) (?=more|fewer)", "with ", f"that {said}")
+        "^that (?:is|are|was|were) ", "", re.sub("^that (?:has|have) (?=more|fewer)", "with ", f"that {predicate}")
     )
 
 
@@ -162,15 +162,15 @@ def _phrase(field: Field, program: Program) -> str:
 
 
 def picked(program: Program) -> Program:
-    """The program that says which records a `pick` shows: its arguments are records, operation, field, value, columns."""
+    """Return the program that says which records a `pick` shows: its arguments are records, operation, field, value, columns."""
     records, op, field, value = program.args[:4]
     return Program(op, (records, field, value))
 
 
-def _of_table(asked: list[str], fields: list[Field]) -> list[str]:
-    """What trails are there in this park, how long are they and are they open to bicycles?"""
+def _of_table(questions: list[str], fields: list[Field]) -> list[str]:
+    """Build "What trails are there in this park, how long are they and are they open to bicycles?"."""
     parts = [_each(f) for f in fields]
-    return [", ".join([text[:-1], *parts[:-1]]) + f" and {parts[-1]}?" for text in asked]
+    return [", ".join([text[:-1], *parts[:-1]]) + f" and {parts[-1]}?" for text in questions]
 
 
 def _each(field: Field) -> str:
@@ -183,22 +183,22 @@ def _each(field: Field) -> str:
 
 
 def article(noun: str) -> str:
-    """a or an."""
+    """Return a or an."""
     return "an" if noun[0] in "aeiou" else "a"
 
 
 def _joined(domain: Domain, program: Program) -> list[str]:
-    asked = [wordings(domain, p) for p in program.args]
-    found = []
-    for i in range(max(len(a) for a in asked)):
-        first, *others = [a[i % len(a)] for a in asked]
+    forms = [wordings(domain, p) for p in program.args]
+    questions = []
+    for i in range(max(len(a) for a in forms)):
+        first, *others = [a[i % len(a)] for a in forms]
         if program.op == "when":
-            found.append(_conditional(domain, program, others[0]))
+            questions.append(_conditional(domain, program, others[0]))
             continue
         rest = [again(domain, _lowered(t), " ".join([first, *others[:j]]))[:-1] for j, t in enumerate(others)]
         joiner = "or" if program.op == "or" else "and"
-        found.append(", ".join([first[:-1], *rest[:-1]]) + f" {joiner} {rest[-1]}?")
-    return list(dict.fromkeys(found))
+        questions.append(", ".join([first[:-1], *rest[:-1]]) + f" {joiner} {rest[-1]}?")
+    return list(dict.fromkeys(questions))
 
 
 def _conditional(domain: Domain, program: Program, question: str) -> str:
@@ -214,7 +214,7 @@ def _lowered(question: str) -> str:
 
 
 def again(domain: Domain, text: str, before: str) -> str:
-    """A question or condition after others about the same entity: "the age of this dog" is now "its age".
+    """Rewrite a question or condition after others about the same entity: "the age of this dog" becomes "its age".
 
     After one about a trail "it" could be the trail, and then it is "the park" again.
     """
@@ -231,7 +231,7 @@ def again(domain: Domain, text: str, before: str) -> str:
 
 
 def condition(domain: Domain, program: Program) -> str:
-    """A yes/no program as a statement; only those that `conditional` names have one."""
+    """Write a yes/no program as a statement; only those that `conditional` accepts have one."""
     attribute = domain.by_name[program.args[0]]
     if isinstance(attribute, Flag):
         clause = attribute.affirms[0]
@@ -242,5 +242,5 @@ def condition(domain: Domain, program: Program) -> str:
 
 
 def conditional(program: Program) -> bool:
-    """Whether a yes/no program can be the condition of another one."""
+    """Return whether a yes/no program can be the condition of another one."""
     return program.op in ("flag", "is", "has")

@@ -50,12 +50,12 @@ Unit = list[Clause]
 
 
 def passage(domain: Domain, draft: Draft, rng: Random) -> str:
-    """The text of a draft, at least 60 words; longer than 180 when the draft says too much."""
+    """Write the text of a draft, at least 60 words; longer than 180 when the draft says too much."""
     return _Writer(domain, draft, rng).write()
 
 
 def listing(items: list[str], joiner: str) -> str:
-    """elk; elk and wolves; elk, wolves and moose."""
+    """Join items: elk; elk and wolves; elk, wolves and moose."""
     return items[0] if len(items) == 1 else ", ".join(items[:-1]) + f" {joiner} {items[-1]}"
 
 
@@ -122,13 +122,13 @@ class _Writer:
             units.append([Clause(self._pick(self._members(name).says), listing(members, "and"), number, says=(name,))])
         for name, members in facts.lacks.items():
             units.append([Clause(self._pick(self._members(name).denies), listing(members, "or"), number, says=(name,))])
-        for name, found in facts.records.items():
+        for name, listed in facts.records.items():
             records = self.domain.records_by_name[name]
             # The records of one kind follow each other, so that the passage tells them in the order of the answer.
             # Each is introduced in other words than the one before.
             turn = self.rng.randrange(len(records.says))
             unit: Unit = []
-            for i, record in enumerate(found, start=turn):
+            for i, record in enumerate(listed, start=turn):
                 unit += self._record_clauses(number, records, record, records.says[i % len(records.says)])
             units.append(unit)
         return units
@@ -171,28 +171,28 @@ class _Writer:
             opener = ""
             if not plan and at > 0 and self.openers and self.rng.random() < 0.15:
                 opener = self.openers.pop(self.rng.randrange(len(self.openers)))
-            said = clauses[at : at + 2] if plan else clauses[at : at + 1]
-            text = self._sentence(plan, opener, said)
+            chosen = clauses[at : at + 2] if plan else clauses[at : at + 1]
+            text = self._sentence(plan, opener, chosen)
             if text in sentences:
                 # "The trail is steep." of a second trail: by name, or it would seem to say the same again.
-                text = self._sentence(plan, opener, said, by_name=True)
+                text = self._sentence(plan, opener, chosen, by_name=True)
             sentences.append(text)
-            at += len(said)
+            at += len(chosen)
         return sentences
 
-    def _sentence(self, plan: str, opener: str, said: list[Clause], by_name: bool = False) -> str:
+    def _sentence(self, plan: str, opener: str, clauses: list[Clause], by_name: bool = False) -> str:
         if plan == RELATIVE:
-            text = self._relative(*said)
+            text = self._relative(*clauses)
         elif plan:
             # In "While it ..., Echo Basin ..." the pronoun would point forward: there the first clause says the name.
-            start = self._say(said[0], by_name or plan.startswith("While"))
-            text = plan.replace("{a}", start).replace("{b}", self._say(said[1], again=True))
+            start = self._say(clauses[0], by_name or plan.startswith("While"))
+            text = plan.replace("{a}", start).replace("{b}", self._say(clauses[1], again=True))
         else:
-            text = opener + self._say(said[0], by_name)
+            text = opener + self._say(clauses[0], by_name)
         return f"{text[0].upper()}{text[1:]}."
 
     def _plan(self, clauses: list[Clause], at: int) -> str:
-        """How this clause and the next one become one sentence; empty when they do not."""
+        """Choose how this clause and the next one become one sentence; empty when they do not."""
         if at == 0 or at + 1 == len(clauses) or self.rng.random() > 0.4:
             return ""
         one, other = clauses[at], clauses[at + 1]
@@ -204,14 +204,14 @@ class _Writer:
         return RELATIVE if subject and self.rng.random() < 0.7 else self.rng.choice(JOINS)
 
     def _relative(self, one: Clause, other: Clause) -> str:
-        """Echo Basin, which covers 9,000 acres, was opened in 1911."""
+        """Join two clauses: "Echo Basin, which covers 9,000 acres, was opened in 1911"."""
         first, second = (c.template.replace("{V}", c.value).removeprefix("{E} ") for c in (one, other))
         name = self._name_entity("{E}", one.entity, by_name=True)
         self.focus = self.last_entity = one.entity
         return f"{name}, {self.domain.relative} {first}, {second}"
 
     def _say(self, clause: Clause, by_name: bool = False, again: bool = False) -> str:
-        """The clause in words; `again` after another one in the same sentence, and then by a pronoun if it can be.
+        """Write the clause in words; `again` after another one in the same sentence, and then by a pronoun if it can be.
 
         What it is about may be a pronoun in the next clause only where this one begins with it (or, for a record that is
         introduced, ends with it): after "the top of Larch Woods" an "it" could be the top.
@@ -232,8 +232,11 @@ class _Writer:
         return text
 
     def _name_entity(self, text: str, entity: int, by_name: bool, again: bool = False) -> str:
-        """The entity by pronoun, noun or name. "The park" is only ever the park that the passage is about, and only while no
-        other one has come between, so that nearness and topic agree."""
+        """Put the entity into a text by pronoun, noun or name.
+
+        "The park" is only ever the park that the passage is about, and only while no other one has come between, so that
+        nearness and topic agree.
+        """
         name = self.domain.named(self.draft.people[entity].name)
         chance = 1.0 if by_name else 0.0 if again else self.rng.random()
         if text.startswith("{E}") and self.focus == entity and chance < 0.5:

@@ -53,10 +53,10 @@ def _answer(domain: Domain, program: Expression, reading: Reading) -> str:
             ranked = [("no", "n/a", "yes").index(_answer(domain, p, reading)) for p in parts]
             return ("no", "n/a", "yes")[min(ranked) if isinstance(program, Land) else max(ranked)]
         case Union(parts):
-            found = [a for p in parts for a in _answer(domain, p, reading).split("|") if a != "n/a"]
-            return "|".join(dict.fromkeys(found)) or "n/a"
-        case Map((asked, Filter((condition,)))):
-            return _answer(domain, asked, reading) if _answer(domain, condition, reading) == "yes" else "n/a"
+            answers = [a for p in parts for a in _answer(domain, p, reading).split("|") if a != "n/a"]
+            return "|".join(dict.fromkeys(answers)) or "n/a"
+        case Map((question, Filter((condition,)))):
+            return _answer(domain, question, reading) if _answer(domain, condition, reading) == "yes" else "n/a"
         case Map((columns, rows)):
             return _structure(domain, columns, rows, reading.subject)
         case Chain((*tests, Atom(kind))):
@@ -70,7 +70,7 @@ def _answer(domain: Domain, program: Expression, reading: Reading) -> str:
 
 
 def _test(program: Expression) -> tuple[str, str, str]:
-    """What an atom or a predicate looks at, how (is, above, below, most, least, or nothing), and the value it looks for."""
+    """Return what an atom or a predicate looks at, how (is, above, below, most, least, or nothing), and the value it looks for."""
     if isinstance(program, Is):
         assert isinstance(program.relation, Atom)
         return program.relation.name, "is", program.value
@@ -80,10 +80,10 @@ def _test(program: Expression) -> tuple[str, str, str]:
     return (name, head, value) if brace else (head, "", "")
 
 
-def _meets(said: str, how: str, value: str) -> bool:
+def _meets(text: str, how: str, value: str) -> bool:
     if how == "is":
-        return said == value
-    return _amount(said) > int(value) if how == "above" else _amount(said) < int(value)
+        return text == value
+    return _amount(text) > int(value) if how == "above" else _amount(text) < int(value)
 
 
 def _about_entity(domain: Domain, program: Expression, reading: Reading) -> str:
@@ -91,20 +91,20 @@ def _about_entity(domain: Domain, program: Expression, reading: Reading) -> str:
     name, how, value = _test(program)
     if isinstance(domain.by_name[name], Members):
         if not how:
-            return "|".join(thing.said.get(f"has {name}", [])) or "n/a"
+            return "|".join(thing.stated.get(f"has {name}", [])) or "n/a"
         for key, verdict in (("has", "yes"), ("lacks", "no")):
-            if value in thing.said.get(f"{key} {name}", []):
+            if value in thing.stated.get(f"{key} {name}", []):
                 return verdict
         return "n/a"
-    said = thing.said.get(name)
-    if said is None:
-        implied = [outcome for when, v, then, outcome in reading.rules if then == name and thing.said.get(when) == v]
+    text = thing.stated.get(name)
+    if text is None:
+        implied = [outcome for when, v, then, outcome in reading.rules if then == name and thing.stated.get(when) == v]
         if not implied:
             return "n/a"
-        said = implied[0]
+        text = implied[0]
     if not how:
-        return str(said)
-    return "yes" if _meets(said, how, value) else "no"
+        return str(text)
+    return "yes" if _meets(text, how, value) else "no"
 
 
 def _amount(text: str) -> int:
@@ -114,27 +114,27 @@ def _amount(text: str) -> int:
 
 
 def _rows(program: Expression, thing: ReadEntity) -> list[ReadEntity]:
-    """The records of a kind, or those of them that fit."""
+    """Return the records of a kind, or those of them that fit."""
     if isinstance(program, Atom):
         return thing.owned.get(program.name, [])
     assert isinstance(program, Operator)
     test, kind = program.parts
     name, how, value = _test(test)
-    return [t for t in _rows(kind, thing) if name in t.said and _meets(t.said[name], how, value)]
+    return [t for t in _rows(kind, thing) if name in t.stated and _meets(t.stated[name], how, value)]
 
 
-def _of_some(tests: list[Expression], found: list[ReadEntity]) -> str:
-    """Whether some record fits; or the records with the most or least of something, or how much that is."""
+def _of_some(tests: list[Expression], records: list[ReadEntity]) -> str:
+    """Answer whether some record fits; or which records have the most or least of something, or how much that is."""
     name, how, value = _test(tests[-1])
-    told = [t for t in found if name in t.said]
-    if not told:
+    stated = [t for t in records if name in t.stated]
+    if not stated:
         return "n/a"
     if how not in ("most", "least"):
-        if any(_meets(t.said[name], how, value) for t in told):
+        if any(_meets(t.stated[name], how, value) for t in stated):
             return "yes"
-        return "no" if len(told) == len(found) else "n/a"
-    best = sorted(told, key=lambda t: _amount(t.said[name]), reverse=how == "most")[0].said[name]
-    return best if len(tests) == 2 else "|".join(t.name for t in told if t.said[name] == best)
+        return "no" if len(stated) == len(records) else "n/a"
+    best = sorted(stated, key=lambda t: _amount(t.stated[name]), reverse=how == "most")[0].stated[name]
+    return best if len(tests) == 2 else "|".join(t.name for t in stated if t.stated[name] == best)
 
 
 def _structure(domain: Domain, columns: Expression, rows: Expression, thing: ReadEntity) -> str:
@@ -144,8 +144,8 @@ def _structure(domain: Domain, columns: Expression, rows: Expression, thing: Rea
     assert isinstance(kind, Atom)
     records = domain.records_by_name[kind.name]
     names = [_test(c)[0] for c in (columns.parts if isinstance(columns, Operator) else (columns,))]
-    found = [
-        {records.column: t.name} | {records.field(n).column: t.said.get(n, "n/a") for n in names}
+    objects = [
+        {records.column: t.name} | {records.field(n).column: t.stated.get(n, "n/a") for n in names}
         for t in _rows(rows, thing)
     ]
-    return json.dumps(found) if found else "n/a"
+    return json.dumps(objects) if objects else "n/a"

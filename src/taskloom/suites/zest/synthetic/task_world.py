@@ -13,9 +13,9 @@ from taskloom.suites.zest.dataset_statistics import PAPER
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import Layout, context, layout
 from taskloom.suites.zest.synthetic import draft, prose
-from taskloom.suites.zest.synthetic.algebra import answer, written
+from taskloom.suites.zest.synthetic.algebra import answer, program_text
 from taskloom.suites.zest.synthetic.answer_mix import Mix, spread_answers
-from taskloom.suites.zest.synthetic.described_tasks import DescribedTask, Wishes, tasks
+from taskloom.suites.zest.synthetic.described_tasks import DescribedTask, TaskRequest, draw_tasks
 from taskloom.suites.zest.synthetic.domain_catalog import domain_names, find_domain
 from taskloom.suites.zest.synthetic.facts import NA, known
 from taskloom.suites.zest.synthetic.programs import JOINING, Program
@@ -37,22 +37,22 @@ class TaskWorld:
     layout: Layout
 
     def example(self, task: DescribedTask, number: int) -> Example:
-        """Instance `number` of a task."""
+        """Make instance `number` of a task."""
         text, drafted = self.passage(task, number)
-        found = answer(task.domain, task.program, drafted.main, drafted.rules)
+        target = answer(task.domain, task.program, drafted.main, drafted.rules)
         implied = _implied(task.program, drafted)
-        evidence = "absent" if found == NA else "implied" if implied else "stated"
+        evidence = "absent" if target == NA else "implied" if implied else "stated"
         return Example(
             layout(task.question, text, self.layout),
-            found,
+            target,
             {
                 "generalization_type": task.kind,
                 "domain": task.domain.name,
                 "format": task.format,
-                "answer_type": answer_type(found),
+                "answer_type": answer_type(target),
                 "evidence": evidence,
                 "derives_from": " ".join(task.derives_from),
-                "program": written(task.program),
+                "program": program_text(task.program),
                 "operation": task.program.op,
                 "instance": number,
                 "passage_words": text.count(" ") + 1,
@@ -64,7 +64,7 @@ class TaskWorld:
         )
 
     def passage(self, task: DescribedTask, number: int) -> tuple[str, draft.Draft]:
-        """The text of an instance and what it states. A paraphrase draws from its base's stream, and so the same passage."""
+        """Write an instance's text; return it with its facts. A paraphrase draws from its base's stream: the same passage."""
         rng = self.key.random("passage", task.source, number)
         wanted = answer_kinds(self.key, task.source, task.program.yes_no, self.passages, self.mixes[task.source])[
             number
@@ -81,29 +81,29 @@ class TaskWorld:
 
 @lru_cache(maxsize=4096)
 def answer_kinds(key: Key, source: str, yes_no: bool, passages: int, mix: Mix) -> tuple[draft.Wanted, ...]:
-    """Which instances of a task have which kind of answer."""
-    found: list[draft.Wanted] = ["na"] * (passages - mix.answered)
+    """Assign a kind of answer to each instance of a task."""
+    kinds: list[draft.Wanted] = ["na"] * (passages - mix.answered)
     for i in range(mix.answered):
-        found.append(("yes" if i < mix.yes else "no") if yes_no else "answer")
-    key.random("kinds", source).shuffle(found)
-    return tuple(found)
+        kinds.append(("yes" if i < mix.yes else "no") if yes_no else "answer")
+    key.random("kinds", source).shuffle(kinds)
+    return tuple(kinds)
 
 
-def answer_type(found: str) -> str:
-    """n/a, yes, no, span, list or structure."""
-    if found in (NA, "yes", "no"):
-        return found
-    return "structure" if "}" in found else "list" if "|" in found else "span"
+def answer_type(target: str) -> str:
+    """Return the trait `answer_type`: n/a, yes, no, span, list or structure."""
+    if target in (NA, "yes", "no"):
+        return target
+    return "structure" if "}" in target else "list" if "|" in target else "span"
 
 
 def _implied(program: Program, drafted: draft.Draft) -> bool:
-    """Whether something that the program looks at is known by a rule only."""
+    """Return whether something that the program looks at is known by a rule only."""
     names = [leaf.args[0] for leaf in program.leaves]
     return any(n not in drafted.main.values and known(n, drafted.main, drafted.rules) is not None for n in names)
 
 
 def _derivation(task: DescribedTask, drafted: draft.Draft) -> list[Step]:
-    """One step for each fact-reading program, and one for each that joins them."""
+    """Build one step for each fact-reading program, and one for each that joins them."""
     steps: list[Step] = []
 
     def add(program: Program) -> int:
@@ -116,20 +116,20 @@ def _derivation(task: DescribedTask, drafted: draft.Draft) -> list[Step]:
     return steps
 
 
-def zest_tasks(made: TaskWorld, split: str) -> list[ZestTask]:
-    """A split in the form of ZEST files, for the evaluation and for other people's code (`files.write_tasks`)."""
-    found = []
-    for line, task in enumerate(made.splits[split], start=1):
-        rows = [made.example(task, i) for i in range(made.passages)]
+def zest_tasks(world: TaskWorld, split: str) -> list[ZestTask]:
+    """Convert a split to the form of ZEST files, for the evaluation and for other people's code (`task_files.write_tasks`)."""
+    tasks = []
+    for line, task in enumerate(world.splits[split], start=1):
+        rows = [world.example(task, i) for i in range(world.passages)]
         instances = tuple(Instance(context(e.input), e.target) for e in rows)
-        found.append(ZestTask(task.id, task.question, task.kind, task.derives_from, task.domain.name, instances, line))
-    return found
+        tasks.append(ZestTask(task.id, task.question, task.kind, task.derives_from, task.domain.name, instances, line))
+    return tasks
 
 
 def task_world(fields: ZestFields, key: Key) -> TaskWorld:
-    """The tasks of checked recipe fields."""
+    """Build the tasks of checked recipe fields."""
     names = fields.domains or domain_names()
-    wishes = Wishes(
+    request = TaskRequest(
         domains=tuple(find_domain(name) for name in names),
         sizes=fields.tasks.model_dump(),
         shares={kind: getattr(fields.shares, kind) for kind in KINDS},
@@ -143,14 +143,14 @@ def task_world(fields: ZestFields, key: Key) -> TaskWorld:
         },
     )
     amounts = draft.Amounts((fields.facts.low, fields.facts.high), (fields.distractors.low, fields.distractors.high))
-    made = tasks(wishes, key)
-    mixed = spread_answers(made, fields, key)
-    splits = {split: _whole_family_first(members, mixed) for split, members in made.items()}
+    drawn = draw_tasks(request, key)
+    mixed = spread_answers(drawn, fields, key)
+    splits = {split: _whole_family_first(members, mixed) for split, members in drawn.items()}
     return TaskWorld(key, splits, fields.passages, mixed, amounts, fields.layout)
 
 
 def _whole_family_first(members: list[DescribedTask], mixed: Mapping[str, Mix]) -> list[DescribedTask]:
-    """A base task with derivatives of all four kinds, none of them with few answers, so that whoever looks at a split sees one."""
+    """Move a base task with derivatives of all four kinds, none with few answers, to the front, for people who look at a split."""
     families: dict[str, list[DescribedTask]] = {}
     for task in members:
         for base in task.derives_from:
