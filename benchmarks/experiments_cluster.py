@@ -36,11 +36,11 @@ def measured(cells: int = 300) -> float:
     spent = {}
     for number in (10, 10 + cells):
         recipe = {"recipe": "ctl/A", "set": TINY}
-        said = {"recipes": [recipe], "learners": ["majority"], "seeds": number, "evaluate": ["ood"]}
+        experiment = {"recipes": [recipe], "learners": ["majority"], "seeds": number, "evaluate": ["ood"]}
         with TemporaryDirectory() as folder:
             before = resource.getrusage(resource.RUSAGE_SELF)
             began = time.perf_counter()
-            outcome = api.fill(check(said, "bench"), Path(folder) / "runs", engine="ray")
+            outcome = api.fill(check(experiment, "bench"), Path(folder) / "runs", engine="ray")
             wall = time.perf_counter() - began
             after = resource.getrusage(resource.RUSAGE_SELF)
             assert not outcome.state.failed

@@ -38,7 +38,7 @@ def write(store: stores.Store, recipe: str, learner: str, seed: int, right: Any)
     splits = {
         s: {"n": ITEMS, "score": float(right[i * ITEMS : (i + 1) * ITEMS].mean())} for i, s in enumerate(("iid", "ood"))
     }
-    said = {
+    scores = {
         "schema": stores.SCHEMA,
         "run": run,
         "kind": recipe + learner,
@@ -47,7 +47,7 @@ def write(store: stores.Store, recipe: str, learner: str, seed: int, right: Any)
         "seed": seed,
         "scorer": "exact",
     }
-    (folder / stores.SCORES).write_text(json.dumps({**said, "fields": {}, "splits": splits, "data": recipe}))
+    (folder / stores.SCORES).write_text(json.dumps({**scores, "fields": {}, "splits": splits, "data": recipe}))
     n = 2 * ITEMS
     columns = {
         "split": ["iid"] * ITEMS + ["ood"] * ITEMS,
@@ -67,9 +67,9 @@ def write(store: stores.Store, recipe: str, learner: str, seed: int, right: Any)
 
 def clock(what: str, call: Callable[[], Any]) -> Any:
     began = time.process_time()
-    found = call()
+    result = call()
     print(f"{what:<60} {time.process_time() - began:7.2f} CPU-s", flush=True)
-    return found
+    return result
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Ray: finding a cluster or starting one on this machine, and spreading calls over it.
 
-Used by `taskloom make --engine ray` and by the Ray engine of experiments. Ray is imported here only when asked for.
+Used by `taskloom make --engine ray` and by the Ray engine of experiments. Ray is imported only when it is used.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ATTEMPTS = 3
-"""How often a call is given out whose worker or node dies."""
+"""Attempts at a call whose worker or node dies: one death may be chance, three are the call's fault."""
 
 ANSWER_WITHIN = 10.0
 """Seconds in which a cluster's head must answer; Ray itself would try for minutes."""
 
 
-ASK_EVERY = 5.0
-"""Seconds between two looks at the size of the cluster."""
+REFRESH = 5.0
+"""Seconds between two questions about the size of the cluster, which the head answers slowly."""
 
 
 class Ray:
@@ -41,7 +41,7 @@ class Ray:
         except ImportError:
             raise MissingExtra("the engine 'ray'", "ray", "ray") from None
         self.ray: Any = ray
-        self._asked: tuple[float, dict[str, float]] | None = None
+        self._known: tuple[float, dict[str, float]] | None = None
         self.joined = not ray.is_initialized()
         if not self.joined:
             return
@@ -55,40 +55,40 @@ class Ray:
             first = str(error).strip().splitlines()[0]
             where = f"no Ray cluster answers at '{address}'" if address else "Ray does not start here"
             raise TaskloomError(
-                f"{where} ({first}); start a cluster with 'ray start --head' and give its address, or leave --address out"
+                f"{where} ({first}); start a cluster with 'ray start --head' and give its address, or none"
             ) from error
 
     @property
     def cores(self) -> int:
-        """Of all nodes; a cluster may grow and shrink."""
+        """Return the total CPU cores of the cluster, which may grow and shrink."""
         return max(1, int(self._resources().get("CPU", 1)))
 
     @property
     def gpus(self) -> float:
-        """Of all nodes."""
+        """Return the total GPUs of the cluster."""
         return float(self._resources().get("GPU", 0))
 
     def _resources(self) -> dict[str, float]:
-        """What the cluster has. Asking the head takes longer than all else that a job costs, so it is asked now and then."""
+        """Return the cluster's resources, a few seconds old at most: asking the head takes longer than the rest of a job."""
         now = time.monotonic()
-        if self._asked is None or now - self._asked[0] > ASK_EVERY:
-            self._asked = (now, dict(self.ray.cluster_resources()))
-        return self._asked[1]
+        if self._known is None or now - self._known[0] > REFRESH:
+            self._known = (now, dict(self.ray.cluster_resources()))
+        return self._known[1]
 
     def leave(self) -> None:
-        """Disconnect; a cluster that was started here ends."""
+        """Close the connection; stop a cluster that was started here."""
         if self.joined:
             self.ray.shutdown()
 
     def spread(
         self, function: Callable[[T], R], items: Iterable[T], at_once: int | None = None
     ) -> Iterator[tuple[T, R]]:
-        """Call a function on every item, somewhere; results as they come. What a dying node had in hand goes to another.
+        """Call a function on every item, somewhere; results as they come. A call on a node that dies goes to another.
 
         Args:
             function: Called with one item; what it raises is raised here.
             items: What to call it with.
-            at_once: The most calls in hand; twice the cores by default.
+            at_once: The most calls at one time; twice the cores by default.
         """
         remote = self.ray.remote(function)
         waiting = deque((item, 1) for item in items)
@@ -117,7 +117,7 @@ class Ray:
 
 
 def _reach(address: str) -> None:
-    """See whether anybody listens at an address, before Ray tries for minutes."""
+    """Check that something listens at an address, before Ray tries for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon:
         return  # 'auto' and the like are Ray's to find

@@ -162,7 +162,7 @@ def test_an_interrupt_ends_cleanly_and_says_how_to_go_on(tmp_path: Path) -> None
     driver.send_signal(signal.SIGINT)
     _, said = driver.communicate(timeout=60)
     assert driver.returncode == 130
-    assert "run the same command again to go on" in said
+    assert "what was finished is kept" in said
     assert "Traceback" not in said
     assert len(workers) == 2
     for worker in workers:
@@ -267,7 +267,7 @@ def test_damaged_data_of_a_store_say_what_to_delete(tmp_path: Path) -> None:
         file.write_text("x")
         outcome = api.fill(check({**experiment, "seeds": 2}, "test"), tmp_path / "runs", workers=1)
         [why] = outcome.state.failed.values()
-        assert f"delete {folder}, and the next 'taskloom run' makes it" in why
+        assert f"delete {folder}, and rerun the 'taskloom run' command to make it" in why
     shutil.rmtree(folder)
     assert not api.fill(check({**experiment, "seeds": 2}, "test"), tmp_path / "runs", workers=1).state.failed
 

@@ -14,10 +14,10 @@ import pytest
 from taskloom.experiments import jobs as planning
 from taskloom.experiments import predictions, worker
 from taskloom.experiments.cells import Cell, expand
-from taskloom.experiments.engines.local import LocalEngine, death, visible_gpus
+from taskloom.experiments.engines.local import LocalEngine, exit_reason, visible_gpus
 from taskloom.experiments.spec import Resources, check
 from taskloom.experiments.store import Store
-from taskloom.experiments.worker import TOGETHER, Job, perform, scratch
+from taskloom.experiments.worker import TOGETHER, Job, job_folder, perform
 from taskloom.learners.baselines import FittedMajority, Majority
 from taskloom.learners.interface import LEARNERS, Entry, LearnerError, Pairs
 from tests.experiments.sweeps import networks, recipe
@@ -61,7 +61,7 @@ def _together(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         predictions.dataset_in,
         predictions.split_in,
         predictions._examples,
-        predictions._given,
+        predictions._data_columns,
     ):
         cached.cache_clear()
 
@@ -112,7 +112,7 @@ def test_a_batch_that_cannot_be_trained_is_tried_one_by_one(tmp_path: Path, caps
     [job] = planned(store, cells)
     assert not perform(job).failed
     assert CALLS[1:] == [["alone"], ["alone"]]
-    assert "not together; each alone now" in capsys.readouterr().out
+    assert "not together; each is trained alone now" in capsys.readouterr().out
     assert len(store.names()) == 2
 
 
@@ -126,7 +126,7 @@ def test_a_killed_stack_is_taken_up_with_the_cells_it_had(tmp_path: Path) -> Non
     (store.folder(runs[0])).mkdir(parents=True)
     (store.folder(runs[0]) / "scores.json").write_text("{}")
     assert planned(store, cells)[0].runs == tuple(runs[1:])  # the first was finished some time ago
-    folder = scratch(store, job.name)
+    folder = job_folder(store, job.name)
     folder.mkdir(parents=True)
     (folder / TOGETHER).write_text(json.dumps(runs))
     [again] = planned(store, cells)
@@ -152,9 +152,9 @@ def test_gpu_learners_ask_for_a_gpu_and_others_do_not(tmp_path: Path, monkeypatc
 
 
 def test_how_a_process_ended_in_words() -> None:
-    assert death(-9) == "the worker process was killed by SIGKILL (out of memory?)"
-    assert death(-11) == "the worker process was killed by SIGSEGV"
-    assert death(3) == "the worker process ended with status 3"
+    assert exit_reason(-9) == "the worker process was killed by SIGKILL (out of memory?)"
+    assert exit_reason(-11) == "the worker process was killed by SIGSEGV"
+    assert exit_reason(3) == "the worker process ended with status 3"
 
 
 def test_a_worker_with_other_code_says_so(tmp_path: Path) -> None:

@@ -81,12 +81,12 @@ def test_faults(store: Store, tmp_path: Path) -> None:
         rescore(store.path, "exakt")
     done = taskloom("rescore", "nowhere", "--scorer", "exact", cwd=tmp_path)
     assert done.returncode == 2
-    assert "is no run store" in done.stderr
+    assert "is not a run store" in done.stderr
     config = store.folder(store.names()[0]) / "config.yaml"
     for damage in (b"a: [", b"\xff", b"", None):
         config.unlink()
         if damage is not None:
             config.write_bytes(damage)
-        with pytest.raises(TaskloomError, match=r"config.yaml is damaged .*; delete .* and run the experiment again"):
+        with pytest.raises(TaskloomError, match=r"config.yaml is damaged .*; delete .* and rerun the experiment"):
             rescore(store.path, "own")
         config.touch()

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from taskloom.experiments import runs as frame
-from taskloom.experiments.runs import Runs, RunsError
+from taskloom.experiments.errors import RunsError
+from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import (
     StatisticsError,
     holm,
@@ -228,7 +229,7 @@ def test_fields_by_their_short_names(tmp_path: Path) -> None:
     with pytest.raises(RunsError, match="share runs"):
         runs.compare("bilstm", {"state": 128})
     write(store, {"iid": [1, 1, 1, 1]}, seed=0, learner="other")
-    with pytest.raises(RunsError, match=r"'bilstm' means runs with different learner.state \(128, 64\); say which"):
+    with pytest.raises(RunsError, match=r"'bilstm' means runs with different learner.state \(128, 64\); choose one"):
         frame.runs(store.path).compare("other", "bilstm")
 
 
@@ -287,7 +288,7 @@ def test_rows_go_elsewhere(runs: Runs) -> None:
         (lambda r: r.accuracy(by="suport"), "did you mean 'support'"),
         (lambda r: r.accuracy(split="odd"), "did you mean 'ood'"),
         (lambda r: r.accuracy(over="sedes"), "did you mean 'seeds'"),
-        (lambda r: r.accuracy(by="score"), "nothing to group by"),
+        (lambda r: r.accuracy(by="score"), "group by another column or trait"),
         (lambda r: r.where(recipe="ctl/A").accuracy(over="tasks"), "at least two tasks"),
         (lambda r: r.where(learner="lstm"), "values of learner: bilstm, transformer"),
         (lambda r: r.where(lerner="bilstm"), "did you mean 'learner'"),

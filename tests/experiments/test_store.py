@@ -92,7 +92,7 @@ def test_a_store_of_an_older_version(tmp_path: Path) -> None:
 
 
 def test_folders_that_are_no_store(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is no run store"):
+    with pytest.raises(StoreError, match="is not a run store"):
         Store(tmp_path / "none")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
@@ -109,7 +109,7 @@ def test_damaged_scores_name_the_file_and_the_remedy(tmp_path: Path) -> None:
     store.publish(RUN, tmp_path / "runs" / "t")
     for text in ("{", "[]", json.dumps({"schema": SCHEMA}), ""):
         (store.folder(RUN) / SCORES).write_text(text)
-        with pytest.raises(StoreError, match=r"is damaged .* delete .* and run the experiment again"):
+        with pytest.raises(StoreError, match=r"is damaged .* delete .* and rerun the experiment"):
             store.runs()
 
 
@@ -141,7 +141,7 @@ def test_a_run_that_lost_its_scores_is_run_again(tmp_path: Path) -> None:
 def test_one_of_many_gets_a_claim(tmp_path: Path) -> None:
     many = [Claims(tmp_path / "claims") for _ in range(4)]
     assert sum(c.take("run") for c in many) == 1
-    holder = next(c for c in many if c.held)
+    holder = next(c for c in many if c.taken)
     holder.drop("run")
     other = next(c for c in many if c is not holder)
     assert other.take("run")

@@ -49,7 +49,7 @@ class Heard:
 
 def test_what_a_tracker_is_told() -> None:
     heard = Heard()
-    trackers.show(heard, SCORES, CURVE)
+    trackers.record(heard, SCORES, CURVE)
     config = {"run": "abcdef0123456789", "recipe": "ctl/A", "learner": "bilstm", "seed": 3, "learner.state": 64}
     assert heard.calls == [
         ("start", {**config, "recipe.splits": "{'train': {'n': 5}}"}),
@@ -74,7 +74,7 @@ def elsewhere(code: str, folder: Path, **environment: str) -> str:
 
 def test_trackio(tmp_path: Path) -> None:
     out = elsewhere(
-        "trackers.show(trackers.tracker('trackio', 'here'), SCORES, CURVE)\n"
+        "trackers.record(trackers.open_tracker('trackio', 'here'), SCORES, CURVE)\n"
         "import json\nfrom trackio.sqlite_storage import SQLiteStorage as S\n"
         "name = S.get_runs('taskloom')[0]\n"
         "print(json.dumps([str(name), S.get_logs('taskloom', name)]))",
@@ -89,7 +89,7 @@ def test_trackio(tmp_path: Path) -> None:
 
 def test_wandb(tmp_path: Path) -> None:
     elsewhere(
-        "t = trackers.tracker('wandb', 'here')\ntrackers.show(t, SCORES, CURVE)\ntrackers.show(t, SCORES, CURVE)",
+        "t = trackers.open_tracker('wandb', 'here')\ntrackers.record(t, SCORES, CURVE)\ntrackers.record(t, SCORES, CURVE)",
         tmp_path,
     )
     files = sorted((tmp_path / "here" / "wandb").glob("offline-run-*/run-*.wandb"))
@@ -101,8 +101,8 @@ def test_wandb(tmp_path: Path) -> None:
 
 def test_mlflow(tmp_path: Path) -> None:
     out = elsewhere(
-        "trackers.show(trackers.tracker('mlflow', 'here'), SCORES, CURVE)\n"
-        "trackers.show(trackers.tracker('mlflow', 'here'), SCORES, CURVE)\n"
+        "trackers.record(trackers.open_tracker('mlflow', 'here'), SCORES, CURVE)\n"
+        "trackers.record(trackers.open_tracker('mlflow', 'here'), SCORES, CURVE)\n"
         "import json\nfrom mlflow import MlflowClient\n"
         "c = MlflowClient(tracking_uri=Path('here/mlflow').absolute().as_uri())\n"
         "runs = c.search_runs([c.get_experiment_by_name('taskloom').experiment_id])\n"
@@ -139,7 +139,7 @@ def test_an_experiment_with_an_unknown_tracker() -> None:
 
 def test_unknown_name() -> None:
     with pytest.raises(TaskloomError, match="there is no tracker 'wandbb'; did you mean 'wandb'"):
-        trackers.tracker("wandbb", ".")
+        trackers.open_tracker("wandbb", ".")
 
 
 @pytest.mark.parametrize("name", trackers.TRACKERS)
@@ -155,7 +155,7 @@ def test_a_missing_library_is_named(name: str, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path))
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     with pytest.raises(MissingExtra, match=rf"tracking with {name} needs {name}: pip install 'taskloom\[trackers\]'"):
-        trackers.tracker(name, tmp_path)
+        trackers.open_tracker(name, tmp_path)
 
 
 class Broken(Heard):
@@ -166,11 +166,11 @@ class Broken(Heard):
 def test_a_failing_tracker_is_said_once_and_fails_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     said: list[str] = []
     monkeypatch.setitem(trackers.TRACKERS, "mlflow", (lambda folder: Broken(), "mlflow"))
-    told = trackers.tracker("mlflow", tmp_path, said.append)
-    trackers.show(told, SCORES, CURVE)
-    trackers.show(told, SCORES, CURVE)
+    told = trackers.open_tracker("mlflow", tmp_path, said.append)
+    trackers.record(told, SCORES, CURVE)
+    trackers.record(told, SCORES, CURVE)
     assert said == [
-        "tracking with mlflow failed and is left off (the server is gone); the runs themselves are not affected"
+        "tracking with mlflow failed and is not used any more (the server is gone); the runs themselves are not affected"
     ]
     assert told.failed
 
@@ -182,6 +182,6 @@ def test_a_tracker_that_cannot_even_open(monkeypatch: pytest.MonkeyPatch, tmp_pa
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setitem(trackers.TRACKERS, "wandb", (refuse, "wandb"))
-    trackers.show(trackers.tracker("wandb", tmp_path, said.append), SCORES, CURVE)
+    trackers.record(trackers.open_tracker("wandb", tmp_path, said.append), SCORES, CURVE)
     assert len(said) == 1
     assert "Permission denied" in said[0]

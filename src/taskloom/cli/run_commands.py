@@ -99,9 +99,9 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run and what is there.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run an experiment: recipes x learners x seeds. Interrupted at any moment, the same command goes on where it was.
+    """Run an experiment: recipes x learners x seeds. Rerun the command to resume after an interruption.
 
-    Exit status 1 when runs failed; the same command retries just those.
+    Exit status 1 when runs failed; rerun the command to retry just those.
 
     \b
     Examples:
@@ -114,21 +114,21 @@ def run(
 
     experiment = spec.read(file)
     if dry_run:
-        printing.experiment(api.look(experiment, store), as_json)
+        printing.experiment(api.dry_run(experiment, store), as_json)
         return
     if engine == "ray" and address:
         # Said before, since Ray ends the program of a cluster whose head has died, without a chance for a last word.
         typer.echo(
             f"On the Ray cluster at {address}. Should its head die, Ray ends this program: nothing finished is lost; start a "
-            "cluster again and give the same command.",
+            "cluster again and rerun the command to resume.",
             err=True,
         )
-    with progress.watching() as watch:
-        found = api.fill(
+    with progress.display() as watch:
+        outcome = api.fill(
             experiment, store, engine=engine, workers=workers, address=address, tracker=tracker, watch=watch
         )
-    printing.outcome(found, f"taskloom run {file}" + (f" --store {store}" if store else ""), as_json)
-    if found.state.failed:
+    printing.outcome(outcome, f"taskloom run {file}" + (f" --store {store}" if store else ""), as_json)
+    if outcome.state.failed:
         raise typer.Exit(1)
 
 
@@ -203,7 +203,7 @@ def rescore(
     ],
     as_json: Json = False,
 ) -> None:
-    """Score stored predictions again, by another scorer or a mended one. No model is called; the old scores are kept beside.
+    """Score stored predictions again, by another scorer or a fixed one. No model is called; the old scores are kept beside.
 
     \b
     Examples:

@@ -10,40 +10,40 @@ from typing import TYPE_CHECKING, Any
 from taskloom.cli.output import console, emit, percent, table
 
 if TYPE_CHECKING:
-    from taskloom.experiments.api import Look, Outcome
+    from taskloom.experiments.api import DryRun, Outcome
     from taskloom.experiments.rescore import Change
     from taskloom.experiments.statistics import PowerQuestion
 
 
-def experiment(found: Look, as_json: bool) -> None:
+def experiment(plan: DryRun, as_json: bool) -> None:
     """`taskloom run --dry-run`."""
     if as_json:
         rows = [
-            {"run": c.run, **_row(c), "present": c.run in found.present, "failed": found.failed.get(c.run)}
-            for c in found.cells
+            {"run": c.run, **_row(c), "present": c.run in plan.present, "failed": plan.failed.get(c.run)}
+            for c in plan.cells
         ]
-        emit({"cells": rows, "estimate": asdict(found.estimate)})
+        emit({"cells": rows, "estimate": asdict(plan.estimate)})
         return
-    from taskloom.experiments.progress import spell
+    from taskloom.experiments.progress import duration
 
     kinds: dict[str, list[Any]] = {}
-    for cell in found.cells:
+    for cell in plan.cells:
         kinds.setdefault(cell.kind, []).append(cell)
     firsts = [same[0] for same in kinds.values()]
     telling = _telling([(c.data.name, c.learner_name, c.fields) for c in firsts])
     lines = []
     for first, fields, same in zip(firsts, telling, kinds.values(), strict=True):
-        present = sum(c.run in found.present for c in same)
-        failed = sum(c.run in found.failed for c in same)
+        present = sum(c.run in plan.present for c in same)
+        failed = sum(c.run in plan.failed for c in same)
         lines.append((first.data.name, first.learner_name, fields, len(same), present, failed))
     heads = ("recipe", "learner", "fields that differ", "seeds", "present", "failed before")
     console().print(table("cells", heads, lines), "")
-    e = found.estimate
-    missing = len(found.cells) - len(found.present)
-    cost = f"about {spell(e.seconds)} of work for {e.known:,} of them" if e.known else ""
+    e = plan.estimate
+    missing = len(plan.cells) - len(plan.present)
+    cost = f"about {duration(e.seconds)} of work for {e.known:,} of them" if e.known else ""
     unknown = f"unknown for {e.unknown:,}, of learners that have not run here" if e.unknown else ""
-    said = ", ".join(x for x in (cost, unknown) if x) or "nothing"
-    print(f"{len(found.cells):,} runs, {len(found.present):,} present, {missing:,} missing; cost: {said}")
+    costs = ", ".join(x for x in (cost, unknown) if x) or "nothing"
+    print(f"{len(plan.cells):,} runs, {len(plan.present):,} present, {missing:,} missing; cost: {costs}")
 
 
 def _telling(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
@@ -55,30 +55,30 @@ def _telling(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
     counts: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for recipe, learner, fields in rows:
         counts.setdefault((recipe, learner), []).append(fields)
-    said = []
+    labels = []
     for recipe, learner, fields in rows:
         same = counts[recipe, learner]
         differ = [k for k in fields if len(values[recipe, learner, k]) > 1 or any(k not in other for other in same)]
-        said.append(", ".join(f"{k.split('.', 1)[1]}={fields[k]}" for k in sorted(differ)))
-    return said
+        labels.append(", ".join(f"{k.split('.', 1)[1]}={fields[k]}" for k in sorted(differ)))
+    return labels
 
 
 def _mean(runs: list[Any], split: str) -> str:
-    found = [r[split]["score"] for r in runs if split in r and r[split]["score"] is not None]
-    return percent(sum(found) / len(found)) if found else "-"
+    scores = [r[split]["score"] for r in runs if split in r and r[split]["score"] is not None]
+    return percent(sum(scores) / len(scores)) if scores else "-"
 
 
 def _row(cell: Any) -> dict[str, Any]:
     return {"recipe": cell.data.name, "learner": cell.learner_name, "fields": cell.fields, "seed": cell.seed}
 
 
-def outcome(found: Outcome, command: str, as_json: bool) -> None:
+def outcome(result: Outcome, command: str, as_json: bool) -> None:
     """The end of `taskloom run`: the scores, mean over seeds, and the reasons of what failed."""
-    state = found.state
-    scores = [found.store.scores(run) for run in found.runs]
+    state = result.state
+    scores = [result.store.scores(run) for run in result.runs]
     if as_json:
         rows = [{k: s[k] for k in ("run", "recipe", "learner", "fields", "seed", "splits")} for s in scores]
-        emit({"store": str(found.store.path), "runs": rows, "failed": state.failed})
+        emit({"store": str(result.store.path), "runs": rows, "failed": state.failed})
         return
     splits = list(dict.fromkeys(split for s in scores for split in s["splits"]))
     telling = _telling([(s["recipe"], s["learner"], s["fields"]) for s in scores])
@@ -89,9 +89,9 @@ def outcome(found: Outcome, command: str, as_json: bool) -> None:
     if lines:
         heads = ("recipe", "learner", "fields that differ", "seeds", *splits)
         console().print(table("mean scores", heads, lines), "")
-    print(f"{state.before:,} runs were there, {state.done:,} are new, in {found.store.path}")
+    print(f"{state.before:,} runs were there, {state.done:,} are new, in {result.store.path}")
     if state.failed:
-        names = {cell.run: str(cell) for cell in found.cells}
+        names = {cell.run: str(cell) for cell in result.cells}
         print(f"{len(state.failed):,} failed; '{command}' retries just those:")
         for run, why in list(state.failed.items())[:20]:
             print(f"  {names[run]} ({run[:8]}…): {why}")

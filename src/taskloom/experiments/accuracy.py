@@ -1,8 +1,9 @@
-"""How accurate: means with intervals, by anything that runs or examples differ in."""
+"""Accuracy: means with intervals, by anything that runs or examples differ in."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.errors import nearest
+from taskloom.experiments.errors import RunsError
 from taskloom.experiments.groups import ScoreGroup, groups, numbered, trait
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import Estimate, over_items, over_seeds, over_tasks, two_way
@@ -23,9 +25,9 @@ OVER = ("seeds+items", "seeds", "items", "seeds+tasks", "tasks")
 
 
 def accuracy(runs: Runs, by: Sequence[str], splits: Sequence[str], over: str, level: float) -> ResultTable:
-    """Mean score, interval, number of items and seeds for each group.
+    """Compute mean score, interval, number of items and seeds for each group.
 
-    Recipes, learners, fields and splits that differ are kept apart without being asked; only seeds (and with `over="tasks"` also
+    Recipes, learners, fields and splits that differ are always kept apart; only seeds (and with `over="tasks"` also
     recipes, which are the tasks then) are averaged.
 
     Args:
@@ -37,30 +39,45 @@ def accuracy(runs: Runs, by: Sequence[str], splits: Sequence[str], over: str, le
         level: The confidence level.
     """
     if over not in OVER:
-        raise _error(f"an interval cannot be over '{over}'; {nearest(over, OVER)}")
+        raise RunsError(f"an interval cannot be over '{over}'; {nearest(over, OVER)}")
     check_splits(runs, splits)
     own, traits = columns_of(runs, by)
     apart = [c for c in _apart(runs, over, splits) if c not in own] + own
     if over == "seeds" and not traits:
         return _of_scores(runs, apart, splits, level)
-    data = Scored(runs, apart, traits, splits, tasks=over.endswith("tasks"))
+    data = ScoredRows(runs, apart, traits, splits, tasks=over.endswith("tasks"))
     rows = []
     for group in data.groups():
-        found = _estimate(data, group, over, level)
-        rows.append(_row(dict(zip([*apart, *traits], group.values, strict=True)), found))
+        measured = Measured(_estimate(data, group, over, level), [float(s.mean()) for s in group.scores])
+        rows.append(_row(dict(zip([*apart, *traits], group.values, strict=True)), measured))
     return ResultTable([*apart, *traits, *MEASURES], rows)
 
 
-MEASURES = ("mean", "low", "high", "n", "seeds", "method")
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the measures of a group are computed from: its estimate, and the mean score of each of its runs."""
+
+    estimate: Estimate
+    run_means: Sequence[float]
 
 
-def _row(values: dict[str, Any], found: Estimate) -> dict[str, Any]:
-    measured = {"mean": found.mean, "low": found.low, "high": found.high}
-    return {**values, **measured, "n": found.items, "seeds": found.seeds, "method": found.method}
+MEASURES: dict[str, Callable[[Measured], Any]] = {
+    "mean": lambda group: group.estimate.mean,
+    "low": lambda group: group.estimate.low,
+    "high": lambda group: group.estimate.high,
+    "n": lambda group: group.estimate.items,
+    "seeds": lambda group: group.estimate.seeds,
+    "method": lambda group: group.estimate.method,
+}
+"""The columns that every group gets; a new statistic is a line here, and a `Column` in `taskloom.reports.run_report`."""
 
 
-def _estimate(data: Scored, group: ScoreGroup, over: str, level: float) -> Estimate:
-    """The interval that was asked for, or the nearest that the group's shape allows; the `method` says which."""
+def _row(values: dict[str, Any], group: Measured) -> dict[str, Any]:
+    return {**values, **{name: measure(group) for name, measure in MEASURES.items()}}
+
+
+def _estimate(data: ScoredRows, group: ScoreGroup, over: str, level: float) -> Estimate:
+    """Compute the requested interval, or the nearest that the group's shape allows; its `method` says which."""
     if over.endswith("tasks"):
         return _over_tasks(data, group, over, level)
     means = [float(s.mean()) for s in group.scores]
@@ -72,13 +89,12 @@ def _estimate(data: Scored, group: ScoreGroup, over: str, level: float) -> Estim
         return over_seeds(means, level, items) if len(means) > 1 else over_items(group.scores[0], level)
     table = np.stack(group.scores)
     if over == "items" and len(table) > 1:
-        found = over_items(table.mean(axis=0), level)
-        return Estimate(found.mean, found.low, found.high, found.se, len(table), items, found.df, found.method, level)
+        return replace(over_items(table.mean(axis=0), level), seeds=len(table), items=items)
     return two_way(table, level)
 
 
-def _over_tasks(data: Scored, group: ScoreGroup, over: str, level: float) -> Estimate:
-    """Every task counts the same; its mean is taken seed by seed."""
+def _over_tasks(data: ScoredRows, group: ScoreGroup, over: str, level: float) -> Estimate:
+    """Compute the interval over tasks: every task counts the same, and its mean is taken seed by seed."""
     cells: dict[tuple[int, tuple[Any, ...]], list[float]] = {}
     for run, scores, tasks in zip(group.runs, group.scores, group.tasks, strict=True):
         for task in np.unique(tasks):
@@ -86,7 +102,7 @@ def _over_tasks(data: Scored, group: ScoreGroup, over: str, level: float) -> Est
             cells.setdefault((data.about[run]["seed"], name), []).append(float(scores[tasks == task].mean()))
     seeds, names = sorted({s for s, _ in cells}), sorted({n for _, n in cells}, key=str)
     if len(names) < 2:
-        raise _error("an interval over tasks needs at least two tasks (or recipes) in every group")
+        raise RunsError("an interval over tasks needs at least two tasks (or recipes) in every group")
     whole = len(cells) == len(seeds) * len(names)
     if whole:
         table = np.array([[np.mean(cells[s, n]) for n in names] for s in seeds])
@@ -94,7 +110,7 @@ def _over_tasks(data: Scored, group: ScoreGroup, over: str, level: float) -> Est
     return over_tasks([np.mean([np.mean(v) for (_, m), v in cells.items() if m == n]) for n in names], level)
 
 
-class Scored:
+class ScoredRows:
     """The scores of runs, row by row, ready to be grouped; only the columns that are needed are read.
 
     Attributes:
@@ -128,11 +144,11 @@ class Scored:
         self._keys += [rows["task"] if t == "task" else trait(rows["traits"], t) for t in traits]
         for name, key in zip(traits, self._keys[len(apart) :], strict=True):
             if key.null_count == len(key) and len(key):
-                raise _error(f"no example and no run has '{name}'; {nearest(name, known_traits(runs, splits))}")
+                raise RunsError(f"no example and no run has '{name}'; {nearest(name, known_traits(runs, splits))}")
         self._rows = rows
 
     def _read(self, wanted: Sequence[str]) -> tuple[pa.Table, pa.Array]:
-        """Those columns of all runs, and which run each row is of."""
+        """Read columns of all runs, and number the run of each row."""
         store = self._runs.store
         parts = [pa.schema([PREDICTION_COLUMNS.field(c) for c in wanted]).empty_table()]
         for name in self.names:
@@ -147,33 +163,33 @@ class Scored:
         if len(bare):
             raise StoreError(
                 f"{len(bare)} of {len(self.names)} runs have no predictions of {' and '.join(self._splits or ['any split'])} "
-                f"(the first: {self.names[bare[0]]}); ask for over='seeds', or run them with keep: {{predictions: true}}"
+                f"(the first: {self.names[bare[0]]}); choose over='seeds', or run them with keep: {{predictions: true}}"
             )
         return rows, number
 
     def _spread(self, column: str, kind: pa.DataType) -> pa.ChunkedArray:
-        """A column of the runs for every row."""
+        """Repeat a column of the runs for every row."""
         values = pa.array([about[column] for about in self.about], kind)
         return pa.chunked_array([values.take(self._number.combine_chunks())])
 
     def groups(self) -> list[ScoreGroup]:
-        """The groups, in the order of their values."""
+        """Return the groups, in the order of their values."""
         rows = self._rows
         task = numbered(rows["task"]) if "task" in rows.column_names else self._number
         return list(groups(self._keys, self._number, rows["index"], task, rows["score"]))
 
     def alike(self, runs: Sequence[int]) -> bool:
-        """Whether runs differ in nothing but the seed, so that equal indices are equal items."""
+        """Return whether runs differ in nothing but the seed, so that equal indices are equal items."""
         return len(runs) == 1 or len({self._kind(run) for run in runs}) == 1
 
     def _kind(self, run: int) -> str:
         if run not in self._kinds:
-            said = self._runs.store.scores(self.names[run])
-            self._kinds[run] = str(said.get("kind", said.get("data")))
+            scores = self._runs.store.scores(self.names[run])
+            self._kinds[run] = str(scores.get("kind", scores.get("data")))
         return self._kinds[run]
 
     def inputs(self, group: ScoreGroup) -> pa.Table:
-        """Indices and texts of what a group's first run answered."""
+        """Return indices and texts of what a group's first run answered."""
         split = dict(zip(self.columns, group.values, strict=True)).get("split")
         rows = self._runs.store.predictions(
             [self.names[group.runs[0]]], ["index", "input"], splits=[split] if split else self._splits
@@ -182,36 +198,36 @@ class Scored:
 
 
 def columns_of(runs: Runs, by: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What to group by, told apart: columns of the runs, and traits (or the task) of the examples."""
+    """Split what to group by into columns of the runs and traits (or the task) of the examples."""
     own, traits = [], []
     for name in dict.fromkeys(by):
-        column = runs._column(name)
+        column = runs.find_column(name)
         if column is not None and column != name and name in _traits(runs):
             column = None  # `length` is the examples' own, where they have it, before it is short for `recipe.length`
         if column in ("n", "score"):
-            raise _error(f"'{name}' is what is measured, nothing to group by")
+            raise RunsError(f"'{name}' is what is measured; group by another column or trait")
         own.append(column) if column else traits.append(name)
     return own, traits
 
 
 def varying(runs: Runs) -> list[str]:
-    """Recipes, learners and fields that differ. A field that only mirrors the learner (its own steps) is not told twice."""
+    """Return the columns of recipes, learners and fields that vary, without fields that only mirror the learner (its own steps)."""
     table = runs.table
-    found = [c for c in ("recipe", "learner") if len(table[c].unique()) > 1]
+    columns = [c for c in ("recipe", "learner") if len(table[c].unique()) > 1]
     pair = list(zip(table["recipe"].to_pylist(), table["learner"].to_pylist(), strict=True))
     for name in runs.fields:
         if len(set(zip(pair, table[name].to_pylist(), strict=True))) > len(set(pair)):
-            found.append(name)
-    return found
+            columns.append(name)
+    return columns
 
 
 def _apart(runs: Runs, over: str, splits: Sequence[str]) -> list[str]:
-    found = [c for c in varying(runs) if not (over.endswith("tasks") and c == "recipe")]
-    return [*found, *(["split"] if len(splits or runs.splits) > 1 else [])]
+    columns = [c for c in varying(runs) if not (over.endswith("tasks") and c == "recipe")]
+    return [*columns, *(["split"] if len(splits or runs.splits) > 1 else [])]
 
 
 def _of_scores(runs: Runs, apart: Sequence[str], splits: Sequence[str], level: float) -> ResultTable:
-    """From the table of runs alone, without opening any predictions."""
+    """Compute the groups from the table of runs alone, without opening any predictions."""
     table = runs.table
     if splits:
         table = table.filter(pa.array([s in splits for s in table["split"].to_pylist()]))
@@ -220,13 +236,13 @@ def _of_scores(runs: Runs, apart: Sequence[str], splits: Sequence[str], level: f
     for group in groups([table[c] for c in apart], number, table["n"], number, table["score"]):
         means = [float(s[0]) for s in group.scores]
         n = int(group.items[0][0])
-        found = over_seeds(means, level, n) if len(means) > 1 else _alone(means[0], n, level)
-        rows.append(_row(dict(zip(apart, group.values, strict=True)), found))
+        estimate = over_seeds(means, level, n) if len(means) > 1 else _alone(means[0], n, level)
+        rows.append(_row(dict(zip(apart, group.values, strict=True)), Measured(estimate, means)))
     return ResultTable([*apart, *MEASURES], rows)
 
 
 def _alone(mean: float, n: int, level: float) -> Estimate:
-    """One seed, its items unseen: a mean without an interval, rather than one that takes partial scores for right or wrong."""
+    """Return the mean of one seed without an interval: with its items unseen, partial scores would pass for right or wrong."""
     return Estimate(mean, float("nan"), float("nan"), float("nan"), 1, n, float("nan"), "one seed", level)
 
 
@@ -234,11 +250,11 @@ def check_splits(runs: Runs, splits: Sequence[str]) -> None:
     """Refuse a split that no run answered."""
     for split in splits:
         if split not in runs.splits:
-            raise _error(f"no run answered a split '{split}'; {nearest(split, runs.splits)}")
+            raise RunsError(f"no run answered a split '{split}'; {nearest(split, runs.splits)}")
 
 
 def known_traits(runs: Runs, splits: Sequence[str] = ()) -> list[str]:
-    """What can be grouped by: columns of the runs, the task, and the traits that examples have, by a run of each recipe."""
+    """Return what can be grouped by: columns of the runs, the task, and the traits that a run of each recipe shows."""
     return sorted(_traits(runs, splits) | {"task", *runs.table.column_names})
 
 
@@ -247,9 +263,3 @@ def _traits(runs: Runs, splits: Sequence[str] = ()) -> set[str]:
     first = dict(zip(reversed(table["recipe"].to_pylist()), reversed(table["run"].to_pylist()), strict=True))
     traits = runs.store.predictions(first.values(), ["traits"], splits=list(splits) or None)["traits"]
     return {name for row in traits.to_pylist() for name, _ in row or ()}
-
-
-def _error(message: str) -> Exception:
-    from taskloom.experiments.runs import RunsError
-
-    return RunsError(message)

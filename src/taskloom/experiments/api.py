@@ -1,4 +1,4 @@
-"""`taskloom.run`: an experiment from Python or from a file, to its table."""
+"""`taskloom.run`: from an experiment, in Python or in a file, to the table of its runs."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Outcome:
 
     @property
     def runs(self) -> list[str]:
-        """The digests of the cells that are finished."""
+        """Return the digests of the cells that are finished."""
         return [cell.run for cell in self.cells if cell.run in self.store]
 
 
 @dataclass(frozen=True)
-class Look:
+class DryRun:
     """What an experiment would do: its cells, which of them exist, and the estimated cost of the rest."""
 
     cells: list[Cell]
@@ -45,18 +45,18 @@ class Look:
     estimate: jobs.CostEstimate
 
 
-def look(experiment: Experiment, store: str | Path | None = None) -> Look:
-    """What running an experiment would do; nothing is written."""
-    found = cells.expand(experiment)
+def dry_run(experiment: Experiment, store: str | Path | None = None) -> DryRun:
+    """Return what running an experiment would do; nothing is written."""
+    table = cells.expand(experiment)
     path = Path(store or experiment.store)
     opened = Store(path) if path.exists() and any(path.iterdir()) else None
     present = set(opened.names()) if opened is not None else set()
-    missing = [cell for cell in found if cell.run not in present]
+    missing = [cell for cell in table if cell.run not in present]
     failed = failures(opened) if opened is not None else {}
     mine = {cell.run for cell in missing}
-    return Look(
-        found,
-        {cell.run for cell in found} & present,
+    return DryRun(
+        table,
+        {cell.run for cell in table} & present,
         {run: why for run, why in failed.items() if run in mine},
         jobs.estimate(opened, missing),
     )
@@ -73,17 +73,17 @@ def fill(
     watch: Watch | None = None,
 ) -> Outcome:
     """Run what is missing of an experiment; see `run`."""
-    found = cells.expand(experiment)
+    table = cells.expand(experiment)
     opened = Store(store or experiment.store, create=True)
     resources = experiment.resources
     gpus = 1.0 if resources.gpus == "auto" else float(resources.gpus)
     present = set(opened.names())
-    if all(cell.run in present for cell in found):
-        return Outcome(opened, found, ExperimentState(len(found), len(found)))
-    finished = trackers.following([*experiment.track, *([tracker] if tracker else [])], opened)
+    if all(cell.run in present for cell in table):
+        return Outcome(opened, table, ExperimentState(len(table), len(table)))
+    finished = trackers.open_trackers([*experiment.track, *([tracker] if tracker else [])], opened)
     started = engines.start(engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address)
-    driver = Driver(opened, found, started, resources, watch, finished=finished)
-    return Outcome(opened, found, driver.go())
+    driver = Driver(opened, table, started, resources, watch, finished=finished)
+    return Outcome(opened, table, driver.run())
 
 
 def run(
@@ -100,7 +100,7 @@ def run(
     watch: Watch | None = None,
     **more: Any,
 ) -> Runs:
-    """Run recipes x learners x seeds, and give back the table of its runs. What is in the store already is not run again.
+    """Run recipes x learners x seeds and return the table of the runs; runs that are in the store are not repeated.
 
     Args:
         experiment: A YAML file, instead of the arguments that follow.
@@ -110,9 +110,9 @@ def run(
         store: The folder of the runs; `runs` by default.
         engine: `local` or `ray`.
         workers: Processes; as many as there are cores by default.
-        address: Of a Ray cluster.
+        address: The address of a Ray cluster.
         tracker: `trackio`, `wandb` or `mlflow`: shows finished runs as well.
-        watch: Told about progress.
+        watch: Called with the state of the experiment now and then.
         **more: Further keys of an experiment: `evaluate`, `grid`, `keep`, `resources`, `train`, `track`.
     """
     if experiment is None:

@@ -15,12 +15,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from taskloom.errors import RecipeError, nearest
 from taskloom.experiments.spec import Experiment, ExperimentError, Keep
+from taskloom.files import json_digest
 from taskloom.learners.config import read as read_learner
 from taskloom.learners.interface import LEARNERS, Learner, find_learner
 from taskloom.plan import Plan
@@ -33,13 +33,13 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class Data:
+class CellData:
     """A recipe under a data seed, as cells use it.
 
     Attributes:
         recipe: The checked recipe.
         seed: Of the samples.
-        block: How a person asked for it: what `config.yaml` repeats.
+        block: The user's spelling of it, which `config.yaml` repeats.
         fields: The fields that were set or tried, by name.
     """
 
@@ -50,7 +50,7 @@ class Data:
 
     @property
     def name(self) -> str:
-        """What tables call it: the recipe's name, a file's stem, a task's own name."""
+        """Return what tables call it: the recipe's name, a file's stem, a task's own name."""
         file = self.recipe.name.partition("::")[0]
         if file.endswith(".py"):
             return self.recipe.suite.name
@@ -58,15 +58,14 @@ class Data:
 
     @cached_property
     def plan(self) -> Plan:
-        """The plan of its recipe and seed."""
+        """Return the plan of its recipe and seed."""
         return self.recipe.plan(self.seed)
 
     @cached_property
     def key(self) -> str:
-        """Names the data: by the contract of purity, equal keys have equal rows."""
+        """Return the name of the data: by the contract of purity, equal keys have equal rows."""
         sources = {s.name: s.digest for s in self.plan.sources}
-        said = [self.recipe.digest, self.seed, sources]
-        return blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16).hexdigest()
+        return json_digest([self.recipe.digest, self.seed, sources])
 
 
 @dataclass(frozen=True)
@@ -77,40 +76,40 @@ class Cell:
         data: What is learned from.
         learner: The checked learner.
         learner_name: As the registry knows it.
-        block: How a person asked for the learner.
+        block: The user's spelling of the learner.
         seed: Of the run.
         train: The split to learn from; empty where the recipe has none.
         tests: The splits to answer, each with the data that it belongs to.
         keep: What is kept.
     """
 
-    data: Data
+    data: CellData
     learner: Learner
     learner_name: str
     block: Mapping[str, Any]
     seed: int
     train: str
-    tests: tuple[tuple[str, Data], ...]
+    tests: tuple[tuple[str, CellData], ...]
     keep: Keep
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """The learner's settings as plain values, defaults filled in."""
+        """Return the learner's settings as plain values, defaults filled in."""
         plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self.learner)))  # type: ignore[call-overload]
         return plain
 
     @cached_property
     def kind(self) -> str:
-        """Everything but the seed, as a digest: cells of one kind are repetitions of each other."""
+        """Return the digest of everything but the seed: cells of one kind are repetitions of each other."""
         return self._digest(None)
 
     @cached_property
     def run(self) -> str:
-        """The digest of everything that determines the run: its name in the store."""
+        """Return the digest of everything that determines the run: its name in the store."""
         return self._digest(self.seed)
 
     def _digest(self, seed: int | None) -> str:
-        said = {
+        determined_by = {
             "code": VERSION,
             "data": self.data.key,
             "learner": LEARNERS.get(self.learner_name).identity(self.learner),
@@ -119,16 +118,16 @@ class Cell:
             "tests": [[split, data.key] for split, data in self.tests],
             "keep": self.keep.model_dump(),
         }
-        return blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16).hexdigest()
+        return json_digest(determined_by)
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What was set or tried: `recipe.FIELD` and `learner.SETTING` with their values."""
+        """Return what was set or tried: `recipe.FIELD` and `learner.SETTING` with their values."""
         own = {f"recipe.{k}": v for k, v in self.data.fields.items()}
         return own | {f"learner.{k}": v for k, v in self.block.items() if k != "learner"}
 
     def config(self) -> dict[str, Any]:
-        """The experiment of this run alone, as `taskloom run` reads it."""
+        """Return the experiment of this run alone, as `taskloom run` reads it."""
         tests = [split if data is self.data else data.recipe.name for split, data in self.tests]
         return {
             "recipes": [dict(self.data.block)],
@@ -140,16 +139,16 @@ class Cell:
         }
 
     def __str__(self) -> str:
-        said = "".join(f" {k.split('.', 1)[1]}={v}" for k, v in self.fields.items())
-        return f"{self.data.name} {self.learner_name}{said} seed {self.seed}"
+        fields = "".join(f" {k.split('.', 1)[1]}={v}" for k, v in self.fields.items())
+        return f"{self.data.name} {self.learner_name}{fields} seed {self.seed}"
 
 
 def expand(experiment: Experiment) -> list[Cell]:
-    """All cells, in the order recipes, learners, seeds; two spellings of one cell are one."""
+    """Return all cells in the order recipes, learners, seeds; two spellings of one cell are one."""
     recipes = [d for block in experiment.recipes for d in _recipes(block, _part(experiment.grid, "recipe."))]
     learners = [x for block in experiment.learners for x in _learners(block, _part(experiment.grid, "learner."))]
-    _all_tried(experiment, recipes, learners)
-    others: dict[str, Data] = {}
+    _check_grid(experiment, recipes, learners)
+    others: dict[str, CellData] = {}
     cells: dict[str, Cell] = {}
     for data in recipes:
         train, tests = _splits(data, experiment, others)
@@ -164,10 +163,10 @@ def _part(grid: Mapping[str, list[Any]], head: str) -> dict[str, list[Any]]:
     return {k.removeprefix(head): v for k, v in grid.items() if k.startswith(head)}
 
 
-def _all_tried(
-    experiment: Experiment, recipes: list[Data], learners: list[tuple[dict[str, Any], str, Learner]]
+def _check_grid(
+    experiment: Experiment, recipes: list[CellData], learners: list[tuple[dict[str, Any], str, Learner]]
 ) -> None:
-    """A grid over a field that nothing has is a misspelling."""
+    """Raise an error for a grid over a setting that no learner has: it is a misspelling."""
     for name in _part(experiment.grid, "learner."):
         if name == "learner" or not any(name in block for block, *_ in learners):
             known = sorted({f for _, learner, _ in learners for f in _settings(learner)})
@@ -179,17 +178,17 @@ def _products(grid: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
         yield dict(zip(grid, values, strict=True))
 
 
-def _recipes(block: str | dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[Data]:
+def _recipes(block: str | dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[CellData]:
     data = {"recipe": block} if isinstance(block, str) else dict(block)
     grid = {**grid, **_own_grid(data)}
     for tried in _products(grid):
         if "recipe" in data:
-            yield _named(data, tried)
+            yield _named_recipe(data, tried)
         else:
-            yield _whole(data, tried)
+            yield _inline_recipe(data, tried)
 
 
-def _named(block: dict[str, Any], tried: dict[str, Any]) -> Data:
+def _named_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
     unknown = [k for k in block if k not in ("recipe", "set", "seed", "grid")]
     if unknown:
         raise ExperimentError(
@@ -201,12 +200,12 @@ def _named(block: dict[str, Any], tried: dict[str, Any]) -> Data:
     seed = block.get("seed", recipe.seed)
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise ExperimentError(f"recipes: {block['recipe']}: seed must be a whole number, not {seed!r}")
-    asked: dict[str, Any] = {"recipe": str(block["recipe"]), "seed": seed}
-    return Data(recipe, seed, {**asked, "set": fields} if fields else asked, fields)
+    block_read: dict[str, Any] = {"recipe": str(block["recipe"]), "seed": seed}
+    return CellData(recipe, seed, {**block_read, "set": fields} if fields else block_read, fields)
 
 
-def _whole(block: dict[str, Any], tried: dict[str, Any]) -> Data:
-    """A recipe that stands in the experiment itself; `name` is what tables call it."""
+def _inline_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
+    """Build the data of a recipe that stands in the experiment itself; `name` is what tables call it."""
     body = {k: v for k, v in block.items() if k not in ("name", "grid")}
     for path, value in tried.items():
         here = body
@@ -217,7 +216,7 @@ def _whole(block: dict[str, Any], tried: dict[str, Any]) -> Data:
         here[last] = value
     name = str(block.get("name", block.get("suite", block.get("task", "a recipe"))))
     recipe = check(body, name, f"recipes: {name}")
-    return Data(recipe, recipe.seed, {"name": name, **body}, tried)
+    return CellData(recipe, recipe.seed, {"name": name, **body}, tried)
 
 
 def _mapping(value: Any, where: str) -> dict[str, Any]:
@@ -237,18 +236,18 @@ def _own_grid(block: dict[str, Any]) -> dict[str, list[Any]]:
 def _learners(
     block: str | dict[str, Any], grid: Mapping[str, list[Any]]
 ) -> Iterator[tuple[dict[str, Any], str, Learner]]:
-    """Yield how each learner was asked for, its name in the registry, and itself."""
+    """Yield the spelling of each learner, its name in the registry, and itself."""
     data = _named_learner(block)
     name = find_learner(str(data["learner"])).name
     own = _own_grid(data)
     mine = {k: v for k, v in grid.items() if k in _settings(name)}
     for tried in _products({**mine, **own}):
-        asked = {**data, **tried}
-        yield asked, name, read_learner({**asked, "learner": name}, "learners:")
+        settings = {**data, **tried}
+        yield settings, name, read_learner({**settings, "learner": name}, "learners:")
 
 
 def _named_learner(block: str | dict[str, Any]) -> dict[str, Any]:
-    """`smollm2/fine-tune` is the learner fine-tune with the model smollm2."""
+    """Resolve a learner's name: `smollm2/fine-tune` is the learner fine-tune with the model smollm2."""
     if isinstance(block, dict):
         if "learner" not in block:
             raise ExperimentError(
@@ -262,7 +261,7 @@ def _named_learner(block: str | dict[str, Any]) -> dict[str, Any]:
 
 
 def _settings(name: str) -> set[str]:
-    """The settings of a learner, with those of its training loop."""
+    """Return the settings of a learner, with those of its training loop."""
     entry = LEARNERS.find(name)
     if entry is None:
         return set()
@@ -272,7 +271,9 @@ def _settings(name: str) -> set[str]:
     return own | ({f.name for f in dataclasses.fields(loop)} if loop is not None else set())
 
 
-def _splits(data: Data, experiment: Experiment, others: dict[str, Data]) -> tuple[str, tuple[tuple[str, Data], ...]]:
+def _splits(
+    data: CellData, experiment: Experiment, others: dict[str, CellData]
+) -> tuple[str, tuple[tuple[str, CellData], ...]]:
     splits = {s.name: s for s in data.plan.splits}
     trains = [s.name for s in data.plan.splits if s.role == "train"]
     train = experiment.train
@@ -284,12 +285,12 @@ def _splits(data: Data, experiment: Experiment, others: dict[str, Data]) -> tupl
     tested_by = getattr(data.recipe.fields, "tested_by", None)
     if not experiment.evaluate and tested_by:
         wanted = [*wanted, str(tested_by)]
-    tests: list[tuple[str, Data]] = []
+    tests: list[tuple[str, CellData]] = []
     for name in wanted:
         if name in splits:
             tests.append((name, data))
         else:
-            tests += _other(name, data, others)
+            tests += _other_tests(name, data, others)
     if not tests:
         raise ExperimentError(f"{data.name} has no test split; say what to answer: evaluate: [{', '.join(splits)}]")
     names = [name for name, _ in tests]
@@ -301,7 +302,7 @@ def _splits(data: Data, experiment: Experiment, others: dict[str, Data]) -> tupl
     return train, tuple(sorted(tests, key=lambda test: test[0]))
 
 
-def _other(name: str, data: Data, others: dict[str, Data]) -> list[tuple[str, Data]]:
+def _other_tests(name: str, data: CellData, others: dict[str, CellData]) -> list[tuple[str, CellData]]:
     if name not in others:
         try:
             recipe = read_recipe(name)
@@ -310,6 +311,6 @@ def _other(name: str, data: Data, others: dict[str, Data]) -> list[tuple[str, Da
             raise ExperimentError(
                 f"evaluate: {data.name} has no split '{name}'; {nearest(name, known)} (or a recipe whose test splits are answered)"
             ) from error
-        others[name] = Data(recipe, recipe.seed, {"recipe": name})
+        others[name] = CellData(recipe, recipe.seed, {"recipe": name})
     other = others[name]
     return [(s.name, other) for s in other.plan.splits if s.role == "test"]

@@ -24,14 +24,14 @@ from typing import Any
 from taskloom.experiments.store import writing
 
 BEAT = 5.0
-"""Seconds between two counts of a live owner."""
+"""Seconds between two counts of a live owner: a twelfth of the lease, so that a slow file system loses no claim."""
 
 LEASE = 60.0
 """Seconds without a new count after which an owner on another machine is taken for gone."""
 
 
 def place() -> str:
-    """Names the set of processes that this one can see: host, boot and process namespace."""
+    """Name the set of processes that this one can see: host, boot and process namespace."""
     parts = [platform.node()]
     with contextlib.suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
@@ -41,7 +41,7 @@ def place() -> str:
 
 
 def born(pid: int) -> str:
-    """When a process was started, in the kernel's own count: tells a process from a later one of the same number."""
+    """Return when a process was started, in the kernel's own count, which tells it from a later one of the same number."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -49,7 +49,7 @@ def born(pid: int) -> str:
 
 
 def alive(pid: int, start: str) -> bool:
-    """Whether that very process still runs here."""
+    """Return whether that very process still runs here."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -71,7 +71,7 @@ class Claims:
     def __init__(self, folder: Path, beat: float = BEAT, lease: float = LEASE) -> None:
         self.folder, self.beat, self.lease = folder, beat, lease
         self.owner = uuid.uuid4().hex
-        self.held: set[str] = set()
+        self.taken: set[str] = set()
         self._seen: dict[str, tuple[int, float]] = {}
         self._count = 0
         self._over = threading.Event()
@@ -82,7 +82,7 @@ class Claims:
         self._thread.start()
 
     def take(self, name: str) -> bool:
-        """Claim a name; False where a live owner has it."""
+        """Take the claim of a name; return False where a live owner has it."""
         for _ in range(2):
             with writing(self.folder):
                 try:
@@ -91,13 +91,13 @@ class Claims:
                     if not self._free(name):
                         return False
                     continue
-            self.held.add(name)
+            self.taken.add(name)
             return True
         return False
 
     def drop(self, name: str) -> None:
         """Give a claim back."""
-        self.held.discard(name)
+        self.taken.discard(name)
         with contextlib.suppress(OSError):
             (self.folder / name).unlink()
 
@@ -105,7 +105,7 @@ class Claims:
         """Give everything back."""
         self._over.set()
         self._thread.join()
-        for name in list(self.held):
+        for name in list(self.taken):
             self.drop(name)
         with contextlib.suppress(OSError):
             self._file(self.owner).unlink()
@@ -114,15 +114,17 @@ class Claims:
         return self.folder / f".owner-{owner}"
 
     def _write(self) -> None:
-        said = {"place": place(), "pid": os.getpid(), "born": born(os.getpid()), "count": self._count}
+        beat = {"place": place(), "pid": os.getpid(), "born": born(os.getpid()), "count": self._count}
         beside = self.folder / f".beat-{self.owner}"
-        beside.write_text(json.dumps(said), encoding="utf-8")
+        beside.write_text(json.dumps(beat), encoding="utf-8")
         beside.replace(self._file(self.owner))
 
     def _keep_counting(self) -> None:
         while not self._over.wait(self.beat):
             self._count += 1
-            with contextlib.suppress(OSError):  # a full disk: the work goes on, at worst somebody repeats it
+            with contextlib.suppress(
+                OSError
+            ):  # a full disk: the work continues, and at worst is repeated by another driver
                 self._write()
 
     def _free(self, name: str) -> bool:
@@ -148,18 +150,18 @@ class Claims:
         return True
 
     def lives(self, owner: str) -> bool:
-        """Whether an owner works, as far as can be known."""
+        """Return whether an owner still works, as far as can be known."""
         if owner == self.owner:
             return True
         try:
-            said: dict[str, Any] = json.loads(self._file(owner).read_text(encoding="utf-8"))
-            count = int(said["count"])
+            beat: dict[str, Any] = json.loads(self._file(owner).read_text(encoding="utf-8"))
+            count = int(beat["count"])
         except (OSError, ValueError, KeyError, TypeError):
             if not self._file(owner).exists():
                 return False  # it has ended
-            said, count = {}, -1
-        if said.get("place") == place():
-            return alive(int(said["pid"]), str(said["born"]))
+            beat, count = {}, -1
+        if beat.get("place") == place():
+            return alive(int(beat["pid"]), str(beat["born"]))
         now = time.monotonic()
         before = self._seen.get(owner)
         if before is None or before[0] != count:

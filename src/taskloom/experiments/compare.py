@@ -1,18 +1,18 @@
-"""Is b better than a: paired tests on the same items, corrected for how many were made."""
+"""Is b better than a: paired tests on the same items, corrected for the number of tests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taskloom.errors import nearest
-from taskloom.experiments.accuracy import Scored, check_splits, columns_of
+from taskloom.experiments.accuracy import ScoredRows, check_splits, columns_of
+from taskloom.experiments.errors import RunsError
 from taskloom.experiments.groups import ScoreGroup
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.runs import RunsError, Selection
 from taskloom.experiments.statistics import (
     Comparison,
     cohens_h,
@@ -27,6 +27,9 @@ from taskloom.experiments.statistics.intervals import is_binary
 
 if TYPE_CHECKING:
     from taskloom.experiments.runs import Runs
+
+Selection = str | Mapping[str, Any]
+"""Which runs: a learner's or recipe's name, or columns with their values."""
 
 TESTS = ("auto", "two-way", "mcnemar", "bootstrap", "sign-flip", "welch")
 
@@ -43,12 +46,12 @@ def compare(
     correction: str,
     level: float,
 ) -> ResultTable:
-    """b against a, for each split and group: difference with its interval, p, and p corrected for all rows together.
+    """Compare b with a in each split and group: difference with its interval, p, and p corrected for all rows together.
 
     Args:
         runs: The runs.
-        a: Which runs: a learner's or recipe's name, or columns with their values.
-        b: Which runs, likewise.
+        a: The runs of one side.
+        b: The runs of the other.
         splits: Only these; all that both answered by default.
         by: Columns of the runs, `task`, or traits to tell apart.
         test: `auto` takes the test over seeds × items where both have several seeds, McNemar's (or for partial scores the paired
@@ -67,7 +70,7 @@ def compare(
     apart = [c for c in _apart(sides, (a, b)) if c not in own] + own
     if "split" not in apart and len(splits or runs.splits) > 1:
         apart.append("split")
-    data = [Scored(side, apart, traits, splits) for side in sides]
+    data = [ScoredRows(side, apart, traits, splits) for side in sides]
     tables = [{g.values: g for g in one.groups()} for one in data]
     shared = [values for values in tables[0] if values in tables[1]]
     if not shared:
@@ -76,23 +79,24 @@ def compare(
         )
     rows = []
     for values in shared:
-        found = _test(data, [t[values] for t in tables], test, level)
-        rows.append({**dict(zip([*apart, *traits], values, strict=True)), **_measures(found)})
+        comparison = _test(data, [t[values] for t in tables], test, level)
+        rows.append({**dict(zip([*apart, *traits], values, strict=True)), **_measures(comparison)})
     for row, p in zip(rows, correct([row["p"] for row in rows], correction), strict=True):
         row["corrected_p"] = float(p)
     return ResultTable([*apart, *traits, *MEASURES], rows)
 
 
-def _measures(found: Comparison) -> dict[str, Any]:
-    share = min(found.a, found.b) >= 0 and max(found.a, found.b) <= 1
+def _measures(comparison: Comparison) -> dict[str, Any]:
+    a, b = comparison.a, comparison.b
     names = ("a", "b", "difference", "low", "high", "p", "test", "seeds", "items")
-    said = {name: getattr(found, name) for name in names}
-    return {**said, "corrected_p": found.p, "effect_h": cohens_h(found.a, found.b) if share else float("nan")}
+    values = {name: getattr(comparison, name) for name in names}
+    effect = cohens_h(a, b) if min(a, b) >= 0 and max(a, b) <= 1 else float("nan")
+    return {**values, "corrected_p": comparison.p, "effect_h": effect}
 
 
-def _apart(sides: Sequence[Runs], asked: Sequence[Selection]) -> list[str]:
-    """What differs within both sides is compared value by value; what differs within one alone must be said."""
-    found = []
+def _apart(sides: Sequence[Runs], selections: Sequence[Selection]) -> list[str]:
+    """Return the columns that vary within both sides; raise an error where one varies within one side alone."""
+    columns = []
     for column in ("recipe", "learner", *sides[0].fields):
         values = [set(side.table[column].to_pylist()) for side in sides]
         if max(map(len, values)) < 2:
@@ -101,14 +105,14 @@ def _apart(sides: Sequence[Runs], asked: Sequence[Selection]) -> list[str]:
             which = 0 if len(values[0]) > 1 else 1
             shown = ", ".join(sorted(map(str, values[which]))[:4])
             raise RunsError(
-                f"{asked[which]!r} means runs with different {column} ({shown}); say which, e.g. "
+                f"{selections[which]!r} means runs with different {column} ({shown}); choose one, e.g. "
                 f"{{'{column}': {sorted(values[which], key=str)[0]!r}}} with the rest"
             )
-        found.append(column)
-    return found
+        columns.append(column)
+    return columns
 
 
-def _test(data: Sequence[Scored], sides: Sequence[ScoreGroup], test: str, level: float) -> Comparison:
+def _test(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], test: str, level: float) -> Comparison:
     paired = _same_items(data, sides)
     means = [[float(s.mean()) for s in side.scores] for side in sides]
     if not paired:
@@ -123,17 +127,17 @@ def _test(data: Sequence[Scored], sides: Sequence[ScoreGroup], test: str, level:
         )
     tables = [np.stack(side.scores) for side in sides]
     chosen = _automatic(data, sides, tables) if test == "auto" else test
-    made: dict[str, Callable[[], Comparison]] = {
+    tests: dict[str, Callable[[], Comparison]] = {
         "two-way": lambda: paired_two_way(*_common(data, sides, tables), level),
         "mcnemar": lambda: mcnemar(_single(tables[0]), _single(tables[1]), level=level),
         "bootstrap": lambda: paired_bootstrap(tables[0], tables[1], level=level),
         "sign-flip": lambda: sign_flip(*_common(data, sides, means), level=level),
         "welch": lambda: welch(means[0], means[1], level),
     }
-    return made[chosen]()
+    return tests[chosen]()
 
 
-def _automatic(data: Sequence[Scored], sides: Sequence[ScoreGroup], tables: Sequence[NDArray[Any]]) -> str:
+def _automatic(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], tables: Sequence[NDArray[Any]]) -> str:
     if len(_shared_seeds(data, sides)) >= 2 and tables[0].shape[1] > 1:
         return "two-way"
     if len(tables[0]) == len(tables[1]) == 1 and is_binary(tables[0]) and is_binary(tables[1]):
@@ -152,29 +156,29 @@ def _single(table: NDArray[Any]) -> NDArray[Any]:
     return row
 
 
-def _seeds(data: Scored, side: ScoreGroup) -> dict[int, int]:
+def _seeds(data: ScoredRows, side: ScoreGroup) -> dict[int, int]:
     return {data.about[run]["seed"]: place for place, run in enumerate(side.runs)}
 
 
-def _shared_seeds(data: Sequence[Scored], sides: Sequence[ScoreGroup]) -> list[int]:
+def _shared_seeds(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup]) -> list[int]:
     first, second = (_seeds(d, s) for d, s in zip(data, sides, strict=True))
     return sorted(first.keys() & second.keys())
 
 
-def _common(data: Sequence[Scored], sides: Sequence[ScoreGroup], values: Sequence[Any]) -> tuple[Any, Any]:
-    """Both sides' values of the seeds that both have, in one order."""
+def _common(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], values: Sequence[Any]) -> tuple[Any, Any]:
+    """Return both sides' values of the seeds that both have, in one order."""
     common = _shared_seeds(data, sides)
     if len(common) < 2:
         raise RunsError(f"a test over seeds needs at least two seeds that both sides have; they share {len(common)}")
-    found = []
+    shared = []
     for one, side, value in zip(data, sides, values, strict=True):
         place = _seeds(one, side)
-        found.append(np.asarray(value)[[place[seed] for seed in common]])
-    return found[0], found[1]
+        shared.append(np.asarray(value)[[place[seed] for seed in common]])
+    return shared[0], shared[1]
 
 
-def _same_items(data: Sequence[Scored], sides: Sequence[ScoreGroup]) -> bool:
-    """Whether both sides answered the same items: the same indices, and under them the same inputs."""
+def _same_items(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup]) -> bool:
+    """Return whether both sides answered the same items: the same indices, and under them the same inputs."""
     if not (sides[0].crossed and sides[1].crossed and np.array_equal(sides[0].items[0], sides[1].items[0])):
         return False
     if not all(one.alike(side.runs) for one, side in zip(data, sides, strict=True)):

@@ -1,4 +1,4 @@
-"""The driver: fills in the missing cells of an experiment, and says how far it is.
+"""The driver: fills in the missing cells of an experiment and reports its progress.
 
 It holds no state that matters. What is finished is in the store; what is claimed is in the store; killed at any
 moment, the next driver starts from there. Several drivers may work on one store: each takes what nobody has claimed,
@@ -17,16 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from taskloom.experiments import jobs
-from taskloom.experiments.cells import Cell, Data
+from taskloom.experiments.cells import Cell, CellData
 from taskloom.experiments.claims import Claims
 from taskloom.experiments.engines import Engine
 from taskloom.experiments.predictions import data_folder
 from taskloom.experiments.spec import Resources
 from taskloom.experiments.store import Store, StoreError, writing
-from taskloom.experiments.worker import Done, Job
+from taskloom.experiments.worker import Job, JobResult
 
-LOOK = 0.5
-"""Seconds between looks at what other drivers do, and between two reports."""
+POLL = 0.5
+"""Seconds between checks of what other drivers do, and between two reports: short for a person, long for a file system."""
 
 
 @dataclass
@@ -57,17 +57,17 @@ class ExperimentState:
 
     @property
     def open(self) -> int:
-        """Cells that are neither finished nor failed."""
+        """Count the cells that are neither finished nor failed."""
         return self.total - self.before - self.done - len(self.failed)
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Return the seconds since the beginning."""
         return time.monotonic() - self.began
 
     @property
     def left(self) -> float | None:
-        """Seconds to the end at the pace so far."""
+        """Estimate the seconds to the end at the pace so far; None before the first run is done."""
         return self.seconds / self.done * self.open if self.done else None
 
 
@@ -82,9 +82,9 @@ class Driver:
         cells: All cells of the experiment.
         engine: Where they run.
         resources: What each may use.
-        watch: Told about progress.
+        watch: Called with the state now and then.
         claims: For tests; the driver's own by default.
-        finished: Told of each run that this driver has finished.
+        finished: Called with each run that this driver has finished.
     """
 
     def __init__(
@@ -113,14 +113,14 @@ class Driver:
         self.state = ExperimentState(len(cells), len(cells) - len(missing), slots=engine.slots)
         self._looked = 0.0
 
-    def go(self) -> ExperimentState:
-        """Until every cell is finished, here or by another driver, or has failed."""
+    def run(self) -> ExperimentState:
+        """Run until every cell is finished, here or by another driver, or has failed."""
         try:
             while self.waiting or self.running or self.elsewhere:
                 self._submit()
                 self._look_elsewhere()
-                for done in self.engine.wait(LOOK if self.running or not self.waiting else 0.0):
-                    self._ended(done)
+                for result in self.engine.wait(POLL if self.running or not self.waiting else 0.0):
+                    self._handle(result)
                 self._report()
         finally:
             self.engine.close()
@@ -135,9 +135,9 @@ class Driver:
                 return
             self.waiting.popleft()
             cell = self.by_run[job.runs[0]]
-            lacking = [d for d in _data_of(self.by_run[run] for run in job.runs) if not self._made(d)]
-            if lacking:
-                self._lack(job, cell, lacking)
+            missing_data = [d for d in _data_of(self.by_run[run] for run in job.runs) if not self._has_data(d)]
+            if missing_data:
+                self._request_data(job, cell, missing_data)
                 if self.running:
                     continue
                 return
@@ -146,28 +146,28 @@ class Driver:
             self.running[job.name] = job
             self.engine.submit(job)
 
-    def _made(self, data: Data) -> bool:
+    def _has_data(self, data: CellData) -> bool:
         if data.key not in self.datasets and (data_folder(self.store, data.key) / "manifest.json").is_file():
             self.datasets[data.key] = "made"
         return self.datasets.get(data.key) == "made"
 
-    def _lack(self, job: Job, cell: Cell, lacking: list[Data]) -> None:
-        """Have the data made, or give the job up where that has failed."""
-        for data in lacking:
+    def _request_data(self, job: Job, cell: Cell, missing_data: list[CellData]) -> None:
+        """Start the jobs that make the data; give the job up where making it has failed."""
+        for data in missing_data:
             state = self.datasets.get(data.key)
             if state is None:
                 owner = next(c for c in (self.by_run[r] for r in job.runs) if data in _data_of([c]))
-                made = jobs.data_job(self.store, owner, data)
+                data_job = jobs.data_job(self.store, owner, data)
                 self.datasets[data.key] = "making"
-                self.running[made.name] = made
-                self.engine.submit(made)
+                self.running[data_job.name] = data_job
+                self.engine.submit(data_job)
             elif state not in ("making", "made"):
                 self._fail(dict.fromkeys(job.runs, f"its data could not be made: {state}"))
                 return
         self.waiting.append(job)
 
     def _claim(self, job: Job) -> bool:
-        """Claim all cells of a job; a job that is finished or claimed elsewhere is put aside."""
+        """Take the claims of all cells of a job; set a job aside that is finished or claimed elsewhere."""
         if all(run in self.store for run in job.runs):
             self._finish(job.runs)
             return False
@@ -187,22 +187,22 @@ class Driver:
         return True
 
     def _look_elsewhere(self) -> None:
-        """See what has become of the jobs that others had claimed."""
-        if not self.elsewhere or time.monotonic() - self._looked < LOOK:
+        """Check what has become of the jobs that others had claimed."""
+        if not self.elsewhere or time.monotonic() - self._looked < POLL:
             return
         self._looked = time.monotonic()
         self.waiting.extend(self.elsewhere)
         self.elsewhere.clear()
 
-    def _ended(self, done: Done) -> None:
-        job = self.running.pop(done.name)
-        if done.fatal:
-            raise StoreError(done.fatal)
+    def _handle(self, result: JobResult) -> None:
+        job = self.running.pop(result.name)
+        if result.fatal:
+            raise StoreError(result.fatal)
         if job.kind == "data":
-            self.datasets[job.data] = done.failed.get(job.data, "made")
+            self.datasets[job.data] = result.failed.get(job.data, "made")
             return
-        self._fail({run: why for run, why in done.failed.items() if run in self.open})
-        mine = [run for run in job.runs if run not in done.failed and run in self.open]
+        self._fail({run: why for run, why in result.failed.items() if run in self.open})
+        mine = [run for run in job.runs if run not in result.failed and run in self.open]
         self._finish(mine)
         for run in job.runs:
             self.claims.drop(run)
@@ -221,11 +221,11 @@ class Driver:
             self.open.discard(run)
             self.state.failed[run] = why
             cell = self.by_run[run]
-            said = {"run": run, "cell": str(cell), "reason": why, "config": cell.config()}
+            record = {"run": run, "cell": str(cell), "reason": why, "config": cell.config()}
             with writing(self.store.path):
                 path = failure(self.store, run)
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+                path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
     def _report(self) -> None:
         self.state.running = sum(len(job.runs) for job in self.running.values() if job.kind != "data")
@@ -234,23 +234,23 @@ class Driver:
         self.watch(self.state)
 
 
-def _data_of(cells: Iterable[Cell]) -> list[Data]:
-    found = {d.key: d for cell in cells for d in (cell.data, *(d for _, d in cell.tests))}
-    return list(found.values())
+def _data_of(cells: Iterable[Cell]) -> list[CellData]:
+    by_key = {d.key: d for cell in cells for d in (cell.data, *(d for _, d in cell.tests))}
+    return list(by_key.values())
 
 
 def failure(store: Store, run: str) -> Path:
-    """Where the reason of a failed run is kept until it succeeds."""
+    """Return the file that holds the reason of a failed run until the run succeeds."""
     return store.path / "work" / "failed" / f"{run}.json"
 
 
 def failures(store: Store) -> dict[str, str]:
-    """The reasons of the runs that have failed and not succeeded since."""
-    found = {}
+    """Return the reasons of the runs that have failed and not succeeded since."""
+    reasons = {}
     for path in sorted((store.path / "work" / "failed").glob("*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError):
-            found[path.stem] = str(json.loads(path.read_text(encoding="utf-8"))["reason"])
-    return found
+            reasons[path.stem] = str(json.loads(path.read_text(encoding="utf-8"))["reason"])
+    return reasons
 
 
 def sweep(store: Store, claims: Claims) -> None:

@@ -34,7 +34,7 @@ def _machine() -> dict[str, Any]:
 
 
 def environment(cell: Cell, kind: str, together: int, seconds: float) -> dict[str, Any]:
-    """Machine, versions, what was asked for in full, and how long it took.
+    """Describe machine, versions, the recipe and settings in full, and how long the run took.
 
     Args:
         cell: The run.

@@ -33,7 +33,7 @@ class ScoreGroup:
 
     @property
     def crossed(self) -> bool:
-        """Whether every run answered the same items, each once."""
+        """Return whether every run answered the same items, each once."""
         first = self.items[0]
         return bool((np.diff(first) > 0).all()) and all(np.array_equal(first, other) for other in self.items[1:])
 
@@ -45,7 +45,7 @@ def groups(
     task: pa.ChunkedArray,
     score: pa.ChunkedArray,
 ) -> Iterator[ScoreGroup]:
-    """Rows with equal keys together, runs apart, items in order; groups come in the order of their values.
+    """Yield groups of rows with equal keys, runs apart, items in order; groups come in the order of their values.
 
     Args:
         keys: The grouping columns.
@@ -61,20 +61,20 @@ def groups(
         encoded = pa.chunked_array([key.combine_chunks()] if key.num_chunks != 1 else key.chunks, key.type)
         encoded = encoded.dictionary_encode(null_encoding="encode").combine_chunks()
         array = encoded.chunk(0) if isinstance(encoded, pa.ChunkedArray) else encoded
-        rank, found = _ranked(array.dictionary.to_pylist())
+        rank, ordered = _ranked(array.dictionary.to_pylist())
         codes.append(rank[array.indices.to_numpy(zero_copy_only=False)][kept] if len(rank) else np.empty(0, np.int64))
-        values.append(found)
+        values.append(ordered)
     whole = np.zeros(int(kept.sum()), np.int64)
-    for code, found in zip(codes, values, strict=True):
-        whole = whole * max(1, len(found)) + code
+    for code, ordered in zip(codes, values, strict=True):
+        whole = whole * max(1, len(ordered)) + code
     runs, items, tasks = (c.to_numpy()[kept] for c in (run, item, task))
     order = np.lexsort((items, runs, whole))
     whole, runs, items, tasks, scores = whole[order], runs[order], items[order], tasks[order], scores[kept][order]
     for low, high in _stretches(whole):
         code, shared = int(whole[low]), []
-        for found in reversed(values):
-            code, place = divmod(code, len(found))
-            shared.append(found[place])
+        for ordered in reversed(values):
+            code, place = divmod(code, len(ordered))
+            shared.append(ordered[place])
         parts = [(low + a, low + b) for a, b in _stretches(runs[low:high])]
         yield ScoreGroup(
             tuple(reversed(shared)),
@@ -84,7 +84,7 @@ def groups(
 
 
 def _ranked(values: list[Any]) -> tuple[NDArray[Any], list[Any]]:
-    """The rank of each value, and the values by rank: numbers before text, by size; nothing comes last."""
+    """Rank the values: numbers before text, by size, null last; return each value's rank, and the values by rank."""
     order = sorted(range(len(values)), key=lambda i: _sortable(values[i]))
     rank = np.empty(len(values), np.int64)
     rank[order] = np.arange(len(values))
@@ -101,7 +101,7 @@ def _sortable(value: Any) -> tuple[int, float, str]:
 
 
 def _stretches(values: NDArray[Any]) -> list[tuple[int, int]]:
-    """Where equal neighbours begin and end."""
+    """Find where equal neighbours begin and end."""
     if not len(values):
         return []
     edges = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist(), len(values)]
@@ -109,11 +109,11 @@ def _stretches(values: NDArray[Any]) -> list[tuple[int, int]]:
 
 
 def numbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Equal values as equal numbers; nothing is a value too."""
+    """Number the values: equal ones have equal numbers, and null is a value too."""
     encoded = pa.chunked_array([column.combine_chunks()] if column.num_chunks != 1 else column.chunks, column.type)
     return pa.chunked_array([c.indices for c in encoded.dictionary_encode(null_encoding="encode").chunks], pa.int32())
 
 
 def trait(traits: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """One trait of every row; null where a row lacks it."""
+    """Return one trait of every row; null where a row lacks it."""
     return pc.map_lookup(traits, pa.scalar(name), "first")

@@ -1,8 +1,8 @@
-"""Planning: from the cells of an experiment to jobs, and what they will cost.
+"""Jobs: what the missing cells of an experiment come down to, and what they will cost.
 
 Seeds of one learner are trained as one stacked program, and tasks of one learner in one mixed batch, where the
 learner can (`fit_many`, `fit_tasks`). Which cells are stacked follows from the experiment alone, not from the number
-of workers, and a job that was killed is taken up with the very cells that it had: a stack equals its members trained
+of workers, and a job that was killed resumes with the very cells that it had: a stack equals its members trained
 alone only within rounding, and the table must come out the same to the last bit.
 """
 
@@ -11,18 +11,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
-from taskloom.experiments.cells import Cell, Data
+from taskloom.experiments.cells import Cell, CellData
 from taskloom.experiments.spec import Resources
 from taskloom.experiments.store import Store
 from taskloom.experiments.worker import TOGETHER, Job
+from taskloom.files import digest
 
 
 def jobs(store: Store, cells: Sequence[Cell], missing: set[str], resources: Resources) -> list[Job]:
-    """The jobs that would fill in the missing cells, in the experiment's order."""
-    unfinished = _unfinished(store)
+    """Plan the jobs that fill in the missing cells, in the experiment's order."""
+    unfinished = _interrupted_stacks(store)
     by_run = {cell.run: cell for cell in cells}
     planned: list[Job] = []
     for kind, group in _groups(cells, resources.stack):
@@ -39,37 +39,37 @@ def jobs(store: Store, cells: Sequence[Cell], missing: set[str], resources: Reso
 
 
 def job(store: Store, cells: Sequence[Cell], kind: str, resources: Resources) -> Job:
-    """The job that runs these cells."""
+    """Build the job that runs these cells."""
     runs = tuple(cell.run for cell in cells)
-    name = runs[0] if len(runs) == 1 else blake2b(" ".join(runs).encode(), digest_size=16).hexdigest()
+    name = runs[0] if len(runs) == 1 else digest(" ".join(runs))
     gpus = float(_has_device(cells[0])) if resources.gpus == "auto" else float(resources.gpus)
     configs = tuple(cell.config() for cell in cells)
     return Job(name, str(store.path.resolve()), kind, configs, runs, cpus=resources.cpus, gpus=gpus)
 
 
-def data_job(store: Store, cell: Cell, data: Data) -> Job:
-    """The job that makes a dataset of a cell."""
+def data_job(store: Store, cell: Cell, data: CellData) -> Job:
+    """Build the job that makes a dataset of a cell."""
     return Job(f"data-{data.key}", str(store.path.resolve()), "data", (cell.config(),), (cell.run,), data.key)
 
 
 def _has_device(cell: Cell) -> bool:
-    """Whether the learner's settings let it use a GPU."""
+    """Return whether the learner's settings let it use a GPU."""
     settings: dict[str, Any] = cell.settings
     device = settings.get("device", (settings.get("training") or {}).get("device", "cpu"))
     return str(device) != "cpu"
 
 
 def _groups(cells: Sequence[Cell], most: int) -> Iterable[tuple[str, list[Cell]]]:
-    """Cells that may be trained together, at most so many at once."""
+    """Group the cells that may be trained together, at most `most` in each group."""
     together: dict[tuple[Any, ...], list[Cell]] = {}
     for cell in cells:
-        together.setdefault(_likeness(cell), []).append(cell)
-    for likeness, group in together.items():
+        together.setdefault(_stack_key(cell), []).append(cell)
+    for key, group in together.items():
         for start in range(0, len(group), most):
-            yield str(likeness[0]), group[start : start + most]
+            yield str(key[0]), group[start : start + most]
 
 
-def _likeness(cell: Cell) -> tuple[Any, ...]:
+def _stack_key(cell: Cell) -> tuple[Any, ...]:
     if hasattr(cell.learner, "fit_many"):
         return ("seeds", cell.kind)
     if hasattr(cell.learner, "fit_tasks"):
@@ -78,17 +78,17 @@ def _likeness(cell: Cell) -> tuple[Any, ...]:
     return ("alone", cell.run)
 
 
-def _unfinished(store: Store) -> list[list[str]]:
-    """The runs of each stack that a kill left behind."""
-    found = []
+def _interrupted_stacks(store: Store) -> list[list[str]]:
+    """Return the runs of each stack that a kill left behind."""
+    stacks = []
     for path in sorted((store.path / "work" / "jobs").glob(f"*/{TOGETHER}")):
         try:
             runs = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
         if isinstance(runs, list):
-            found.append([str(run) for run in runs])
-    return found
+            stacks.append([str(run) for run in runs])
+    return stacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class CostEstimate:
 
 
 def estimate(store: Store | None, missing: Sequence[Cell], sample: int = 200) -> CostEstimate:
-    """The cost of missing cells, from the seconds of finished runs like them."""
+    """Estimate the cost of missing cells from the seconds of finished runs like them."""
     kinds: dict[str, list[float]] = {}
     learners: dict[str, list[float]] = {}
     names = store.names() if store is not None else []
@@ -115,9 +115,9 @@ def estimate(store: Store | None, missing: Sequence[Cell], sample: int = 200) ->
         assert store is not None
         seconds = store.environment(run).get("seconds")
         if isinstance(seconds, int | float):
-            said = store.scores(run)
-            kinds.setdefault(said["kind"], []).append(seconds)
-            learners.setdefault(said["learner"], []).append(seconds)
+            scores = store.scores(run)
+            kinds.setdefault(scores["kind"], []).append(seconds)
+            learners.setdefault(scores["learner"], []).append(seconds)
     total, known = 0.0, 0
     for cell in missing:
         like = kinds.get(cell.kind) or learners.get(cell.learner_name)

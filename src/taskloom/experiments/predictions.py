@@ -24,36 +24,36 @@ from taskloom.learners.interface import Fitted
 from taskloom.scoring import Scorer
 
 MOST_CANDIDATES = 200
-"""Log-probabilities of all answers are for tasks with few of them."""
+"""Log-probabilities of all answers are for tasks with few of them: they cost a pass per candidate and example."""
 
 
 def data_folder(store: Store, key: str) -> Path:
-    """Where a dataset lies in a store."""
+    """Return where a dataset lies in a store."""
     return store.path / "data" / key
 
 
 @contextlib.contextmanager
-def _made_again(folder: Path) -> Iterator[None]:
-    """What a person does about a damaged dataset of a store, which nobody made by hand."""
+def _with_remedy(folder: Path) -> Iterator[None]:
+    """Add the remedy to errors about a damaged dataset of a store, which nobody made by hand."""
     try:
         yield
     except DataError as error:
         raise TaskloomError(
-            f"{error}; in a run store: delete {folder}, and the next 'taskloom run' makes it"
+            f"{error}; in a run store: delete {folder}, and rerun the 'taskloom run' command to make it"
         ) from error
 
 
 @lru_cache(maxsize=4)
 def dataset_in(folder: Path) -> Dataset:
-    """The dataset in a folder."""
-    with _made_again(folder):
+    """Return the dataset in a folder."""
+    with _with_remedy(folder):
         return dataset.load(folder)
 
 
 @lru_cache(maxsize=16)
 def split_in(folder: Path, split: str) -> Examples:
-    """One of its splits."""
-    with _made_again(folder):
+    """Return a split of the dataset in a folder."""
+    with _with_remedy(folder):
         return dataset_in(folder)[split]
 
 
@@ -63,8 +63,8 @@ def _examples(folder: Path, split: str) -> list[Example]:
 
 
 @lru_cache(maxsize=16)
-def _given(folder: Path, split: str) -> pa.Table:
-    """The columns of predictions.parquet that the data gives; runs of one recipe share them."""
+def _data_columns(folder: Path, split: str) -> pa.Table:
+    """Return the columns of predictions.parquet that the data gives; runs of one recipe share them."""
     table = split_in(folder, split).table
     examples = _examples(folder, split)
     traits = [[(k, v if isinstance(v, str) else json.dumps(v)) for k, v in e.traits.items()] for e in examples]
@@ -73,16 +73,16 @@ def _given(folder: Path, split: str) -> pa.Table:
     return pa.table({**columns, "traits": pa.array(traits, stores.PREDICTION_COLUMNS.field("traits").type)})
 
 
-def answered(
+def score_split(
     store: Store, cell: Cell, model: Fitted, split: str, scorer: Scorer, folder: Path
 ) -> tuple[pa.Table, dict[str, Any]]:
-    """The rows of predictions.parquet of one split, and its scores."""
+    """Answer and score one split; return its rows of predictions.parquet and its scores."""
     examples = _examples(folder, split)
     inputs = [e.input for e in examples]
     predictions = model.answer(inputs)
     scores = [scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
-    candidates, logprobs = _weighed(store, cell, model, examples)
-    table = _given(folder, split)
+    candidates, logprobs = _log_probabilities(store, cell, model, examples)
+    table = _data_columns(folder, split)
     table = table.append_column("prediction", pa.array(predictions, pa.string()))
     table = table.append_column("score", pa.array(scores, pa.float64()))
     table = table.append_column("candidates", pa.array(candidates, pa.list_(pa.string())))
@@ -92,7 +92,9 @@ def answered(
     )
 
 
-def _weighed(store: Store, cell: Cell, model: Fitted, examples: Sequence[Example]) -> tuple[list[Any], list[Any]]:
+def _log_probabilities(
+    store: Store, cell: Cell, model: Fitted, examples: Sequence[Example]
+) -> tuple[list[Any], list[Any]]:
     if cell.keep.logprobs == "none":
         return [None] * len(examples), [None] * len(examples)
     if cell.keep.logprobs == "targets":
@@ -109,15 +111,15 @@ def _weighed(store: Store, cell: Cell, model: Fitted, examples: Sequence[Example
 
 
 def summary(tasks: Sequence[str], scores: Sequence[float]) -> dict[str, Any]:
-    """Number and mean of scores, by task as well where there are several."""
-    found: dict[str, Any] = {"n": len(scores), "score": _mean(scores)}
+    """Compute number and mean of scores, by task as well where there are several."""
+    scored: dict[str, Any] = {"n": len(scores), "score": _mean(scores)}
     names = sorted(set(tasks))
     if len(names) > 1:
         by_task: dict[str, list[float]] = {name: [] for name in names}
         for task, score in zip(tasks, scores, strict=True):
             by_task[task].append(score)
-        found["by_task"] = {name: {"n": len(s), "score": _mean(s)} for name, s in by_task.items()}
-    return found
+        scored["by_task"] = {name: {"n": len(s), "score": _mean(s)} for name, s in by_task.items()}
+    return scored
 
 
 def _mean(scores: Sequence[float]) -> float | None:

@@ -1,4 +1,4 @@
-"""Showing how far an experiment is: a live table on a terminal, a plain line now and then elsewhere."""
+"""The progress of an experiment: a live table on a terminal, a plain line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from rich.table import Table
 from taskloom.experiments.driver import ExperimentState
 
 PLAIN_EVERY = 5.0
-"""Seconds between two lines where the output is no terminal."""
+"""Seconds between two lines where the output is not a terminal."""
+
+UNCHANGED_EVERY = 60.0
+"""Seconds after which a line is printed although nothing has changed: a log shows that the program lives, and stays short."""
 
 
 @contextlib.contextmanager
-def watching(plain: bool | None = None) -> Iterator[Callable[[ExperimentState], None]]:
-    """Something to tell about progress; it writes to standard error.
+def display(plain: bool | None = None) -> Iterator[Callable[[ExperimentState], None]]:
+    """Yield a function that shows the state of an experiment on standard error.
 
     Args:
-        plain: Lines instead of a live table; by default where standard error is no terminal.
+        plain: Lines instead of a live table; by default where standard error is not a terminal.
     """
     if plain if plain is not None else not sys.stderr.isatty():
         yield _lines()
@@ -35,27 +38,29 @@ def watching(plain: bool | None = None) -> Iterator[Callable[[ExperimentState], 
 
 
 def _lines() -> Callable[[ExperimentState], None]:
-    last = time.monotonic()
+    last, shown = time.monotonic(), ""
 
-    def say(state: ExperimentState) -> None:
-        nonlocal last
-        if time.monotonic() - last >= PLAIN_EVERY:
-            last = time.monotonic()
-            print(line(state), file=sys.stderr, flush=True)
+    def show(state: ExperimentState) -> None:
+        nonlocal last, shown
+        passed = time.monotonic() - last
+        text = line(state) if passed >= PLAIN_EVERY else shown
+        if text != shown or passed >= UNCHANGED_EVERY:
+            last, shown = time.monotonic(), text
+            print(text, file=sys.stderr, flush=True)
 
-    return say
+    return show
 
 
 def line(state: ExperimentState) -> str:
-    """Progress as one line."""
+    """Format the progress as one line."""
     parts = [f"{state.before + state.done:,} of {state.total:,} runs done", f"{state.running} running"]
     if state.making:
-        parts.append(f"{state.making} datasets in the making")
+        parts.append(f"{state.making} datasets being made")
     if state.elsewhere:
-        parts.append(f"{state.elsewhere} in hand elsewhere")
+        parts.append(f"{state.elsewhere} claimed elsewhere")
     if state.failed:
         parts.append(f"{len(state.failed)} failed")
-    pace = [rate(state), f"about {spell(state.left)} left"] if state.left is not None else []
+    pace = [rate(state), f"about {duration(state.left)} left"] if state.left is not None else []
     return ", ".join(parts + pace)
 
 
@@ -68,48 +73,48 @@ def rate(state: ExperimentState) -> str:
     return f"{per_second * 3600:.1f} an hour"
 
 
-def spell(seconds: float) -> str:
-    """A time for people."""
+def duration(seconds: float) -> str:
+    """Format a duration for people."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def table(state: ExperimentState, gpus: str = "") -> Table:
-    """Progress as a table."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    """Format the progress as a table."""
+    view = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     heads = {
         "done": f"{state.before + state.done:,} of {state.total:,}",
         "running": str(state.running),
         "failed": str(len(state.failed)),
         "rate": rate(state),
-        "time left": "?" if state.left is None else spell(state.left),
+        "time left": "?" if state.left is None else duration(state.left),
     }
     if state.making:
-        heads["datasets in the making"] = str(state.making)
+        heads["datasets being made"] = str(state.making)
     if state.elsewhere:
         heads["elsewhere"] = str(state.elsewhere)
     if gpus:
         heads["GPU"] = gpus
     for head in heads:
-        made.add_column(head)
-    made.add_row(*heads.values())
-    return made
+        view.add_column(head)
+    view.add_row(*heads.values())
+    return view
 
 
 class Gpus:
-    """How busy the GPUs are, as nvidia-smi says it; asked in the background, since it takes its time."""
+    """The utilization of the GPUs as nvidia-smi reports it, read in the background because it takes a second."""
 
     def __init__(self, every: float = 3.0) -> None:
-        self.every, self.said, self._asked = every, "", -every
+        self.every, self.text, self._asked = every, "", -every
         self._there = True
 
     def use(self) -> str:
-        """The last answer; nothing where there is no GPU."""
+        """Return the last answer; empty where there is no GPU."""
         if self._there and time.monotonic() - self._asked > self.every:
             self._asked = time.monotonic()
             threading.Thread(target=self._ask, daemon=True).start()
-        return self.said
+        return self.text
 
     def _ask(self) -> None:
         query = ["nvidia-smi", "--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits"]
@@ -120,4 +125,4 @@ class Gpus:
             return
         rows = [row.split(",") for row in done.stdout.splitlines() if "," in row]
         self._there = bool(rows)
-        self.said = "  ".join(f"{use.strip()} % {float(memory) / 1024:.0f} GiB" for use, memory in rows)
+        self.text = "  ".join(f"{use.strip()} % {float(memory) / 1024:.0f} GiB" for use, memory in rows)

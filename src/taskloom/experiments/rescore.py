@@ -1,8 +1,8 @@
 """Rescoring: scores recomputed from stored predictions by another scorer, or by the suite's own one. No model is called.
 
 What the scores were is kept beside: `scores-OLD.json` and, example by example, `scores-OLD.parquet`, named by the
-scorer. First the predictions get their new scores, then scores.json; a rescoring that is killed in between is
-completed by the same command.
+scorer. First the predictions get their new scores, then scores.json; rerun the command
+to complete a rescoring that was killed in between.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Change:
 
 
 def rescore(
-    path: str | Path, name: str, runs: Iterable[str] | None = None, tell: Callable[[str], None] | None = None
+    path: str | Path, name: str, runs: Iterable[str] | None = None, finished: Callable[[str], None] | None = None
 ) -> list[Change]:
     """Score the stored predictions of a store again.
 
@@ -57,7 +57,7 @@ def rescore(
         path: The store.
         name: A scorer's name, or `own`: the scorer of each run's recipe, as the installed suite has it.
         runs: Digests; all by default.
-        tell: Called with each run that is done.
+        finished: Called with each run that is done.
     """
     store = Store(path)
     if name != OWN:
@@ -65,36 +65,36 @@ def rescore(
     changes: list[Change] = []
     for run in store.names() if runs is None else runs:
         changes += _one(store, run, name)
-        if tell is not None:
-            tell(run)
+        if finished is not None:
+            finished(run)
     return changes
 
 
 def _one(store: Store, run: str, name: str) -> list[Change]:
-    folder, said = store.folder(run), store.scores(run)
+    folder, old = store.folder(run), store.scores(run)
     path = folder / stores.PREDICTIONS
     if not path.is_file():
         return []  # its predictions were not kept, so its scores stay as they are
     table = stores.read_parquet(path)
     splits = table["split"].cast(pa.string())
-    by_split = {s: find_scorer(name) for s in said["splits"]} if name != OWN else _scorers(store.config(run))
+    by_split = {s: find_scorer(name) for s in old["splits"]} if name != OWN else _scorers(store.config(run))
     scores = [
         by_split[s].score(p, e)
         for s, p, e in zip(splits.to_pylist(), table["prediction"].to_pylist(), _examples(table), strict=True)
     ]
     column = pa.array(scores, pa.float64())
-    new = {**said, "scorer": _label(said, by_split), "splits": {}}
+    new = {**old, "scorer": _label(old, by_split), "splits": {}}
     changes = []
-    for split, entry in said["splits"].items():
+    for split, entry in old["splits"].items():
         mine = pc.equal(splits, split)
         after, before = column.filter(mine.combine_chunks()), table["score"].filter(mine)
-        found = summary(table["task"].filter(mine).to_pylist(), after.to_pylist())
-        new["splits"][split] = found
+        scored = summary(table["task"].filter(mine).to_pylist(), after.to_pylist())
+        new["splits"][split] = scored
         changed = pc.sum(pc.not_equal(pa.chunked_array([after]), before)).as_py() or 0
-        head = (run, said["recipe"], said["learner"], said["seed"], split, found["n"])
-        changes.append(Change(*head, entry["score"], found["score"], changed))
-    if new != said or any(c.changed for c in changes):
-        _keep(folder, said, table)
+        head = (run, old["recipe"], old["learner"], old["seed"], split, scored["n"])
+        changes.append(Change(*head, entry["score"], scored["score"], changed))
+    if new != old or any(c.changed for c in changes):
+        _keep(folder, old, table)
         place = table.column_names.index("score")
         with atomic(path) as beside:
             changed_table = table.set_column(place, "score", column).cast(stores.PREDICTION_COLUMNS)
@@ -103,9 +103,9 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
     return changes
 
 
-def _label(said: dict[str, Any], by_split: dict[str, Scorer]) -> str:
+def _label(old: dict[str, Any], by_split: dict[str, Scorer]) -> str:
     names = sorted({s.name for s in by_split.values()})
-    return names[0] if len(names) == 1 else str(said["scorer"])
+    return names[0] if len(names) == 1 else str(old["scorer"])
 
 
 @lru_cache(maxsize=64)
@@ -121,24 +121,24 @@ def _examples(table: pa.Table) -> Iterable[Example]:
 
 
 def _value(text: str) -> Trait:
-    """A trait as it was before it was spelt: numbers and truth values are JSON, all else is text."""
+    """Parse a stored trait: numbers and truth values are JSON, all else is text."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return text
-    return found if isinstance(found, int | float | bool) else text
+    return value if isinstance(value, int | float | bool) else text
 
 
-def _keep(folder: Path, said: dict[str, Any], table: pa.Table) -> None:
-    """The scores as they are, under the name of their scorer, unless they are kept already."""
-    old = folder / f"scores-{said['scorer']}.json"
-    if old.exists():
+def _keep(folder: Path, scores: dict[str, Any], table: pa.Table) -> None:
+    """Keep the present scores under the name of their scorer, unless they are kept already."""
+    path = folder / f"scores-{scores['scorer']}.json"
+    if path.exists():
         return
-    with atomic(old.with_suffix(".parquet")) as beside:
+    with atomic(path.with_suffix(".parquet")) as beside:
         pq.write_table(table.select(["split", "index", "score"]), beside, compression="zstd")
-    _write(old, said)
+    _write(path, scores)
 
 
-def _write(path: Path, said: dict[str, Any]) -> None:
+def _write(path: Path, scores: dict[str, Any]) -> None:
     with atomic(path) as beside:
-        beside.write_text(json.dumps(said, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+        beside.write_text(json.dumps(scores, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A small table that prints itself: what questions about runs are answered with."""
+"""A small table that prints itself: the answer to a question about runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from html import escape
 from typing import Any
 
 import pyarrow as pa
+
+from taskloom.experiments.errors import RunsError
 
 
 class ResultTable:
@@ -36,25 +38,23 @@ class ResultTable:
 
     @property
     def table(self) -> pa.Table:
-        """As an Arrow table."""
+        """Return the rows as an Arrow table."""
         return pa.table({c: pa.array([_plain(row[c]) for row in self._rows]) for c in self.columns})
 
     def to_pandas(self) -> Any:
-        """As a pandas frame."""
-        return self.table.to_pandas()
+        """Return the rows as a pandas frame."""
+        return to_pandas(self.table)
 
     def to_polars(self) -> Any:
-        """As a Polars frame."""
-        from taskloom.experiments.runs import to_polars
-
+        """Return the rows as a Polars frame."""
         return to_polars(self.table)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """For JSON: what is not finite is null."""
+        """Return the values for JSON, where what is not finite is null."""
         return [{c: _plain(v) for c, v in row.items()} for row in self._rows]
 
     def shown(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Heads and cells as people read them."""
+        """Return heads and cells as people read them."""
         heads = [c for c in self.columns if c not in ("high", "level")]
         return (
             tuple("interval" if h == "low" and "high" in self.columns else h.replace("_", " ") for h in heads),
@@ -97,7 +97,7 @@ def _cell(name: str, row: Mapping[str, Any]) -> str:
 
 
 def probability(p: float) -> str:
-    """A p-value as people write it.
+    """Format a p-value as people write it.
 
     >>> probability(0.0312), probability(0.00002)
     ('0.031', '< 0.001')
@@ -109,6 +109,23 @@ def _number(value: float) -> str:
     if not math.isfinite(value):
         return "" if math.isnan(value) else ("∞" if value > 0 else "-∞")
     return f"{value:.3f}"
+
+
+def to_pandas(table: pa.Table) -> Any:
+    """Convert an Arrow table to a pandas frame."""
+    try:
+        return table.to_pandas()
+    except ImportError as error:
+        raise RunsError("to_pandas needs pandas: pip install pandas") from error
+
+
+def to_polars(table: pa.Table) -> Any:
+    """Convert an Arrow table to a Polars frame."""
+    try:
+        import polars
+    except ImportError as error:
+        raise RunsError("to_polars needs Polars: pip install polars") from error
+    return polars.from_arrow(table)
 
 
 def _plain(value: Any) -> Any:

@@ -15,21 +15,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from taskloom.errors import TaskloomError, nearest
-from taskloom.experiments.result_table import ResultTable
+from taskloom.errors import nearest
+from taskloom.experiments.accuracy import accuracy
+from taskloom.experiments.compare import Selection, compare
+from taskloom.experiments.errors import RunsError
+from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
 from taskloom.experiments.store import Store, StoreError
 
 OWN = ("run", "recipe", "learner", "seed")
 """Columns that every table of runs begins with; then come the fields, then split, n, score."""
 
 MANY = 200
-"""Up to so many runs, printing them opens their predictions."""
-
-Selection = str | Mapping[str, Any]
-
-
-class RunsError(TaskloomError):
-    """A question that the runs at hand cannot answer."""
+"""Up to this many runs, printing them opens their predictions, which takes a second or two."""
 
 
 class Runs:
@@ -46,17 +43,17 @@ class Runs:
 
     @cached_property
     def names(self) -> list[str]:
-        """The digests of the runs, in the table's order."""
+        """Return the digests of the runs, in the table's order."""
         return list(dict.fromkeys(self.table["run"].to_pylist()))
 
     @property
     def fields(self) -> list[str]:
-        """The columns of what was set or tried: `recipe.FIELD`, `learner.SETTING`."""
+        """Return the columns of what was set or tried: `recipe.FIELD`, `learner.SETTING`."""
         return [c for c in self.table.column_names if c not in (*OWN, "split", "n", "score")]
 
     @property
     def splits(self) -> list[str]:
-        """The splits that were answered."""
+        """Return the splits that were answered."""
         return sorted(set(self.table["split"].to_pylist()))
 
     def __len__(self) -> int:
@@ -79,25 +76,22 @@ class Runs:
         return "\n".join([*parts, "", str(scores)])
 
     def to_pandas(self) -> Any:
-        """The table as a pandas frame."""
-        try:
-            return self.table.to_pandas()
-        except ImportError as error:
-            raise RunsError("to_pandas needs pandas: pip install pandas") from error
+        """Return the table as a pandas frame."""
+        return to_pandas(self.table)
 
     def to_polars(self) -> Any:
-        """The table as a Polars frame."""
+        """Return the table as a Polars frame."""
         return to_polars(self.table)
 
     def where(self, *selection: Selection, **values: Any) -> Runs:
-        """Some of the runs: `runs.where(learner="bilstm", seed=[0, 1])`, `runs.where({"learner.state": 64})`."""
+        """Select some of the runs: `runs.where(learner="bilstm", seed=[0, 1])`, `runs.where({"learner.state": 64})`."""
         chosen = set(self.names)
         for one in (*selection, *([values] if values else [])):
             chosen &= set(self.select(one))
         return Runs(self.store, self.table.filter(pc.is_in(self.table["run"], pa.array(sorted(chosen), pa.string()))))
 
     def select(self, selection: Selection) -> list[str]:
-        """The digests of the runs that a selection means.
+        """Return the digests of the runs that a selection means.
 
         Args:
             selection: Columns with the value, or the list of values, that they must have; or one word: a learner, a recipe, or
@@ -110,20 +104,20 @@ class Runs:
                 many = list(wanted) if isinstance(wanted, list | tuple | set | range) else [wanted]
                 column = table[self.column(name)]
                 mask = pc.and_(mask, pa.chunked_array([pa.array([v in many for v in column.to_pylist()], pa.bool_())]))
-            found = table.filter(mask)["run"].to_pylist()
-            if not found:
+            matching = table.filter(mask)["run"].to_pylist()
+            if not matching:
                 raise RunsError(
                     f"no run has {', '.join(f'{k} {v!r}' for k, v in selection.items())}; {self._known(selection)}"
                 )
-            return list(dict.fromkeys(found))
+            return list(dict.fromkeys(matching))
         for column in ("learner", "recipe"):
             if selection in set(table[column].to_pylist()):
                 return self.select({column: selection})
-        found = [name for name in self.names if len(selection) >= 6 and name.startswith(selection)]
-        if not found:
+        matching = [name for name in self.names if len(selection) >= 6 and name.startswith(selection)]
+        if not matching:
             known = {*table["learner"].to_pylist(), *table["recipe"].to_pylist()}
-            raise RunsError(f"'{selection}' is no learner, recipe or run here; {nearest(selection, known)}")
-        return found
+            raise RunsError(f"'{selection}' is not a learner, recipe or run here; {nearest(selection, known)}")
+        return matching
 
     def _known(self, selection: Mapping[str, Any]) -> str:
         name = next(iter(selection))
@@ -133,13 +127,14 @@ class Runs:
         )
 
     def column(self, name: str) -> str:
-        """The table's column of that name; `state` is short for `learner.state` where nothing else is called so."""
-        found = self._column(name)
-        if found is None:
+        """Return the table's column of that name; `state` is short for `learner.state` where no other column ends so."""
+        column = self.find_column(name)
+        if column is None:
             raise RunsError(f"the runs have no column '{name}'; {nearest(name, self.table.column_names)}")
-        return found
+        return column
 
-    def _column(self, name: str) -> str | None:
+    def find_column(self, name: str) -> str | None:
+        """Return the column that a name stands for; None where there is none, or several."""
         if name in self.table.column_names:
             return name
         ends = [c for c in self.fields if c.rpartition(".")[2] == name]
@@ -152,9 +147,7 @@ class Runs:
         over: str = "seeds+items",
         level: float = 0.95,
     ) -> ResultTable:
-        """Mean score with its interval for each group; see `taskloom.experiments.accuracy.accuracy`."""
-        from taskloom.experiments.accuracy import accuracy
-
+        """Compute the mean score with its interval for each group; see `taskloom.experiments.accuracy.accuracy`."""
         return accuracy(self, _listed(by), _listed(split), over, level)
 
     def compare(
@@ -167,36 +160,25 @@ class Runs:
         correction: str = "holm",
         level: float = 0.95,
     ) -> ResultTable:
-        """b against a on the same items, for each split and group; see `taskloom.experiments.compare.compare`."""
-        from taskloom.experiments.compare import compare
-
+        """Compare b with a on the same items, for each split and group; see `taskloom.experiments.compare.compare`."""
         return compare(self, a, b, _listed(split), _listed(by), test, correction, level)
 
     def curves(self) -> pa.Table:
-        """All learning curves: run, recipe, learner, seed, step, split, score, loss."""
+        """Return all learning curves: run, recipe, learner, seed, step, split, score, loss."""
         return self.store.curves(self.names)
 
     def predictions(self, split: str | Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """All predictions: run, recipe, learner, seed, and the columns of predictions.parquet."""
+        """Return all predictions: run, recipe, learner, seed, and the columns of predictions.parquet."""
         return self.store.predictions(self.names, columns, splits=_listed(split) or None)
 
 
 def runs(path: str | Path = "runs") -> Runs:
-    """The runs in a store.
+    """Return the runs in a store.
 
     Args:
         path: The store's folder.
     """
     return Runs(Store(path))
-
-
-def to_polars(table: pa.Table) -> Any:
-    """An Arrow table as a Polars frame."""
-    try:
-        import polars
-    except ImportError as error:
-        raise RunsError("to_polars needs Polars: pip install polars") from error
-    return polars.from_arrow(table)
 
 
 def _listed(value: str | Iterable[str] | None) -> list[str]:

@@ -24,7 +24,7 @@ LAST_SEED = 2**32 - 1
 
 
 class ExperimentError(TaskloomError):
-    """An experiment that cannot be read, is misspelt, or asks for the impossible."""
+    """An experiment that cannot be read, has a misspelt key, or asks for the impossible."""
 
 
 class Keep(Fields):
@@ -50,7 +50,7 @@ class Keep(Fields):
 
 
 class Resources(Fields):
-    """What one run may use; it changes no result beyond rounding and is no part of a run's digest.
+    """What one run may use; it changes no result beyond rounding and is not part of a run's digest.
 
     Attributes:
         cpus: Cores, and threads for libraries that choose their own number.
@@ -150,7 +150,7 @@ class Experiment(Fields):
 
     @property
     def seed_list(self) -> list[int]:
-        """The seeds one by one."""
+        """Return the seeds one by one."""
         return list(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
 
 
@@ -158,50 +158,47 @@ EXAMPLES = Path(__file__).parent / "examples"
 """Experiments that come with Taskloom."""
 
 
-def named(name: str) -> Path | None:
-    """The file of an experiment that comes with Taskloom; a file of that name goes first."""
+def packaged(name: str) -> Path | None:
+    """Return the file of an experiment that comes with Taskloom; None where the user has a file of that name."""
     path = EXAMPLES / f"{name}.yaml"
     return path if "/" not in name and not Path(name).exists() and path.is_file() else None
 
 
 def read(path: str | Path) -> Experiment:
-    """An experiment from its file, or one that comes with Taskloom by its name.
+    """Read an experiment from its file, or by its name one that comes with Taskloom.
 
     Recipe files that it names are looked for beside it, then here.
     """
-    path = named(str(path)) or Path(path)
-    try:
-        data = load(path, ExperimentError)
-    except FileNotFoundError:
+    path = packaged(str(path)) or Path(path)
+    if path.is_dir():
+        raise ExperimentError(f"{path} is a folder; an experiment is a YAML file with recipes and learners")
+    if not path.exists():
         known = nearest(str(path), [p.stem for p in EXAMPLES.glob("*.yaml")])
-        raise ExperimentError(
-            f"there is no experiment file {path}; of those that come with Taskloom, {known}"
-        ) from None
-    except IsADirectoryError:
-        raise ExperimentError(f"{path} is a folder; an experiment is a YAML file with recipes and learners") from None
+        raise ExperimentError(f"there is no experiment file {path}; of those that come with Taskloom, {known}")
+    data = load(path, ExperimentError)
     if not isinstance(data, dict):
         raise ExperimentError(f"{path} must be a mapping with 'recipes:' and 'learners:', not {type(data).__name__}")
     return check(data, str(path), path.parent)
 
 
 def check(data: Mapping[str, Any], where: str, beside: Path | None = None) -> Experiment:
-    """An experiment from plain values."""
+    """Check plain values and return the experiment."""
     try:
-        made = Experiment.model_validate(dict(data))
+        experiment = Experiment.model_validate(dict(data))
     except ValidationError as error:
         raise ExperimentError(explain(error, Experiment, where)) from error
     if beside is None:
-        return made
-    recipes = [_beside(r, "recipe", beside) for r in made.recipes]
-    learners = [_beside(x, "learner", beside) for x in made.learners]
-    return made.model_copy(update={"recipes": recipes, "learners": learners})
+        return experiment
+    recipes = [_beside(r, "recipe", beside) for r in experiment.recipes]
+    learners = [_beside(x, "learner", beside) for x in experiment.learners]
+    return experiment.model_copy(update={"recipes": recipes, "learners": learners})
 
 
 def _beside(block: str | dict[str, Any], kind: str, folder: Path) -> str | dict[str, Any]:
-    """Look for a recipe's or learner's file in the experiment's folder first, so that an experiment runs from anywhere."""
+    """Resolve a recipe's or learner's file from the experiment's folder first, so that an experiment runs from anywhere."""
     if isinstance(block, dict):
-        named = block.get(kind)
-        return {**block, kind: _beside(named, kind, folder)} if isinstance(named, str) else block
+        name = block.get(kind)
+        return {**block, kind: _beside(name, kind, folder)} if isinstance(name, str) else block
     file = block.partition("::")[0]
     if file.endswith((".yaml", ".yml", ".py")) and not Path(file).is_absolute() and (folder / file).is_file():
         return str(folder / block)

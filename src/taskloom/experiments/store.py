@@ -7,7 +7,7 @@
         curves.parquet               step, split, score, loss; for learners that learn in steps
         predictions.parquet          every example with its traits, prediction and score
         environment.json, log.txt    machine, versions, seconds, what was printed
-        model/                       the fitted learner, where it was asked for
+        model/                       the fitted learner, where `keep` names it
     STORE/data/                      datasets, made once
     STORE/work/                      claims, unfinished runs, checkpoints, reasons of failures
 
@@ -33,6 +33,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from taskloom.errors import DataError
+from taskloom.files import atomic
 from taskloom.recipe.yaml_files import YamlError, parse
 
 SCHEMA = 1
@@ -45,8 +46,8 @@ ENVIRONMENT, LOG, MODEL = "environment.json", "log.txt", "model"
 DIGEST = re.compile("[0-9a-f]{32}")
 """What the folders of runs are called."""
 
-SAID = ("run", "kind", "recipe", "learner", "seed", "fields", "scorer", "splits", "data")
-"""What scores.json must say."""
+REQUIRED = ("run", "kind", "recipe", "learner", "seed", "fields", "scorer", "splits", "data")
+"""Keys that scores.json must have."""
 
 PREDICTION_COLUMNS = pa.schema(
     [
@@ -63,7 +64,7 @@ PREDICTION_COLUMNS = pa.schema(
     ]
 )
 """Of predictions.parquet. Traits are a map from name to value as JSON spells it (text without quotes); candidates and their
-log-probabilities are null unless they were asked for."""
+log-probabilities are null unless `keep` names them."""
 
 CURVE_COLUMNS = pa.schema(
     [("step", pa.int64()), ("split", pa.string()), ("score", pa.float64()), ("loss", pa.float64())]
@@ -76,14 +77,14 @@ class StoreError(DataError):
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """What the system says when it cannot write, as one sentence."""
+    """Turn the system's errors about writing into one sentence."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
         why = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise StoreError(
-            f"cannot write to {path}: {why}; every finished run is kept: free space or make the folder writable, then run the "
-            "same command again"
+            f"cannot write to {path}: {why}; every finished run is kept: free space or make the folder writable, then rerun the "
+            "command to resume"
         ) from error
 
 
@@ -92,7 +93,7 @@ class Store:
 
     Args:
         path: The folder.
-        create: Whether to make it where there is none.
+        create: Whether to create it where there is none.
     """
 
     def __init__(self, path: str | Path, create: bool = False) -> None:
@@ -100,7 +101,7 @@ class Store:
         mark = self.path / STORE
         if not mark.is_file():
             if not create:
-                raise StoreError(f"{self.path} is no run store (it has no {STORE}); make one with 'taskloom run'")
+                raise StoreError(f"{self.path} is not a run store (it has no {STORE}); create one with 'taskloom run'")
             self._create(mark)
         self._check(mark)
 
@@ -110,55 +111,53 @@ class Store:
             strange = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
             if strange and STORE not in strange:
                 raise StoreError(
-                    f"{self.path} is not empty ({sorted(strange)[0]}) and no run store; choose another folder with --store"
+                    f"{self.path} is not empty ({sorted(strange)[0]}) and is not a run store; choose another folder as the store"
                 )
-            beside = mark.with_name(f".{STORE}.{os.getpid()}")
-            beside.write_text(json.dumps({"format": "taskloom runs", "schema": SCHEMA}) + "\n", encoding="utf-8")
-            beside.replace(mark)
+            with atomic(mark, StoreError) as beside:
+                beside.write_text(json.dumps({"format": "taskloom runs", "schema": SCHEMA}) + "\n", encoding="utf-8")
 
     def _check(self, mark: Path) -> None:
         try:
-            said = json.loads(mark.read_text(encoding="utf-8"))
-            schema = said["schema"]
+            schema = json.loads(mark.read_text(encoding="utf-8"))["schema"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreError(f'{mark} is damaged ({error}); restore it: it holds {{"schema": {SCHEMA}}}') from error
         if schema != SCHEMA:
             age = "an older" if isinstance(schema, int) and schema < SCHEMA else "another"
             raise StoreError(
                 f"{self.path} was made by {age} version of taskloom (schema {schema}, this one writes {SCHEMA}); its runs are "
-                "untouched: read them with that version, or choose another folder with --store"
+                "untouched: read them with that version, or choose another folder as the store"
             )
 
     def folder(self, run: str) -> Path:
-        """Where a run lies, or will lie."""
+        """Return the folder of a run, finished or not."""
         return self.path / run[:2] / run
 
     def __contains__(self, run: str) -> bool:
         return (self.folder(run) / SCORES).is_file()
 
     def names(self) -> list[str]:
-        """The digests of all finished runs, sorted. A folder that was renamed by hand, or lost its scores, is none."""
-        found: list[str] = []
+        """Return the digests of all finished runs, sorted; not folders that were renamed by hand or lost their scores."""
+        runs: list[str] = []
         for group in os.scandir(self.path):
             if len(group.name) == 2 and group.is_dir():
                 names = [e.name for e in os.scandir(group.path) if DIGEST.fullmatch(e.name)]
-                found += [n for n in names if n[:2] == group.name and os.path.exists(f"{group.path}/{n}/{SCORES}")]
-        return sorted(found)
+                runs += [n for n in names if n[:2] == group.name and os.path.exists(f"{group.path}/{n}/{SCORES}")]
+        return sorted(runs)
 
     def scores(self, run: str) -> dict[str, Any]:
-        """What scores.json says of a run."""
+        """Read scores.json of a run."""
         path = f"{self.path}/{run[:2]}/{run}/{SCORES}"
         try:
             with open(path, "rb") as file:
-                said = json.loads(file.read())
+                scores = json.loads(file.read())
         except FileNotFoundError:
             raise StoreError(f"{self.path} has no run {run}") from None
         except (OSError, ValueError) as error:
             raise _damaged(path, str(error)) from error
-        return _checked(said, run, path)
+        return _checked(scores, run, path)
 
     def config(self, run: str) -> str:
-        """config.yaml of a run, as text that is a YAML mapping."""
+        """Read config.yaml of a run, as text that is a YAML mapping."""
         path = self.folder(run) / CONFIG
         try:
             text = path.read_text(encoding="utf-8")
@@ -166,19 +165,19 @@ class Store:
         except (OSError, ValueError, YamlError) as error:
             raise _damaged(path, str(error).splitlines()[0]) from error
         if not sound:
-            raise _damaged(path, "no group of named values")
+            raise _damaged(path, "it is not a mapping")
         return text
 
     def environment(self, run: str) -> dict[str, Any]:
-        """Machine, versions and seconds of a run; empty where the file was lost, since nothing depends on it."""
+        """Read machine, versions and seconds of a run; empty where the file was lost, since no result depends on it."""
         try:
-            said = json.loads((self.folder(run) / ENVIRONMENT).read_bytes())
+            environment = json.loads((self.folder(run) / ENVIRONMENT).read_bytes())
         except (OSError, ValueError):
             return {}
-        return said if isinstance(said, dict) else {}
+        return environment if isinstance(environment, dict) else {}
 
     def runs(self, names: Iterable[str] | None = None, *, seconds: bool = False) -> pa.Table:
-        """One row per run and split: run, recipe, learner, seed, one column per field, split, n, score.
+        """Return a table with a row per run and split: run, recipe, learner, seed, one column per field, split, n, score.
 
         Rows are sorted by everything but the digest, so that equal stores have equal tables.
 
@@ -187,9 +186,9 @@ class Store:
             seconds: Also how long each run took. Not part of the plain table, which is the same on every machine.
         """
         chosen = self.names() if names is None else list(names)
-        said = [self.scores(run) for run in chosen]
+        scores = [self.scores(run) for run in chosen]
         took = {run: self.environment(run).get("seconds") for run in chosen} if seconds else None
-        return _table(said, took)
+        return _table(scores, took)
 
     def predictions(
         self,
@@ -198,7 +197,7 @@ class Store:
         *,
         splits: Sequence[str] | None = None,
     ) -> pa.Table:
-        """The predictions of runs as one table, with the run's own columns (run, recipe, learner, seed) in front.
+        """Return the predictions of runs as one table, with the run's own columns (run, recipe, learner, seed) in front.
 
         Args:
             runs: Digests; all by default.
@@ -208,7 +207,7 @@ class Store:
         return self._gather(PREDICTIONS, PREDICTION_COLUMNS, runs, columns, splits)
 
     def curves(self, runs: Iterable[str] | None = None) -> pa.Table:
-        """The learning curves of runs as one table, with the run's own columns in front."""
+        """Return the learning curves of runs as one table, with the run's own columns in front."""
         return self._gather(CURVES, CURVE_COLUMNS, runs, None, None)
 
     def _gather(
@@ -228,14 +227,14 @@ class Store:
             path = self.folder(run) / file
             if not path.is_file():
                 continue  # it was not kept
-            said = self.scores(run)
+            scores = self.scores(run)
             table = read_parquet(path, chosen if splits is None else list(dict.fromkeys([*chosen, "split"])))
             if splits is not None:
                 import pyarrow.compute as pc
 
                 table = table.filter(pc.is_in(table["split"].cast(pa.string()), pa.array(list(splits)))).select(chosen)
             for place, name in enumerate(own):
-                table = table.add_column(place, name, pa.repeat(pa.scalar(said[name], kinds[name]), table.num_rows))
+                table = table.add_column(place, name, pa.repeat(pa.scalar(scores[name], kinds[name]), table.num_rows))
             parts.append(table.cast(wanted))
         return pa.concat_tables(parts).unify_dictionaries()
 
@@ -260,31 +259,31 @@ class Store:
 
 
 def _damaged(path: str | Path, why: str) -> StoreError:
-    return StoreError(f"{path} is damaged ({why}); delete {os.path.dirname(path)} and run the experiment again")
+    return StoreError(f"{path} is damaged ({why}); delete {os.path.dirname(path)} and rerun the experiment")
 
 
-def _checked(said: Any, run: str, path: str) -> dict[str, Any]:
-    """What scores.json says, if it is of this version, of this run, and whole."""
-    if not isinstance(said, dict):
-        raise _damaged(path, "no group of named values")
-    if said.get("schema") != SCHEMA:
+def _checked(scores: Any, run: str, path: str) -> dict[str, Any]:
+    """Return the contents of scores.json; raise an error unless it is of this version, of this run, and whole."""
+    if not isinstance(scores, dict):
+        raise _damaged(path, "it is not a mapping")
+    if scores.get("schema") != SCHEMA:
         raise StoreError(
-            f"{path} has schema {said.get('schema')}, this taskloom reads {SCHEMA}; delete {os.path.dirname(path)}"
+            f"{path} has schema {scores.get('schema')}, this taskloom reads {SCHEMA}; delete {os.path.dirname(path)}"
         )
-    missing = [key for key in SAID if key not in said]
+    missing = [key for key in REQUIRED if key not in scores]
     if missing:
         raise _damaged(path, f"it lacks '{missing[0]}'")
-    if said["run"] != run:
+    if scores["run"] != run:
         raise StoreError(
-            f"{path} is of the run {said['run']}: its folder was renamed; delete it, or give it back its name"
+            f"{path} is of the run {scores['run']}: its folder was renamed; delete it, or give it back its name"
         )
-    return said
+    return scores
 
 
-def _table(said: list[dict[str, Any]], took: Mapping[str, Any] | None) -> pa.Table:
-    fields = sorted({name for one in said for name in one["fields"]})
+def _table(scores: list[dict[str, Any]], took: Mapping[str, Any] | None) -> pa.Table:
+    fields = sorted({name for one in scores for name in one["fields"]})
     rows = []
-    for one in said:
+    for one in scores:
         values = [one["fields"].get(name) for name in fields]
         head = (one["recipe"], one["learner"], json.dumps(values), one["seed"], one["run"])
         rows += [(head, split, entry, values) for split, entry in one["splits"].items()]
@@ -306,7 +305,7 @@ def _table(said: list[dict[str, Any]], took: Mapping[str, Any] | None) -> pa.Tab
 
 
 def _column(values: list[Any]) -> pa.Array:
-    """Values of one kind as they are; lists, groups and mixed kinds as JSON text."""
+    """Return values of one kind as they are; lists, mappings and mixed kinds as JSON text."""
     kinds = {type(v) for v in values if v is not None}
     if kinds == {int, float}:
         return pa.array(values, pa.float64())
@@ -318,7 +317,7 @@ def _column(values: list[Any]) -> pa.Array:
 
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """A file of a run; a damaged one is one clear sentence."""
+    """Read a Parquet file of a run."""
     try:
         # Not read_table, which prepares for large files far away: 1.1 ms a small file, and this 0.3.
         with pq.ParquetFile(path, memory_map=True, pre_buffer=False) as file:
@@ -337,7 +336,7 @@ def write_run(
     environment: Mapping[str, Any],
     log: bytes,
 ) -> None:
-    """All files of a run into a folder beside its place; durable, so that not even a power cut leaves half of it in place."""
+    """Write all files of a run to a folder beside its place, durably: not even a power cut leaves half of it in place."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / CONFIG).write_text(
@@ -365,7 +364,7 @@ def _flush(path: str) -> None:
 
 @cache
 def _flushers() -> ThreadPoolExecutor:
-    """Files are made durable at one time: the file system then does it in one step, which takes a fifth of the time."""
+    """Return the threads that make files durable at one time: the file system does it in one step, in a fifth of the time."""
     return ThreadPoolExecutor(4, "flush")
 
 

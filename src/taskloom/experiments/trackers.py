@@ -1,9 +1,9 @@
 """Trackers: finished runs shown in trackio, Weights & Biases or MLflow as well.
 
-The run store is the record; a tracker is a window on it. So a tracker is told of a run when the run is finished, from its files:
+The run store is the record; a tracker is a window on it. So a tracker is given a run when the run is finished, from its files:
 the same for every engine, for seeds trained together, and after any number of kills. What a tracker cannot do never fails a run.
 
-Nothing leaves the machine unless the library is told to by its own settings: W&B writes offline unless WANDB_MODE says otherwise,
+Nothing leaves the machine unless the library's own settings ask for it: W&B writes offline unless WANDB_MODE says otherwise,
 trackio keeps to its folder unless TRACKIO_SPACE_ID is set, MLflow writes beside the runs unless MLFLOW_TRACKING_URI is set.
 Without other settings all of them write to `work/trackers` in the store.
 """
@@ -29,16 +29,16 @@ Scalar = str | int | float | bool | None
 
 
 class Tracker(Protocol):
-    """What is told of a run: how it was set, its curve point by point, its scores."""
+    """What a tracker is given of a run: its settings, its curve point by point, its scores."""
 
     def start(self, config: Mapping[str, Scalar]) -> None:
-        """A run begins; `config` has run, recipe, learner, seed and the fields of the grid."""
+        """Start a run; `config` has run, recipe, learner, seed and the fields of the grid."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """A point of the curve."""
+        """Log a point of the curve."""
 
     def finish(self, scores: Mapping[str, float]) -> None:
-        """The run is over; one score per split."""
+        """Close the run with one score per split."""
 
 
 class Trackio:
@@ -52,7 +52,7 @@ class Trackio:
         self._library: Any = trackio
 
     def start(self, config: Mapping[str, Scalar]) -> None:
-        """See `Tracker`."""
+        """Start a run; see `Tracker`."""
         self._library.init(
             project=PROJECT,
             name=title(config),
@@ -63,11 +63,11 @@ class Trackio:
         )
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """See `Tracker`."""
+        """Log a point; see `Tracker`."""
         self._library.log(dict(metrics), step=step)
 
     def finish(self, scores: Mapping[str, float]) -> None:
-        """See `Tracker`."""
+        """Close the run; see `Tracker`."""
         self._library.log({f"final/{split}": score for split, score in scores.items()})
         self._library.finish()
 
@@ -83,7 +83,7 @@ class Wandb:
         self._run: Any = None
 
     def start(self, config: Mapping[str, Scalar]) -> None:
-        """See `Tracker`."""
+        """Start a run; see `Tracker`."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._run = self._library.init(
             project=PROJECT,
@@ -97,11 +97,11 @@ class Wandb:
         )
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """See `Tracker`."""
+        """Log a point; see `Tracker`."""
         self._run.log(dict(metrics), step=step)
 
     def finish(self, scores: Mapping[str, float]) -> None:
-        """See `Tracker`."""
+        """Close the run; see `Tracker`."""
         for split, score in scores.items():
             self._run.summary[f"final/{split}"] = score
         self._run.finish()
@@ -118,23 +118,23 @@ class Mlflow:
         from mlflow import MlflowClient
 
         self._client: Any = MlflowClient(tracking_uri=where)
-        found = self._client.get_experiment_by_name(PROJECT)
-        self._experiment = found.experiment_id if found else self._client.create_experiment(PROJECT)
+        known = self._client.get_experiment_by_name(PROJECT)
+        self._experiment = known.experiment_id if known else self._client.create_experiment(PROJECT)
         self._run = ""
 
     def start(self, config: Mapping[str, Scalar]) -> None:
-        """See `Tracker`."""
+        """Start a run; see `Tracker`."""
         self._run = self._client.create_run(self._experiment, run_name=title(config)).info.run_id
         for name, value in config.items():
             self._client.log_param(self._run, name, value)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """See `Tracker`."""
+        """Log a point; see `Tracker`."""
         for name, value in metrics.items():
             self._client.log_metric(self._run, name, value, step=step)
 
     def finish(self, scores: Mapping[str, float]) -> None:
-        """See `Tracker`."""
+        """Close the run; see `Tracker`."""
         for split, score in scores.items():
             self._client.log_metric(self._run, f"final/{split}", score)
         self._client.set_terminated(self._run)
@@ -148,8 +148,8 @@ TRACKERS: dict[str, tuple[Callable[[Path], Tracker], str]] = {
 """By name: how to open it, and the library that it needs."""
 
 
-class Quiet:
-    """A tracker that never fails a run: the first fault is said once, and the tracker is left alone from then on."""
+class SafeTracker:
+    """A tracker that never fails a run: its first error is reported once, and the tracker is not used from then on."""
 
     def __init__(self, name: str, tracker: Tracker, warn: Callable[[str], None]) -> None:
         self.name = name
@@ -158,15 +158,15 @@ class Quiet:
         self._warn = warn
 
     def start(self, config: Mapping[str, Scalar]) -> None:
-        """See `Tracker`."""
+        """Start a run; see `Tracker`."""
         self._try(lambda: self._tracker.start(config))
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """See `Tracker`."""
+        """Log a point; see `Tracker`."""
         self._try(lambda: self._tracker.log(step, metrics))
 
     def finish(self, scores: Mapping[str, float]) -> None:
-        """See `Tracker`."""
+        """Close the run; see `Tracker`."""
         self._try(lambda: self._tracker.finish(scores))
 
     def _try(self, call: Callable[[], None]) -> None:
@@ -180,41 +180,41 @@ class Quiet:
             self._warn(_sentence(self.name, error))
 
 
-def tracker(name: str, folder: Path | str, warn: Callable[[str], None] | None = None) -> Quiet:
-    """The tracker of that name, which will never fail a run.
+def open_tracker(name: str, folder: Path | str, warn: Callable[[str], None] | None = None) -> SafeTracker:
+    """Open the tracker of that name, which will never fail a run.
 
     Args:
         name: `trackio`, `wandb` or `mlflow`.
         folder: Where libraries that write files put them.
-        warn: Told once when the tracker fails; by default a line on standard error.
+        warn: Called once when the tracker fails; by default prints a line on standard error.
 
     Raises:
         MissingExtra: Its library is not installed: better known before the first run than after the last.
     """
     if name not in TRACKERS:
         raise TaskloomError(f"there is no tracker '{name}'; {nearest(name, TRACKERS)}")
-    opened, library = TRACKERS[name]
+    create, library = TRACKERS[name]
     say = warn or (lambda text: print(text, file=sys.stderr))
     try:
-        return Quiet(name, opened(Path(folder)), say)
+        return SafeTracker(name, create(Path(folder)), say)
     except ImportError as error:
         raise MissingExtra(f"tracking with {name}", library, "trackers") from error
     except Exception as error:
         say(_sentence(name, error))
-        made = Quiet(name, _Nothing(), say)
-        made.failed = True
-        return made
+        silent = SafeTracker(name, _Nothing(), say)
+        silent.failed = True
+        return silent
 
 
-def show(told: Tracker, scores: Mapping[str, Any], curve: Iterable[Mapping[str, Any]]) -> None:
-    """Tell a tracker of one finished run.
+def record(tracker: Tracker, scores: Mapping[str, Any], curve: Iterable[Mapping[str, Any]]) -> None:
+    """Record one finished run in a tracker.
 
     Args:
-        told: The tracker.
+        tracker: The tracker.
         scores: The run's `scores.json`.
         curve: Rows of its `curves.parquet`: step, split, score, loss.
     """
-    told.start({**{k: scores[k] for k in ("run", "recipe", "learner", "seed")}, **_flat(scores.get("fields", {}))})
+    tracker.start({**{k: scores[k] for k in ("run", "recipe", "learner", "seed")}, **_flat(scores.get("fields", {}))})
     steps: dict[int, dict[str, float]] = {}
     for point in curve:
         for kind in ("score", "loss"):
@@ -222,23 +222,23 @@ def show(told: Tracker, scores: Mapping[str, Any], curve: Iterable[Mapping[str, 
             if value is not None and math.isfinite(value):
                 steps.setdefault(int(point["step"]), {})[f"{point['split']}/{kind}"] = float(value)
     for step in sorted(steps):
-        told.log(step, steps[step])
-    told.finish({k: float(v["score"]) for k, v in scores["splits"].items() if v.get("score") is not None})
+        tracker.log(step, steps[step])
+    tracker.finish({k: float(v["score"]) for k, v in scores["splits"].items() if v.get("score") is not None})
 
 
-def following(names: Iterable[str], store: Store) -> Callable[[str], None]:
-    """Trackers opened for a store: call the result with each run that is finished."""
-    opened = [tracker(name, store.path / "work" / "trackers") for name in dict.fromkeys(names)]
+def open_trackers(names: Iterable[str], store: Store) -> Callable[[str], None]:
+    """Open the trackers of a store; call the returned function with each run that is finished."""
+    opened = [open_tracker(name, store.path / "work" / "trackers") for name in dict.fromkeys(names)]
 
     def finished(run: str) -> None:
-        for told in opened:
-            show(told, store.scores(run), store.curves([run]).to_pylist())
+        for one in opened:
+            record(one, store.scores(run), store.curves([run]).to_pylist())
 
     return finished
 
 
 def title(config: Mapping[str, Scalar]) -> str:
-    """What a tracker calls a run: readable, and different for different runs."""
+    """Name a run for a tracker: readable, and different for different runs."""
     return f"{config.get('recipe')} {config.get('learner')} seed {config.get('seed')} {str(config.get('run'))[:8]}"
 
 
@@ -248,7 +248,7 @@ def _flat(fields: Mapping[str, Any]) -> dict[str, Scalar]:
 
 def _sentence(name: str, error: Exception) -> str:
     first = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return f"tracking with {name} failed and is left off ({first}); the runs themselves are not affected"
+    return f"tracking with {name} failed and is not used any more ({first}); the runs themselves are not affected"
 
 
 class _Nothing:

@@ -1,4 +1,4 @@
-"""Running cells: what a worker does, in whatever process or machine it lives.
+"""The worker: runs jobs, in whatever process or on whatever machine it lives.
 
 A job is plain values, so that any engine can send it. It makes a dataset, or it trains and scores one or several
 cells: one learner and seed; many seeds of one learner as one stacked program; or many tasks in one mixed batch. Each
@@ -31,16 +31,16 @@ from taskloom.errors import TaskloomError
 from taskloom.experiments import store as stores
 from taskloom.experiments.cells import Cell, expand
 from taskloom.experiments.environment import environment
-from taskloom.experiments.predictions import answered, data_folder, dataset_in, split_in
+from taskloom.experiments.predictions import data_folder, dataset_in, score_split, split_in
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import Store, StoreError
 from taskloom.learners.interface import Fitted
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-"""What the system says when a store cannot take more."""
+"""The system's errors for a store that cannot take more."""
 
 TOGETHER = "together.json"
-"""In the folder of an unfinished job: the runs that are trained as one program, so that it is taken up as it was."""
+"""In the folder of an unfinished job: the runs that are trained as one program, so that the next driver resumes it as it was."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Job:
     """Something for a worker to do.
 
     Attributes:
-        name: What engines call it; also its folder for checkpoints and its log.
+        name: Its name for engines; also that of its folder for checkpoints and its log.
         store: The folder of the store, as the worker sees it.
         kind: `data` makes a dataset; `alone`, `seeds` and `tasks` run cells.
         configs: The cells, each as its config.
@@ -69,13 +69,13 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Done:
+class JobResult:
     """What came of a job.
 
     Attributes:
         name: Of the job.
         failed: For each failed cell (or the dataset's key) the reason in one sentence.
-        seconds: How long it took.
+        seconds: Its duration.
         fatal: Why nothing more can be done in this store: a full disk, a folder that cannot be written.
     """
 
@@ -85,40 +85,40 @@ class Done:
     fatal: str = ""
 
 
-def perform(job: Job) -> Done:
-    """Do a job. Whatever goes wrong is a reason in the result, never an exception."""
+def perform(job: Job) -> JobResult:
+    """Run a job; report whatever goes wrong as a reason in the result, never as an exception."""
     try:
         return _perform(job)
     except StoreError as error:
-        return Done(job.name, fatal=str(error))
+        return JobResult(job.name, fatal=str(error))
 
 
-def _perform(job: Job) -> Done:
+def _perform(job: Job) -> JobResult:
     began = time.monotonic()
     store = Store(job.store)
-    folder = scratch(store, job.name)
+    folder = job_folder(store, job.name)
     with stores.writing(store.path):
         folder.mkdir(parents=True, exist_ok=True)
         if len(job.runs) > 1:
             (folder / TOGETHER).write_text(json.dumps(job.runs), encoding="utf-8")
-    with captured(folder / stores.LOG):
+    with capture_output(folder / stores.LOG):
         try:
             cells = [_cell(config) for config in job.configs]
-            _same(cells, job)
+            _check_versions(cells, job)
             failed = _make(store, job, cells[0]) if job.kind == "data" else _run(store, job, cells, folder)
         except StoreError:
             raise
         except Exception as error:
             failed = dict.fromkeys((job.data,) if job.kind == "data" else job.runs, reason(error))
     if failed:
-        (folder / TOGETHER).unlink(missing_ok=True)  # its log stays; only a kill leaves a job to be taken up as it was
+        (folder / TOGETHER).unlink(missing_ok=True)  # its log stays; only a kill leaves a job to be resumed as it was
     else:
         shutil.rmtree(folder, ignore_errors=True)
-    return Done(job.name, failed, time.monotonic() - began)
+    return JobResult(job.name, failed, time.monotonic() - began)
 
 
-def _same(cells: Sequence[Cell], job: Job) -> None:
-    """Driver and worker must agree on what a cell is; on a cluster they may have different code."""
+def _check_versions(cells: Sequence[Cell], job: Job) -> None:
+    """Check that driver and worker agree on what a cell is; on a cluster they may have different code."""
     for cell, run in zip(cells, job.runs, strict=True):
         if cell.run != run:
             raise TaskloomError(
@@ -127,13 +127,13 @@ def _same(cells: Sequence[Cell], job: Job) -> None:
             )
 
 
-def scratch(store: Store, name: str) -> Path:
-    """The folder of an unfinished job: its checkpoints and its log."""
+def job_folder(store: Store, name: str) -> Path:
+    """Return the folder of an unfinished job: its checkpoints and its log."""
     return store.path / "work" / "jobs" / name
 
 
 def _cell(config: Mapping[str, Any]) -> Cell:
-    """The cell of a config; runs that differ in the seed alone share recipe, plan and learner."""
+    """Return the cell of a config; runs that differ in the seed alone share recipe, plan and learner."""
     [seed] = config["seeds"]
     return dataclasses.replace(_template(json.dumps({**config, "seeds": [0]})), seed=seed)
 
@@ -145,13 +145,13 @@ def _template(config: str) -> Cell:
 
 def _make(store: Store, job: Job, cell: Cell) -> dict[str, str]:
     """Make one dataset of a cell, unless it is there."""
-    wanted = {d.key: d for d in (cell.data, *(d for _, d in cell.tests))}[job.data]
+    data = {d.key: d for d in (cell.data, *(d for _, d in cell.tests))}[job.data]
     folder = data_folder(store, job.data)
     try:
         if not (folder / dataset.MANIFEST).is_file():
-            making.make(wanted.recipe, folder, seed=wanted.seed)
+            making.make(data.recipe, folder, seed=data.seed)
     except Exception as error:
-        _unless_full(store, error)
+        _raise_if_full(store, error)
         return {job.data: reason(error)}
     return {}
 
@@ -169,8 +169,8 @@ def _run(store: Store, job: Job, cells: list[Cell], folder: Path) -> dict[str, s
         except StoreError:
             raise
         except Exception as error:
-            _unless_full(store, error)
-            print(f"together: {reason(error)}; each alone now")
+            _raise_if_full(store, error)
+            print(f"together: {reason(error)}; each is trained alone now")
             shutil.rmtree(folder / "together", ignore_errors=True)
             return _one_by_one(store, job, missing, folder)
         each = (time.monotonic() - began) / len(cells)
@@ -192,15 +192,15 @@ def _one_by_one(store: Store, job: Job, cells: Sequence[Cell], folder: Path) -> 
         except StoreError:
             raise
         except Exception as error:
-            _unless_full(store, error)
+            _raise_if_full(store, error)
             failed[cell.run] = reason(error)
             continue
         failed |= _finish(store, job, cell, model, folder, time.monotonic() - began)
     return failed
 
 
-def _unless_full(store: Store, error: BaseException) -> None:
-    """A disk that is full or cannot be written is no fault of the cell: it ends the experiment, with one sentence."""
+def _raise_if_full(store: Store, error: BaseException) -> None:
+    """Raise a `StoreError` where the disk is full or read-only: that is not the cell's fault, and it ends the experiment."""
     cause: BaseException | None = error
     while cause is not None:
         # safetensors wraps the system's error in one of its own, and keeps the number only in the text
@@ -212,7 +212,7 @@ def _unless_full(store: Store, error: BaseException) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """An error as one sentence for people; a fault of the code also leaves its traceback in the log."""
+    """Explain an error in one sentence; print the traceback of a bug to the log."""
     if isinstance(error, TaskloomError):
         return str(error)
     traceback.print_exception(error)
@@ -229,8 +229,8 @@ def _fit_alone(store: Store, cell: Cell, folder: Path) -> Fitted:
 def _fit_seeds(store: Store, cells: Sequence[Cell], folder: Path) -> list[Fitted]:
     train, tests = _splits(store, cells[0])
     learner: Any = cells[0].learner
-    made: list[Fitted] = learner.fit_many(train, tests, [cell.seed for cell in cells], folder=folder)
-    return made
+    models: list[Fitted] = learner.fit_many(train, tests, [cell.seed for cell in cells], folder=folder)
+    return models
 
 
 def _fit_tasks(store: Store, cells: Sequence[Cell], folder: Path) -> list[Fitted]:
@@ -238,8 +238,8 @@ def _fit_tasks(store: Store, cells: Sequence[Cell], folder: Path) -> list[Fitted
     tests = {split: {run: part[1][split] for run, part in parts.items()} for split, _ in cells[0].tests}
     learner: Any = cells[0].learner
     train = {run: part[0] for run, part in parts.items()}
-    made: dict[str, Fitted] = learner.fit_tasks(train, tests, cells[0].seed, folder=folder)
-    return [made[cell.run] for cell in cells]
+    models: dict[str, Fitted] = learner.fit_tasks(train, tests, cells[0].seed, folder=folder)
+    return [models[cell.run] for cell in cells]
 
 
 def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
@@ -254,7 +254,7 @@ def _finish(store: Store, job: Job, cell: Cell, model: Fitted, folder: Path, sec
     try:
         parts, scores = [], {}
         for split, data in cell.tests:
-            part, scores[split] = answered(store, cell, model, split, data.plan.scorer, data_folder(store, data.key))
+            part, scores[split] = score_split(store, cell, model, split, data.plan.scorer, data_folder(store, data.key))
             parts.append(part)
         if cell.keep.model:
             with stores.writing(beside):
@@ -264,7 +264,7 @@ def _finish(store: Store, job: Job, cell: Cell, model: Fitted, folder: Path, sec
         stores.write_run(
             beside,
             cell.config(),
-            said(store, cell, scores),
+            scores_json(store, cell, scores),
             _curves(model) if cell.keep.curves and model.curve else None,
             pa.concat_tables(parts).unify_dictionaries() if cell.keep.predictions else None,
             environment(cell, job.kind, len(job.runs), spent),
@@ -276,7 +276,7 @@ def _finish(store: Store, job: Job, cell: Cell, model: Fitted, folder: Path, sec
         raise
     except Exception as error:
         shutil.rmtree(beside, ignore_errors=True)
-        _unless_full(store, error)
+        _raise_if_full(store, error)
         return {cell.run: reason(error)}
     return {}
 
@@ -286,8 +286,8 @@ def _curves(model: Fitted) -> pa.Table:
     return pa.Table.from_pylist(rows, stores.CURVE_COLUMNS)
 
 
-def said(store: Store, cell: Cell, splits: Mapping[str, Any]) -> dict[str, Any]:
-    """What scores.json says."""
+def scores_json(store: Store, cell: Cell, splits: Mapping[str, Any]) -> dict[str, Any]:
+    """Build the contents of scores.json."""
     return {
         "schema": stores.SCHEMA,
         "run": cell.run,
@@ -303,8 +303,8 @@ def said(store: Store, cell: Cell, splits: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def captured(path: Path) -> Iterator[None]:
-    """Everything that is printed inside, by Python or by libraries, goes to a file, which also survives a crash."""
+def capture_output(path: Path) -> Iterator[None]:
+    """Send everything that is printed in the block, by Python or by libraries, to a file, which survives a crash."""
     sys.stdout.flush()
     sys.stderr.flush()
     with stores.writing(path):

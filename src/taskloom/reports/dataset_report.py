@@ -36,10 +36,10 @@ def sections(folders: Sequence[str | Path]) -> list[Section]:
     Args:
         folders: Datasets, or folders of datasets.
     """
-    found = [data for folder in folders for data in _datasets(Path(folder))]
-    if not found:
+    loaded = [data for folder in folders for data in _datasets(Path(folder))]
+    if not loaded:
         return []
-    named = sorted(((_name(data), data) for data in found), key=itemgetter(0))
+    named = sorted(((_name(data), data) for data in loaded), key=itemgetter(0))
     shown = "One command with the same recipe and seed gives the same digests on every machine."
     return [
         Section("Datasets", shown, DATASETS, tuple(_row(name, data) for name, data in named)),

@@ -21,8 +21,9 @@ import taskloom
 from taskloom.errors import TaskloomError
 from taskloom.experiments.accuracy import known_traits, varying
 from taskloom.experiments.driver import failure, failures
+from taskloom.experiments.errors import RunsError
 from taskloom.experiments.result_table import probability
-from taskloom.experiments.runs import Runs, RunsError, runs
+from taskloom.experiments.runs import Runs, runs
 from taskloom.experiments.statistics import correct
 from taskloom.experiments.store import Store
 from taskloom.reports import dataset_report, page, plots

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from taskloom.errors import TaskloomError, nearest
-from taskloom.experiments.worker import Done, Job
+from taskloom.experiments.worker import Job, JobResult
 
 ENGINES = ("local", "ray")
 
@@ -15,25 +15,25 @@ class Engine(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many jobs can run at one time."""
+        """Return how many jobs can run at one time."""
 
     def room(self, job: Job) -> bool:
-        """Whether the job would run at once, or next."""
+        """Return whether the job would run at once, or next."""
 
     def submit(self, job: Job) -> None:
         """Take a job."""
 
-    def wait(self, seconds: float) -> list[Done]:
-        """Jobs that have ended; waits for one at most so long."""
+    def wait(self, seconds: float) -> list[JobResult]:
+        """Wait at most so many seconds for a job to end; return the results of those that have."""
 
     def close(self) -> None:
-        """End at once what still runs, and leave."""
+        """Stop at once what still runs, and leave."""
 
 
 def start(
     name: str, *, workers: int | None = None, cpus: int = 1, gpus: float = 1.0, address: str | None = None
 ) -> Engine:
-    """An engine by name.
+    """Start an engine by name.
 
     Args:
         name: `local` or `ray`.

@@ -21,7 +21,7 @@ from typing import Any
 from taskloom.errors import TaskloomError
 from taskloom.experiments import store as stores
 from taskloom.experiments.store import Store
-from taskloom.experiments.worker import Done, Job, scratch
+from taskloom.experiments.worker import Job, JobResult, job_folder
 
 QUICK = 0.5
 """Seconds: a worker whose last job took less is given one more ahead. Nothing waits behind a long job while others are idle."""
@@ -47,7 +47,7 @@ class LocalEngine:
 
     def __init__(self, workers: int | None = None, cpus: int = 1, gpus: float = 1.0) -> None:
         if workers is not None and workers < 1:
-            raise TaskloomError(f"--workers must be at least 1, not {workers}")
+            raise TaskloomError(f"workers must be at least 1, not {workers}")
         self.cpus = cpus
         self.places: list[str | None] = [None] * (workers or max(1, cores() // cpus))
         if gpus:
@@ -58,11 +58,11 @@ class LocalEngine:
         self.lost: deque[Job] = deque()  # waited in the pipe of a worker that died
 
     def room(self, job: Job) -> bool:
-        """Whether some worker of the right kind has not yet its fill."""
+        """Return whether some worker of the right kind can take a job."""
         return not self.lost and self._choose(job) is not None
 
     def submit(self, job: Job) -> None:
-        """To the worker with the least to do; a new one while there is a free place."""
+        """Send the job to the worker with the least to do; start a new one while there is a free place."""
         worker = self._choose(job)
         if worker is None:
             self.lost.append(job)
@@ -70,29 +70,29 @@ class LocalEngine:
         if isinstance(worker, str):
             worker = self._start(None if worker == "cpu" else worker)
         worker.jobs.append(job)
-        with contextlib.suppress(OSError):  # it may have died; `wait` finds out and says so
+        with contextlib.suppress(OSError):  # it may have died; `wait` finds out and reports it
             worker.connection.send(job)
 
-    def wait(self, seconds: float) -> list[Done]:
-        """Results and deaths."""
+    def wait(self, seconds: float) -> list[JobResult]:
+        """Wait for results, and for workers that die."""
         handles: dict[Any, _Worker] = {w.connection: w for w in self.workers}
-        found: list[Done] = []
+        results: list[JobResult] = []
         for handle in wait(list(handles), timeout=seconds):
             worker = handles[handle]
             try:
                 while worker.connection.poll():
-                    done: Done = worker.connection.recv()
-                    found.append(done)
+                    result: JobResult = worker.connection.recv()
+                    results.append(result)
                     worker.jobs.popleft()
-                    worker.ahead = int(done.seconds < QUICK)
+                    worker.ahead = int(result.seconds < QUICK)
             except (EOFError, OSError):
-                found += self._bury(worker)
+                results += self._remove(worker)
         while self.lost and self._choose(self.lost[0]) is not None:
             self.submit(self.lost.popleft())
-        return found
+        return results
 
     def close(self) -> None:
-        """End all workers; what they were writing lies beside its place and is swept away later."""
+        """Stop all workers; what they were writing lies beside its place and is removed by the next driver."""
         for worker in self.workers:
             worker.connection.close()
             if worker.jobs:
@@ -106,7 +106,7 @@ class LocalEngine:
         self.workers.clear()
 
     def _choose(self, job: Job) -> _Worker | str | None:
-        """A worker for a job, the place of one to be started, or None when all have their fill."""
+        """Choose a worker for a job, the place of one to be started, or None when all are busy."""
         wants = bool(job.gpus) and any(self.places)
         mine = [w for w in self.workers if (w.gpu is not None) == wants]
         idle = next((w for w in mine if not w.jobs), None)
@@ -129,7 +129,7 @@ class LocalEngine:
             "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
         }
         process = subprocess.Popen(
-            [sys.executable, "-m", "taskloom.experiments.engines.job_process", str(theirs.fileno())],
+            [sys.executable, "-m", "taskloom.experiments.engines.worker_process", str(theirs.fileno())],
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.DEVNULL,
             env={**os.environ, **settings},
@@ -139,7 +139,7 @@ class LocalEngine:
         self.workers.append(worker)
         return worker
 
-    def _bury(self, worker: _Worker) -> list[Done]:
+    def _remove(self, worker: _Worker) -> list[JobResult]:
         self.workers.remove(worker)
         worker.connection.close()
         status = worker.process.wait()
@@ -147,12 +147,12 @@ class LocalEngine:
             return []
         job = worker.jobs.popleft()
         self.lost.extend(worker.jobs)
-        why = death(status) + _last_words(job)
-        return [Done(job.name, dict.fromkeys((job.data,) if job.kind == "data" else job.runs, why))]
+        why = exit_reason(status) + _log_ending(job)
+        return [JobResult(job.name, dict.fromkeys((job.data,) if job.kind == "data" else job.runs, why))]
 
 
-def death(status: int) -> str:
-    """How a process ended, in words."""
+def exit_reason(status: int) -> str:
+    """Return how a process ended, in words."""
     if status >= 0:
         return f"the worker process ended with status {status}"
     name = signal.Signals(-status).name if -status in {s.value for s in signal.Signals} else f"signal {-status}"
@@ -160,24 +160,24 @@ def death(status: int) -> str:
     return f"the worker process was killed by {name}{hint}"
 
 
-def _last_words(job: Job) -> str:
-    path = scratch(Store(job.store), job.name) / stores.LOG
+def _log_ending(job: Job) -> str:
+    path = job_folder(Store(job.store), job.name) / stores.LOG
     try:
         lines = [line for line in path.read_text("utf-8", "replace").splitlines() if line.strip()]
     except OSError:
         return ""
     fatal = next((line for line in lines if line.startswith("Fatal Python error")), None)
-    said = fatal or (lines[-1] if lines else "")
-    return f"; its log ends with: {said.strip()[:200]}" if said else ""
+    ending = fatal or (lines[-1] if lines else "")
+    return f"; its log ends with: {ending.strip()[:200]}" if ending else ""
 
 
 def cores() -> int:
-    """The cores that this process may use."""
+    """Return the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs that may be used, as CUDA names them; found without importing torch."""
+    """List the GPUs that may be used, as CUDA names them, without importing torch."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return [g for g in named.split(",") if g.strip() and g.strip() != "-1"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from taskloom.errors import TaskloomError
 from taskloom.experiments.store import Store
-from taskloom.experiments.worker import Done, Job, perform
+from taskloom.experiments.worker import Job, JobResult, perform
 from taskloom.ray_cluster import ATTEMPTS, Ray
 
 
@@ -20,7 +20,7 @@ class RayEngine:
     """Tasks on a Ray cluster.
 
     Args:
-        address: Of the cluster; one is started on this machine by default.
+        address: The cluster's; one is started on this machine by default.
         workers: The most jobs at one time; as many as the cluster has cores by default.
     """
 
@@ -34,58 +34,58 @@ class RayEngine:
 
     @property
     def slots(self) -> int:
-        """Jobs that can run at one time; a cluster may grow and shrink."""
+        """Return how many jobs can run at one time; a cluster may grow and shrink."""
         cores = self.cluster.cores
         return min(cores, self.workers) if self.workers else cores
 
     def room(self, job: Job) -> bool:
-        """Ray keeps a queue of its own; a few jobs more than cores keep all nodes busy."""
+        """Return whether to submit one more: Ray keeps a queue of its own, and a few jobs more than cores keep all nodes busy."""
         return len(self.running) < (self.workers or self.slots + 2)
 
     def submit(self, job: Job) -> None:
-        """As a task with the resources of the job."""
+        """Submit the job as a Ray task with its resources."""
         if job.store not in self.seen:
             self._check(job)
-        self._give(job, 1)
+        self._send(job, 1)
 
-    def wait(self, seconds: float) -> list[Done]:
-        """Results; the loss of a node is not one."""
+    def wait(self, seconds: float) -> list[JobResult]:
+        """Wait for results; the loss of a node is not one."""
         if not self.running:
             time.sleep(seconds)
             return []
         ready, _ = self.ray.wait(list(self.running), num_returns=len(self.running), timeout=0)
         if not ready:
             ready, _ = self.ray.wait(list(self.running), timeout=seconds)
-        found = []
+        results = []
         for reference in ready:
             job, attempt = self.running.pop(reference)
             try:
-                found.append(self.ray.get(reference))
+                results.append(self.ray.get(reference))
             except self.ray.exceptions.RayTaskError as error:
-                found.append(_failed(job, f"{type(error.cause).__name__}: {error.cause}"))
+                results.append(_failed(job, f"{type(error.cause).__name__}: {error.cause}"))
             except self.ray.exceptions.RayError as error:
                 if attempt < ATTEMPTS:
-                    self._give(job, attempt + 1)
+                    self._send(job, attempt + 1)
                 else:
                     why = str(error).splitlines()[0]
-                    found.append(_failed(job, f"its worker died {attempt} times; the last time: {why}"))
-        return found
+                    results.append(_failed(job, f"its worker died {attempt} times; the last time: {why}"))
+        return results
 
     def close(self) -> None:
-        """Cancel what still runs and leave the cluster."""
+        """Stop what still runs and leave the cluster."""
         for reference in self.running:
             with contextlib.suppress(Exception):
                 self.ray.cancel(reference, force=True)
         self.running.clear()
         self.cluster.leave()
 
-    def _give(self, job: Job, attempt: int) -> None:
+    def _send(self, job: Job, attempt: int) -> None:
         has_gpus = bool(job.gpus) and self.cluster.gpus > 0
         options = {"num_cpus": job.cpus, "num_gpus": job.gpus if has_gpus else 0, "max_retries": 0}
         self.running[self.remote.options(**options, runtime_env=_threads(job)).remote(job)] = (job, attempt)
 
     def _check(self, job: Job) -> None:
-        """One look from a worker's side before anything is given out."""
+        """Check from a worker's side that it sees the store, before any job is submitted."""
 
         def sees(path: str) -> str:
             try:
@@ -94,18 +94,18 @@ class RayEngine:
                 return str(error)
             return ""
 
-        trouble = self.ray.get(self.ray.remote(sees).options(runtime_env=_threads(job)).remote(job.store))
-        if trouble:
+        problem = self.ray.get(self.ray.remote(sees).options(runtime_env=_threads(job)).remote(job.store))
+        if problem:
             raise TaskloomError(
-                f"a Ray node does not see the store {job.store} ({trouble}); put it on a file system that all nodes share"
+                f"a Ray node does not see the store {job.store} ({problem}); put it on a file system that all nodes share"
             )
         self.seen.add(job.store)
 
 
 def _threads(job: Job) -> dict[str, Any]:
-    """As many threads as in a worker of the local engine, so that libraries round in the same way."""
+    """Set as many threads as in a worker of the local engine, so that libraries round in the same way."""
     return {"env_vars": {"OMP_NUM_THREADS": str(job.cpus)}}
 
 
-def _failed(job: Job, why: str) -> Done:
-    return Done(job.name, dict.fromkeys((job.data,) if job.kind == "data" else job.runs, why))
+def _failed(job: Job, why: str) -> JobResult:
+    return JobResult(job.name, dict.fromkeys((job.data,) if job.kind == "data" else job.runs, why))

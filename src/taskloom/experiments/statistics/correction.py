@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def bonferroni(p: ArrayLike) -> NDArray[Any]:
-    """p · m: the chance of one false finding among all m stays below alpha. Holm does the same and finds more."""
+    """Compute p · m: the chance of one false finding among all m stays below alpha. Holm does the same and finds more."""
     import numpy as np
 
     values = _check(p)
@@ -22,7 +22,7 @@ def bonferroni(p: ArrayLike) -> NDArray[Any]:
 
 
 def holm(p: ArrayLike) -> NDArray[Any]:
-    """Holm's step-down: the chance of one false finding among all stays below alpha, whatever depends on what. Our default."""
+    """Compute Holm's step-down: the chance of one false finding among all stays below alpha under any dependence. The default."""
     import numpy as np
 
     values = _check(p)
@@ -32,7 +32,7 @@ def holm(p: ArrayLike) -> NDArray[Any]:
 
 
 def benjamini_hochberg(p: ArrayLike) -> NDArray[Any]:
-    """Benjamini and Hochberg's step-up: of what is found, a share of at most alpha is false on average. For screening many."""
+    """Compute Benjamini and Hochberg's step-up: at most a share alpha of the findings is false on average. For screening many."""
     import numpy as np
 
     values = _check(p)
@@ -43,7 +43,7 @@ def benjamini_hochberg(p: ArrayLike) -> NDArray[Any]:
 
 
 def uncorrected(p: ArrayLike) -> NDArray[Any]:
-    """The p-values as they are."""
+    """Return the p-values as they are."""
     return _check(p)
 
 
@@ -56,19 +56,19 @@ CORRECTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def correct(p: ArrayLike, how: str = "holm") -> NDArray[Any]:
-    """p-values corrected by the method of that name."""
+    """Return the p-values corrected by the method of that name."""
     if how not in CORRECTIONS:
         raise StatisticsError(f"there is no correction '{how}'; {nearest(how, CORRECTIONS)}")
-    found: NDArray[Any] = CORRECTIONS[how](p)
-    return found
+    corrected: NDArray[Any] = CORRECTIONS[how](p)
+    return corrected
 
 
 def _back(values: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
     import numpy as np
 
-    found = np.empty_like(values)
-    found[order] = values
-    return found
+    restored = np.empty_like(values)
+    restored[order] = values
+    return restored
 
 
 def _check(p: ArrayLike) -> NDArray[Any]:

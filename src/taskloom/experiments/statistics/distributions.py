@@ -12,7 +12,7 @@ class StatisticsError(TaskloomError):
 
 
 def special() -> Any:
-    """`scipy.special`, imported when a statistic is asked for and not before."""
+    """Import `scipy.special` when a statistic needs it and not before."""
     try:
         import scipy.special
     except ImportError as error:
@@ -21,44 +21,44 @@ def special() -> Any:
 
 
 def check_level(level: float) -> float:
-    """A confidence level: a share strictly between 0 and 1."""
+    """Check a confidence level: a share strictly between 0 and 1."""
     if not 0 < level < 1:
         raise StatisticsError(f"a confidence level lies between 0 and 1, such as 0.95; not {level}")
     return level
 
 
 def normal_quantile(p: float) -> float:
-    """Where the standard normal distribution has the share `p` below."""
+    """Return where the standard normal distribution has the share `p` below."""
     return float(special().ndtri(p))
 
 
 def t_quantile(p: float, df: float) -> float:
-    """Where Student's t with `df` degrees of freedom has the share `p` below."""
+    """Return where Student's t with `df` degrees of freedom has the share `p` below."""
     return float(special().stdtrit(df, p))
 
 
 def t_two_sided(t: float, df: float) -> float:
-    """The share of Student's t that is at least as far from 0 as `t`."""
+    """Return the share of Student's t that is at least as far from 0 as `t`."""
     return float(2 * special().stdtr(df, -abs(t)))
 
 
 def beta_quantile(p: float, a: float, b: float) -> float:
-    """Where the beta distribution has the share `p` below."""
+    """Return where the beta distribution has the share `p` below."""
     return float(special().betaincinv(a, b, p))
 
 
 def binomial_below(k: int, n: int, p: float) -> float:
-    """The probability of at most `k` successes in `n` trials."""
+    """Return the probability of at most `k` successes in `n` trials."""
     return float(special().bdtr(k, n, p))
 
 
 def chi2_above(x: float, df: float) -> float:
-    """The share of the chi-squared distribution above `x`."""
+    """Return the share of the chi-squared distribution above `x`."""
     return float(special().chdtrc(df, x))
 
 
 def t_power(shift: float, df: float, alpha: float) -> float:
-    """How often a two-sided t test at `alpha` rejects, when t is shifted by `shift` (the noncentral t distribution)."""
+    """Return how often a two-sided t test at `alpha` rejects, when t is shifted by `shift` (the noncentral t distribution)."""
     import math
 
     edge = t_quantile(1 - alpha / 2, df)

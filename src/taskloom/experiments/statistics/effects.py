@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def cohens_h(a: float, b: float) -> float:
-    """The distance of two shares on the arcsine scale, where 0.98 to 0.99 is more than 0.50 to 0.51; 0.2 is small, 0.8 large."""
+    """Return the distance of two shares on the arcsine scale: 0.98 to 0.99 is more than 0.50 to 0.51; 0.2 is small, 0.8 large."""
     for share in (a, b):
         if not 0 <= share <= 1:
             raise StatisticsError(f"Cohen's h compares shares between 0 and 1, not {share}")
@@ -22,7 +22,7 @@ def cohens_h(a: float, b: float) -> float:
 
 
 def hedges_g(a: ArrayLike, b: ArrayLike) -> float:
-    """The mean difference of paired seeds in standard deviations of the differences, corrected for few seeds (Hedges 1981)."""
+    """Return the mean difference of paired seeds in their standard deviations, corrected for few seeds (Hedges 1981)."""
     first, second = vector(a, "scores of seeds", 3), vector(b, "scores of seeds", 3)
     if len(first) != len(second):
         raise StatisticsError(f"not the same seeds: {len(first)} and {len(second)}")
@@ -36,7 +36,7 @@ def hedges_g(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def odds_ratio(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> tuple[float, float, float]:
-    """Matched odds ratio of b against a, with its exact interval: items that only b has right per item that only a has right."""
+    """Compute the matched odds ratio of b to a (items only b has right per item only a has right), with its exact interval."""
     only_a, only_b = discordant(a, b)
     if only_a + only_b == 0:
         return nan, 0.0, inf

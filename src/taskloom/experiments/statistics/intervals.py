@@ -55,12 +55,12 @@ class Estimate:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: infinite degrees of freedom are null."""
+        """Return the fields for JSON, where infinite degrees of freedom are null."""
         return {**asdict(self), "df": self.df if isfinite(self.df) else None}
 
 
 def wilson(right: float, n: float, level: float = LEVEL) -> tuple[float, float]:
-    """Wilson's score interval of a share; the one to use for the accuracy of one run.
+    """Compute Wilson's score interval of a share; the one to use for the accuracy of one run.
 
     Its coverage is near the level for every share and from a handful of items on (Newcombe 1998), where mean ± 2 standard errors
     collapses to a point at 0 and 1.
@@ -70,7 +70,7 @@ def wilson(right: float, n: float, level: float = LEVEL) -> tuple[float, float]:
 
 
 def clopper_pearson(right: int, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """The exact interval of a share: covers at least the level, always, and so is wider than needed on average."""
+    """Compute the exact interval of a share: it covers at least the level, always, and so is wider than needed on average."""
     _check_share(right, n)
     tail = (1 - dist.check_level(level)) / 2
     low = 0.0 if right == 0 else dist.beta_quantile(tail, right, n - right + 1)
@@ -79,18 +79,18 @@ def clopper_pearson(right: int, n: int, level: float = LEVEL) -> tuple[float, fl
 
 
 def over_items(scores: ArrayLike, level: float = LEVEL) -> Estimate:
-    """The mean of one run's scores, as it would vary with new items: Wilson's interval for right or wrong, else t."""
+    """Estimate the mean of one run's scores, as it would vary with new items: Wilson's interval for right or wrong, else t."""
     values = vector(scores, "scores of items", 1)
     n, mean = len(values), float(values.mean())
     if is_binary(values):
         low, high = wilson(float(values.sum()), n, level)
         return Estimate(mean, low, high, sqrt(mean * (1 - mean) / n), 1, n, inf, "Wilson", level)
-    found = _t_interval(values, level)
-    return Estimate(*found, 1, n, n - 1, "t over items", level)
+    mean_and_ends = _t_interval(values, level)
+    return Estimate(*mean_and_ends, 1, n, n - 1, "t over items", level)
 
 
 def over_seeds(scores: ArrayLike, level: float = LEVEL, items: int = 0) -> Estimate:
-    """The mean of several trainings' scores, as it would vary with new seeds on the same items: Student's t.
+    """Estimate the mean of several trainings' scores, as it would vary with new seeds on the same items: Student's t.
 
     Args:
         scores: One score per seed, at least two.
@@ -102,7 +102,7 @@ def over_seeds(scores: ArrayLike, level: float = LEVEL, items: int = 0) -> Estim
 
 
 def over_tasks(scores: ArrayLike, level: float = LEVEL) -> Estimate:
-    """The mean over tasks, each counting the same, as it would vary with new tasks of the same kind: Student's t.
+    """Estimate the mean over tasks, each counting the same, as it would vary with new tasks of the same kind: Student's t.
 
     Args:
         scores: One score per task, or seeds × tasks (then each task's mean over the seeds is taken).
@@ -110,12 +110,12 @@ def over_tasks(scores: ArrayLike, level: float = LEVEL) -> Estimate:
     """
     values = matrix(scores)
     means = vector(values.mean(axis=0), "scores of tasks", 2)
-    found = _t_interval(means, level)
-    return Estimate(*found, len(values), len(means), len(means) - 1, "t over tasks", level)
+    mean_and_ends = _t_interval(means, level)
+    return Estimate(*mean_and_ends, len(values), len(means), len(means) - 1, "t over tasks", level)
 
 
 def two_way(scores: ArrayLike, level: float = LEVEL) -> Estimate:
-    """The mean over seeds and items (or tasks) at once, as it would vary with new ones of both.
+    """Estimate the mean over seeds and items (or tasks) at once, as it would vary with new ones of both.
 
     Every seed answers every item, so the scores are a crossed table with a seed effect, an item effect and the rest. The
     variance of the mean is that of the random-effects model, from the mean squares of seeds (A), items (B) and rest (E):
@@ -151,7 +151,7 @@ def two_way(scores: ArrayLike, level: float = LEVEL) -> Estimate:
 
 
 def crossed(values: Floats) -> tuple[float, float, float]:
-    """Mean, variance of the mean and degrees of freedom of a crossed table (at least 2 × 2) with random rows and columns."""
+    """Compute mean, its variance and degrees of freedom for a crossed table (at least 2 × 2) with random rows and columns."""
     rows, columns = values.shape
     mean = float(values.mean())
     by_row, by_column = values.mean(axis=1), values.mean(axis=0)
@@ -168,33 +168,33 @@ def crossed(values: Floats) -> tuple[float, float, float]:
 
 
 def vector(values: ArrayLike, what: str, least: int) -> Floats:
-    """A one-dimensional array of finite numbers, at least so many."""
+    """Check a one-dimensional array of finite numbers, at least `least` of them."""
     import numpy as np
 
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim != 1:
-        raise StatisticsError(f"{what}: expected one row of numbers, not an array of {found.ndim} dimensions")
-    if len(found) < least:
-        raise StatisticsError(f"{what}: {len(found)} of them; at least {least} are needed")
-    if not np.isfinite(found).all():
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise StatisticsError(f"{what}: expected one row of numbers, not an array of {array.ndim} dimensions")
+    if len(array) < least:
+        raise StatisticsError(f"{what}: {len(array)} of them; at least {least} are needed")
+    if not np.isfinite(array).all():
         raise StatisticsError(f"{what}: some are not finite; leave out or repair the runs they come from")
-    return found
+    return array
 
 
 def matrix(values: ArrayLike) -> Floats:
-    """Seeds × items of finite numbers; one row of numbers is one seed."""
+    """Check seeds × items of finite numbers; one row of numbers is one seed."""
     import numpy as np
 
-    found = np.atleast_2d(np.asarray(values, dtype=np.float64))
-    if found.ndim != 2 or found.size == 0:
-        raise StatisticsError(f"scores: expected seeds × items, not an array of shape {found.shape}")
-    if not np.isfinite(found).all():
+    array = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    if array.ndim != 2 or array.size == 0:
+        raise StatisticsError(f"scores: expected seeds × items, not an array of shape {array.shape}")
+    if not np.isfinite(array).all():
         raise StatisticsError("scores: some are not finite; leave out or repair the runs they come from")
-    return found
+    return array
 
 
 def is_binary(values: Floats) -> bool:
-    """Whether all scores are right or wrong."""
+    """Return whether all scores are right or wrong."""
     return bool(((values == 0) | (values == 1)).all())
 
 

@@ -62,13 +62,12 @@ class Comparison:
     level: float = LEVEL
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: what is not finite is null."""
-        found = asdict(self)
-        return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in found.items()}
+        """Return the values for JSON, where what is not finite is null."""
+        return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in asdict(self).items()}
 
 
 def discordant(a: ArrayLike, b: ArrayLike) -> tuple[int, int]:
-    """How many items only `a` has right, and how many only `b`."""
+    """Count the items that only `a` has right, and those that only `b` has right."""
     first, second = _items(a, b)
     if not (is_binary(first) and is_binary(second)):
         raise StatisticsError(
@@ -78,7 +77,7 @@ def discordant(a: ArrayLike, b: ArrayLike) -> tuple[int, int]:
 
 
 def mcnemar(a: ArrayLike, b: ArrayLike, method: str = "mid-p", level: float = LEVEL) -> Comparison:
-    """McNemar's test of two models on the same right-or-wrong items; only items where they differ tell anything.
+    """Compute McNemar's test of two models on the same right-or-wrong items; only items where they differ tell anything.
 
     Args:
         a: 1 or 0 for each item.
@@ -110,7 +109,7 @@ def mcnemar(a: ArrayLike, b: ArrayLike, method: str = "mid-p", level: float = LE
 def paired_bootstrap(
     a: ArrayLike, b: ArrayLike, key: Key | int = 0, resamples: int = RESAMPLES, level: float = LEVEL
 ) -> Comparison:
-    """The paired bootstrap over items, for any score; given seeds × items, it holds the trained models as they are.
+    """Compute the paired bootstrap over items, for any score; given seeds × items, it holds the trained models as they are.
 
     Items are drawn with replacement, both models' scores together. The interval is between percentiles; p is how often the
     resampled difference strays from the observed one by at least the observed difference itself, (1 + times) / (1 + resamples).
@@ -147,18 +146,18 @@ def _resampled_means(gaps: Floats, key: Key, resamples: int) -> Floats:
     import numpy as np
 
     n = len(gaps)
-    found = np.empty(resamples)
+    means = np.empty(resamples)
     step = max(1, _CHUNK // n)
     for low in range(0, resamples, step):
         high = min(resamples, low + step)
         # The upper 32 bits scaled to the range: biased by less than n / 2^32.
         drawn = (key.words(low * n, high * n) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32)
-        found[low:high] = gaps[drawn.astype(np.int64)].reshape(high - low, n).mean(axis=1)
-    return found
+        means[low:high] = gaps[drawn.astype(np.int64)].reshape(high - low, n).mean(axis=1)
+    return means
 
 
 def paired_two_way(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
-    """Two learners, several seeds each, the same items: a t test whose error holds for new seeds and new items.
+    """Test two learners with several seeds each on the same items: a t test whose error holds for new seeds and new items.
 
     The differences per seed and item are a crossed table like the scores themselves (see `intervals.two_way`): variance of the
     mean (A + B - E) / (seeds · items), Satterthwaite's degrees of freedom. Where the numbers of seeds differ, or seeds share
@@ -179,7 +178,7 @@ def paired_two_way(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparis
 
 
 def sign_flip(a: ArrayLike, b: ArrayLike, key: Key | int = 0, level: float = LEVEL) -> Comparison:
-    """The paired permutation test over seeds: were the learners alike, each seed's difference could as well have the other sign.
+    """Compute the paired permutation test over seeds: if the learners are alike, each difference may have either sign.
 
     Assumes no distribution. With k seeds p cannot be below 2 / 2^k: five seeds never reach 0.05, six can. The interval is t's.
     """
@@ -207,7 +206,7 @@ def sign_flip(a: ArrayLike, b: ArrayLike, key: Key | int = 0, level: float = LEV
 
 
 def welch(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
-    """Welch's t test of two groups of seeds that share no items (another recipe, another test set)."""
+    """Compute Welch's t test of two groups of seeds that share no items (another recipe, another test set)."""
     first, second = vector(a, "scores of seeds", 2), vector(b, "scores of seeds", 2)
     va, vb = float(first.var(ddof=1)) / len(first), float(second.var(ddof=1)) / len(second)
     total = va + vb
@@ -231,7 +230,7 @@ def _by_t(
 def _without_spread(
     a: float, b: float, gap: float, rows_a: int, rows_b: int, items: int, test: str, level: float
 ) -> Comparison:
-    """Every difference is the same (all right against all wrong, mostly), so no variance can be seen and t is undefined.
+    """Return the comparison where all differences are equal (mostly all right against all wrong), so that t is undefined.
 
     Then the exact test answers: sign flips of the items, each counted once, or where no items are shared a permutation of the
     seeds. The interval is Wilson's on the scale of differences.

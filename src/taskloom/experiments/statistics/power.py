@@ -72,11 +72,11 @@ class PowerQuestion:
 
     @property
     def within(self) -> float:
-        """The correlation between seeds of one learner."""
+        """Return the correlation between seeds of one learner."""
         return (1 + self.paired_correlation) / 2 if self.seed_correlation is None else self.seed_correlation
 
     def components(self) -> tuple[float, float, float]:
-        """Variances of the differences: between seeds, between items, the rest."""
+        """Return the variances of the differences: between seeds, between items, the rest."""
         first = self.accuracy * (1 - self.accuracy)
         second = (self.accuracy + self.gap) * (1 - self.accuracy - self.gap)
         items = self.within * (first + second) - 2 * self.paired_correlation * sqrt(first * second)
@@ -96,7 +96,7 @@ _ALLOWED = {
 
 
 def power(question: PowerQuestion, examples: int, seeds: int) -> float:
-    """How often the gap will be found with so many examples and seeds of each learner."""
+    """Compute how often the gap will be found with so many examples and seeds of each learner."""
     _check_sizes(examples, seeds)
     a, b, e = question.components()
     if seeds == 1:
@@ -114,17 +114,17 @@ def power(question: PowerQuestion, examples: int, seeds: int) -> float:
 
 
 def examples_needed(question: PowerQuestion, seeds: int) -> int | None:
-    """The fewest examples with which so many seeds find the gap; None where no number of examples is enough."""
+    """Return the fewest examples with which so many seeds find the gap; None where no number of examples is enough."""
     return _least(lambda n: power(question, n, seeds), question.power, MOST_EXAMPLES)
 
 
 def seeds_needed(question: PowerQuestion, examples: int) -> int | None:
-    """The fewest seeds of each learner with which so many examples find the gap; None where no number is enough."""
+    """Return the fewest seeds of each learner with which so many examples find the gap; None where no number is enough."""
     return _least(lambda k: power(question, examples, k), question.power, MOST_SEEDS)
 
 
 def gap_found(question: PowerQuestion, examples: int, seeds: int) -> float | None:
-    """The smallest gap of the question's sign that so many examples and seeds find; None where none is."""
+    """Return the smallest gap of the question's sign that so many examples and seeds find; None where none is."""
     sign = 1 if question.gap > 0 else -1
     room = (1 - question.accuracy) if sign > 0 else question.accuracy
     low, high = 0.0, room
@@ -141,11 +141,11 @@ def gap_found(question: PowerQuestion, examples: int, seeds: int) -> float | Non
 
 
 def plan(question: PowerQuestion, examples: int | None = None, seeds: int | None = None) -> list[dict[str, Any]]:
-    """What is asked: the sizes that are missing. With both given, their power and the smallest gap that they find."""
+    """Compute the sizes that are missing; with both given, their power and the smallest gap that they find."""
     if examples is not None and seeds is not None:
-        found = power(question, examples, seeds)
+        reached = power(question, examples, seeds)
         gap = gap_found(question, examples, seeds)
-        return [{"seeds": seeds, "examples": examples, "power": found, "smallest_gap": gap}]
+        return [{"seeds": seeds, "examples": examples, "power": reached, "smallest_gap": gap}]
     if examples is not None:
         tried: list[tuple[int | None, int | None]] = [(seeds_needed(question, examples), examples)]
     elif seeds is not None:
@@ -156,7 +156,7 @@ def plan(question: PowerQuestion, examples: int | None = None, seeds: int | None
 
 
 def _least(reach: Callable[[int], float], wanted: float, most: int) -> int | None:
-    """The smallest size that reaches the power: doubling, then halving."""
+    """Return the smallest size that reaches the power: doubling, then halving."""
     high = 1
     while reach(high) < wanted:
         high *= 2

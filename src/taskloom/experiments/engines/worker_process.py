@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _end_with_parent(parent: int) -> None:
-    """A long job does not look at the connection, so nothing else would tell it that its parent was killed."""
+    """Stop this process when its parent is gone: a long job does not look at the connection and would never notice."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)
