@@ -35,8 +35,8 @@ print(json.dumps({"n": n, "seconds": seconds, "mb": resource.getrusage(resource.
 SOLVE = """
 import json, time
 from taskloom.recipe import read
-from taskloom.suites.babi.formats import babi_text
-from taskloom.suites.babi.solving import solve_text
+from taskloom.suites.babi.export import babi_text
+from taskloom.suites.babi.solve_file import solve_text
 text = "".join(babi_text(read("babi/mix-T12").plan(0).splits[0].rows(0, 1000)))
 start = time.process_time()
 report = solve_text(text)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from taskloom.errors import InputError
-from taskloom.suites.babi.reports import StoryFileReport
 from taskloom.suites.babi.solve_file import solve_file, solve_story, solve_text
 from taskloom.suites.babi.story.grammar import parse
+from taskloom.suites.babi.verdicts import StoryFileReport
 
 DATA = os.environ.get("TASKLOOM_DATA", "")
 
@@ -279,3 +279,9 @@ def test_machines_find_the_same_keys_for_every_task() -> None:
     assert list(events["solved"][0]) == list(animals["solved"][0])
     assert (events["task"], events["reading"]) == (None, "natural")
     assert (animals["task"], animals["reading"]) == (15, None)
+
+
+def test_a_file_that_claims_unknown_agrees_where_the_text_leaves_it_open(tmp_path: Path) -> None:
+    """So that a dataset with unknown answers, written as bAbI text, is found right again."""
+    report = solve(tmp_path, "1 Mary took the milk.\n2 Where is the milk?\tunknown\t\n3 Where is Mary?\tpark\t1\n")
+    assert [s.verdict for s in report.solved] == ["agrees", "open"]

@@ -20,7 +20,7 @@ from taskloom.suites.babi.fields import BabiFields
 from taskloom.suites.babi.official_archive import BABI_FILES
 
 if TYPE_CHECKING:
-    from taskloom.suites.babi.reports import StoryFileReport
+    from taskloom.suites.babi.verdicts import StoryFileReport
 
 FORMATS = ("babi", "text-to-text", "squad", "events")
 """What `taskloom export` writes."""
@@ -54,7 +54,7 @@ def _solve(path: str, reading: str = "natural") -> StoryFileReport:
     resources=(BABI_FILES,),
 )
 def weave(fields: BabiFields, key: Key) -> Plan:
-    """The plan of a story recipe."""
+    """Build the plan of a story recipe."""
     from taskloom.suites.babi.plan import plan
 
     return plan(fields, key)

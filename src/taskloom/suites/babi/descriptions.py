@@ -7,7 +7,10 @@ from dataclasses import replace
 from taskloom.descriptions import withhold
 from taskloom.plan import Level, Plan, Tasks, Withheld
 from taskloom.suites.babi.fields import BabiFields, StoryGroup
-from taskloom.suites.babi.splits import role_of
+from taskloom.suites.babi.splits import groups_of, role_of
+
+STORY_TASK = "Read the story and answer the question from it."
+"""What a recipe of stories asks for, whatever its question types."""
 
 _STORY: dict[str, tuple[str, str]] = {
     "where-P": ("Say where the person is at the end of the story.", "Answer with the place, in one word."),
@@ -63,37 +66,36 @@ _NUMBERED: dict[tuple[int, str], tuple[str, str]] = {
 
 
 def nothing(kind: str) -> bool:
-    """No question type is withheld."""
+    """Return False: no question type is withheld."""
     return False
 
 
-def numbered(plan: Plan, number: int) -> Plan:
-    """The plan of a numbered task, with its question types as its tasks."""
+def describe_numbered(plan: Plan, number: int) -> Plan:
+    """Add to the plan of a numbered task its question types as its tasks."""
     names = tuple(kind for n, kind in _NUMBERED if n == number)
 
-    def tell(kind: str, level: Level) -> str:
+    def describe(kind: str, level: Level) -> str:
         what, how = _NUMBERED.get((number, kind), (plan.describe, ""))
         return f"{what} {how}".strip() if level == "explicit" else what
 
-    plan = replace(plan, tasks=Tasks("question", tell, names))
-    return replace(plan, tasks=Tasks("question", tell, names, without=withhold(plan)))
+    plan = replace(plan, tasks=Tasks("question", describe, names))
+    return replace(plan, tasks=Tasks("question", describe, names, without=withhold(plan)))
 
 
-def tell_story(kind: str, level: Level) -> str:
-    """The description of one of Dyna-bAbI's question types."""
+def describe_question(kind: str, level: Level) -> str:
+    """Return the description of one of Dyna-bAbI's question types."""
     what, how = _STORY[kind]
     return f"{what} {how}" if level == "explicit" else what
 
 
-def without_kinds(fields: BabiFields, held: Withheld) -> BabiFields:
-    """The fields with some question types taken out of the training groups; a group that is left with none goes."""
-    from taskloom.suites.babi.plan import groups_of
+def without_kinds(fields: BabiFields, withheld: Withheld) -> BabiFields:
+    """Take question types out of the training groups; a group that is left with none is dropped."""
 
-    def left(group: StoryGroup) -> StoryGroup:
-        return group.model_copy(update={"questions": {q: w for q, w in group.questions.items() if not held(q)}})
+    def without(group: StoryGroup) -> StoryGroup:
+        return group.model_copy(update={"questions": {q: w for q, w in group.questions.items() if not withheld(q)}})
 
     splits = {
-        name: tuple(g for g in map(left, groups_of(fields, name)) if any(g.questions.values()))
+        name: tuple(g for g in map(without, groups_of(fields, name)) if any(g.questions.values()))
         if role_of(name) == "train"
         else value
         for name, value in fields.splits.items()

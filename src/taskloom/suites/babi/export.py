@@ -16,9 +16,10 @@ from taskloom.example import Example
 from taskloom.files import atomic
 from taskloom.offers import Export
 from taskloom.suites.babi.fields import BabiFields
-from taskloom.suites.babi.show import split_text
+from taskloom.suites.babi.show import cited
 from taskloom.suites.babi.story.events import Event
 from taskloom.suites.babi.story.grammar import parse_passage
+from taskloom.suites.babi.story.text_format import split_passage
 from taskloom.suites.babi.story.vocabulary import DYNA, StoryLexicon, Vocabulary
 
 Words = tuple[Vocabulary, StoryLexicon]
@@ -26,37 +27,32 @@ EXTRACTIVE = ("where-P", "where-O", "where-was-O", "give-qs")
 """The question types whose answer is a word of the story (paper, section 4.1)."""
 
 
-def cited(example: Example) -> list[int]:
-    """The official support, as positions of sentences from 0."""
-    return [int(n) - 1 for n in str(example.traits.get("support_lines", "")).split()]
-
-
 def babi_text(examples: Iterable[Example]) -> Iterator[str]:
-    """The lines of a file in the byte layout of bAbI 1.0, each with its line end.
+    """Yield the lines of a file in the byte layout of bAbI 1.0, each with its line end.
 
     Successive examples of one growing story become one story with several questions, as in the original.
     """
-    told: list[str] = []
+    written: list[str] = []
     numbers: list[int] = []
     line = 0
     for example in examples:
-        sentences, question = split_text(example.input)
-        if not told or sentences[: len(told)] != told:
-            told, numbers, line = [], [], 0
-        for said in sentences[len(told) :]:
+        sentences, question = split_passage(example.input)
+        if not written or sentences[: len(written)] != written:
+            written, numbers, line = [], [], 0
+        for sentence in sentences[len(written) :]:
             line += 1
             numbers.append(line)
-            yield f"{line} {said}\n"
-        told = sentences
+            yield f"{line} {sentence}\n"
+        written = sentences
         line += 1
         support = " ".join(str(numbers[i]) for i in cited(example))
         yield f"{line} {question} \t{example.target}\t{support}\n"
 
 
 def text_to_text(examples: Iterable[Example], name: str = "babi") -> Iterator[dict[str, Any]]:
-    """One object per question for text-to-text models; the field names are those of the reference."""
+    """Yield one object per question for text-to-text models; the field names are those of the reference."""
     for i, example in enumerate(examples):
-        sentences, question = split_text(example.input)
+        sentences, question = split_passage(example.input)
         yield {
             "id": f"{name}_{i}",
             "task": str(example.traits.get("group") or name),
@@ -69,27 +65,27 @@ def text_to_text(examples: Iterable[Example], name: str = "babi") -> Iterator[di
 
 
 def squad(examples: Iterable[Example], name: str = "babi") -> tuple[dict[str, Any], int]:
-    """One object in SQuAD's layout, and how many examples were left out because their answer is no word of the story.
+    """Build one object in SQuAD's layout, and count the examples left out because their answer is not a word of the story.
 
     The answer is marked where the support says it, in the last supporting sentence that has the word.
     """
     paragraphs, skipped = [], 0
     for i, example in enumerate(examples):
-        sentences, question = split_text(example.input)
+        sentences, question = split_passage(example.input)
         start = _answer_start(sentences, example) if example.traits.get("question") in EXTRACTIVE else None
         if start is None:
             skipped += 1
             continue
         answers = [{"text": example.target, "answer_start": start}]
-        asked = {"id": f"{name}_{i}", "question": question, "answers": answers, "is_impossible": False}
-        paragraphs.append({"context": " ".join(sentences), "qas": [asked]})
+        entry = {"id": f"{name}_{i}", "question": question, "answers": answers, "is_impossible": False}
+        paragraphs.append({"context": " ".join(sentences), "qas": [entry]})
     return {"version": "2.0", "data": [{"title": name, "paragraphs": paragraphs}]}, skipped
 
 
 def _answer_start(sentences: list[str], example: Example) -> int | None:
     offsets = [0]
-    for said in sentences:
-        offsets.append(offsets[-1] + len(said) + 1)
+    for sentence in sentences:
+        offsets.append(offsets[-1] + len(sentence) + 1)
     for i in reversed(cited(example)):
         at = sentences[i].rfind(example.target)
         if at >= 0:
@@ -100,14 +96,14 @@ def _answer_start(sentences: list[str], example: Example) -> int | None:
 def structured(
     examples: Iterable[Example], vocabulary: Vocabulary | None = None, lexicon: StoryLexicon = DYNA
 ) -> Iterator[dict[str, Any]]:
-    """One object per example: its sentences and question as events, with traits and support."""
+    """Yield one object per example: its sentences and question as events, with traits and support."""
     for example in examples:
-        sentences, question = split_text(example.input)
+        sentences, question = split_passage(example.input)
         story = parse_passage(" ".join(sentences), question, vocabulary, lexicon)
-        asked = {k: v for k, v in asdict(story.asked[0].question).items() if v}
+        query = {k: v for k, v in asdict(story.questions[0].question).items() if v}
         yield {
             "events": [_event(i, event) for i, event in enumerate(story.events, 1)],
-            "question": asked,
+            "question": query,
             "answer": example.target,
             "support": [n + 1 for n in cited(example)],
             "traits": dict(example.traits),

@@ -7,17 +7,25 @@ split is made of groups, given in the split itself or, for splits of a plain siz
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    create_model,
+    model_serializer,
+    model_validator,
+)
 
 from taskloom.errors import RecipeError, nearest
 from taskloom.recipe import Fields, Size, Span
-from taskloom.suites.babi.story.events import CONSTRUCTS, EVENTS, QUESTIONS
-from taskloom.suites.babi.story.vocabulary import DEFAULT_PRONOUNS, StoryLexicon, Vocabulary
-
-AFFIRM = "AFFIRM"
-"""The wording "Mary is in the park"; the paper counts such a sentence as MOVE, so it is no concept of its own."""
+from taskloom.suites.babi.story.events import AFFIRM, CONSTRUCTS, EVENT_TYPES, EVENTS, QUESTIONS, EventType, Kind
+from taskloom.suites.babi.story.vocabulary import DEFAULT_PRONOUNS, DYNA, StoryLexicon, Vocabulary, verb_lists
 
 CONCEPTS = (*EVENTS, *CONSTRUCTS, *QUESTIONS)
 WORDINGS = (*CONSTRUCTS, AFFIRM)
@@ -46,7 +54,7 @@ def _weights(known: tuple[str, ...]) -> Any:
 
 EventWeights = Annotated[dict[str, float], _weights(EVENTS)]
 WordingWeights = Annotated[dict[str, float], _weights(WORDINGS)]
-SaidWeights = Annotated[dict[str, float], _weights((*EVENTS, "NEGATE", "INDEF", AFFIRM))]
+StatementWeights = Annotated[dict[str, float], _weights((*EVENTS, "NEGATE", "INDEF", AFFIRM))]
 QuestionWeights = Annotated[dict[str, float], _weights(QUESTIONS)]
 AnswerWeights = Annotated[dict[str, float], _weights(("yes", "no", "maybe"))]
 
@@ -60,32 +68,35 @@ class StoryWords(Fields):
     pronouns: dict[str, str] = Field(default_factory=lambda: dict(Vocabulary().pronouns))
 
     def vocabulary(self) -> Vocabulary:
-        """The checked vocabulary."""
+        """Return the checked vocabulary."""
         for name in self.pronouns:
             if name not in self.persons and name not in DEFAULT_PRONOUNS:
                 raise RecipeError(f"vocabulary: pronouns: unknown '{name}'; {nearest(name, self.persons)}")
-        made = Vocabulary(self.persons, self.objects, self.places, dict(self.pronouns))
-        made.check()
-        return made
+        vocabulary = Vocabulary(self.persons, self.objects, self.places, dict(self.pronouns))
+        vocabulary.check()
+        return vocabulary
 
 
-WORD_LISTS = ("move", "grab", "drop", "give", "not_grab", "not_drop", "not_give", "negations", "prefixes")
+WORD_LISTS = (*verb_lists(), "negations", "prefixes")
+"""The lists of words that a style may change."""
+
+if TYPE_CHECKING:
+    EventWords = Fields
+else:
+    # A new event brings fields of its own: its verbs, and how often its sentence ends in "there".
+    EventWords = create_model(
+        "EventWords",
+        __base__=Fields,
+        **{name: (tuple[str, ...], words) for name, words in verb_lists().items()},
+        **{f"there_{kind}": (float, Field(default=0.0, ge=0, le=1)) for kind, t in EVENT_TYPES.items() if t.there},
+    )
 
 
-class Style(Fields):
+class Style(EventWords):
     """Verbs and small words; the defaults are Dyna-bAbI's. Verbs of your own may be any."""
 
-    move: tuple[str, ...] = StoryLexicon().move
-    grab: tuple[str, ...] = StoryLexicon().grab
-    drop: tuple[str, ...] = StoryLexicon().drop
-    give: tuple[str, ...] = StoryLexicon().give
-    not_grab: tuple[str, ...] = StoryLexicon().not_grab
-    not_drop: tuple[str, ...] = StoryLexicon().not_drop
-    not_give: tuple[str, ...] = StoryLexicon().not_give
-    negations: tuple[str, ...] = StoryLexicon().negations
-    prefixes: tuple[str, ...] = StoryLexicon().prefixes
-    there_grab: float = Field(default=0.0, ge=0, le=1)
-    there_drop: float = Field(default=0.0, ge=0, le=1)
+    negations: tuple[str, ...] = DYNA.negations
+    prefixes: tuple[str, ...] = DYNA.prefixes
     preposition: Literal["in", "at"] = "in"
     double_object: bool = False
 
@@ -98,24 +109,55 @@ class Style(Fields):
             for word in words:
                 if not word.strip() or word != word.strip() or any(c in word for c in "\t\n\r.?,"):
                     raise ValueError(
-                        f"{name}: {word!r} is no verb: use words without commas, stops, tabs or outer blanks"
+                        f"{name}: {word!r} is not a valid verb: use words without commas, stops, tabs or outer blanks"
                     )
-        for one, other in (("grab", "drop"), ("not_grab", "not_drop")):
+        for one, other in _alike():
             both = set(getattr(self, one)) & set(getattr(self, other))
             if both:
                 raise ValueError(f"{one} and {other}: '{min(both)}' is in both, so a reader could not tell them apart")
         return self
 
+    @model_serializer(mode="wrap")
+    def _digested(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_later_words(handler(self), EVENT_TYPES)
+
     def lexicon(self) -> StoryLexicon:
-        """As the language module takes it."""
-        return StoryLexicon(**self.model_dump())
+        """Return the words as sentences and the grammar take them."""
+        return StoryLexicon(
+            verbs={name: getattr(self, name) for name in verb_lists()},
+            negations=self.negations,
+            prefixes=self.prefixes,
+            there={kind: getattr(self, f"there_{kind}") for kind, t in EVENT_TYPES.items() if t.there},
+            preposition=self.preposition,
+            double_object=self.double_object,
+        )
+
+
+def _alike() -> Iterator[tuple[str, str]]:
+    """Yield the verb lists whose sentences differ in nothing but their verbs."""
+    for (one, a), (other, b) in combinations(EVENT_TYPES.items(), 2):
+        if a.verbs and a.form == b.form:
+            yield from ((one, other), (f"not_{one}", f"not_{other}"))
+
+
+def without_later_words(style: dict[str, Any], event_types: Mapping[Kind, EventType]) -> dict[str, Any]:
+    """Drop the default words of events that came after the recipes of the papers, so that no digest changes by them."""
+    defaults: dict[str, object] = {}
+    for kind, t in event_types.items():
+        if t.later:
+            defaults |= {kind: t.verbs, f"not_{kind}": t.denied, f"there_{kind}": 0.0}
+    return {
+        name: value
+        for name, value in style.items()
+        if name not in defaults or (tuple(value) if isinstance(value, list) else value) != defaults[name]
+    }
 
 
 MOST = 1_000
 """The longest story, in sentences, and the most questions to one."""
 
 
-class Several(Fields):
+class QuestionSeries(Fields):
     """Stories with several questions among their sentences, as in bAbI 1.0.
 
     Attributes:
@@ -151,7 +193,7 @@ class StoryGroup(Fields):
         distractors: The share of the sentences beside the support that is kept; 0 leaves only what the proof needs.
         position: Where in the story the support lies.
         per_signature: At most so many examples of the split with the same support and question, names and places aside.
-        story: Several questions in one story.
+        story: QuestionSeries questions in one story.
         unknown: How often a where-P or where-O question is one that the story does not settle; its answer is "unknown".
         exhaustive: Ask everything of these types that can be answered; the examples of a story follow each other.
     """
@@ -160,8 +202,8 @@ class StoryGroup(Fields):
     n: int = Field(default=1, ge=0)
     events: EventWeights = Field(default_factory=lambda: {"MOVE": 1.0})
     wording: WordingWeights = Field(default_factory=dict)
-    coref: SaidWeights | None = None
-    conj: SaidWeights = Field(default_factory=lambda: {"MOVE": 1.0})
+    coref: StatementWeights | None = None
+    conj: StatementWeights = Field(default_factory=lambda: {"MOVE": 1.0})
     negate: EventWeights = Field(default_factory=lambda: {"MOVE": 1.0})
     indef: EventWeights = Field(default_factory=lambda: {"MOVE": 1.0})
     questions: QuestionWeights = Field(default_factory=lambda: {"where-P": 1.0})
@@ -173,7 +215,7 @@ class StoryGroup(Fields):
     distractors: float = Field(default=1.0, ge=0, le=1)
     position: Literal["any", "early", "late"] = "any"
     per_signature: int | None = Field(default=None, ge=1)
-    story: Several | None = None
+    story: QuestionSeries | None = None
     unknown: float = Field(default=0.0, ge=0, le=1)
     exhaustive: bool = False
 
@@ -203,10 +245,10 @@ class StoryGroup(Fields):
         if self.answers is not None and "yes-no" not in self.questions:
             raise ValueError("answers: are those of yes-no questions; ask them")
         for construct in ("coref", "conj", "negate", "indef"):
-            said = getattr(self, construct)
-            if said is not None and not any(said.values()):
+            weights = getattr(self, construct)
+            if weights is not None and not any(weights.values()):
                 raise ValueError(f"{construct}: at least one needs a weight above 0")
-            for name in said or ():
+            for name in weights or ():
                 if name != "MOVE" and name not in self.events and name not in self.wording:
                     raise ValueError(
                         f"{construct}: {name} is in neither events nor wording; add it, with weight 0 if need be"
@@ -216,9 +258,9 @@ class StoryGroup(Fields):
         return self
 
     def concepts(self) -> frozenset[str]:
-        """The paper's concept set of this group: events, constructs and questions."""
-        made = {*self.events, *self.wording, *(q for q, w in self.questions.items() if w)} - {AFFIRM}
-        return frozenset(made | ({"COREF", "CONJ"} if "COMPOUND" in made else set()))
+        """Return the paper's concept set of this group: events, constructs and questions."""
+        concepts = {*self.events, *self.wording, *(q for q, w in self.questions.items() if w)} - {AFFIRM}
+        return frozenset(concepts | ({"COREF", "CONJ"} if "COMPOUND" in concepts else set()))
 
 
 def _size(value: Any) -> Any:
@@ -229,7 +271,7 @@ SplitSize = Annotated[Size, BeforeValidator(_size)]
 
 
 def _some(value: Any) -> Any:
-    if not value:  # asked before the groups are read: a faulty group would count as none
+    if not value:  # tested before the groups are read: an invalid group would count as none
         raise ValueError("a list of groups needs one at least")
     return value
 
@@ -241,7 +283,7 @@ def _which(value: Any) -> str:
     return "function-groups" if isinstance(value, list | tuple) else "function-size"
 
 
-# Told apart by their kind, so that a fault in a group is not also told as a fault of a size; messages leave out such tags.
+# Told apart by their kind, so that an error in a group is not also reported as an error of a size; messages leave out such tags.
 SplitValue = Annotated[
     Annotated[SplitSize, Tag("function-size")] | Annotated[SplitGroups, Tag("function-groups")], Discriminator(_which)
 ]

@@ -1,27 +1,45 @@
-"""From recipe fields to a plan: which group and which split each row belongs to."""
+"""From recipe fields to a plan: which group and which split each row belongs to.
+
+A recipe has groups of stories, or names one of bAbI's tasks with a world of its own (`number`: 4, and 14 to 20), or puts
+bAbI's story tasks one after the other (`concat`, in `dyna_babi`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.plan import Plan, Split, Tasks
 from taskloom.recipe import Size
-from taskloom.scoring import Scorer, any_of, set_of
+from taskloom.scoring import AnyOf, Exact, Scorer, any_of, set_of
 from taskloom.seeding import Key
-from taskloom.suites.babi.descriptions import numbered, tell_story, without_kinds
+from taskloom.suites.babi.descriptions import STORY_TASK, describe_numbered, describe_question, without_kinds
+from taskloom.suites.babi.dyna_babi.concat import plan_concat
 from taskloom.suites.babi.fields import BabiFields, StoryGroup
 from taskloom.suites.babi.generator.examples import TRAITS
-from taskloom.suites.babi.generator.many_questions import Setting, grow, share_out
-from taskloom.suites.babi.generator.one_question import Aimer, Exhaustive
-from taskloom.suites.babi.holdout import check_example, check_recipe
+from taskloom.suites.babi.generator.exhaustive import ExhaustiveExamples
+from taskloom.suites.babi.generator.many_questions import Setting, grow
+from taskloom.suites.babi.generator.one_question import GroupExamples
+from taskloom.suites.babi.numbered import TASKS, task04_relations
+from taskloom.suites.babi.numbered.knobs import TaskKnobs
 from taskloom.suites.babi.reasoner.second_solver import check
-from taskloom.suites.babi.show import answer_passage, show
-from taskloom.suites.babi.splits import SplitRule, homes, role_of
+from taskloom.suites.babi.show import answer_passage, show, show_derived
+from taskloom.suites.babi.splits import SplitRule, check_example, check_recipe, groups_of, role_of, split_rules
 
-DESCRIBE = "Read the story and answer the question from it."
+TRIES = 10_000
+"""Stories of a numbered task drawn for one example before a split counts as exhausted."""
+
+NUMBERED_TRAITS: dict[str, type] = {
+    "number": int,
+    "question": str,
+    "support": int,
+    "supports": int,
+    "support_lines": str,
+    "sentences": int,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,66 +51,48 @@ class Part:
     n: int
 
 
-def groups_of(fields: BabiFields, split: str) -> list[StoryGroup]:
-    """The groups of a split, with their numbers of examples."""
-    value = fields.splits[split]
-    if not isinstance(value, Size):
-        return [g.model_copy(update={"name": g.name or f"{split}-{i}"}) for i, g in enumerate(value)]
-    shares = share_out(value.n, [g.n for g in fields.groups])
-    return [
-        g.model_copy(update={"n": n, "name": g.name or (str(i) if len(fields.groups) > 1 else "")})
-        for i, (g, n) in enumerate(zip(fields.groups, shares, strict=True))
-    ]
-
-
 def plan(fields: BabiFields, key: Key) -> Plan:
-    """The plan of a story recipe."""
+    """Build the plan of a recipe."""
     if fields.number is not None:
-        from taskloom.suites.babi.numbered.plan import plan_number
-
-        return numbered(plan_number(fields, key), fields.number)
+        return describe_numbered(_numbered_plan(fields, fields.number, key), fields.number)
     if fields.concat:
-        from taskloom.suites.babi.dyna_babi.concat import plan_concat
-
         return plan_concat(fields, key)
+    return _story_plan(fields, key)
+
+
+def _story_plan(fields: BabiFields, key: Key) -> Plan:
     check_recipe(fields)
     vocabulary, lexicon = fields.vocabulary.vocabulary(), fields.style.lexicon()
     setting = Setting(vocabulary, lexicon, fields.reading, "babi")
     parts = {name: _parts(groups_of(fields, name)) for name in fields.splits}
-    sizes = {name: sum(p.n for p in found) for name, found in parts.items()}
-    home = homes(sizes, key)
+    sizes = {name: sum(p.n for p in of_split) for name, of_split in parts.items()}
+    rules = split_rules(sizes, key)
     splits = [
         Split(
             name,
             sizes[name],
-            partial(_rows, fields, setting, key, name, parts[name], home[name]),
+            partial(_rows, fields, setting, key, name, parts[name], rules[name]),
             role_of(name),
         )
         for name in fields.splits
     ]
-    strict = fields.reading == "strict"
-
-    def second(example: Example) -> tuple[str, ...]:
-        return check(example, vocabulary, lexicon, strict)
-
-    asked = tuple(
-        dict.fromkeys(q for found in parts.values() for p in found for q, w in p.group.questions.items() if w)
-    )
+    groups = [p.group for of_split in parts.values() for p in of_split]
+    kinds = tuple(dict.fromkeys(q for group in groups for q, w in group.questions.items() if w))
     return Plan(
         splits=tuple(splits),
         traits=TRAITS,
-        describe=DESCRIBE,
-        scorer=scorer_of([p.group for found in parts.values() for p in found]),
-        check=second,
+        describe=STORY_TASK,
+        scorer=scorer_of(groups),
+        check=partial(check, vocabulary=vocabulary, lexicon=lexicon, strict=fields.reading == "strict"),
         answer=partial(answer_passage, vocabulary=vocabulary, lexicon=lexicon, reading=fields.reading),
         show=partial(show, vocabulary=vocabulary, lexicon=lexicon, reading=fields.reading),
         shard_rows=2_000,
-        tasks=Tasks("question", tell_story, asked, without=lambda held: plan(without_kinds(fields, held), key)),
+        tasks=Tasks("question", describe_question, kinds, without=lambda held: plan(without_kinds(fields, held), key)),
     )
 
 
 def scorer_of(groups: Iterable[StoryGroup]) -> Scorer:
-    """Lists, and what was given where that may be two things, are compared as sets; every other answer is one word."""
+    """Return the scorer: lists, and what was given where that may be two things, are compared as sets; all else is one word."""
     for group in groups:
         gifts = group.questions.get("give-qs") and group.conj.get("GIVE") and {"CONJ", "COMPOUND"} & {*group.wording}
         if group.questions.get("list") or gifts:
@@ -114,7 +114,7 @@ def _rows(
     key: Key,
     split: str,
     parts: list[Part],
-    home: SplitRule,
+    rule: SplitRule,
     start: int,
     stop: int,
 ) -> Iterator[Example]:
@@ -124,28 +124,122 @@ def _rows(
     mixed = len(parts) > 1 and not any(p.group.story or p.group.exhaustive for p in parts)
     order = key.permutation(total, "order", split) if mixed else None
 
-    told: tuple[int, int, list[Example]] = (-1, -1, [])
     makers: dict[int, Callable[[int], Example]] = {}
     for row in range(start, stop):
         slot = order(row) if order is not None else row
         at = next(i for i, p in enumerate(parts) if slot < p.start + p.n)
-        part = parts[at]
-        index = slot - part.start
-        several = part.group.story
-        if several is None:
-            if at not in makers:
-                aimer, mine = Aimer(part.group, setting), key.child(split, at)
-                if part.group.exhaustive:
-                    makers[at] = Exhaustive(aimer, mine, home).example
-                else:
-                    makers[at] = partial(aimer.make, mine, home=home)
-            example = makers[at](index)
-        else:
-            story = index // several.questions
-            if told[:2] != (at, story):
-                rng = key.random(split, at, story)
-                told = (at, story, grow(part.group, setting, rng, home))
-            example = told[2][index % several.questions]
+        if at not in makers:
+            makers[at] = _maker(parts[at].group, setting, key, split, at, rule)
+        example = makers[at](slot - parts[at].start)
         if train:
             check_example(fields.holdout, example, split)
         yield example
+
+
+def _maker(
+    group: StoryGroup, setting: Setting, key: Key, split: str, at: int, rule: SplitRule
+) -> Callable[[int], Example]:
+    """Return the function from the index of an example within a group to the example."""
+    if group.story is not None:
+        return _GrownExamples(partial(_grow, group, setting, key, split, at, rule), group.story.questions).example
+    if group.exhaustive:
+        return ExhaustiveExamples(group, setting, key.child(split, at), rule).example
+    return partial(GroupExamples(group, setting).make, key.child(split, at), rule=rule)
+
+
+def _grow(
+    group: StoryGroup, setting: Setting, key: Key, split: str, at: int, rule: SplitRule, story: int
+) -> list[Example]:
+    return grow(group, setting, key.random(split, at, story), rule)
+
+
+class _GrownExamples:
+    """The examples of a group whose stories have several questions; the last story is kept, so each is grown once."""
+
+    def __init__(self, grow_story: Callable[[int], list[Example]], questions: int) -> None:
+        self._grow = grow_story
+        self._questions = questions
+        self._last: tuple[int, list[Example]] = (-1, [])
+
+    def example(self, index: int) -> Example:
+        """Return example number `index`."""
+        story, question = divmod(index, self._questions)
+        if self._last[0] != story:
+            self._last = (story, self._grow(story))
+        return self._last[1][question]
+
+
+# bAbI's tasks with worlds of their own
+
+
+def _numbered_plan(fields: BabiFields, number: int, key: Key) -> Plan:
+    sizes = {name: value.n for name, value in fields.splits.items() if isinstance(value, Size)}
+    if len(sizes) < len(fields.splits):
+        raise RecipeError(f"number: {number} has no groups; give each split a plain size")
+    if number == 4:
+        return _rooms_plan(fields.vocabulary.places, sizes, key)
+    return plan_number(number, sizes, key, TASKS[number].read_knobs(fields.knobs, f"task {number}, knobs"))
+
+
+def plan_number(number: int, sizes: Mapping[str, int], key: Key, knobs: TaskKnobs | None = None) -> Plan:
+    """Build the plan of one of the tasks 14 to 20.
+
+    An example is one question of one story; it belongs to a split by the keyed hash of what its story tells, so no two splits share
+    a story, in whatever wording.
+
+    Args:
+        number: 14 to 20.
+        sizes: Examples in each split; those called train are learned from, the others are tests.
+        key: Holds recipe digest and seed.
+        knobs: Defaults follow the published files.
+    """
+    task = TASKS[number]
+    chosen = knobs or task.knobs()
+    shares = key.child("split").share(sizes)
+
+    def rows(split: str, start: int, stop: int) -> Iterator[Example]:
+        belongs = shares[split]
+        for index in range(start, stop):
+            rng = key.random(split, index)
+            for _ in range(TRIES):
+                example = task.one(rng, chosen)
+                if belongs(example.content):
+                    break
+            else:
+                raise RecipeError(
+                    f"babi/{number}: {TRIES} stories gave nothing for the split '{split}' that is not in another one; "
+                    "widen a knob or ask for fewer splits"
+                )
+            yield example
+
+    return Plan(
+        splits=tuple(Split(name, n, partial(rows, name), role_of(name)) for name, n in sizes.items()),
+        traits=NUMBERED_TRAITS,
+        describe=task.describe,
+        scorer=AnyOf() if number == 19 else Exact(),
+        answer=task.answer,
+        check=task.check,
+        show=show_derived,
+    )
+
+
+def _rooms_plan(rooms: tuple[str, ...], sizes: Mapping[str, int], key: Key) -> Plan:
+    """Build the plan of task 4, whose splits take stories without replacement, one split after the other."""
+    triples, stories = task04_relations.count_stories(rooms)
+    if sum(sizes.values()) > stories:
+        raise RecipeError(
+            f"number: 4 has {triples} triples of {len(rooms)} rooms x 2 axes x 64 ways to say and ask = {stories} stories, "
+            f"fewer than the {sum(sizes.values())} asked for; add places or ask for fewer"
+        )
+    splits, first = [], 0
+    for name, n in sizes.items():
+        splits.append(Split(name, n, partial(task04_relations.draw_examples, rooms, key, first), role_of(name)))
+        first += n
+    return Plan(
+        splits=tuple(splits),
+        traits=task04_relations.TRAITS,
+        describe="Read which room lies where and answer the question.",
+        scorer=any_of,
+        check=task04_relations.check,
+        show=show_derived,
+    )

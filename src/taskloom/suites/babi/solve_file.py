@@ -1,37 +1,40 @@
 """Answering a whole file in bAbI format, and comparing with what the file claims.
 
 Every answer is proven from the text before the question. Where the file claims something else, the report gives our
-proof; where the text leaves the question open, what remains possible.
+proof; where the text leaves the question open, what remains possible, is missing or speaks against each other.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 from taskloom.errors import InputError, nearest
-from taskloom.scoring import number
-from taskloom.suites.babi import numbered
-from taskloom.suites.babi.numbered import task04_relations
-from taskloom.suites.babi.reasoner.answers import UNKNOWN, Verdict, answer, supports
+from taskloom.scoring import number as as_number
+from taskloom.suites.babi.numbered import TASKS, task04_relations, task_of
+from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
+from taskloom.suites.babi.reasoner.answers import Verdict, answer, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge, Reading
 from taskloom.suites.babi.reasoner.proofs import in_words
-from taskloom.suites.babi.reports import SolvedQuestion, StoryFileReport, refuse_cut
 from taskloom.suites.babi.story import text_format
 from taskloom.suites.babi.story.events import PlacedQuestion, Question, Story
 from taskloom.suites.babi.story.grammar import understand
+from taskloom.suites.babi.story.text_format import QuestionLine, StoryText
+from taskloom.suites.babi.verdicts import SolvedQuestion, StoryFileReport, judge, refuse_cut
 
 READINGS: tuple[str, ...] = get_args(Reading)
 
 
-def solve_file(path: str | Path, reading: str = "natural") -> StoryFileReport:
+def solve_file(path: str | Path, reading: str = "natural", number: int | None = None) -> StoryFileReport:
     """Answer and support every question of a file in bAbI format, and compare with the file's own answers.
 
     Args:
         path: Text in the words of any task of bAbI 1.0 or of Dyna-bAbI; `-` reads standard input.
         reading: `natural` or `strict`, how much a sentence says; see `taskloom.suites.babi.reasoner.knowledge`.
+        number: One of the tasks 14 to 20, whose words the file must have; None finds the task from the first story.
 
     Raises:
         InputError: With file, line and reason: unreadable, contradictory, or about somebody unknown.
@@ -39,8 +42,8 @@ def solve_file(path: str | Path, reading: str = "natural") -> StoryFileReport:
     if reading not in READINGS:
         raise InputError(f"there is no reading '{reading}'; {nearest(reading, READINGS)}")
     if str(path) == "-":
-        return solve_text(_standard_input(), "standard input", cast(Reading, reading))
-    return _solve(text_format.read_path(Path(path)), str(path), cast(Reading, reading))
+        return solve_text(_standard_input(), "standard input", cast(Reading, reading), number)
+    return _solve(text_format.read_path(Path(path)), str(path), cast(Reading, reading), number)
 
 
 def _standard_input() -> str:
@@ -49,35 +52,59 @@ def _standard_input() -> str:
     return text_format.decode(sys.stdin.buffer.read(), "standard input")
 
 
-def solve_text(text: str, name: str = "story", reading: Reading = "natural") -> StoryFileReport:
-    """The same for text that is at hand; `name` stands for it in messages."""
-    return _solve(text_format.read_story_text(text.removeprefix("\ufeff"), name), name, reading)
+def solve_text(
+    text: str, name: str = "story", reading: Reading = "natural", number: int | None = None
+) -> StoryFileReport:
+    """Answer and support every question of a text in bAbI format; `name` stands for it in messages."""
+    return _solve(text_format.read_story_text(text.removeprefix("\ufeff"), name), name, reading, number)
 
 
-def _solve(stories: list[text_format.StoryText], name: str, reading: Reading) -> StoryFileReport:
-    if numbered.written_in(stories[0], numbered.TASKS):
-        return numbered.solve_stories(stories, name, numbered.TASKS, None)
-    if task04_relations.read_fact(stories[0].lines[0].text):
+def _solve(stories: list[StoryText], name: str, reading: Reading, number: int | None) -> StoryFileReport:
+    if number is not None and number not in TASKS:
+        raise InputError(f"task {number} is not among these; {nearest(str(number), map(str, TASKS))}")
+    task = TASKS[number] if number is not None else task_of(stories[0])
+    if task is not None:
+        solved = tuple(s for x in stories for s in _solve_numbered(task, x, name))
+        report = StoryFileReport(name, len(stories), solved, number=task.number)
+    elif task04_relations.read_fact(stories[0].lines[0].text):
         solved = tuple(s for x in stories for s in _solve_rooms(x, name))
+        report = StoryFileReport(name, len(stories), solved, reading=reading)
     else:
         solved = tuple(s for x in stories for s in solve_story(understand(x, name), name, reading))
-    return refuse_cut(StoryFileReport(name, len(stories), solved, reading=reading), stories)
+        report = StoryFileReport(name, len(stories), solved, reading=reading)
+    return refuse_cut(report, stories)
+
+
+# Stories
 
 
 def solve_story(story: Story, name: str = "story", reading: Reading = "natural") -> list[SolvedQuestion]:
-    """Every question of one story."""
+    """Answer every question of one story."""
     knowledge = Knowledge(places_of(story), reading)
     solved = []
-    for asked in story.asked:
-        _tell(knowledge, story, asked.after, name)
-        _must_know(knowledge, asked, name)
-        verdict = answer(knowledge, asked.question)
-        sets = tuple(tuple(story.lines[i] for i in s) for s in supports(knowledge, asked.question, verdict))
+    for placed in story.questions:
+        _tell(knowledge, story, placed.after, name)
+        _must_know(knowledge, placed, name)
+        verdict = answer(knowledge, placed.question)
+        sets = tuple(tuple(story.lines[i] for i in s) for s in supports(knowledge, placed.question, verdict))
         official = [story.lines.index(n) for n in sets[0]] if sets else []
-        proof = in_words(knowledge, asked.question, verdict, official, story.lines)
-        solved.append(_judge(asked, verdict, sets, proof))
+        why = in_words(knowledge, placed.question, verdict, official, story.lines)
+        line = QuestionLine(placed.line, placed.question.text, placed.answer or None, placed.support, placed.at)
+        solved.append(
+            judge(
+                line,
+                Proof(verdict.answer, sets, why=why),
+                agrees=same_answer(placed.question, verdict, placed.answer),
+                entails=partial(_contains, sets),
+            )
+        )
     _tell(knowledge, story, len(story.events), name)  # what comes after the last question may still be impossible
     return solved
+
+
+def _contains(sets: tuple[tuple[int, ...], ...], numbers: frozenset[int]) -> bool:
+    """Return whether some sentences contain a minimal support."""
+    return any(numbers.issuperset(s) for s in sets)
 
 
 def _tell(knowledge: Knowledge, story: Story, upto: int, name: str) -> None:
@@ -89,64 +116,41 @@ def _tell(knowledge: Knowledge, story: Story, upto: int, name: str) -> None:
 
 
 def places_of(story: Story) -> list[str]:
-    """Every place a story or its questions name, in order of appearance."""
-    found = [place for event in story.events for place in event.places]
-    found += [asked.question.place for asked in story.asked if asked.question.place]
-    return list(dict.fromkeys(found))
+    """List every place that a story or its questions name, in order of appearance."""
+    places = [place for event in story.events for place in event.places]
+    places += [placed.question.place for placed in story.questions if placed.question.place]
+    return list(dict.fromkeys(places))
 
 
-def _must_know(knowledge: Knowledge, asked: PlacedQuestion, name: str) -> None:
-    question = asked.question
+def _must_know(knowledge: Knowledge, placed: PlacedQuestion, name: str) -> None:
+    question = placed.question
     known = {p for e in knowledge.events for p in (*e.who, e.to)}
     for who in (question.person, question.other):
         if who and who not in known:
-            raise InputError(f"{name}:{asked.at}: the question is about {who}, of whom the story has told nothing")
+            raise InputError(f"{name}:{placed.at}: the question is about {who}, of whom the story has told nothing")
     if question.thing and question.thing not in knowledge.things:
         raise InputError(
-            f"{name}:{asked.at}: the question is about the {question.thing}, of which the story has told nothing"
+            f"{name}:{placed.at}: the question is about the {question.thing}, of which the story has told nothing"
         )
 
 
 def same_answer(question: Question, verdict: Verdict, claimed: str) -> bool:
-    """Whether two answers say the same: lists in any order, numbers in words or digits."""
-    said = claimed.strip().casefold()
+    """Return whether two answers say the same: lists in any order, numbers in words or digits."""
+    text = claimed.strip().casefold()
     if question.kind == "list" or question.form == "given":
-        items = {x.strip() for x in said.split(",")} - {"nothing", ""}
+        items = {x.strip() for x in text.split(",")} - {"nothing", ""}
         return items == {x.casefold() for x in verdict.items}
     if question.kind == "counting":
-        return number(said) == number(verdict.answer)
-    return said == verdict.answer.casefold()
+        return as_number(text) == as_number(verdict.answer)
+    return text == verdict.answer.casefold()
 
 
-def _judge(asked: PlacedQuestion, verdict: Verdict, sets: tuple[tuple[int, ...], ...], proof: str) -> SolvedQuestion:
-    if not asked.answer:
-        said = "unclaimed"
-    elif not verdict.known:
-        said = "open"
-    else:
-        said = "agrees" if same_answer(asked.question, verdict, asked.answer) else "wrong"
-    support = judge_support(asked.support, sets) if said == "agrees" and asked.support else "unclaimed"
-    text = asked.question.text
-    return SolvedQuestion(
-        asked.at, text, verdict.answer, sets, proof, asked.answer or None, asked.support, said, support
-    )
+# Task 4
 
 
-def judge_support(cited: Iterable[int], sets: tuple[tuple[int, ...], ...]) -> str:
-    """How a cited support compares with all minimal ones; a superset of a minimal one is sufficient."""
-    mine = frozenset(cited)
-    known = [frozenset(s) for s in sets]
-    if mine == known[0]:
-        return "official"
-    if mine in known:
-        return "minimal"
-    return "larger" if any(s <= mine for s in known) else "insufficient"
-
-
-def _solve_rooms(story: text_format.StoryText, name: str) -> list[SolvedQuestion]:
+def _solve_rooms(story: StoryText, name: str) -> Iterator[SolvedQuestion]:
     facts: list[task04_relations.RoomFact] = []
     numbers: list[int] = []
-    solved = []
     for line in story.lines:
         if isinstance(line, text_format.Sentence):
             fact = task04_relations.read_fact(line.text)
@@ -162,13 +166,42 @@ def _solve_rooms(story: text_format.StoryText, name: str) -> list[SolvedQuestion
             raise InputError(
                 f"{name}:{line.line}: the question is about the {query.other}, of which the story has told nothing"
             )
-        found = task04_relations.solve(facts, query)
-        rooms = {room for room, _ in found}
-        said = rooms.pop() if len(rooms) == 1 else UNKNOWN
-        sets = tuple((numbers[i],) for room, i in found if room == said)
-        proof = f"[{sets[0][0]}] {facts[found[0][1]].text()}" if sets else "no one sentence says it"
-        asked = PlacedQuestion(
-            Question("where-P", text=line.text), len(facts), line.number, line.answer or "", line.support, line.line
+        placed = task04_relations.solve(facts, query)
+        rooms = {room for room, _ in placed}
+        room = rooms.pop() if len(rooms) == 1 else UNKNOWN
+        sets = tuple((numbers[i],) for name_, i in placed if name_ == room)
+        why = f"[{sets[0][0]}] {facts[placed[0][1]].text()}" if sets else "no one sentence says it"
+        yield judge(
+            line,
+            Proof(room, sets, why=why),
+            agrees=(line.answer or "").strip().casefold() == room.casefold(),
+            entails=partial(_contains, sets),
         )
-        solved.append(_judge(asked, Verdict(said), sets, proof))
-    return solved
+
+
+# Tasks 14 to 20
+
+
+def _solve_numbered(task: NumberedTask[Any, Any], story: StoryText, name: str) -> Iterator[SolvedQuestion]:
+    parsed = task.understand(story, name)
+    for line, query, proof in zip(story.questions, parsed.queries, task.solve(parsed), strict=True):
+        before = parsed.before(line)
+        yield judge(
+            line,
+            proof,
+            agrees=line.answer in (proof.answer, *proof.others),
+            entails=partial(entails, task, before, query, line.answer),
+            convention=task.convention(before, query) if task.convention and proof.answer == UNKNOWN else None,
+        )
+
+
+def entails(
+    task: NumberedTask[Any, Any],
+    statements: Sequence[Statement[Any]],
+    query: Any,
+    claimed: str | None,
+    numbers: frozenset[int],
+) -> bool:
+    """Return whether the sentences with these numbers alone entail the claimed answer."""
+    proof = task.derive([s for s in statements if s.number in numbers], query)
+    return claimed in (proof.answer, *proof.others)

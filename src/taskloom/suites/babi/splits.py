@@ -1,19 +1,27 @@
-"""Which split a story belongs to: by keyed hashes of what it tells, so that any row can be made without the others.
+"""Splits: which story belongs to which, the groups of each, and what training must not contain.
 
-The structure of how a story begins (its first sentences, with names and places numbered) belongs to training or to test by a
+Membership is decided by keyed hashes of what a story tells, so that any row can be made without the others. The
+structure of how a story begins (its first sentences, with names and places numbered) belongs to training or to test by a
 hash which is the same for every recipe: no test story of one recipe has the structure of a training story of another.
 Within a recipe the splits of one side share that side out. Stories with several questions begin too short for that
 (two sentences of going somewhere have three structures), so they are divided by the words of their opening, and by
 structure once they are long enough.
+
+The paper's compositional rule (section 3.4): each training sub-task sees some of the test's concepts but not all, and
+together they see all of them. Both the rule and held-out combinations are checked here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from taskloom.errors import RecipeError
+from taskloom.example import Example
 from taskloom.plan import Role
+from taskloom.recipe import Size, read
 from taskloom.seeding import Key
+from taskloom.suites.babi.fields import PARTS, BabiFields, StoryGroup
 from taskloom.suites.babi.generator.examples import signature
 from taskloom.suites.babi.story.events import Event
 
@@ -40,30 +48,142 @@ class SplitRule:
     structure: Belongs
 
     def has(self, events: Sequence[Event]) -> bool:
-        """Whether a story with these events belongs there by its structure."""
+        """Return whether a story with these events belongs to the split by its structure."""
         return self.structure(signature(events[:BEGINNING]))
 
 
 def role_of(split: str) -> Role:
-    """Training splits are those called train; everything else is tested on."""
+    """Return the role of a split: those called train are trained on, all others are tested on."""
     return "train" if split.split("-")[0] == "train" else "test"
 
 
 def structures(names: Sequence[str]) -> dict[str, Belongs]:
-    """For each split, whether a structure belongs to it: training has the lower half of the hashes, all others share the upper."""
-    found: dict[str, Belongs] = {}
+    """Build the structure test of each split: training has the lower half of the hashes, all others share the upper."""
+    tests: dict[str, Belongs] = {}
     for role, low in (("train", 0.0), ("test", 0.5)):
-        mine = [name for name in names if role_of(name) == role]
-        for i, name in enumerate(mine):
-            found[name] = _between(low + 0.5 * i / len(mine), low + 0.5 * (i + 1) / len(mine))
-    return found
+        side = [name for name in names if role_of(name) == role]
+        for i, name in enumerate(side):
+            tests[name] = _between(low + 0.5 * i / len(side), low + 0.5 * (i + 1) / len(side))
+    return tests
 
 
 def _between(low: float, high: float) -> Belongs:
     return lambda structure: low <= SIDES.unit(structure) < high
 
 
-def homes(sizes: Mapping[str, int], key: Key) -> dict[str, SplitRule]:
-    """For each split, what its growing stories are like: openings share the hashes in proportion to the sizes."""
+def split_rules(sizes: Mapping[str, int], key: Key) -> dict[str, SplitRule]:
+    """Build the rule of each split; openings share the hashes in proportion to the sizes."""
     opening, structure = key.child("openings").share(sizes), structures(list(sizes))
     return {name: SplitRule(opening[name], structure[name]) for name in sizes}
+
+
+# Groups
+
+
+def share_out(total: int, weights: Sequence[int]) -> list[int]:
+    """Divide a total into whole numbers in proportion to weights; the largest remainders are rounded up.
+
+    >>> share_out(10, [1, 1, 1])
+    [4, 3, 3]
+    """
+    whole = sum(weights)
+    if whole == 0:
+        raise RecipeError("groups: at least one group needs n above 0")
+    shares = [total * w // whole for w in weights]
+    order = sorted(range(len(weights)), key=lambda i: (-(total * weights[i] % whole), i))
+    for i in order[: total - sum(shares)]:
+        shares[i] += 1
+    return shares
+
+
+def groups_of(fields: BabiFields, split: str) -> list[StoryGroup]:
+    """Return the groups of a split, with their numbers of examples."""
+    value = fields.splits[split]
+    if not isinstance(value, Size):
+        return [g.model_copy(update={"name": g.name or f"{split}-{i}"}) for i, g in enumerate(value)]
+    shares = share_out(value.n, [g.n for g in fields.groups])
+    return [
+        g.model_copy(update={"n": n, "name": g.name or (str(i) if len(fields.groups) > 1 else "")})
+        for i, (g, n) in enumerate(zip(fields.groups, shares, strict=True))
+    ]
+
+
+def training_groups(fields: BabiFields) -> list[StoryGroup]:
+    """Return every group of the training splits; with concat, that of each task with what is injected."""
+    if fields.concat:
+        groups = []
+        for task in PARTS[fields.concat]:
+            own = _story_fields(f"babi/{task}")
+            questions: dict[str, float] = dict(own.groups[0].questions)
+            questions.update((kind, 1.0) for kind in fields.inject.get(task, ()))
+            groups.append(own.groups[0].model_copy(update={"name": f"qa{task}", "questions": questions}))
+        return groups
+    return [g for name in fields.splits if role_of(name) == "train" for g in groups_of(fields, name) if g.n]
+
+
+# Held-out combinations
+
+
+def check_recipe(fields: BabiFields) -> None:
+    """Refuse a recipe whose training groups break its own holdout, or the paper's rule towards its test recipe.
+
+    Raises:
+        RecipeError: It names the group and the concepts.
+    """
+    groups = training_groups(fields)
+    for group in groups:
+        for together in fields.holdout:
+            if set(together) <= group.concepts():
+                raise RecipeError(
+                    f"holdout: training group '{group.name}' has {' and '.join(together)} together; "
+                    "take one of them out of the group, or the combination out of holdout"
+                )
+    if fields.tested_by:
+        check_compositional(
+            [(g.name, g.concepts()) for g in groups], _test_concepts(fields.tested_by), fields.tested_by
+        )
+
+
+def _test_concepts(recipe: str) -> frozenset[str]:
+    fields = _story_fields(recipe)
+    return frozenset(c for name in fields.splits for g in groups_of(fields, name) for c in g.concepts())
+
+
+def _story_fields(recipe: str) -> BabiFields:
+    fields = read(recipe).fields
+    assert isinstance(fields, BabiFields)
+    return fields
+
+
+def check_compositional(train: Sequence[tuple[str, frozenset[str]]], test: frozenset[str], name: str) -> None:
+    """Check the paper's rule; concepts of training that the test does not have are of no concern.
+
+    Raises:
+        RecipeError: A training group has every test concept, or some test concept is in none.
+    """
+    for group, concepts in train:
+        if test <= concepts:
+            raise RecipeError(
+                f"tested_by {name}: training group '{group}' has all of its concepts ({_listed(test)}), so nothing is held out"
+            )
+    missing = test - frozenset(c for _, concepts in train for c in concepts)
+    if missing:
+        raise RecipeError(f"tested_by {name}: no training group has {_listed(missing)}; add a group that does")
+
+
+def _listed(concepts: Iterable[str]) -> str:
+    return ", ".join(sorted(concepts))
+
+
+def check_example(holdout: Sequence[Sequence[str]], example: Example, split: str) -> None:
+    """Refuse a training example in which held-out concepts meet; the recipe check makes this impossible, and this proves it.
+
+    Raises:
+        RecipeError: It names the concepts.
+    """
+    if not holdout:
+        return
+    concepts = {*str(example.traits["concepts"]).split("+"), str(example.traits["question"])}
+    for together in holdout:
+        if concepts.issuperset(together):
+            raise RecipeError(f"split '{split}': an example has {' and '.join(together)} together, which is held out")

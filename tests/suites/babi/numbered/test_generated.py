@@ -18,9 +18,9 @@ from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.seeding import Key
 from taskloom.suites.babi.numbered import TASKS, UNKNOWN, task14_time, task17_positions, task18_sizes, task19_paths
-from taskloom.suites.babi.numbered.classic_plan import TRAITS, plan
 from taskloom.suites.babi.numbered.knobs import TaskKnobs
 from taskloom.suites.babi.numbered.task import as_story, pieces
+from taskloom.suites.babi.plan import NUMBERED_TRAITS, plan_number
 
 MANY_ROOMS = [f"room{c}" for c in "abcdefghijkl"]
 MANY_THINGS = ["ant", "bee", "cow", "dog", "elk", "fox", "gnu", "hen"]
@@ -102,7 +102,7 @@ def test_support_is_sufficient_and_minimal(number: int, values: dict[str, Any]) 
 def test_text_reads_back(number: int, values: dict[str, Any]) -> None:
     task, chosen = TASKS[number], knobs(number, values)
     for index in range(10):
-        texts = task.weave(Key("back", number).random(index), chosen)
+        texts = task.draw_story(Key("back", number).random(index), chosen)
         story = task.story(Key("back", number).random(index), chosen)
         (parsed,) = task.parse(story.text(task.gap).splitlines(keepends=True))
         assert [x.text for x in parsed.story.lines] == texts
@@ -263,7 +263,7 @@ def _grid_ways(cells: dict[tuple[int, int], str], goal: tuple[int, int], length:
 GOLDEN = """
 import hashlib
 from taskloom.seeding import Key
-from taskloom.suites.babi.classic import TASKS
+from taskloom.suites.babi.numbered import TASKS
 out = hashlib.blake2b(digest_size=16)
 for number, task in sorted(TASKS.items()):
     for index in range(20):
@@ -288,23 +288,23 @@ SIZES = {"train": 60, "dev": 20, "test": 20}
 
 @pytest.mark.parametrize("number", sorted(TASKS))
 def test_plan(number: int) -> None:
-    woven = plan(number, SIZES, Key("plan", 0))
-    rows = {s.name: list(s.rows(0, s.n)) for s in woven.splits}
+    plan = plan_number(number, SIZES, Key("plan", 0))
+    rows = {s.name: list(s.rows(0, s.n)) for s in plan.splits}
     assert {name: len(made) for name, made in rows.items()} == SIZES
     keys = [{e.content for e in made} for made in rows.values()]
     inputs = [{e.input for e in made} for made in rows.values()]
     for some in (keys, inputs):
         assert len(set.union(*some)) == sum(map(len, some))
-    split = woven.split("dev")
+    split = plan.split("dev")
     assert list(split.rows(5, 9)) == rows["dev"][5:9]
-    assert woven.check is not None
-    assert woven.answer is not None
+    assert plan.check is not None
+    assert plan.answer is not None
     for example in rows["test"]:
-        assert {k: type(v) for k, v in example.traits.items()} == TRAITS
-        assert sorted(woven.check(example)) == sorted(example.targets)
-        assert woven.answer(example.input).targets == example.targets
-        assert woven.answer(example.input).derivation == example.derivation
-    assert rows["train"] != list(plan(number, SIZES, Key("plan", 1)).split("train").rows(0, 60))
+        assert {k: type(v) for k, v in example.traits.items()} == NUMBERED_TRAITS
+        assert sorted(plan.check(example)) == sorted(example.targets)
+        assert plan.answer(example.input).targets == example.targets
+        assert plan.answer(example.input).derivation == example.derivation
+    assert rows["train"] != list(plan_number(number, SIZES, Key("plan", 1)).split("train").rows(0, 60))
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_plan(number: int) -> None:
         (18, {"things": ("box", "the box")}, "is not made of words"),
         (19, {"hops": "2..6"}, "needs more than 6 rooms"),
         (19, {"size": 7}, "size 7 is more than the 6 names"),
-        (20, {"states": ("tired", "sad")}, "'sad' is no known state"),
+        (20, {"states": ("tired", "sad")}, "'sad' is not a known state"),
     ],
 )
 def test_impossible_knobs_say_why(number: int, values: dict[str, Any], words: str) -> None:

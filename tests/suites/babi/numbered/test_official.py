@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from taskloom.seeding import Key
-from taskloom.suites.babi.numbered import TASKS, UNKNOWN, StoryFileReport, solve_file, task_of
+from taskloom.suites.babi.numbered import TASKS, UNKNOWN, task_of
 from taskloom.suites.babi.numbered.task16_induction import HasColor, HasKind, latest
 from taskloom.suites.babi.numbered.task17_positions import loose
+from taskloom.suites.babi.solve_file import solve_file
 from taskloom.suites.babi.story.text_format import read_path
+from taskloom.suites.babi.verdicts import StoryFileReport
 
 DATA = os.environ.get("TASKLOOM_DATA")
 pytestmark = pytest.mark.skipif(not DATA, reason="needs the published bAbI files: set TASKLOOM_DATA")
@@ -70,13 +72,13 @@ def test_written_again_byte_for_byte(number: int) -> None:
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_task_is_recognised(number: int) -> None:
-    assert task_of(path(number).read_text().splitlines()) == number
+    assert task_of(read_path(path(number))[0]) is TASKS[number]
 
 
 def test_other_tasks_are_not_taken_for_these() -> None:
     for file in (Path(str(DATA)) / "babi" / "en").glob("*_train.txt"):
         number = int(re.findall(r"qa(\d+)_", file.name)[0])
-        assert task_of(file.read_text().splitlines()) == (number if number in TASKS else None)
+        assert task_of(read_path(file)[0]) is TASKS.get(number)
 
 
 def test_convention_explains_task_16() -> None:

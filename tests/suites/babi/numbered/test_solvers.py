@@ -10,14 +10,14 @@ import pytest
 
 from taskloom.errors import InputError
 from taskloom.seeding import Key, Random
-from taskloom.suites.babi.numbered import TASKS, UNKNOWN, ClassicTask, Parsed, Told
+from taskloom.suites.babi.numbered import TASKS, UNKNOWN, NumberedTask, Parsed, Statement
 from taskloom.suites.babi.numbered.task import as_story
 from taskloom.suites.babi.numbered.task16_induction import HasColor
 from taskloom.suites.babi.numbered.task17_positions import RELATIONS, loose
 
-STORIES = 300
+STORIES = 120
 NIGHTLY = 8_000
-"""Stories for each of the seven tasks: 2,100 by day and 56,000 by night."""
+"""Stories for each of the seven tasks: 840 by day and 56,000 by night."""
 
 PEOPLE = ("Ann", "Bob", "Cid")
 THINGS = ("box", "cup", "jar", "red pot", "tin")
@@ -81,7 +81,7 @@ SENTENCE: dict[int, Callable[[Random], str]] = {
 }
 
 
-def _questions(number: int, told: tuple[Told[Any], ...]) -> Iterator[str]:
+def _questions(number: int, told: tuple[Statement[Any], ...]) -> Iterator[str]:
     names = sorted({n for t in told for n in TASKS[number].mentions(t.fact)})
     if number == 14:
         who = sorted({t.fact.who for t in told})
@@ -118,7 +118,7 @@ def story(number: int, index: int) -> Parsed[Any, Any]:
     return task.understand(as_story([*texts, *_questions(number, parsed.facts)]))
 
 
-def _monotone(number: int, told: tuple[Told[Any], ...], query: Any) -> bool:
+def _monotone(number: int, told: tuple[Statement[Any], ...], query: Any) -> bool:
     """Whether more sentences never change an answer: a later visit, a second colour or another state does."""
     if number == 14:
         return len([t for t in told if t.fact.who == query.who and t.fact.place == query.place]) == 1
@@ -132,7 +132,7 @@ def _monotone(number: int, told: tuple[Told[Any], ...], query: Any) -> bool:
 
 
 def brute_supports(
-    task: ClassicTask[Any, Any], told: tuple[Told[Any], ...], query: Any, answer: str
+    task: NumberedTask[Any, Any], told: tuple[Statement[Any], ...], query: Any, answer: str
 ) -> set[frozenset[int]]:
     """All minimal sets of sentences from which the second solver gets the answer, by trying every set."""
     found: list[frozenset[int]] = []
@@ -163,7 +163,7 @@ def _compare(number: int, indices: range) -> tuple[int, int, int]:
                 continue
             known += 1
             # Trying every set of sentences is dear: a few questions of each story are enough, all in all thousands.
-            if known % 4 == 0 and _monotone(number, parsed.facts, query):
+            if known % 8 == 0 and _monotone(number, parsed.facts, query):
                 ours = [frozenset(s) for s in found.supports]
                 assert len(ours) == len(set(ours)), where
                 assert set(ours) == brute_supports(task, parsed.facts, query, found.answer), where
@@ -177,7 +177,7 @@ def test_solvers_agree(number: int) -> None:
     asked, known, supports = _compare(number, range(STORIES))
     # The stories must be worth something: both sorts of answers, and supports compared.
     assert 0 < known < asked
-    assert supports > 20
+    assert supports > 5
 
 
 @pytest.mark.nightly
@@ -190,7 +190,7 @@ def test_loose_reading_says_less() -> None:
     """What follows when "above" says only "higher" follows a fortiori when it also says "in line"."""
     task = TASKS[17]
     less = 0
-    for index in range(100):
+    for index in range(40):
         parsed = story(17, index)
         for query, found in zip(parsed.queries, task.solve(parsed), strict=True):
             weak = loose(parsed.facts, query)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from taskloom.errors import InputError
 from taskloom.seeding import Key
-from taskloom.suites.babi.numbered import TASKS, solve_file, solve_text, task_of
+from taskloom.suites.babi.numbered import TASKS, task_of
+from taskloom.suites.babi.solve_file import solve_file, solve_text
 from taskloom.suites.babi.story.text_format import read_lines, read_path
 
 GOOD = "1 Emily is a cat.\n2 Cats are afraid of mice.\n3 What is emily afraid of?\tmouse\t1 2\n"
@@ -45,8 +46,8 @@ def test_two_stories_and_a_question_without_answer() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "holds no story"),
-        ("\n \n", "holds no story"),
+        ("", "has no story"),
+        ("\n \n", "has no story"),
         ("Emily is a cat.\n", ":1: 'Emily is a cat.' does not start with its number"),
         ("2 Emily is a cat.\n", ":1: a story begins with number 1, not 2"),
         ("1 Emily is a cat.\n3 Cats are afraid of mice.\n", ":2: expected number 2, or 1 for a new story, not 3"),
@@ -57,7 +58,7 @@ def test_two_stories_and_a_question_without_answer() -> None:
         ),
         ("1 Emily is a cat.\n2", ":2: '2' does not start with its number"),
         (GOOD + GOOD[:-5], ":6: the file is cut off inside this question, which has no supporting numbers"),
-        (GOOD[:-5] + "\t1 9\n", ":3: the supporting number 9 is no earlier sentence"),
+        (GOOD[:-5] + "\t1 9\n", ":3: the supporting number 9 is not an earlier sentence"),
         (GOOD[:-5] + "\tone\n", ":3: supporting numbers are whole numbers"),
         (GOOD[:-1] + "\tx\n", ":3: a question has at most an answer and supporting numbers, here are 3 fields"),
         ("1 Emily is a cat.\n2 What is emily afraid of?\t\t1\n", ":2: the answer is empty"),
@@ -81,7 +82,7 @@ def test_every_cut_of_a_file_is_read_or_refused(tmp_path: Path) -> None:
     for end in range(len(story)):
         file.write_text(story[:end])
         try:
-            report = solve_file(str(file), 14)
+            report = solve_file(str(file), number=14)
         except InputError:
             continue
         # A question may end where its claim would begin, but half a claim never passes for one.
@@ -91,7 +92,7 @@ def test_every_cut_of_a_file_is_read_or_refused(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.text(max_size=40), max_size=6), st.sampled_from(sorted(TASKS)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_text_is_read_or_refused(lines: list[str], number: int) -> None:
     with contextlib.suppress(InputError):
         TASKS[number].parse(lines)
@@ -100,7 +101,7 @@ def test_any_text_is_read_or_refused(lines: list[str], number: int) -> None:
 
 
 @given(st.sampled_from(sorted(TASKS)), st.integers(0, 50), st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_damaged_stories_are_read_or_refused(number: int, index: int, rng: random.Random) -> None:
     """Words lost, doubled or exchanged: an answer or one sentence of ours, never another error."""
     text = TASKS[number].story(Key("damage", number).random(index)).text()
@@ -125,13 +126,11 @@ def test_missing_folder_binary_and_foreign_files(tmp_path: Path) -> None:
         solve_file(str(binary))
     foreign = tmp_path / "foreign.txt"
     foreign.write_text("1 Mary moved to the bathroom.\n2 Where is Mary?\tbathroom\t1\n")
-    with pytest.raises(InputError, match="none of the tasks 14, 15"):
-        solve_file(str(foreign))
-    with pytest.raises(InputError, match=r":1: 'Mary moved to the bathroom\.' is no sentence of task 15"):
-        solve_file(str(foreign), 15)
+    with pytest.raises(InputError, match=r":1: 'Mary moved to the bathroom\.' is not a sentence of task 15"):
+        solve_file(str(foreign), number=15)
     with pytest.raises(InputError, match="task 3 is not among these"):
-        solve_file(str(foreign), 3)
-    assert task_of(foreign.read_text().splitlines()) is None
+        solve_file(str(foreign), number=3)
+    assert task_of(read_path(foreign)[0]) is None
 
 
 @pytest.mark.parametrize(
@@ -144,7 +143,7 @@ def test_missing_folder_binary_and_foreign_files(tmp_path: Path) -> None:
         ),
         (15, "Emily is a cat. | Emily is a wolf.", "contradicts sentence 1"),
         (15, "Cats are afraid of mice. | Cats are afraid of wolves.", "contradicts sentence 1"),
-        (15, "Emily is a yeti.", "is no sentence of task 15; its sentences read like"),
+        (15, "Emily is a yeti.", "is not a sentence of task 15; its sentences read like"),
         (16, "Lily is a swan. | Lily is green. | Lily is gray.", "contradicts sentence 2"),
         (
             17,
@@ -167,7 +166,11 @@ def test_missing_folder_binary_and_foreign_files(tmp_path: Path) -> None:
         (20, "Yann is tired. | Yann went to the kitchen.", "contradicts sentence 1"),
         (20, "Yann took the milk there. | Jason took the milk there.", "contradicts sentence 1"),
         (15, "Emily is a cat. | What is winona afraid of?", "the question is about 'winona', of which"),
-        (19, "The den is north of the hall. | Where is the den?", "is no question of task 19; its questions read like"),
+        (
+            19,
+            "The den is north of the hall. | Where is the den?",
+            "is not a question of task 19; its questions read like",
+        ),
     ],
 )
 def test_contradictions_and_strangers(number: int, text: str, words: str) -> None:

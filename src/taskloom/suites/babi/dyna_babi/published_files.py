@@ -12,7 +12,7 @@ from pathlib import Path
 from taskloom.errors import InputError, RecipeError
 from taskloom.example import Example
 from taskloom.plan import Source, Withheld
-from taskloom.suites.babi.generator.examples import Posed, make_example, tokens
+from taskloom.suites.babi.generator.examples import AnsweredQuestion, make_example, tokens
 from taskloom.suites.babi.generator.many_questions import ask_all
 from taskloom.suites.babi.reasoner.answers import answer, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge
@@ -39,7 +39,7 @@ class Folder:
             raise RecipeError(f"source: there is no folder {path}; it must hold the files qa1_*_train.txt and so on")
 
     def stories(self, task: int, split: str) -> list[Story]:
-        """The stories of a task; where there is no file for dev, it is the last tenth of the training file."""
+        """Read the stories of a task; where there is no file for dev, it is the last tenth of the training file."""
         if split == "test":
             return self._read(task, "test")
         if split not in ("train", "dev"):
@@ -51,7 +51,7 @@ class Folder:
         return whole[:cut] if split == "train" else whole[cut:]
 
     def name(self, task: int, split: str) -> str:
-        """The file that the stories of a split come from."""
+        """Return the file that the stories of a split come from."""
         own = self._find(task, {"dev": "valid"}.get(split, split))
         return str(own or self._find(task, "train"))
 
@@ -74,7 +74,7 @@ class Published:
     """The examples of one task in one split of the published files.
 
     Attributes:
-        left_out: How many questions were left out, by reason: "wrong" answers, those too "long" for the window, "held" types.
+        left_out: How many questions were left out, by reason: "wrong" answers, those too "long" for the window, "withheld" types.
     """
 
     def __init__(
@@ -84,47 +84,47 @@ class Published:
         also: tuple[QuestionKind, ...],
         window: int | None,
         name: str,
-        held: Withheld,
+        withheld: Withheld,
     ) -> None:
         self._stories = stories
-        self._task, self._also, self._window, self._name, self._held = task, also, window, name, held
+        self._task, self._also, self._window, self._name, self._withheld = task, also, window, name, withheld
         self.left_out: Counter[str] = Counter()
         # Only the questions are counted here; their supports, which cost more, wait until the examples are wanted.
         self._ends = list(accumulate(map(self._count, stories)))
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The question types that it may have."""
-        asked = (a.question.kind for story in self._stories for a in story.asked)
-        return frozenset(kind for kind in (*asked, *self._also) if not self._held(kind))
+        """Return the question types that it may have."""
+        published = (placed.question.kind for story in self._stories for placed in story.questions)
+        return frozenset(kind for kind in (*published, *self._also) if not self._withheld(kind))
 
     @property
     def n(self) -> int:
-        """How many examples."""
+        """Count the examples."""
         return self._ends[-1] if self._ends else 0
 
     def rows(self, start: int, stop: int) -> Iterator[Example]:
-        """Examples start..stop."""
+        """Yield examples start..stop."""
         while start < stop:
             at = bisect_right(self._ends, start)
             first = self._ends[at - 1] if at else 0
-            kept = ((k, q) for k, q, why in self._asked(self._stories[at]) if not why)
+            kept = ((k, q) for k, q, why in self._questions(self._stories[at]) if not why)
             for knowledge, question in islice(kept, start - first, stop - first):
                 yield self._example(knowledge, question)
             start = self._ends[at]
 
     def _count(self, story: Story) -> int:
-        reasons = Counter(why for _, _, why in self._asked(story))
+        reasons = Counter(why for _, _, why in self._questions(story))
         kept = reasons.pop("", 0)
         self.left_out += reasons
         return kept
 
-    def _asked(self, story: Story) -> Iterator[tuple[Knowledge, Question, str]]:
-        """Every question, published or injected, with what was told before it and why it is left out, if it is."""
+    def _questions(self, story: Story) -> Iterator[tuple[Knowledge, Question, str]]:
+        """Yield every question, published or injected, with the knowledge before it and why it is left out, if it is."""
         knowledge = Knowledge(WORDS.places)
         length = 0
-        for asked in story.asked:
-            new = story.events[len(knowledge.events) : asked.after]
+        for placed in story.questions:
+            new = story.events[len(knowledge.events) : placed.after]
             try:
                 knowledge.tell_all(new)
             except Contradiction as error:
@@ -132,21 +132,21 @@ class Published:
                     f"{self._name}:{story.at[error.sentence]}: the story contradicts itself: {error.reason}"
                 ) from None
             length += sum(tokens(e.text) for e in new)
-            own = asked.question
-            said = ask(own, PUBLISHED)
-            others = [q for q in ask_all(knowledge, self._also) if ask(q, PUBLISHED) != said]
+            own = placed.question
+            text = ask(own, PUBLISHED)
+            others = [q for q in ask_all(knowledge, self._also) if ask(q, PUBLISHED) != text]
             for question in (own, *others):
                 long = self._window is not None and length + tokens(_text(question)) > self._window
-                right = question is not own or same_answer(own, answer(knowledge, own), asked.answer)
+                right = question is not own or same_answer(own, answer(knowledge, own), placed.answer)
                 why = "long" if long else "" if right else "wrong"
-                yield knowledge, question, "held" if self._held(question.kind) else why
+                yield knowledge, question, "withheld" if self._withheld(question.kind) else why
 
     def _example(self, knowledge: Knowledge, question: Question) -> Example:
         verdict = answer(knowledge, question)
-        posed = Posed(question, verdict, supports(knowledge, question, verdict) or [()])
+        answered = AnsweredQuestion(question, verdict, supports(knowledge, question, verdict) or [()])
         events, task = knowledge.events, f"babi/{self._task}"
         passage = " ".join(e.text for e in events)
-        return make_example(events, passage, _text(question), posed, group=f"qa{self._task}", task=task)
+        return make_example(events, passage, _text(question), answered, group=f"qa{self._task}", task=task)
 
 
 def _text(question: Question) -> str:

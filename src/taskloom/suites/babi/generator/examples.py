@@ -1,4 +1,4 @@
-"""From a told story and a question to an example with its traits and derivation."""
+"""From a story and an answered question to an example with its traits and derivation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ sentences, counted from 1. composition: the paper's support composition. concept
 
 
 @dataclass(frozen=True, slots=True)
-class Posed:
+class AnsweredQuestion:
     """A question with its answer and all of its minimal supports, by index of sentence."""
 
     question: Question
@@ -34,12 +34,12 @@ class Posed:
 
     @property
     def official(self) -> tuple[int, ...]:
-        """The shortest, then earliest support."""
+        """Return the shortest, then earliest support."""
         return self.supports[0]
 
 
 def signature(events: Sequence[Event]) -> str:
-    """A story's structure: its sentences with persons, objects and places numbered by first appearance, verbs aside."""
+    """Return a story's structure: its sentences with persons, objects and places numbered by first appearance, verbs aside."""
     seen: dict[str, str] = {}
     parts: list[str] = []
     for event in events:
@@ -57,49 +57,56 @@ def signature(events: Sequence[Event]) -> str:
     return ";".join(parts)
 
 
-def support_signature(events: Sequence[Event], posed: Posed) -> str:
-    """The structure of the official support with its question: what `per_signature` counts."""
-    question = posed.question
-    asked = Event("in", tuple(x for x in (question.person, question.other) if x), (question.place,), question.thing)
-    return f"{question.kind} {question.form}|" + signature([*(events[i] for i in posed.official), asked])
+def support_signature(events: Sequence[Event], answered: AnsweredQuestion) -> str:
+    """Return the structure of the official support with its question: what `per_signature` counts."""
+    question = answered.question
+    names = Event("in", tuple(x for x in (question.person, question.other) if x), (question.place,), question.thing)
+    return f"{question.kind} {question.form}|" + signature([*(events[i] for i in answered.official), names])
 
 
 def tokens(text: str) -> int:
-    """How many tokens a model sees that takes every word and every mark for one, as BERT does with bAbI's words."""
+    """Count the tokens that a model sees that takes every word and every mark for one, as BERT does with bAbI's words."""
     return len(text.split()) + sum(map(text.count, ".?,"))
 
 
 def concepts_of(events: Sequence[Event]) -> set[str]:
-    """Events and constructs in a story; COMPOUND where a pronoun stands for two."""
-    found: set[str] = set()
+    """Return the events and constructs in a story; COMPOUND where a pronoun stands for two."""
+    concepts: set[str] = set()
     for event in events:
-        found.update(event.concepts())
+        concepts.update(event.concepts())
         if event.compound:
-            found.add("COMPOUND")
-    return found
+            concepts.add("COMPOUND")
+    return concepts
 
 
 def make_example(
-    events: Sequence[Event], passage: str, asked: str, posed: Posed, *, group: str, task: str, key: str = ""
+    events: Sequence[Event],
+    passage: str,
+    question: str,
+    answered: AnsweredQuestion,
+    *,
+    group: str,
+    task: str,
+    key: str = "",
 ) -> Example:
-    """The example that a model sees: the passage and the question as one text."""
-    official = posed.official
+    """Build the example that a model sees: the passage and the question as one text."""
+    official = answered.official
     traits: dict[str, Trait] = {
         "group": group,
-        "question": posed.question.kind,
+        "question": answered.question.kind,
         "support": len(official),
-        "supports": len(posed.supports),
+        "supports": len(answered.supports),
         "support_lines": " ".join([str(i + 1) for i in official]),
         "composition": composition([events[i] for i in official]),
         "concepts": "+".join(sorted(concepts_of(events))),
         "sentences": len(events),
     }
     return Example(
-        f"{passage} {asked}",
-        posed.verdict.answer,
+        f"{passage} {question}",
+        answered.verdict.answer,
         traits,
         key=key,
-        question=asked,
-        derivation=derivation(events, official, posed.question, posed.verdict.answer),
+        question=question,
+        derivation=derivation(events, official, answered.question, answered.verdict.answer),
         task=task,
     )

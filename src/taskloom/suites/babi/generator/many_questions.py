@@ -3,13 +3,13 @@
 Which split a story belongs to is decided by keyed hashes of how it opens: of the words before its first question but for
 the names, in any order, and of the words that follow that question together with the places before it. Every question's
 text begins with the opening, so two splits share no text, and no two short texts that differ by a name or an exchanged
-verb; what belongs elsewhere is told anew. So is the sentence with which a story gets long enough to have a structure of
+verb; what belongs elsewhere is drawn again. So is the sentence with which a story gets long enough to have a structure of
 another split; later ones are free, so that no length is favoured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,9 +17,8 @@ from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.seeding import Random
 from taskloom.suites.babi.fields import StoryGroup
-from taskloom.suites.babi.generator.action_weights import ActionWeights
-from taskloom.suites.babi.generator.examples import Posed, make_example
-from taskloom.suites.babi.generator.simulator import Simulator
+from taskloom.suites.babi.generator.examples import AnsweredQuestion, make_example
+from taskloom.suites.babi.generator.simulator import ActionWeights, Simulator
 from taskloom.suites.babi.reasoner.answers import answer, supports
 from taskloom.suites.babi.reasoner.knowledge import Knowledge, Reading
 from taskloom.suites.babi.reasoner.questions import askable, unsettled
@@ -29,10 +28,10 @@ from taskloom.suites.babi.story.sentences import ask, sentence
 from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
 
 TRIES = 2_000
-"""Pieces told anew before a story is given up."""
+"""Pieces drawn again before a story is given up."""
 
 PATIENCE = 60
-"""Gaps without a question that can be asked, before a piece is told anew."""
+"""Gaps without a question that can be asked, before a piece is drawn again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +44,8 @@ class Setting:
     task: str
 
 
-def share_out(total: int, weights: Sequence[int]) -> list[int]:
-    """Whole numbers in proportion to weights that add up to the total; the largest remainders are rounded up.
-
-    >>> share_out(10, [1, 1, 1])
-    [4, 3, 3]
-    """
-    whole = sum(weights)
-    if whole == 0:
-        raise RecipeError("groups: at least one group needs n above 0")
-    shares = [total * w // whole for w in weights]
-    order = sorted(range(len(weights)), key=lambda i: (-(total * weights[i] % whole), i))
-    for i in order[: total - sum(shares)]:
-        shares[i] += 1
-    return shares
-
-
-def palette_of(group: StoryGroup) -> ActionWeights:
-    """What may happen in the stories of a group."""
+def action_weights(group: StoryGroup) -> ActionWeights:
+    """Return what may happen in the stories of a group."""
     coref = group.coref if group.coref is not None else {e: w or 1.0 for e, w in group.events.items()}
     return ActionWeights({**group.events, **group.wording}, coref, group.conj, group.negate, group.indef)
 
@@ -71,39 +54,39 @@ def grow(
     group: StoryGroup,
     setting: Setting,
     rng: Random,
-    home: SplitRule,
+    rule: SplitRule,
     also: tuple[QuestionKind, ...] = (),
 ) -> list[Example]:
-    """One story; an example for each of its questions.
+    """Draw one story; return an example for each of its questions.
 
     Args:
         group: What happens and what is asked.
         setting: What the groups of a recipe share.
         rng: The story's own stream.
-        home: What makes it a story of the split.
+        rule: What makes it a story of the split.
         also: At each question, ask besides everything of these types that can be answered (the paper's inject).
 
     Raises:
         RecipeError: No question of the wanted kind and support comes up.
     """
     assert group.story is not None
-    teller = _StoryBuilder(group, setting, rng, home)
+    builder = _StoryBuilder(group, setting, rng, rule)
     gap, often = group.story.gap, group.story.ask
     examples: list[Example] = []
     extra: list[Example] = []
     for _ in range(TRIES):
-        mark = teller.mark()
+        mark = builder.mark()
         opens = len(examples) < 2
-        if opens and not (teller.tell(gap) and home.opening(teller.opening(mark[0]))):
-            teller.back(mark)
+        if opens and not (builder.append(gap) and rule.opening(builder.opening(mark[0]))):
+            builder.back(mark)
             continue
-        example = teller.piece(gap, often, told=opens)
+        example = builder.piece(gap, often, opened=opens)
         if example is None:
-            teller.back(mark)
+            builder.back(mark)
             continue
         examples.append(example)
         if also:
-            extra += [example, *teller.others(also, example.question)]
+            extra += [example, *builder.others(also, example.question)]
         if len(examples) == group.story.questions:
             return extra if also else examples
     raise RecipeError(
@@ -116,39 +99,45 @@ def grow(
 class _StoryBuilder:
     """A story in the making, which can go back to an earlier point."""
 
-    def __init__(self, group: StoryGroup, setting: Setting, rng: Random, home: SplitRule) -> None:
+    def __init__(self, group: StoryGroup, setting: Setting, rng: Random, rule: SplitRule) -> None:
         self.group = group
         self.setting = setting
-        self.home = home
+        self.rule = rule
         self.rng = rng
-        self.palette = palette_of(group)
-        self.stage = Simulator(setting.vocabulary, rng)
+        self.weights = action_weights(group)
+        self.simulator = Simulator(setting.vocabulary, rng)
         self.events: list[Event] = []
         self.passage = ""
-        self.said: list[int] = []  # where in the passage each sentence begins
+        self.starts: list[int] = []  # where in the passage each sentence begins
         self.knowledge = Knowledge(setting.vocabulary.places, setting.reading)
 
     def mark(self) -> tuple[int, str, dict[str, str], dict[str, str], dict[str, str]]:
-        return len(self.events), self.passage, dict(self.stage.where), dict(self.stage.holder), dict(self.stage.lies)
+        return (
+            len(self.events),
+            self.passage,
+            dict(self.simulator.where),
+            dict(self.simulator.holder),
+            dict(self.simulator.lies),
+        )
 
     def back(self, mark: tuple[int, str, dict[str, str], dict[str, str], dict[str, str]]) -> None:
-        count, self.passage, self.stage.where, self.stage.holder, self.stage.lies = mark
+        count, self.passage, self.simulator.where, self.simulator.holder, self.simulator.lies = mark
         del self.events[count:]
-        del self.said[count:]
+        del self.starts[count:]
         self.knowledge = Knowledge(self.setting.vocabulary.places, self.setting.reading).tell_all(self.events)
 
     def opening(self, start: int) -> str:
-        """What decides on the split: the words from a sentence on but for the names, and the places before."""
+        """Return what decides on the split: the words from a sentence on but for the names, and the places before."""
         names = self.setting.vocabulary.persons
-        words = sorted(w for w in self.passage[self.said[start] :].replace(".", "").split() if w not in names)
+        words = sorted(w for w in self.passage[self.starts[start] :].replace(".", "").split() if w not in names)
         return " ".join([*(p for e in self.events[:start] for p in e.places), "|", *words])
 
-    def piece(self, gap: int, often: float, told: bool) -> Example | None:
-        """The sentences up to the next question, and the question; `told` if the first gap is told already."""
+    def piece(self, gap: int, often: float, opened: bool) -> Example | None:
+        """Append the sentences up to the next question, and draw the question; `opened` if the first gap is there already."""
         for _ in range(PATIENCE):
-            if not told and not self.tell(gap):
+            if not opened and not self.append(gap):
                 return None
-            told = False
+            opened = False
             if often < 1 and self.rng.random() >= often:
                 continue
             example = self._ask()
@@ -156,8 +145,8 @@ class _StoryBuilder:
                 return example
         return None
 
-    def tell(self, count: int) -> bool:
-        """So many sentences more; whether that was possible."""
+    def append(self, count: int) -> bool:
+        """Append `count` sentences; return False if the simulator gets stuck."""
         wanted = len(self.events) + count
         while len(self.events) < wanted:
             done = self._act(wanted - len(self.events))
@@ -166,21 +155,21 @@ class _StoryBuilder:
             for event in done:
                 self.knowledge.tell(event)
                 self.events.append(event)
-                said = sentence(event, self.setting.vocabulary, self.setting.lexicon, self.rng)
-                self.said.append(len(self.passage))
-                self.passage = f"{self.passage} {said}" if self.passage else said
+                text = sentence(event, self.setting.vocabulary, self.setting.lexicon, self.rng)
+                self.starts.append(len(self.passage))
+                self.passage = f"{self.passage} {text}" if self.passage else text
         return True
 
     def _act(self, room: int) -> list[Event]:
-        """What happens next; none if nothing can, or nothing that keeps the structure of the beginning within the split."""
+        """Draw what happens next; none if nothing can, or nothing that keeps the structure of the beginning within the split."""
         if not BEGINNING - 2 <= len(self.events) < BEGINNING:
-            return self.stage.act(self.palette, room)
+            return self.simulator.act(self.weights, room)
         for _ in range(PATIENCE):
-            before = dict(self.stage.where), dict(self.stage.holder), dict(self.stage.lies)
-            done = self.stage.act(self.palette, room)
-            if len(self.events) + len(done) < BEGINNING or self.home.has([*self.events, *done]):
+            before = dict(self.simulator.where), dict(self.simulator.holder), dict(self.simulator.lies)
+            done = self.simulator.act(self.weights, room)
+            if len(self.events) + len(done) < BEGINNING or self.rule.has([*self.events, *done]):
                 return done
-            self.stage.where, self.stage.holder, self.stage.lies = before
+            self.simulator.where, self.simulator.holder, self.simulator.lies = before
         return []
 
     def _ask(self) -> Example | None:
@@ -191,43 +180,44 @@ class _StoryBuilder:
             sets = supports(self.knowledge, question, verdict) or [()]
             if group.support is not None and len(sets[0]) not in group.support:
                 continue
-            return self._example(Posed(question, verdict, sets))
+            return self._example(AnsweredQuestion(question, verdict, sets))
         return None
 
-    def _example(self, posed: Posed) -> Example:
-        asked = ask(posed.question, self.setting.lexicon)
-        return make_example(self.events, self.passage, asked, posed, group=self.group.name, task=self.setting.task)
+    def _example(self, answered: AnsweredQuestion) -> Example:
+        question = ask(answered.question, self.setting.lexicon)
+        return make_example(
+            self.events, self.passage, question, answered, group=self.group.name, task=self.setting.task
+        )
 
-    def others(self, kinds: tuple[QuestionKind, ...], asked: str) -> list[Example]:
-        """Every other question of some types that can be answered now, in the order of their types and names."""
-        posed = pose_all(self.knowledge, kinds)
-        return [e for e in map(self._example, posed) if e.question != asked]
+    def others(self, kinds: tuple[QuestionKind, ...], question: str) -> list[Example]:
+        """Return every other question of some types that can be answered now, in the order of their types and names."""
+        return [e for e in map(self._example, answer_all(self.knowledge, kinds)) if e.question != question]
 
 
 def draw_questions(
     knowledge: Knowledge, kind: QuestionKind, group: StoryGroup, rng: Random, answers: Mapping[str, float] | None
 ) -> Iterator[Question]:
-    """The questions of a kind that the group may ask now; as often as it says, those that the story does not settle."""
+    """Return the questions of a kind that the group may ask now; as often as it says, those that the story does not settle."""
     if group.unknown and kind in ("where-P", "where-O") and rng.random() < group.unknown:
         return unsettled(knowledge, kind, rng)
     return askable(knowledge, kind, rng, answers)
 
 
-def pose_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Posed]:
-    """Every question of some types that can be answered, sorted by type and name, with answers and supports."""
-    return [Posed(q, answer(knowledge, q), supports(knowledge, q)) for q in ask_all(knowledge, kinds)]
+def answer_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[AnsweredQuestion]:
+    """Answer every question of some types that can be answered, sorted by type and name, with supports."""
+    return [AnsweredQuestion(q, answer(knowledge, q), supports(knowledge, q)) for q in ask_all(knowledge, kinds)]
 
 
 def ask_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Question]:
-    """Every question of some types that can be answered, sorted by type and name."""
+    """List every question of some types that can be answered, sorted by type and name."""
     order = Random(0)  # askable shuffles; the sorting below makes that of no effect
-    found = [q for kind in kinds for q in askable(knowledge, kind, order, answers={})]
-    found.sort(key=lambda q: (q.kind, q.form, q.person, q.thing, q.other, q.place))
-    return found
+    questions = [q for kind in kinds for q in askable(knowledge, kind, order, answers={})]
+    questions.sort(key=lambda q: (q.kind, q.form, q.person, q.thing, q.other, q.place))
+    return questions
 
 
 def draw_kind(group: StoryGroup, rng: Random) -> QuestionKind:
-    """A question type, by weight."""
+    """Draw a question type, by weight."""
     kinds = cast(dict[QuestionKind, float], group.questions)
     if len(kinds) == 1:
         return next(iter(kinds))

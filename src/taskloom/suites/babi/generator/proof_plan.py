@@ -1,11 +1,11 @@
-"""Proofs planned before their stories: a blueprint is the sentences that a proof of a given size will consist of.
+"""Proofs planned before their stories: the sentences that a proof of a given size will consist of.
 
 To place somebody, somebody else is placed by a sentence (the anchor) and tied to them by links: a GIVE (one
-sentence), or a DROP and a GRAB of one object (two). A pronoun costs one sentence more, its antecedent. Two uncertain
-anchors ("either") may stand in for a certain one. So the size of the support is anchors + gives + 2 x swaps +
-antecedents + what the question itself adds, and a blueprint of any size is built directly. Sentences that the world
+sentence), or a handover: a DROP and a GRAB of one object (two). A pronoun costs one sentence more, its antecedent. Two uncertain
+anchors ("either") may stand in for a certain one. So the size of the support is anchors + gives + 2 x handovers
++ antecedents + what the question itself adds, and a plan of any size is built directly. Sentences that the world
 needs but the proof does not (who drops the milk must have taken it) are props. The reasoner has the last word on
-every story; blueprints only make it likely to agree.
+every story; plans only make it likely to agree.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.generator.pronouns import NoBlueprint, add_antecedents, free_pronouns
+from taskloom.suites.babi.draws import pick
+from taskloom.suites.babi.generator.pronouns import NoProofPlan, add_antecedents, free_pronouns
 from taskloom.suites.babi.story.events import GIVE_FORMS, Event, Kind, Question, QuestionKind
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 
@@ -46,16 +47,16 @@ class ProofPlan:
 
     @property
     def size(self) -> int:
-        """How many sentences are planned."""
+        """Count the planned sentences."""
         return sum(len(unit) for unit in self.units)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a proof comes to its size: gives + 2 swaps + antecedents + one or two anchors + extra + denials."""
+    """How a proof comes to its size: gives + 2 handovers + antecedents + one or two anchors + extra + denials."""
 
     gives: int
-    swaps: int
+    handovers: int
     antecedents: int
     double: bool
     extra: int
@@ -63,7 +64,7 @@ class Shape:
 
 
 class ProofBuilder:
-    """One blueprint in the making."""
+    """One proof plan in the making."""
 
     def __init__(
         self, words: Vocabulary, can: set[str], coref: set[str], things: set[tuple[str, str]], others: int, rng: Random
@@ -83,42 +84,42 @@ class ProofBuilder:
 
     # Questions about places
 
-    def place(self, kind: QuestionKind, shape: Shape, said: str) -> ProofPlan:
-        """A proof of where somebody or something is, is not, or may be."""
-        if len(self.places) < 3 and (shape.double or said == "maybe"):
-            raise NoBlueprint
-        anchor, asked_place = self._anchor(kind, shape, said)
-        person = self._chain(anchor, shape, certain=kind != "yes-no" or said == "yes")
-        made = self._asked(kind, shape, person, asked_place)
-        if kind != "where-was-O" and (kind != "yes-no" or said == "yes"):
+    def place(self, kind: QuestionKind, shape: Shape, wanted: str) -> ProofPlan:
+        """Plan a proof of where somebody or something is, is not, or may be."""
+        if len(self.places) < 3 and (shape.double or wanted == "maybe"):
+            raise NoProofPlan
+        anchor, asked_place = self._anchor(kind, shape, wanted)
+        person = self._chain(anchor, shape, certain=kind != "yes-no" or wanted == "yes")
+        plan = self._finish(kind, shape, person, asked_place)
+        if kind != "where-was-O" and (kind != "yes-no" or wanted == "yes"):
             # Not always all of them: there may be too few objects, and the story often brings one by itself.
             for _ in range(int(self.rng.random() * (self.others + 1)) if self.others else 0):
-                self._another(person, 1 + shape.double + shape.gives + 2 * shape.swaps + shape.antecedents)
+                self._another(person, 1 + shape.double + shape.gives + 2 * shape.handovers + shape.antecedents)
         if self.things:
             self._two_things()
-            if self.lines[0].kind in ("move", "in") and (kind != "yes-no" or said == "yes"):
+            if self.lines[0].kind in ("move", "in") and (kind != "yes-no" or wanted == "yes"):
                 self._in_either()
         add_antecedents(self, shape.antecedents)
         free_pronouns(self)
-        return made
+        return plan
 
-    def _anchor(self, kind: QuestionKind, shape: Shape, said: str) -> tuple[str, str]:
-        """Place the first person; who it is, and the place that a yes-no question will name."""
+    def _anchor(self, kind: QuestionKind, shape: Shape, wanted: str) -> tuple[str, str]:
+        """Place the first person; return who it is, and the place that a yes-no question will name."""
         person = self.persons.pop()
         other = self.places[0]
         if shape.double:
             self._add(Event("either", (person,), (self.here, self.places.pop())))
             return person, self.here
-        if kind == "yes-no" and said == "maybe":
+        if kind == "yes-no" and wanted == "maybe":
             self._add(Event("either", (person,), (self.here, other)))
             return person, other if self.rng.random() < 0.5 else self.here
-        if kind == "yes-no" and said == "no":
+        if kind == "yes-no" and wanted == "no":
             ways: list[tuple[Kind, tuple[str, ...]]] = [("move", (self.here,))]
             if "NEGATE" in self.can:
                 ways.append(("not", (other,)))
             if "INDEF" in self.can and len(self.places) > 1:
                 ways.append(("either", (self.here, self.places[1])))
-            way, places = ways[int(self.rng.random() * len(ways))]
+            way, places = pick(self.rng, ways)
             self._add(self._placing(way, person, places))
             return person, other
         self._add(self._placing("move", person, (self.here,)))
@@ -136,12 +137,12 @@ class ProofBuilder:
         return Event(kind, (person,), places)
 
     def _chain(self, anchor: str, shape: Shape, certain: bool) -> str:
-        links = ["give"] * shape.gives + ["swap"] * shape.swaps
+        links = ["give"] * shape.gives + ["handover"] * shape.handovers
         self.rng.shuffle(links)
         person = anchor
         for i, link in enumerate(links):
             if not self.persons:
-                raise NoBlueprint
+                raise NoProofPlan
             new = self.persons.pop()
             if shape.double and i == len(links) - 1:
                 denied = "NEGATE" in self.can and self.rng.random() < 0.3
@@ -157,12 +158,12 @@ class ProofBuilder:
         return person
 
     def _cover(self, person: str, certain: bool) -> None:
-        """Let somebody go into the unknown, so that not only persons of whom nothing was ever said are found by reasoning."""
+        """Add, now and then, that somebody goes into the unknown, so that not only strangers are located by reasoning."""
         ways: list[Kind] = ["not"] if "NEGATE" in self.can else []
         if "INDEF" in self.can and certain and len(self.places) > 2:
             ways.append("either")
         if ways and self.rng.random() < 0.5:
-            way = ways[int(self.rng.random() * len(ways))]
+            way = pick(self.rng, ways)
             # A "not" without a place denies wherever they will have been.
             places = (self.here, self.places[1]) if way == "either" else ()
             self.units.append([Event(way, (person,), places)])
@@ -182,7 +183,7 @@ class ProofBuilder:
         self.held[second] = thing
 
     def _another(self, person: str, size: int) -> None:
-        """Another proof of where somebody is, at least as long: somebody else is placed, and hands something on to them."""
+        """Add another proof of where somebody is, at least as long: somebody else is placed, and hands something on to them."""
         lines, other = list(self.lines), self._somebody()
         self._add(self._placing("move", other, (self.here,)))
         for left in range(max(1, size - 1), 0, -1):
@@ -200,11 +201,11 @@ class ProofBuilder:
 
     def _somebody(self) -> str:
         if not self.persons:
-            raise NoBlueprint
+            raise NoProofPlan
         return self.persons.pop()
 
     def _in_hand(self, person: str) -> str:
-        """An object that somebody holds; where there is none they are made to take one, at some time before."""
+        """Return an object that somebody holds; where there is none they are made to take one, at some time before."""
         if person not in self.held:
             thing = self._fresh()
             self.units.insert(int(self.rng.random() * (len(self.units) + 1)), [Event("grab", (person,), thing=thing)])
@@ -213,7 +214,7 @@ class ProofBuilder:
 
     def _fresh(self) -> str:
         if not self.objects:
-            raise NoBlueprint
+            raise NoProofPlan
         return self.objects.pop()
 
     def _add(self, *events: Event) -> None:
@@ -221,14 +222,14 @@ class ProofBuilder:
             self.units.append([event])
             self.lines.append(event)
 
-    def _asked(self, kind: QuestionKind, shape: Shape, person: str, place: str) -> ProofPlan:
+    def _finish(self, kind: QuestionKind, shape: Shape, person: str, place: str) -> ProofPlan:
         if kind == "where-P":
             return ProofPlan(self.units, Question("where-P", person), self.here, {person})
         if kind == "yes-no":
             return ProofPlan(self.units, Question("yes-no", person, place=place), self.here, {person})
         own = shape.extra - (kind == "where-was-O")
         if not own and person not in self.held:
-            raise NoBlueprint
+            raise NoProofPlan
         if kind == "where-O" and own and "DROP" in self.can and self.rng.random() < 0.5:
             thing = self._in_hand(person)
             self._add(Event("drop", (person,), thing=thing))
@@ -243,11 +244,11 @@ class ProofBuilder:
         self._add(self.departure)
         # Sometimes the holder may go on afterwards, so that the place asked about is not always the last one.
         final = {person} if self.rng.random() < 0.5 else set()
-        asked = Question("where-was-O", thing=thing, place=place)
-        return ProofPlan(self.units, asked, self.here, final, keep={thing}, carrier=person)
+        question = Question("where-was-O", thing=thing, place=place)
+        return ProofPlan(self.units, question, self.here, final, keep={thing}, carrier=person)
 
     def _taken(self, person: str) -> str:
-        """The person takes an object that nobody has touched, at any time up to now; the proof counts it."""
+        """Add that the person takes an object that nobody has touched, at any time up to now; the proof counts it."""
         thing = self._fresh()
         event = Event("grab", (person,), thing=thing)
         self.units.insert(int(self.rng.random() * (len(self.units) + 1)), [event])
@@ -257,7 +258,7 @@ class ProofBuilder:
     # Constructs on what somebody does with things
 
     def _denials(self, count: int, thing: str, holder: str, about: str = "") -> None:
-        """So many sentences that deny a change of hands, each of which the proof needs.
+        """Add sentences that deny a change of hands, each of which the proof needs.
 
         Args:
             count: How many.
@@ -271,13 +272,13 @@ class ProofBuilder:
                 ways = [kind for kind in ways if kind == "grab"]  # nobody leaves what they do not hold
             other = about if about not in ("", holder) else self.persons[0] if self.persons else ""
             if not ways or not other:
-                raise NoBlueprint
-            way = ways[int(self.rng.random() * len(ways))]
+                raise NoProofPlan
+            way = pick(self.rng, ways)
             who, to = (other, "") if way == "grab" else (holder, other if way == "give" else "")
             self._add(Event(way, (who,), thing=thing, to=to, denied=True))  # type: ignore[arg-type]
 
     def _two_things(self) -> None:
-        """Now and then let somebody handle a second object with one of the proof's: that costs the proof nothing."""
+        """Add, now and then, a second object to one of the proof's: that costs the proof nothing."""
         for event in list(self.lines):
             if not event.thing or event.denied or not self.objects or self.rng.random() < 0.6:
                 continue
@@ -292,63 +293,63 @@ class ProofBuilder:
                 self._change(event, also=also)
 
     def _in_either(self) -> None:
-        """Now and then tell of a meeting that it was in either of two places; the proof knows better anyway."""
+        """Add, now and then, to a meeting that it was in either of two places; the proof knows better anyway."""
         for event in list(self.linked):
             if event in self.lines and ("INDEF", event.kind.upper()) in self.things and self.rng.random() < 0.3:
-                places = [self.here, self.places[int(self.rng.random() * len(self.places))]]
+                places = [self.here, pick(self.rng, self.places)]
                 self.rng.shuffle(places)
                 self._change(event, places=tuple(places))
 
     def _change(self, event: Event, **fields: Any) -> None:
-        """Tell one of the planned sentences otherwise."""
+        """Replace one of the planned sentences by another wording of it."""
         new = replace(event, **fields)
         self.units[self.units.index([event])] = [new]
-        for told in (self.lines, self.linked):
-            told[:] = [new if e is event else e for e in told]
+        for sentences in (self.lines, self.linked):
+            sentences[:] = [new if e is event else e for e in sentences]
 
     # Questions about gifts and hands
 
     def gift(self, size: int) -> ProofPlan:
-        """A gift to ask about, with a pronoun when two sentences are wanted."""
+        """Plan a gift to ask about, with a pronoun when two sentences are wanted."""
         if "GIVE" not in self.can or len(self.persons) < 2 or size > 2:
-            raise NoBlueprint
+            raise NoProofPlan
         giver, to = self.persons.pop(), self.persons.pop()
         thing = self._in_hand(giver)
         self._add(Event("give", (giver,), thing=thing, to=to))
         add_antecedents(self, size - 1)
-        form = GIVE_FORMS[int(self.rng.random() * len(GIVE_FORMS))]
-        asked = {
+        form = pick(self.rng, GIVE_FORMS)
+        question = {
             "gave-to": Question("give-qs", thing=thing, other=to, form=form),
             "given-to": Question("give-qs", giver, thing, form=form),
             "given": Question("give-qs", giver, other=to, form=form),
         }.get(form, Question("give-qs", thing=thing, form=form))
-        return ProofPlan(self.units, asked, self.here)
+        return ProofPlan(self.units, question, self.here)
 
     def holding(self, kind: QuestionKind, size: int) -> ProofPlan:
-        """So many objects have passed through somebody's hands, some of them told with a pronoun."""
+        """Plan objects that pass through somebody's hands, some of them with a pronoun; `size` sentences count."""
         person = self.persons.pop()
         pronouns = self.coref & {"GRAB", "DROP"}
         most = len(self.objects)
         denials = range(4 if any(c == "NEGATE" for c, _ in self.things) else 1)
         counts = [(t, d) for t in range(1, most + 1) for d in denials if t <= size - d <= (2 * t if pronouns else t)]
         if not counts:
-            raise NoBlueprint
-        count, denied = counts[int(self.rng.random() * len(counts))]
+            raise NoProofPlan
+        count, denied = pick(self.rng, counts)
         antecedents = size - count - denied
         things = [self._fresh() for _ in range(count)]
         for i, thing in enumerate(things):
             self._handled(person, thing, plain=i >= antecedents, gifts=not antecedents)
         for _ in range(denied):
-            last = self.units[int(self.rng.random() * len(self.units))][-1]
-            told = [e for unit in self.units for e in unit if e.thing == last.thing and not e.denied][-1]
-            holder = {"grab": told.who[0], "give": told.to}.get(told.kind, "")
-            self._denials(1, told.thing, holder, about=person)
+            last = pick(self.rng, self.units)[-1]
+            change = [e for unit in self.units for e in unit if e.thing == last.thing and not e.denied][-1]
+            holder = {"grab": change.who[0], "give": change.to}.get(change.kind, "")
+            self._denials(1, change.thing, holder, about=person)
         # Units on different objects are independent of each other: any order that keeps each object's own.
         self._shuffle()
         return ProofPlan(self.units, Question(kind, person), self.here, keep=set(things), idle={person})
 
     def _handled(self, person: str, thing: str, plain: bool, gifts: bool) -> None:
-        """One object comes into somebody's hands, and perhaps out of them; the last sentence is the one that counts.
+        """Add that one object comes into somebody's hands, and perhaps out of them; the last sentence is the one that counts.
 
         Gifts need both in one place, so they do not go with the moves that serve as antecedents.
         """
@@ -358,7 +359,7 @@ class ProofBuilder:
             if leave:
                 self.units.append([grab, replace(drop, pronoun=True)])
                 return
-            start = Event("move", (person,), (self.places[int(self.rng.random() * len(self.places))],))
+            start = Event("move", (person,), (pick(self.rng, self.places),))
             self.units.append([start, replace(grab, pronoun=True)])
             return
         ways = (
@@ -366,7 +367,7 @@ class ProofBuilder:
             + (["drop"] if "DROP" in self.can else [])
             + (["get", "give"] if "GIVE" in self.can and gifts else [])
         )
-        way = ways[int(self.rng.random() * len(ways))]
+        way = pick(self.rng, ways)
         other = self.persons[-1] if self.persons else ""
         if way == "get" and other:
             self.units += [[Event("grab", (other,), thing=thing)], [Event("give", (other,), thing=thing, to=person)]]

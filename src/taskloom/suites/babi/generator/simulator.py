@@ -6,27 +6,60 @@ change of place, as in the reference's simulator, so that the strict reading nev
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import accumulate
 from typing import ClassVar
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.generator.action_weights import ActionWeights
-from taskloom.suites.babi.story.events import Event, Kind
+from taskloom.suites.babi.draws import pick
+from taskloom.suites.babi.story.events import HANDLING, KINDS, Event, Kind
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 
-ACTION: dict[str, Kind] = {
-    "MOVE": "move",
-    "AFFIRM": "in",
-    "NEGATE": "not",
-    "INDEF": "either",
-    "GRAB": "grab",
-    "DROP": "drop",
-    "GIVE": "give",
-}
-HANDLING = ("GRAB", "DROP", "GIVE")
+FOLLOWS: dict[Kind, tuple[str, ...]] = {"grab": ("DROP", "GIVE"), "drop": ("GRAB",)}
+"""What one person can do with the same two objects next: the second sentence of COMPOUND ("Then she dropped them")."""
+
 TRIES = 12
-"""Draws of an action before the stage says that nothing can be done."""
+"""Draws of an action before the simulator says that nothing can be done."""
+
+
+class ActionWeights:
+    """What may happen, with weights: events and constructs, and what each construct may be said of."""
+
+    __slots__ = ("conj", "coref", "indef", "negate", "weights")
+
+    def __init__(
+        self,
+        weights: Mapping[str, float],
+        coref: Mapping[str, float],
+        conj: Mapping[str, float],
+        negate: Mapping[str, float],
+        indef: Mapping[str, float],
+    ) -> None:
+        self.weights = _cumulative(weights)
+        self.coref = _cumulative(coref)
+        self.conj = _cumulative(conj)
+        self.negate = _cumulative(negate)
+        self.indef = _cumulative(indef)
+
+    def draw_topic(self, name: str, rng: Random) -> str:
+        """Draw what a NEGATE or INDEF sentence is about: where somebody is (MOVE), or what they do; MOVE for all else."""
+        table = self.negate if name == "NEGATE" else self.indef if name == "INDEF" else ()
+        return "MOVE" if not table else table[0][0] if len(table) == 1 else self.draw(rng, table)
+
+    def draw(self, rng: Random, among: tuple[tuple[str, float], ...] | None = None) -> str:
+        """Draw one of them, by weight."""
+        table = self.weights if among is None else among
+        at = rng.random() * table[-1][1]
+        for name, upto in table:
+            if at < upto:
+                return name
+        return table[-1][0]
+
+
+def _cumulative(weights: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    kept = [(name, weight) for name, weight in weights.items() if weight > 0]
+    return tuple(zip((n for n, _ in kept), accumulate(w for _, w in kept), strict=True))
 
 
 class Simulator:
@@ -53,24 +86,24 @@ class Simulator:
         self.kept: set[str] = set()
         self.idle: set[str] = set()
 
-    def act(self, palette: ActionWeights, room: int = 2) -> list[Event]:
-        """One or two sentences (COREF and COMPOUND take two) that can happen now, already performed; none if nothing can."""
+    def act(self, weights: ActionWeights, room: int = 2) -> list[Event]:
+        """Draw and perform what can happen now: one or two sentences (COREF and COMPOUND take two); none if nothing can."""
         for _ in range(TRIES):
-            name = palette.draw(self.rng)
+            name = weights.draw(self.rng)
             if name == "COREF":
-                done = self._coref(palette) if room > 1 else []
+                done = self._coref(weights) if room > 1 else []
             elif name == "CONJ":
-                done = self._conj(palette.draw(self.rng, palette.conj), palette)
+                done = self._conj(weights.draw(self.rng, weights.conj), weights)
             elif name == "COMPOUND":
-                done = self._compound(palette) if room > 1 else []
+                done = self._compound(weights) if room > 1 else []
             else:
-                done = self._say(name, None, palette)
+                done = self._say(name, None, weights)
             if done:
                 return done
         return []
 
     def perform(self, event: Event) -> None:
-        """Let an event happen that is known to be possible; `places[0]` is where an "either" is true."""
+        """Apply an event that is known to be possible; `places[0]` is where an "either" is true."""
         if event.thing:
             for thing in () if event.denied else event.things:
                 self._handle(event, thing)
@@ -91,44 +124,41 @@ class Simulator:
             self.holder[thing] = event.to
 
     def place(self, person: str) -> str:
-        """Where somebody is; decided now if it never mattered before."""
-        found = self.where.get(person)
-        if found is None:
-            found = self.where[person] = self._any(self.vocabulary.places)
-        return found
+        """Return where somebody is; drawn now if it never mattered before."""
+        place = self.where.get(person)
+        if place is None:
+            place = self.where[person] = pick(self.rng, self.vocabulary.places)
+        return place
 
-    def _any(self, things: tuple[str, ...] | list[str]) -> str:
-        return things[int(self.rng.random() * len(things))]
-
-    def _say(self, name: str, who: str | None, palette: ActionWeights, pronoun: bool = False) -> list[Event]:
-        """A sentence with one subject: an event, or NEGATE, INDEF or AFFIRM."""
-        of = palette.said_of(name, self.rng)
+    def _say(self, name: str, who: str | None, weights: ActionWeights, pronoun: bool = False) -> list[Event]:
+        """Draw a sentence with one subject: an event, or NEGATE, INDEF or AFFIRM."""
+        of = weights.draw_topic(name, self.rng)
         if of == "MOVE":
-            return self._one(ACTION[name], who, pronoun)
+            return self._one(KINDS[name], who, pronoun)
         if name == "NEGATE":
-            return self._denied(ACTION[of], who, pronoun)
-        made = self._MAKERS[ACTION[of]](self, who)
-        return self._somewhere(replace(made, pronoun=pronoun)) if made else []
+            return self._denied(KINDS[of], who, pronoun)
+        event = self._MAKERS[KINDS[of]](self, who)
+        return self._somewhere(replace(event, pronoun=pronoun)) if event else []
 
     def _denied(self, kind: Kind, who: str | None, pronoun: bool = False) -> list[Event]:
-        """Somebody does not take what they do not hold, or does not leave or give away what they do."""
+        """Draw a denial: somebody does not take what they do not hold, or does not leave or give away what they do."""
         others = [p for p in self.vocabulary.persons if p not in self.idle]
         if kind != "grab":
-            able = self._held(who)
+            able = self._in_hands(who)
         else:
             things = [o for o in self.vocabulary.objects if o not in self.kept]
             persons = others if who is None else [p for p in others if p == who]
             able = [(p, o) for p in persons for o in things if self.holder.get(o) != p]
         if not able:
             return []
-        person, thing = able[int(self.rng.random() * len(able))]
+        person, thing = pick(self.rng, able)
         receivers = [p for p in others if p != person] if kind == "give" else [""]
         if not receivers:
             return []
-        return [Event(kind, (person,), thing=thing, to=self._any(receivers), pronoun=pronoun, denied=True)]
+        return [Event(kind, (person,), thing=thing, to=pick(self.rng, receivers), pronoun=pronoun, denied=True)]
 
     def _somewhere(self, event: Event) -> list[Event]:
-        """Somebody does something with things in one of two places."""
+        """Apply an event with objects that is told to have happened in one of two places."""
         if event.who[0] in self.guarded:
             return []
         self.perform(event)
@@ -138,55 +168,56 @@ class Simulator:
         return [replace(event, places=tuple(places))]
 
     def _one(self, kind: Kind, who: str | None, pronoun: bool = False) -> list[Event]:
-        made = self._MAKERS[kind](self, who)
-        if made is None:
+        event = self._MAKERS[kind](self, who)
+        if event is None:
             return []
-        event = Event(made.kind, made.who, made.places, made.thing, made.to, True) if pronoun else made
+        if pronoun:
+            event = replace(event, pronoun=True)
         self.perform(event)
         if kind == "either" and self.rng.random() < 0.5:
             event = Event("either", event.who, (event.places[1], event.places[0]), pronoun=pronoun)
         return [event]
 
-    def _coref(self, palette: ActionWeights) -> list[Event]:
-        first = self._say(palette.draw(self.rng, palette.coref), None, palette)
+    def _coref(self, weights: ActionWeights) -> list[Event]:
+        first = self._say(weights.draw(self.rng, weights.coref), None, weights)
         if not first or not self.vocabulary.clear(first[0].who[0], first[0].to):
             return first
         for _ in range(TRIES):
-            second = self._say(palette.draw(self.rng, palette.coref), first[0].who[0], palette, pronoun=True)
+            second = self._say(weights.draw(self.rng, weights.coref), first[0].who[0], weights, pronoun=True)
             if second:
                 return first + second
         return first
 
-    def _conj(self, name: str, palette: ActionWeights) -> list[Event]:
-        """Two at once: two persons go somewhere, or one person handles two things."""
-        of = palette.said_of(name, self.rng)
+    def _conj(self, name: str, weights: ActionWeights) -> list[Event]:
+        """Draw two at once: two persons go somewhere, or one person handles two objects."""
+        of = weights.draw_topic(name, self.rng)
         if name in HANDLING or (name == "INDEF" and of != "MOVE"):
-            made = self._two(ACTION[name if name in HANDLING else of], None)
-            if made is None:
+            event = self._two(KINDS[name if name in HANDLING else of], None)
+            if event is None:
                 return []
             if name == "INDEF":
-                return self._somewhere(made)
-            self.perform(made)
-            return [made]
+                return self._somewhere(event)
+            self.perform(event)
+            return [event]
         if of != "MOVE":
             return self._neither() if of == "GRAB" else []
-        return self._pair(ACTION[name], None)
+        return self._pair(KINDS[name], None)
 
     def _neither(self) -> list[Event]:
-        """Two persons do not take something; neither of them holds it."""
+        """Draw two persons who do not take something; neither of them holds it."""
         things = [o for o in self.vocabulary.objects if o not in self.kept]
         persons = [p for p in self.vocabulary.persons if p not in self.idle]
         if not things:
             return []
-        thing = self._any(things)
+        thing = pick(self.rng, things)
         persons = [p for p in persons if p != self.holder.get(thing)]
         if len(persons) < 2:
             return []
         return [Event("grab", tuple(self.rng.sample(persons, 2)), thing=thing, denied=True)]
 
     def _two(self, kind: Kind, who: str | None) -> Event | None:
-        """One person handles two things at once."""
-        able = self._reach(who) if kind == "grab" else self._held(who)
+        """Draw one person who handles two objects at once."""
+        able = self._reach(who) if kind == "grab" else self._in_hands(who)
         if kind == "give":
             able = [(p, o) for p, o in able if p not in self.guarded]
         pairs = [(p, a, b) for i, (p, a) in enumerate(able) for q, b in able[i + 1 :] if p == q]
@@ -199,14 +230,14 @@ class Simulator:
             ]
         if not pairs:
             return None
-        person, one, other = pairs[int(self.rng.random() * len(pairs))]
+        person, one, other = pick(self.rng, pairs)
         to = self._receiver(person) if kind == "give" else ""
         if kind == "give" and not to:
             return None
         return Event(kind, (person,), thing=one, also=other, to=to)
 
     def _pair(self, kind: Kind, who: tuple[str, ...] | None) -> list[Event]:
-        """Two persons at once: they go, are, may be, or are no longer somewhere."""
+        """Draw two persons at once: they go, are, may be, or are no longer somewhere."""
         if who is None:
             free = [p for p in self.vocabulary.persons if p not in self.still]
             if len(free) < 2:
@@ -218,50 +249,50 @@ class Simulator:
             return []
         if kind == "not":
             # "No longer there" is true of both only if they have been in one place.
-            left = taken - {None} or {self._any(self.vocabulary.places)}
+            left = taken - {None} or {pick(self.rng, self.vocabulary.places)}
             if len(left) > 1:
                 return []
             for person in who:
-                self.where[person] = self._any([x for x in self.vocabulary.places if x not in left])
+                self.where[person] = pick(self.rng, [x for x in self.vocabulary.places if x not in left])
             return [Event("not", who, tuple(left))]  # type: ignore[arg-type]
         if kind == "either":
             if len(places) < 2:
                 return []
             either = tuple(self.rng.sample(places, 2))
             for person in who:
-                self.where[person] = self._any(either)  # each for themselves
+                self.where[person] = pick(self.rng, either)  # each for themselves
             return [Event(kind, who, either)]
-        event = Event(kind, who, (self._any(places),))
+        event = Event(kind, who, (pick(self.rng, places),))
         self.perform(event)
         return [event]
 
-    def _compound(self, palette: ActionWeights) -> list[Event]:
-        """Two at once, and then the same two again by a pronoun."""
-        name = palette.draw(self.rng, palette.conj)
+    def _compound(self, weights: ActionWeights) -> list[Event]:
+        """Draw two at once, and then the same two again by a pronoun."""
+        name = weights.draw(self.rng, weights.conj)
         if name in HANDLING:
-            return self._them(ACTION[name], palette)
-        first = self._pair(ACTION[name], None)
+            return self._them(KINDS[name], weights)
+        first = self._pair(KINDS[name], None)
         if not first:
             return []
         for _ in range(TRIES):
-            name = palette.draw(self.rng, palette.conj)
-            second = [] if name in HANDLING else self._pair(ACTION[name], first[0].who)
+            name = weights.draw(self.rng, weights.conj)
+            second = [] if name in HANDLING else self._pair(KINDS[name], first[0].who)
             if second:
                 return [first[0], replace(second[0], pronoun=True)]
         return first
 
-    def _them(self, kind: Kind, palette: ActionWeights) -> list[Event]:
+    def _them(self, kind: Kind, weights: ActionWeights) -> list[Event]:
         first = self._two(kind, None)
         if first is None:
             return []
         self.perform(first)
         person = first.who[0]
         for _ in range(TRIES):
-            name = palette.draw(self.rng, palette.conj)
-            able = {"grab": ("DROP", "GIVE"), "drop": ("GRAB",)}.get(kind, ())
+            name = weights.draw(self.rng, weights.conj)
+            able = FOLLOWS.get(kind, ())
             to = self._receiver(person) if name == "GIVE" and person not in self.guarded else ""
             if name in able and (name != "GIVE" or to) and (name != "GRAB" or person not in self.guarded):
-                second = replace(first, kind=ACTION[name], to=to, pronoun=True, them=True)
+                second = replace(first, kind=KINDS[name], to=to, pronoun=True, them=True)
                 self.perform(second)
                 return [first, second]
         return [first]
@@ -269,16 +300,16 @@ class Simulator:
     def _mover(self, who: str | None) -> str | None:
         if who is not None:
             return None if who in self.still else who
-        person = self._any(self.vocabulary.persons)
+        person = pick(self.rng, self.vocabulary.persons)
         if person not in self.still:
             return person
         free = [p for p in self.vocabulary.persons if p not in self.still]
-        return self._any(free) if free else None
+        return pick(self.rng, free) if free else None
 
     def _elsewhere(self, person: str) -> str:
         here = self.where.get(person)
         while True:
-            place = self._any(self.vocabulary.places)
+            place = pick(self.rng, self.vocabulary.places)
             if place != here:
                 return place
 
@@ -307,7 +338,7 @@ class Simulator:
         return Event("either", (person,), tuple(self.rng.sample(places, 2))) if len(places) > 1 else None
 
     def _reach(self, who: str | None) -> list[tuple[str, str]]:
-        """Who could take what."""
+        """List who could take what."""
         free = [o for o in self.vocabulary.objects if o not in self.holder and o not in self.kept]
         persons = self.vocabulary.persons if who is None and free else (who,) if who and free else ()
         able = []
@@ -327,10 +358,11 @@ class Simulator:
         able = self._reach(who)
         if not able:
             return None
-        person, thing = able[int(self.rng.random() * len(able))]
+        person, thing = pick(self.rng, able)
         return Event("grab", (person,), thing=thing)
 
-    def _held(self, who: str | None) -> list[tuple[str, str]]:
+    def _in_hands(self, who: str | None) -> list[tuple[str, str]]:
+        """List who holds what."""
         # The order of the vocabulary, not of the dict, whose order depends on what happened before.
         return [
             (self.holder[o], o)
@@ -340,22 +372,22 @@ class Simulator:
         ]
 
     def _drop(self, who: str | None) -> Event | None:
-        held = self._held(who)
-        if not held:
+        able = self._in_hands(who)
+        if not able:
             return None
-        person, thing = held[int(self.rng.random() * len(held))]
+        person, thing = pick(self.rng, able)
         return Event("drop", (person,), thing=thing)
 
     def _give(self, who: str | None) -> Event | None:
-        held = [(p, o) for p, o in self._held(who) if p not in self.guarded]
-        if not held:
+        able = [(p, o) for p, o in self._in_hands(who) if p not in self.guarded]
+        if not able:
             return None
-        person, thing = held[int(self.rng.random() * len(held))]
+        person, thing = pick(self.rng, able)
         to = self._receiver(person)
         return Event("give", (person,), thing=thing, to=to) if to else None
 
     def _receiver(self, person: str) -> str:
-        """Somebody who is, or from now on has been, where a person is; nobody if there is none."""
+        """Draw somebody who is, or from now on has been, where a person is; nobody if there is none."""
         here = self.place(person)
         near = [
             q
@@ -364,7 +396,7 @@ class Simulator:
         ]
         if not near:
             return ""
-        to = self._any(near)
+        to = pick(self.rng, near)
         self.where[to] = here
         return to
 

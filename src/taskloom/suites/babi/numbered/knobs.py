@@ -59,7 +59,7 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class TaskKnobs(Fields):
-    """What the knobs of every classic task derive from."""
+    """What the knobs of every numbered task derive from."""
 
 
 class Asking(TaskKnobs):
@@ -77,7 +77,7 @@ class Asking(TaskKnobs):
 
 
 def pick_questions(rng: Random, pools: Sequence[Sequence[str]], open_ones: Sequence[str], knobs: Asking) -> list[str]:
-    """Questions from pools (one for each answer that should be equally frequent) and from those that the text leaves open.
+    """Draw questions from pools (one for each answer that should be equally frequent) and from those that the text leaves open.
 
     Without repeats every round takes one question of each pool and the drawing ends when a pool is used up, so that the
     answers stay balanced even where one of them has more questions.
@@ -105,10 +105,10 @@ def pick_questions(rng: Random, pools: Sequence[Sequence[str]], open_ones: Seque
 
 
 def article(noun: str) -> str:
-    """The noun with a or an before it."""
+    """Return the noun with a or an before it."""
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
 def capital(word: str) -> str:
-    """The word with a capital first letter, the rest as it is."""
+    """Return the word with a capital first letter, the rest as it is."""
     return word[:1].upper() + word[1:]

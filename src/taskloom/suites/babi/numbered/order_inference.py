@@ -26,20 +26,20 @@ class Edge:
 
 
 def chains(edges: Sequence[Edge], low: str, high: str, strict: bool) -> list[tuple[int, ...]]:
-    """All chains that prove low < high (or low = high, if not `strict`): shortest first, then earliest; numbers from `low` up."""
+    """List all chains that prove low < high (or low = high, if not `strict`), shortest, then earliest; numbers from `low` up."""
     up = _steps(edges if strict else [e for e in edges if not e.strict])
     near = _distances(up, high)
-    found: list[tuple[int, ...]] = []
+    proofs: list[tuple[int, ...]] = []
     for length in range(near.get(low, len(near) + 1), len(near) + 1):
         level = [c for c, proves in _walks(up, near, low, high, length) if proves or not strict]
-        found += sorted(level, key=sorted)
-        if len(found) >= MANY:
+        proofs += sorted(level, key=sorted)
+        if len(proofs) >= MANY:
             break
-    return found[:MANY]
+    return proofs[:MANY]
 
 
 def lengths(edges: Sequence[Edge], low: str) -> dict[tuple[str, bool], int]:
-    """The lengths of the shortest chains up from `low`, by widening rings: to each other name, strictly (True) or level (False)."""
+    """Compute the lengths of the shortest chains up from `low`: to each other name, strictly (True) or level (False)."""
     up = _steps(edges)
     far = {(low, False): 0}
     ring = [(low, False)]
@@ -52,7 +52,7 @@ def lengths(edges: Sequence[Edge], low: str) -> dict[tuple[str, bool], int]:
 
 
 def conflict(edges: Sequence[Edge], new: Edge) -> tuple[int, ...] | None:
-    """The sentences that a new statement contradicts, or None. The statements before must be free of contradiction."""
+    """Return the sentences that a new statement contradicts, or None. The statements before must be free of contradiction."""
     if new.low == new.high:
         return () if new.strict else None
     against = [(new.high, new.low, True), (new.high, new.low, False) if new.strict else (new.low, new.high, True)]

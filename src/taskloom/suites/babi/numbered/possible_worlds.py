@@ -29,7 +29,7 @@ class WorldRule:
 
 
 def worlds(domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]) -> Iterator[World]:
-    """Every assignment of values to variables that obeys every rule."""
+    """Yield every assignment of values to variables that obeys every rule."""
     if len(domains) > FEW:
         domains = _prune(domains, rules)
     order = _order(domains, rules)
@@ -54,18 +54,18 @@ def worlds(domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]) -> 
 
 
 def satisfiable(domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]) -> bool:
-    """Whether any world obeys every rule."""
+    """Return whether any world obeys every rule."""
     return next(worlds(domains, rules), None) is not None
 
 
 def entailed(answers: Iterable[str]) -> tuple[str, ...]:
-    """The one answer that all worlds give, or `unknown` where they differ, or where there is no world at all."""
-    found = set(answers)
-    return tuple(found) if len(found) == 1 else (UNKNOWN,)
+    """Return the one answer that all worlds give, or `unknown` where they differ, or where there is no world at all."""
+    distinct = set(answers)
+    return tuple(distinct) if len(distinct) == 1 else (UNKNOWN,)
 
 
 def _prune(domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]) -> dict[Any, list[Any]]:
-    """Leave out values that a rule on one or two variables forbids whatever else is chosen, until nothing changes.
+    """Remove values that a rule on one or two variables forbids whatever else is chosen, until nothing changes.
 
     No world is lost, and twelve things in a row are then as quick as four.
     """
@@ -91,7 +91,7 @@ def _holds(rule: WorldRule, i: int, value: Any, other: Any) -> bool:
 
 
 def _order(domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]) -> list[Any]:
-    """Variables so that each meets its rules early: next comes the one with most rules towards those chosen."""
+    """Order variables so that each meets its rules early: next comes the one with most rules towards those chosen."""
     left = list(domains)
     chosen: list[Any] = []
     ties = dict.fromkeys(left, 0)

@@ -1,7 +1,7 @@
-"""What the seven classic tasks have in common: one interface from text to proven answers, and from a stream to stories.
+"""What the seven numbered tasks have in common: one interface from text to proven answers, and from a stream to stories.
 
 A task brings its sentences and questions (`sentence`, `question`), its exact solver (`derive`), its second solver by enumeration
-(`second`) and its generator (`weave`). The generator writes text only; the answers and supports of what it wrote are found by
+(`second`) and its generator (`draw_story`). The generator writes text only; the answers and supports of what it wrote are found by
 the solver from that text, as a reader would find them.
 """
 
@@ -31,7 +31,7 @@ _PIECE = re.compile(r"[^.?]*[.?]")
 
 
 @dataclass(frozen=True, slots=True)
-class Told(Generic[F]):
+class Statement(Generic[F]):
     """A fact with the number of the sentence that tells it."""
 
     number: int
@@ -39,7 +39,7 @@ class Told(Generic[F]):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Proof:
     """An answer with its proof.
 
     Attributes:
@@ -59,7 +59,7 @@ class Found:
 
     @property
     def support(self) -> tuple[int, ...]:
-        """The official support: the shortest, then earliest."""
+        """Return the official support: the shortest, then earliest."""
         return self.supports[0] if self.supports else ()
 
 
@@ -68,16 +68,16 @@ class Parsed(Generic[F, Q]):
     """A story with what its sentences and questions mean."""
 
     story: StoryText
-    facts: tuple[Told[F], ...]
+    facts: tuple[Statement[F], ...]
     queries: tuple[Q, ...]
 
-    def before(self, asked: QuestionLine) -> tuple[Told[F], ...]:
-        """The facts that a reader knows when the question comes."""
-        return tuple(t for t in self.facts if t.number < asked.number)
+    def before(self, question: QuestionLine) -> tuple[Statement[F], ...]:
+        """Return the facts that a reader knows when the question comes."""
+        return tuple(t for t in self.facts if t.number < question.number)
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicTask(Generic[F, Q]):
+class NumberedTask(Generic[F, Q]):
     """One of the tasks 14 to 20 of bAbI 1.0.
 
     Attributes:
@@ -85,7 +85,7 @@ class ClassicTask(Generic[F, Q]):
         name: Its published name in short.
         describe: What a person or a model is told to do.
         knobs: The model of what can be set.
-        weave: The texts of one story, sentences and questions in order.
+        draw_story: The texts of one story, sentences and questions in order.
         sentence: What a sentence tells, or None when it is none of this task's.
         question: What a question asks, or None.
         derive: The solver: from what was told to the answer with all minimal supports.
@@ -102,52 +102,52 @@ class ClassicTask(Generic[F, Q]):
     name: str
     describe: str
     knobs: type[TaskKnobs]
-    weave: Callable[[Random, Any], list[str]]
+    draw_story: Callable[[Random, Any], list[str]]
     sentence: Callable[[str], F | None]
     question: Callable[[str], Q | None]
-    derive: Callable[[Sequence[Told[F]], Q], Found]
-    second: Callable[[Sequence[Told[F]], Q], tuple[str, ...]]
-    clash: Callable[[Sequence[Told[F]], Told[F]], tuple[int, ...] | None]
+    derive: Callable[[Sequence[Statement[F]], Q], Proof]
+    second: Callable[[Sequence[Statement[F]], Q], tuple[str, ...]]
+    clash: Callable[[Sequence[Statement[F]], Statement[F]], tuple[int, ...] | None]
     mentions: Callable[[F | Q], tuple[str, ...]]
     kind: Callable[[Q], str]
     samples: tuple[str, str]
     gap: str = ""
-    convention: Callable[[Sequence[Told[F]], Q], Found] | None = None
+    convention: Callable[[Sequence[Statement[F]], Q], Proof] | None = None
 
     def read_knobs(self, values: Mapping[str, Any], where: str = "the recipe") -> TaskKnobs:
-        """Checked knobs from a person's file; errors name the key and the nearest known one."""
+        """Check knobs from a person's file; errors name the key and the nearest known one."""
         try:
             return self.knobs.model_validate(dict(values))
         except ValidationError as error:
             raise RecipeError(explain(error, self.knobs, where)) from error
 
     def parse(self, lines: Iterable[str], where: str = "the story") -> list[Parsed[F, Q]]:
-        """Facts and questions of published text. Errors name the line."""
+        """Parse facts and questions of published text; errors name the line."""
         return [self.understand(story, where) for story in read_lines(lines, where)]
 
     def understand(self, story: StoryText, where: str = "the story", *, consistent: bool = False) -> Parsed[F, Q]:
-        """What a story's sentences and questions mean; refuses what this task cannot say and what contradicts itself.
+        """Parse what a story's sentences and questions mean; refuse what this task cannot say and what contradicts itself.
 
         Args:
             story: The story.
             where: What error messages call the place.
             consistent: Do not look for contradictions: generated stories have none, and looking takes time (a third in task 19).
         """
-        facts: list[Told[F]] = []
+        facts: list[Statement[F]] = []
         queries: list[Q] = []
         met: set[str] = set()
         for item in story.lines:
             place = f"{where}:{item.line}" if item.line else f"{where}, sentence {item.number}"
             if isinstance(item, Sentence):
-                told = Told(item.number, self._fact(item.text, place))
-                against = None if consistent else self.clash(facts, told)
+                statement = Statement(item.number, self._fact(item.text, place))
+                against = None if consistent else self.clash(facts, statement)
                 if against is not None:
-                    said = " and ".join(map(str, against))
+                    numbers = " and ".join(map(str, against))
                     raise InputError(
-                        f"{place}: {item.text!r} contradicts " + (f"sentence {said}" if said else "itself")
+                        f"{place}: {item.text!r} contradicts " + (f"sentence {numbers}" if numbers else "itself")
                     )
-                facts.append(told)
-                met.update(self.mentions(told.fact))
+                facts.append(statement)
+                met.update(self.mentions(statement.fact))
             else:
                 query = self._query(item.text, place)
                 strange = [name for name in self.mentions(query) if name not in met]
@@ -162,7 +162,7 @@ class ClassicTask(Generic[F, Q]):
         fact = self.sentence(text)
         if fact is None:
             raise InputError(
-                f"{place}: {text[:80]!r} is no sentence of task {self.number}; its sentences read like {self.samples[0]!r}"
+                f"{place}: {text[:80]!r} is not a sentence of task {self.number}; its sentences read like {self.samples[0]!r}"
             )
         return fact
 
@@ -170,18 +170,18 @@ class ClassicTask(Generic[F, Q]):
         query = self.question(text)
         if query is None:
             raise InputError(
-                f"{place}: {text[:80]!r} is no question of task {self.number}; its questions read like {self.samples[1]!r}"
+                f"{place}: {text[:80]!r} is not a question of task {self.number}; its questions read like {self.samples[1]!r}"
             )
         return query
 
-    def solve(self, parsed: Parsed[F, Q]) -> list[Found]:
-        """The answer to each question of a story, from the sentences before it."""
-        asked = parsed.story.questions
-        return [self.derive(parsed.before(a), q) for a, q in zip(asked, parsed.queries, strict=True)]
+    def solve(self, parsed: Parsed[F, Q]) -> list[Proof]:
+        """Answer each question of a story, from the sentences before it."""
+        lines = parsed.story.questions
+        return [self.derive(parsed.before(a), q) for a, q in zip(lines, parsed.queries, strict=True)]
 
     def story(self, rng: Random, knobs: TaskKnobs | None = None) -> StoryText:
-        """One new story with answers and supports, which the solver found from its text."""
-        parsed = self._woven(rng, knobs)
+        """Draw a story with answers and supports, which the solver derives from its text."""
+        parsed = self._drawn(rng, knobs)
         answers = iter(self.solve(parsed))
         lines: list[Sentence | QuestionLine] = []
         for item in parsed.story.lines:
@@ -192,24 +192,24 @@ class ClassicTask(Generic[F, Q]):
         return StoryText(tuple(lines))
 
     def make(self, rng: Random, knobs: TaskKnobs | None = None) -> list[Example]:
-        """One example for each question of one new story."""
-        parsed = self._woven(rng, knobs)
+        """Draw a story and return one example for each of its questions."""
+        parsed = self._drawn(rng, knobs)
         return [self._example(parsed, i) for i in range(len(parsed.queries))]
 
     def one(self, rng: Random, knobs: TaskKnobs | None = None) -> Example:
-        """A single example: one question of one new story, each with the same chance."""
-        texts = self.weave(rng, knobs or self.knobs())
-        asked = rng.choice([i for i, text in enumerate(texts) if text.endswith("?")])
-        told = [text for text in texts[:asked] if not text.endswith("?")]
-        return self._example(self.understand(as_story([*told, texts[asked]]), consistent=True), 0)
+        """Draw a single example: one question of one new story, each with the same chance."""
+        texts = self.draw_story(rng, knobs or self.knobs())
+        place = rng.choice([i for i, text in enumerate(texts) if text.endswith("?")])
+        sentences = [text for text in texts[:place] if not text.endswith("?")]
+        return self._example(self.understand(as_story([*sentences, texts[place]]), consistent=True), 0)
 
-    def _woven(self, rng: Random, knobs: TaskKnobs | None) -> Parsed[F, Q]:
-        return self.understand(as_story(self.weave(rng, knobs or self.knobs())), consistent=True)
+    def _drawn(self, rng: Random, knobs: TaskKnobs | None) -> Parsed[F, Q]:
+        return self.understand(as_story(self.draw_story(rng, knobs or self.knobs())), consistent=True)
 
     def _example(self, parsed: Parsed[F, Q], i: int) -> Example:
-        asked, query = parsed.story.questions[i], parsed.queries[i]
-        proof = self.derive(parsed.before(asked), query)
-        texts = {s.number: s.text for s in parsed.story.sentences if s.number < asked.number}
+        line, query = parsed.story.questions[i], parsed.queries[i]
+        proof = self.derive(parsed.before(line), query)
+        texts = {s.number: s.text for s in parsed.story.sentences if s.number < line.number}
         facts = tuple(Step("told", texts[number], ()) for number in proof.support)
         traits: dict[str, Trait] = {
             "number": self.number,
@@ -220,32 +220,32 @@ class ClassicTask(Generic[F, Q]):
             "sentences": len(texts),
         }
         return Example(
-            " ".join([*texts.values(), asked.text]),
+            " ".join([*texts.values(), line.text]),
             (proof.answer, *proof.others),
             traits,
-            key=self.signature(parsed.before(asked)),
-            question=asked.text,
+            key=self.signature(parsed.before(line)),
+            question=line.text,
             derivation=facts + proof.steps,
             task=f"babi/{self.number}",
         )
 
-    def signature(self, facts: Iterable[Told[F]]) -> str:
-        """The content key: what was told, however worded, ordered and repeated, so that no two splits share a story."""
+    def signature(self, facts: Iterable[Statement[F]]) -> str:
+        """Return the content key: what was told, however worded, ordered and repeated, so that no two splits share a story."""
         return f"{self.number}: " + "; ".join(sorted({str(t.fact) for t in facts}))
 
     def answer(self, text: str) -> Answer:
-        """The answer to a story and a final question written as one text, as in an example's input."""
+        """Answer a story and a final question written as one text, as in an example's input."""
         parsed = self.understand(as_story(pieces(text)), "the input")
         if not parsed.queries or not isinstance(parsed.story.lines[-1], QuestionLine):
             raise InputError(f"the input must end with a question such as {self.samples[1]!r}")
         proof = self.solve(parsed)[-1]
-        told = {s.number: s.text for s in parsed.story.sentences}
+        texts = {s.number: s.text for s in parsed.story.sentences}
         return Answer(
-            (proof.answer, *proof.others), tuple(Step("told", told[n], ()) for n in proof.support) + proof.steps
+            (proof.answer, *proof.others), tuple(Step("told", texts[n], ()) for n in proof.support) + proof.steps
         )
 
     def check(self, example: Example) -> tuple[str, ...]:
-        """The acceptable answers by the second solver, from the example's text alone."""
+        """Return the acceptable answers by the second solver, from the example's text alone."""
         parsed = self.understand(as_story(pieces(example.input)), "the example")
         if not parsed.queries or not isinstance(parsed.story.lines[-1], QuestionLine):
             raise InputError(f"the example must end with a question such as {self.samples[1]!r}")
@@ -253,22 +253,22 @@ class ClassicTask(Generic[F, Q]):
 
 
 def as_story(texts: Sequence[str]) -> StoryText:
-    """Numbered lines from plain texts; a text that ends with a question mark asks."""
+    """Build numbered lines from plain texts; a text that ends with a question mark asks."""
     lines = [QuestionLine(i, t) if t.endswith("?") else Sentence(i, t) for i, t in enumerate(texts, 1)]
     return StoryText(tuple(lines))
 
 
 def pieces(text: str) -> list[str]:
-    """The sentences and questions of a running text."""
-    found = [p.strip() for p in _PIECE.findall(text)]
+    """Split a running text into its sentences and questions."""
+    parts = [p.strip() for p in _PIECE.findall(text)]
     rest = _PIECE.sub("", text).strip()
-    if rest or not found:
+    if rest or not parts:
         raise InputError(
             f"the text must consist of sentences that end with '.' and a question with '?', not {text[-60:]!r}"
         )
-    return found
+    return parts
 
 
 def _position(story: StoryText, number: int) -> int:
-    """Which sentence of the story a number is, counting sentences only: questions are not part of an example's context."""
+    """Return which sentence of the story a number is, counting sentences only: questions are not part of an example's context."""
     return sum(s.number <= number for s in story.sentences)

@@ -1,14 +1,21 @@
-"""bAbI task 4: which room lies north, south, east or west of which.
+"""Task 4, two-argument relations: which room lies north, south, east or west of which.
 
 A fact and its inverse are the whole reasoning: "the office is north of the kitchen" answers both what is north of the
-kitchen and what the kitchen is south of.
+kitchen and what the kitchen is south of. All stories there are can be counted, so a story is drawn by its rank among
+them and no two rows are the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import permutations
+
+from taskloom.errors import RecipeError
+from taskloom.example import Example, Step
+from taskloom.seeding import Key
+from taskloom.suites.babi.story.text_format import split_passage
 
 INVERSE = {"north": "south", "south": "north", "east": "west", "west": "east"}
 _DIRECTION = "(north|south|east|west)"
@@ -16,6 +23,11 @@ _ROOM = r"([^\W\d_][\w'’ -]*?)"
 _FACT = re.compile(rf"The {_ROOM} is {_DIRECTION} of the {_ROOM}\.")
 _WHAT = re.compile(rf"What is {_DIRECTION} of the {_ROOM}\?")
 _OF_WHAT = re.compile(rf"What is the {_ROOM} {_DIRECTION} of\?")
+
+FLIPS = 6
+"""Binary choices of a story: each fact inverted or not, their order, which fact is asked, from which side, in which form."""
+
+TRAITS: dict[str, type] = {"number": int, "question": str, "support": int, "support_lines": str, "sentences": int}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +39,11 @@ class RoomFact:
     other: str
 
     def inverted(self) -> RoomFact:
-        """The same fact, seen from the other room."""
+        """Return the same fact, seen from the other room."""
         return RoomFact(self.other, INVERSE[self.direction], self.room)
 
     def text(self) -> str:
-        """The sentence."""
+        """Return the sentence."""
         return f"The {self.room} is {self.direction} of the {self.other}."
 
 
@@ -44,20 +56,20 @@ class Query:
     turned: bool = False
 
     def text(self) -> str:
-        """The question."""
+        """Return the question."""
         if self.turned:
             return f"What is the {self.other} {INVERSE[self.direction]} of?"
         return f"What is {self.direction} of the {self.other}?"
 
 
 def read_fact(text: str) -> RoomFact | None:
-    """The fact of a sentence, or None."""
+    """Parse the fact of a sentence; None if it is none of this task's."""
     match = _FACT.fullmatch(text)
     return RoomFact(match[1], match[2], match[3]) if match else None
 
 
 def read_query(text: str) -> Query | None:
-    """The query of a question, or None."""
+    """Parse the query of a question; None if it is none of this task's."""
     match = _WHAT.fullmatch(text)
     if match:
         return Query(match[1], match[2])
@@ -66,10 +78,75 @@ def read_query(text: str) -> Query | None:
 
 
 def solve(facts: Sequence[RoomFact], query: Query) -> list[tuple[str, int]]:
-    """Every room that a single fact puts there, with the fact's index; one room, or the question has no one answer."""
-    found = []
+    """List every room that a single fact puts there, with the fact's index; one room, or the question has no one answer."""
+    rooms = []
     for i, fact in enumerate(facts):
         for side in (fact, fact.inverted()):
             if (side.direction, side.other) == (query.direction, query.other):
-                found.append((side.room, i))
-    return found
+                rooms.append((side.room, i))
+    return rooms
+
+
+def count_stories(rooms: Sequence[str]) -> tuple[int, int]:
+    """Return how many ordered triples of rooms there are, and how many stories."""
+    triples = len(rooms) * (len(rooms) - 1) * (len(rooms) - 2)
+    return triples, triples * 2 * 2**FLIPS
+
+
+def draw_examples(rooms: tuple[str, ...], key: Key, first: int, start: int, stop: int) -> Iterator[Example]:
+    """Yield examples start..stop of a split whose stories begin at position `first` of a keyed permutation of all."""
+    triples = list(permutations(rooms, 3))
+    order = key.permutation(count_stories(rooms)[1], "rooms")
+    for index in range(first + start, first + stop):
+        yield _example(triples, int(order(index)))
+
+
+def _example(triples: Sequence[tuple[str, ...]], rank: int) -> Example:
+    """Build story number `rank` of all that there are: three rooms in a row, two facts, one question."""
+    rank, which = divmod(rank, len(triples))
+    rank, axis = divmod(rank, 2)
+    flips = [rank >> i & 1 for i in range(FLIPS)]
+    a, b, c = triples[which]
+    direction = "north" if axis else "east"
+    facts = [RoomFact(a, direction, b), RoomFact(b, direction, c)]
+    facts = [f.inverted() if flips[i] else f for i, f in enumerate(facts)]
+    if flips[2]:
+        facts.reverse()
+    goal = facts[flips[3]]
+    if flips[4]:
+        goal = goal.inverted()
+    query = Query(goal.direction, goal.other, turned=bool(flips[5]))
+    text = " ".join(f.text() for f in facts)
+    steps = [Step("told", facts[flips[3]].text(), ()), Step("inverse" if goal not in facts else "same", goal.room)]
+    traits = {
+        "number": 4,
+        "question": "of-what" if query.turned else "what",
+        "support": 1,
+        "support_lines": str(flips[3] + 1),
+        "sentences": 2,
+    }
+    question = query.text()
+    return Example(f"{text} {question}", goal.room, traits, question=question, derivation=steps, task="babi/4")
+
+
+def check(example: Example) -> tuple[str, ...]:
+    """Answer by the second solver: rooms on a grid, by coordinates instead of by inverse facts."""
+    sentences, question = split_passage(example.input)
+    query = read_query(question)
+    facts = [f for f in map(read_fact, sentences) if f]
+    if query is None or len(facts) < len(sentences):
+        raise RecipeError(f"cannot read {example.input!r}")
+    step = {"north": (0, 1), "south": (0, -1), "east": (1, 0), "west": (-1, 0)}
+    at = {facts[0].other: (0, 0)}
+    for _ in facts:
+        for fact in facts:
+            (dx, dy) = step[fact.direction]
+            if fact.other in at:
+                x, y = at[fact.other]
+                at.setdefault(fact.room, (x + dx, y + dy))
+            elif fact.room in at:
+                x, y = at[fact.room]
+                at.setdefault(fact.other, (x - dx, y - dy))
+    x, y = at[query.other]
+    dx, dy = step[query.direction]
+    return tuple(room for room, place in at.items() if place == (x + dx, y + dy))

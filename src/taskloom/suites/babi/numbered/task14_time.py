@@ -19,7 +19,7 @@ from taskloom.example import Step
 from taskloom.seeding import Random
 from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, capital, distinct
 from taskloom.suites.babi.numbered.possible_worlds import entailed, worlds
-from taskloom.suites.babi.numbered.task import UNKNOWN, ClassicTask, Found, Told
+from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
 
 TIMES = ("last year", "last month", "last week", "yesterday", "this morning", "this afternoon", "this evening")
 """The slots in the order of time. Published stories begin with yesterday; longer ones may begin earlier."""
@@ -78,44 +78,44 @@ class TimeKnobs(TaskKnobs):
 
 
 def sentence(text: str) -> Visit | None:
-    """What a sentence tells."""
-    if found := _EARLY.fullmatch(text):
-        return Visit(found[2], found[3], TIMES.index(found[1].lower()))
-    if found := _LATE.fullmatch(text):
-        return Visit(found[1], found[2], TIMES.index(found[3].lower()))
+    """Parse what a sentence tells; None if it is none of this task's."""
+    if match := _EARLY.fullmatch(text):
+        return Visit(match[2], match[3], TIMES.index(match[1].lower()))
+    if match := _LATE.fullmatch(text):
+        return Visit(match[1], match[2], TIMES.index(match[3].lower()))
     return None
 
 
 def question(text: str) -> WhereBefore | None:
-    """What a question asks."""
-    found = _WHERE.fullmatch(text)
-    return WhereBefore(found[1], found[2]) if found else None
+    """Parse what a question asks; None if it is none of this task's."""
+    match = _WHERE.fullmatch(text)
+    return WhereBefore(match[1], match[2]) if match else None
 
 
-def derive(told: Sequence[Told[Visit]], query: WhereBefore) -> Found:
-    """The place told for the slot before the latest visit."""
-    slots: dict[int, list[Told[Visit]]] = {}
-    for item in told:
+def derive(statements: Sequence[Statement[Visit]], query: WhereBefore) -> Proof:
+    """Derive the place told for the slot before the latest visit."""
+    slots: dict[int, list[Statement[Visit]]] = {}
+    for item in statements:
         if item.fact.who == query.who:
             slots.setdefault(item.fact.slot, []).append(item)
     visits = [slot for slot, items in slots.items() if items[0].fact.place == query.place]
     if not visits:
-        return Found(UNKNOWN, why=f"nothing says that {query.who} went to the {query.place}")
+        return Proof(UNKNOWN, why=f"nothing says that {query.who} went to the {query.place}")
     slot = max(visits)
     if slot - 1 not in slots:
-        return Found(
+        return Proof(
             UNKNOWN,
             why=f"{query.who} went to the {query.place} {TIMES[slot]}, and nothing is told of the time just before",
         )
     place = slots[slot - 1][0].fact.place
     supports = sorted(((a.number, b.number) for a in slots[slot] for b in slots[slot - 1]), key=sorted)
     why = f"{query.who} went to the {query.place} {TIMES[slot]} and to the {place} {TIMES[slot - 1]}, just before"
-    return Found(place, tuple(supports), (Step("just before", place, (0, 1)),), why)
+    return Proof(place, tuple(supports), (Step("just before", place, (0, 1)),), why)
 
 
-def second(told: Sequence[Told[Visit]], query: WhereBefore) -> tuple[str, ...]:
-    """By enumeration: all courses up to the visit that agree with the text; in a slot without a sentence anything may happen."""
-    visits = [t.fact for t in told if t.fact.who == query.who]
+def second(statements: Sequence[Statement[Visit]], query: WhereBefore) -> tuple[str, ...]:
+    """Answer by enumeration: all courses up to the visit that agree with the text; in an untold slot anything may happen."""
+    visits = [t.fact for t in statements if t.fact.who == query.who]
     meant = max((v.slot for v in visits if v.place == query.place), default=None)
     if meant is None:
         return (UNKNOWN,)
@@ -129,23 +129,23 @@ def second(told: Sequence[Told[Visit]], query: WhereBefore) -> tuple[str, ...]:
     return entailed(answers) if answers != {"elsewhere"} else (UNKNOWN,)
 
 
-def clash(told: Sequence[Told[Visit]], new: Told[Visit]) -> tuple[int, ...] | None:
-    """Nobody goes to two places in one slot."""
-    for old in told:
+def clash(statements: Sequence[Statement[Visit]], new: Statement[Visit]) -> tuple[int, ...] | None:
+    """Return the sentence that a new one contradicts: nobody goes to two places in one slot."""
+    for old in statements:
         if (old.fact.who, old.fact.slot) == (new.fact.who, new.fact.slot) and old.fact.place != new.fact.place:
             return (old.number,)
     return None
 
 
-def weave(rng: Random, knobs: TimeKnobs) -> list[str]:
-    """Visits in the order of time, told in blocks of random order; a question after each block that allows one."""
+def draw_story(rng: Random, knobs: TimeKnobs) -> list[str]:
+    """Draw visits in the order of time, told in blocks of random order; a question after each block that allows one."""
     texts: list[str] = []
     start = TIMES.index(knobs.since)
     course: dict[str, list[str]] = {who: [] for who in knobs.people}
-    told: dict[str, set[int]] = {who: set() for who in knobs.people}
+    covered: dict[str, set[int]] = {who: set() for who in knobs.people}
     block: list[Visit] = []
-    asked = 0
-    while asked < knobs.questions:
+    count = 0
+    while count < knobs.questions:
         free = [who for who in knobs.people if len(course[who]) < len(TIMES) - start]
         for who in [rng.choice(free)] if free else []:
             last = course[who][-1] if course[who] else None
@@ -153,29 +153,29 @@ def weave(rng: Random, knobs: TimeKnobs) -> list[str]:
             block.append(Visit(who, course[who][-1], start + len(course[who]) - 1))
         if free and len(block) % knobs.pause:
             continue
-        open_ones, known = _askable(start, course, told, block)
+        open_ones, known = _askable(start, course, covered, block)
         wanted = open_ones if open_ones and rng.random() < knobs.unknown else known
         if not wanted and free:
             continue
         rng.shuffle(block)
         texts += [_say(rng, visit) for visit in block]
         for visit in block:
-            told[visit.who].add(visit.slot)
+            covered[visit.who].add(visit.slot)
         block.clear()
         if wanted:
             texts.append(rng.choice(wanted))
-        asked += 1
+        count += 1
     return texts
 
 
 def _askable(
-    start: int, course: dict[str, list[str]], told: dict[str, set[int]], block: list[Visit]
+    start: int, course: dict[str, list[str]], covered: dict[str, set[int]], block: list[Visit]
 ) -> tuple[list[str], list[str]]:
-    """Questions that the text will leave open and questions that it will answer, once the block is told."""
+    """List the questions that the text will leave open and those that it will answer, once the block is told."""
     open_ones: list[str] = []
     known: list[str] = []
     for who, places in course.items():
-        slots = told[who] | {v.slot for v in block if v.who == who}
+        slots = covered[who] | {v.slot for v in block if v.who == who}
         for place in sorted(set(places)):
             visits = [s for s in slots if places[s - start] == place]
             if visits:
@@ -191,16 +191,16 @@ def _say(rng: Random, visit: Visit) -> str:
 
 
 def mentions(item: Visit | WhereBefore) -> tuple[str, ...]:
-    """The person and the place."""
+    """Return the person and the place."""
     return (item.who, item.place)
 
 
-TASK: ClassicTask[Visit, WhereBefore] = ClassicTask(
+TASK: NumberedTask[Visit, WhereBefore] = NumberedTask(
     14,
     "time reasoning",
     "Read the story and say where the person was just before going to the place.",
     TimeKnobs,
-    weave,
+    draw_story,
     sentence,
     question,
     derive,

@@ -16,7 +16,7 @@ from taskloom.example import Step
 from taskloom.seeding import Random
 from taskloom.suites.babi.numbered.knobs import WORD, Asking, Names, capital, distinct, pick_questions
 from taskloom.suites.babi.numbered.possible_worlds import WorldRule, entailed, worlds
-from taskloom.suites.babi.numbered.task import UNKNOWN, ClassicTask, Found, Told
+from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
 
 PLURALS = {
     "mouse": "mice",
@@ -85,39 +85,39 @@ class DeductionKnobs(Asking):
 
 
 def sentence(text: str) -> IsA | Fears | None:
-    """What a sentence tells."""
-    if found := _FEARS.fullmatch(text):
-        kind, of = SINGULARS.get(found[1].lower()), SINGULARS.get(found[2].lower())
+    """Parse what a sentence tells; None if it is none of this task's."""
+    if match := _FEARS.fullmatch(text):
+        kind, of = SINGULARS.get(match[1].lower()), SINGULARS.get(match[2].lower())
         return Fears(kind, of) if kind and of else None
-    if found := _IS.fullmatch(text):
-        return IsA(found[1].lower(), found[2]) if found[2] in PLURALS else None
+    if match := _IS.fullmatch(text):
+        return IsA(match[1].lower(), match[2]) if match[2] in PLURALS else None
     return None
 
 
 def question(text: str) -> WhatFeared | None:
-    """What a question asks."""
-    found = _WHAT.fullmatch(text)
-    return WhatFeared(found[1].lower()) if found else None
+    """Parse what a question asks; None if it is none of this task's."""
+    match = _WHAT.fullmatch(text)
+    return WhatFeared(match[1].lower()) if match else None
 
 
-def derive(told: Sequence[Told[IsA | Fears]], query: WhatFeared) -> Found:
-    """From somebody's kind and what that kind fears."""
-    kinds = [(t.number, t.fact) for t in told if isinstance(t.fact, IsA) and t.fact.who == query.who]
+def derive(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> Proof:
+    """Derive the answer from somebody's kind and what that kind fears."""
+    kinds = [(t.number, t.fact) for t in statements if isinstance(t.fact, IsA) and t.fact.who == query.who]
     if not kinds:
-        return Found(UNKNOWN, why=f"nothing says what kind of animal {capital(query.who)} is")
+        return Proof(UNKNOWN, why=f"nothing says what kind of animal {capital(query.who)} is")
     kind = kinds[0][1].kind
-    fears = [(t.number, t.fact) for t in told if isinstance(t.fact, Fears) and t.fact.kind == kind]
+    fears = [(t.number, t.fact) for t in statements if isinstance(t.fact, Fears) and t.fact.kind == kind]
     if not fears:
-        return Found(UNKNOWN, why=f"nothing says what {PLURALS[kind]} are afraid of")
+        return Proof(UNKNOWN, why=f"nothing says what {PLURALS[kind]} are afraid of")
     of = fears[0][1].of
     supports = sorted(((i, j) for i, _ in kinds for j, _ in fears), key=sorted)
     why = f"{capital(query.who)} is a {kind} and {PLURALS[kind]} are afraid of {PLURALS[of]}"
-    return Found(of, tuple(supports), (Step("apply to a member", of, (0, 1)),), why)
+    return Proof(of, tuple(supports), (Step("apply to a member", of, (0, 1)),), why)
 
 
-def second(told: Sequence[Told[IsA | Fears]], query: WhatFeared) -> tuple[str, ...]:
-    """By enumeration: who is of which kind and which kind fears which, with one kind of which the story says nothing."""
-    facts = [t.fact for t in told]
+def second(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> tuple[str, ...]:
+    """Answer by enumeration: who is of which kind and which kind fears which, with one kind of which the story says nothing."""
+    facts = [t.fact for t in statements]
     kinds = [*sorted({x for f in facts for x in ((f.kind,) if isinstance(f, IsA) else (f.kind, f.of))}), "another"]
     domains: dict[Hashable, list[str]] = {query.who: kinds, **{("fear", k): kinds for k in kinds}}
     rules = []
@@ -129,10 +129,10 @@ def second(told: Sequence[Told[IsA | Fears]], query: WhatFeared) -> tuple[str, .
     return entailed(w["fear", w[query.who]] for w in worlds(domains, rules))
 
 
-def clash(told: Sequence[Told[IsA | Fears]], new: Told[IsA | Fears]) -> tuple[int, ...] | None:
-    """Nobody is of two kinds, and no kind fears two."""
+def clash(statements: Sequence[Statement[IsA | Fears]], new: Statement[IsA | Fears]) -> tuple[int, ...] | None:
+    """Return the sentence that a new one contradicts: nobody is of two kinds, and no kind fears two."""
     fact = new.fact
-    for old in told:
+    for old in statements:
         if (
             isinstance(fact, IsA)
             and isinstance(old.fact, IsA)
@@ -150,8 +150,8 @@ def clash(told: Sequence[Told[IsA | Fears]], new: Told[IsA | Fears]) -> tuple[in
     return None
 
 
-def weave(rng: Random, knobs: DeductionKnobs) -> list[str]:
-    """Everybody's kind and every kind's fear in random order, then questions."""
+def draw_story(rng: Random, knobs: DeductionKnobs) -> list[str]:
+    """Draw everybody's kind and every kind's fear in random order, then questions."""
     kinds = {who: rng.choice(knobs.animals) for who in knobs.people}
     fears = {kind: rng.choice([a for a in knobs.animals if a != kind]) for kind in knobs.animals}
     silent = None
@@ -164,21 +164,21 @@ def weave(rng: Random, knobs: DeductionKnobs) -> list[str]:
     rng.shuffle(sentences)
     ask = {who: f"What is {who.lower()} afraid of?" for who in kinds}
     known = [ask[who] for who, kind in kinds.items() if kind != silent]
-    asked = pick_questions(rng, [known], [ask[w] for w, k in kinds.items() if k == silent], knobs)
-    return sentences + asked
+    questions = pick_questions(rng, [known], [ask[w] for w, k in kinds.items() if k == silent], knobs)
+    return sentences + questions
 
 
 def mentions(item: IsA | Fears | WhatFeared) -> tuple[str, ...]:
-    """The person in it."""
+    """Return the person in it."""
     return () if isinstance(item, Fears) else (item.who,)
 
 
-TASK: ClassicTask[IsA | Fears, WhatFeared] = ClassicTask(
+TASK: NumberedTask[IsA | Fears, WhatFeared] = NumberedTask(
     15,
     "basic deduction",
     "Read the story and say what kind of animal the person is afraid of.",
     DeductionKnobs,
-    weave,
+    draw_story,
     sentence,
     question,
     derive,

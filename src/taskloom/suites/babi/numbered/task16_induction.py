@@ -18,7 +18,7 @@ from taskloom.example import Step
 from taskloom.seeding import Random
 from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, article, distinct
 from taskloom.suites.babi.numbered.possible_worlds import WorldRule, entailed, worlds
-from taskloom.suites.babi.numbered.task import UNKNOWN, ClassicTask, Found, Told
+from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
 
 _KIND = re.compile(rf"({WORD}) is an? ({WORD})\.")
 _COLOR = re.compile(rf"({WORD}) is (?!an?\.)({WORD})\.")
@@ -83,18 +83,18 @@ class InductionKnobs(TaskKnobs):
 
 
 def sentence(text: str) -> HasKind | HasColor | None:
-    """What a sentence tells."""
-    if found := _KIND.fullmatch(text):
-        return HasKind(found[1], found[2])
-    if found := _COLOR.fullmatch(text):
-        return HasColor(found[1], found[2])
+    """Parse what a sentence tells; None if it is none of this task's."""
+    if match := _KIND.fullmatch(text):
+        return HasKind(match[1], match[2])
+    if match := _COLOR.fullmatch(text):
+        return HasColor(match[1], match[2])
     return None
 
 
 def question(text: str) -> WhatColor | None:
-    """What a question asks."""
-    found = _WHAT.fullmatch(text)
-    return WhatColor(found[1]) if found else None
+    """Parse what a question asks; None if it is none of this task's."""
+    match = _WHAT.fullmatch(text)
+    return WhatColor(match[1]) if match else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,9 @@ class _Member:
     color_number: int
 
 
-def _members(told: Sequence[Told[HasKind | HasColor]], kind: str, without: str) -> list[_Member]:
-    kinds = [(t.number, t.fact) for t in told if isinstance(t.fact, HasKind)]
-    colors = [(t.number, t.fact) for t in told if isinstance(t.fact, HasColor)]
+def _members(statements: Sequence[Statement[HasKind | HasColor]], kind: str, without: str) -> list[_Member]:
+    kinds = [(t.number, t.fact) for t in statements if isinstance(t.fact, HasKind)]
+    colors = [(t.number, t.fact) for t in statements if isinstance(t.fact, HasColor)]
     return [
         _Member(k.who, c.color, i, j)
         for i, k in kinds
@@ -118,17 +118,17 @@ def _members(told: Sequence[Told[HasKind | HasColor]], kind: str, without: str) 
     ]
 
 
-def derive(told: Sequence[Told[HasKind | HasColor]], query: WhatColor) -> Found:
-    """As told, or from one coloured member of the same kind if no other member speaks against it."""
-    direct = [(t.number, t.fact.color) for t in told if isinstance(t.fact, HasColor) and t.fact.who == query.who]
-    kind, own, members = _same_kind(told, query)
+def derive(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor) -> Proof:
+    """Derive the colour as told, or from one coloured member of the same kind if no other member speaks against it."""
+    direct = [(t.number, t.fact.color) for t in statements if isinstance(t.fact, HasColor) and t.fact.who == query.who]
+    kind, own, members = _same_kind(statements, query)
     colors = {m.color for m in members} | {color for _, color in direct}
     by_kind = sorted(((i, m.kind_number, m.color_number) for i in own for m in members), key=sorted)
     if direct:
         supports = [*((number,) for number, _ in direct), *(by_kind if len(colors) == 1 else ())]
-        return Found(direct[0][1], tuple(supports), (), f"{query.who} is {direct[0][1]}, as told")
+        return Proof(direct[0][1], tuple(supports), (), f"{query.who} is {direct[0][1]}, as told")
     if not members:
-        return Found(UNKNOWN, why=_missing(query, kind))
+        return Proof(UNKNOWN, why=_missing(query, kind))
     if len(colors) > 1:
         first = members[0]
         other = next(m for m in members if m.color != first.color)
@@ -136,43 +136,45 @@ def derive(told: Sequence[Told[HasKind | HasColor]], query: WhatColor) -> Found:
             f"not all {kind}s have one colour: {first.who} is {first.color} ({first.kind_number}, {first.color_number}) "
             f"and {other.who} is {other.color} ({other.kind_number}, {other.color_number})"
         )
-        return Found(UNKNOWN, why=why)
+        return Proof(UNKNOWN, why=why)
     chosen = next(m for m in members if (m.kind_number, m.color_number) == by_kind[0][1:])
-    return _found(query, kind, chosen, tuple(by_kind))
+    return _proof(query, kind, chosen, tuple(by_kind))
 
 
-def latest(told: Sequence[Told[HasKind | HasColor]], query: WhatColor) -> Found:
-    """The published convention: as the member whose kind was told last, whatever the others are."""
-    kind, own, members = _same_kind(told, query)
+def latest(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor) -> Proof:
+    """Answer by the published convention: as the member whose kind was told last, whatever the others are."""
+    kind, own, members = _same_kind(statements, query)
     if not members:
-        return Found(UNKNOWN, why=_missing(query, kind))
+        return Proof(UNKNOWN, why=_missing(query, kind))
     chosen = max(members, key=lambda m: (m.kind_number, m.color_number))
-    return _found(query, kind, chosen, tuple((i, chosen.kind_number, chosen.color_number) for i in own))
+    return _proof(query, kind, chosen, tuple((i, chosen.kind_number, chosen.color_number) for i in own))
 
 
-def _same_kind(told: Sequence[Told[HasKind | HasColor]], query: WhatColor) -> tuple[str, list[int], list[_Member]]:
-    """The asked one's kind, the sentences that tell it, and the others of that kind with their colours."""
-    own = [(t.number, t.fact.kind) for t in told if isinstance(t.fact, HasKind) and t.fact.who == query.who]
+def _same_kind(
+    statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
+) -> tuple[str, list[int], list[_Member]]:
+    """Return the kind of whom the question is about, the sentences that tell it, and the others of that kind with their colours."""
+    own = [(t.number, t.fact.kind) for t in statements if isinstance(t.fact, HasKind) and t.fact.who == query.who]
     if not own:
         return "", [], []
-    return own[0][1], [number for number, _ in own], _members(told, own[0][1], query.who)
+    return own[0][1], [number for number, _ in own], _members(statements, own[0][1], query.who)
 
 
 def _missing(query: WhatColor, kind: str) -> str:
     return f"no other {kind} has a colour" if kind else f"nothing says what {query.who} is"
 
 
-def _found(query: WhatColor, kind: str, member: _Member, supports: tuple[tuple[int, ...], ...]) -> Found:
+def _proof(query: WhatColor, kind: str, member: _Member, supports: tuple[tuple[int, ...], ...]) -> Proof:
     law = f"{kind}s are {member.color}"
     steps = (Step("induce", law, (1, 2)), Step("apply to a member", member.color, (0, 3)))
-    return Found(
+    return Proof(
         member.color, supports, steps, f"{member.who} is a {kind} and {member.color}; {query.who} is a {kind} too"
     )
 
 
-def second(told: Sequence[Told[HasKind | HasColor]], query: WhatColor) -> tuple[str, ...]:
-    """By enumeration: everybody's kind and colour under the hypothesis, which holds for the asked one's kind."""
-    facts = [t.fact for t in told]
+def second(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor) -> tuple[str, ...]:
+    """Answer by enumeration: everybody's kind and colour under the hypothesis, which holds for the asked one's kind."""
+    facts = [t.fact for t in statements]
     people = sorted({f.who for f in facts})
     kinds = [*sorted({f.kind for f in facts if isinstance(f, HasKind)}), "another kind"]
     colors = [*sorted({f.color for f in facts if isinstance(f, HasColor)}), "another colour", "yet another"]
@@ -188,45 +190,47 @@ def second(told: Sequence[Told[HasKind | HasColor]], query: WhatColor) -> tuple[
         for other in people:
             if one < other:
                 of = (("kind", query.who), ("kind", one), ("kind", other), ("color", one), ("color", other))
-                rules.append(WorldRule(of, lambda asked, a, b, c, d: not (asked == a == b) or c == d))
-    told_color = {f.color for f in facts if isinstance(f, HasColor) and f.who == query.who}
-    if told_color:
-        return tuple(told_color)
+                rules.append(WorldRule(of, lambda kind, a, b, c, d: not (kind == a == b) or c == d))
+    own_color = {f.color for f in facts if isinstance(f, HasColor) and f.who == query.who}
+    if own_color:
+        return tuple(own_color)
     return entailed(w["color", query.who] for w in worlds(domains, rules))
 
 
-def clash(told: Sequence[Told[HasKind | HasColor]], new: Told[HasKind | HasColor]) -> tuple[int, ...] | None:
-    """Nobody has two kinds or two colours."""
-    for old in told:
+def clash(
+    statements: Sequence[Statement[HasKind | HasColor]], new: Statement[HasKind | HasColor]
+) -> tuple[int, ...] | None:
+    """Return the sentence that a new one contradicts: nobody has two kinds or two colours."""
+    for old in statements:
         if type(old.fact) is type(new.fact) and old.fact.who == new.fact.who and old.fact != new.fact:
             return (old.number,)
     return None
 
 
-def weave(rng: Random, knobs: InductionKnobs) -> list[str]:
-    """Kinds and colours in random order, a kind before its colour; asked is the one who is left without a colour."""
+def draw_story(rng: Random, knobs: InductionKnobs) -> list[str]:
+    """Draw kinds and colours in random order, a kind before its colour; asked is the one who is left without a colour."""
     open_one = rng.random() < knobs.unknown
-    order, asked = _order(rng, knobs)
+    order, subject = _order(rng, knobs)
     kinds = {who: rng.choice(knobs.kinds) for who in knobs.people}
-    peers = [who for who in knobs.people if who != asked and kinds[who] == kinds[asked]]
+    peers = [who for who in knobs.people if who != subject and kinds[who] == kinds[subject]]
     mixed_peers = open_one and len(peers) > 1 and len(knobs.colors) > 1
     if open_one and not mixed_peers:
         for who in peers:
-            kinds[who] = rng.choice([k for k in knobs.kinds if k != kinds[asked]])
+            kinds[who] = rng.choice([k for k in knobs.kinds if k != kinds[subject]])
     elif not peers:
-        kinds[rng.choice([who for who in knobs.people if who != asked])] = kinds[asked]
+        kinds[rng.choice([who for who in knobs.people if who != subject])] = kinds[subject]
     law = {kind: rng.choice(knobs.colors) for kind in knobs.kinds}
     color = {who: law[kind] for who, kind in kinds.items()}
     if knobs.mixed:
-        color |= {who: rng.choice(knobs.colors) for who, kind in kinds.items() if kind != kinds[asked]}
+        color |= {who: rng.choice(knobs.colors) for who, kind in kinds.items() if kind != kinds[subject]}
     if mixed_peers:
-        color[rng.choice(peers)] = rng.choice([c for c in knobs.colors if c != law[kinds[asked]]])
+        color[rng.choice(peers)] = rng.choice([c for c in knobs.colors if c != law[kinds[subject]]])
     texts = [f"{who} is {color[who]}." if later else f"{who} is {article(kinds[who])}." for who, later in order]
-    return [*texts, f"What color is {asked}?"]
+    return [*texts, f"What color is {subject}?"]
 
 
 def _order(rng: Random, knobs: InductionKnobs) -> tuple[list[tuple[str, bool]], str]:
-    """Who is spoken of, and whether for the second time (the colour). The last sentence is left out: its subject is asked."""
+    """Draw who is spoken of, and whether for the second time (the colour). The last sentence is left out: its subject is asked."""
     left = dict.fromkeys(knobs.people, 2)
     order = []
     while sum(left.values()) > 1:
@@ -237,16 +241,16 @@ def _order(rng: Random, knobs: InductionKnobs) -> tuple[list[tuple[str, bool]], 
 
 
 def mentions(item: HasKind | HasColor | WhatColor) -> tuple[str, ...]:
-    """The person in it."""
+    """Return the person in it."""
     return (item.who,)
 
 
-TASK: ClassicTask[HasKind | HasColor, WhatColor] = ClassicTask(
+TASK: NumberedTask[HasKind | HasColor, WhatColor] = NumberedTask(
     16,
     "basic induction",
     "Read the story and say what color the person is, taking all of a kind to have one color.",
     InductionKnobs,
-    weave,
+    draw_story,
     sentence,
     question,
     derive,

@@ -20,7 +20,7 @@ from taskloom.seeding import Random
 from taskloom.suites.babi.numbered.knobs import PHRASE, Asking, Phrases, distinct, pick_questions
 from taskloom.suites.babi.numbered.order_inference import Edge, chains, conflict, lengths
 from taskloom.suites.babi.numbered.possible_worlds import WorldRule, satisfiable
-from taskloom.suites.babi.numbered.task import UNKNOWN, ClassicTask, Found, Told
+from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
 
 RELATIONS = {"to the right of": ("x", 1), "to the left of": ("x", -1), "above": ("y", 1), "below": ("y", -1)}
 """Each relation with its axis and whether its subject has the larger coordinate."""
@@ -55,7 +55,7 @@ class IsBeyond:
 
     @property
     def relation(self) -> str:
-        """The words of the question."""
+        """Return the words of the question."""
         sign = 1 if self.subject == self.high else -1
         return next(words for words, meaning in RELATIONS.items() if meaning == (self.axis, sign))
 
@@ -94,40 +94,40 @@ class PositionKnobs(Asking):
 
 
 def sentence(text: str) -> Beyond | None:
-    """What a sentence tells."""
-    found = _TELLS.fullmatch(text)
-    if found is None:
+    """Parse what a sentence tells; None if it is none of this task's."""
+    match = _TELLS.fullmatch(text)
+    if match is None:
         return None
-    axis, sign = RELATIONS[found[2]]
-    return Beyond(found[3], found[1], axis) if sign > 0 else Beyond(found[1], found[3], axis)
+    axis, sign = RELATIONS[match[2]]
+    return Beyond(match[3], match[1], axis) if sign > 0 else Beyond(match[1], match[3], axis)
 
 
 def question(text: str) -> IsBeyond | None:
-    """What a question asks."""
-    found = _ASKS.fullmatch(text)
-    if found is None:
+    """Parse what a question asks; None if it is none of this task's."""
+    match = _ASKS.fullmatch(text)
+    if match is None:
         return None
-    axis, sign = RELATIONS[found[2]]
-    low, high = (found[3], found[1]) if sign > 0 else (found[1], found[3])
-    return IsBeyond(low, high, axis, found[1])
+    axis, sign = RELATIONS[match[2]]
+    low, high = (match[3], match[1]) if sign > 0 else (match[1], match[3])
+    return IsBeyond(low, high, axis, match[1])
 
 
-def edges(told: Sequence[Told[Beyond]], axis: str) -> list[Edge]:
-    """What the sentences say about one axis: larger on their own axis, level on the other."""
-    return [Edge(t.fact.low, t.fact.high, t.fact.axis == axis, t.number) for t in told]
+def edges(statements: Sequence[Statement[Beyond]], axis: str) -> list[Edge]:
+    """Return what the sentences say about one axis: larger on their own axis, level on the other."""
+    return [Edge(t.fact.low, t.fact.high, t.fact.axis == axis, t.number) for t in statements]
 
 
-def derive(told: Sequence[Told[Beyond]], query: IsBeyond) -> Found:
-    """By chains of sentences along the asked axis."""
-    return _decide(edges(told, query.axis), query)
+def derive(statements: Sequence[Statement[Beyond]], query: IsBeyond) -> Proof:
+    """Derive the answer by chains of sentences along the asked axis."""
+    return _decide(edges(statements, query.axis), query)
 
 
-def loose(told: Sequence[Told[Beyond]], query: IsBeyond) -> Found:
-    """The same where "above" says only "higher", and nothing about left and right."""
-    return _decide([e for e in edges(told, query.axis) if e.strict], query)
+def loose(statements: Sequence[Statement[Beyond]], query: IsBeyond) -> Proof:
+    """Derive the answer where "above" says only "higher", and nothing about left and right."""
+    return _decide([e for e in edges(statements, query.axis) if e.strict], query)
 
 
-def _decide(known: list[Edge], query: IsBeyond) -> Found:
+def _decide(known: list[Edge], query: IsBeyond) -> Proof:
     other = query.low if query.subject == query.high else query.high
     yes = chains(known, query.low, query.high, strict=True)
     if yes:
@@ -139,23 +139,23 @@ def _decide(known: list[Edge], query: IsBeyond) -> Found:
         answer, value = "no", f"{query.low} {'>' if down else '='} {query.high}"
     if not supports:
         why = f"no chain of sentences compares the {query.subject} and the {other} in that direction"
-        return Found(UNKNOWN, why=why)
+        return Proof(UNKNOWN, why=why)
     # Published supports begin at the shape that the question names first.
     if query.subject != query.low:
         supports = [c[::-1] for c in supports]
     count = tuple(range(len(supports[0])))
     why = f"along the {query.axis} axis {value}, by sentences {', '.join(map(str, supports[0]))}"
-    return Found(
+    return Proof(
         answer, tuple(supports), (Step("chain", f"{query.axis}: {value}", count), Step("compare", answer)), why
     )
 
 
-def second(told: Sequence[Told[Beyond]], query: IsBeyond) -> tuple[str, ...]:
-    """By enumeration: places on the asked axis (as many as shapes suffice, since only the order counts)."""
-    names = sorted({n for t in told for n in (t.fact.low, t.fact.high)})
+def second(statements: Sequence[Statement[Beyond]], query: IsBeyond) -> tuple[str, ...]:
+    """Answer by enumeration: places on the asked axis (as many as shapes suffice, since only the order counts)."""
+    names = sorted({n for t in statements for n in (t.fact.low, t.fact.high)})
     domains = {name: range(len(names)) for name in names}
     rules = []
-    for item in told:
+    for item in statements:
         holds = (lambda a, b: a < b) if item.fact.axis == query.axis else (lambda a, b: a == b)
         rules.append(WorldRule((item.fact.low, item.fact.high), holds))
     pair = (query.low, query.high)
@@ -166,24 +166,24 @@ def second(told: Sequence[Told[Beyond]], query: IsBeyond) -> tuple[str, ...]:
     return ("yes",) if yes else ("no",)
 
 
-def clash(told: Sequence[Told[Beyond]], new: Told[Beyond]) -> tuple[int, ...] | None:
-    """Nothing is above itself, or above what is above it."""
+def clash(statements: Sequence[Statement[Beyond]], new: Statement[Beyond]) -> tuple[int, ...] | None:
+    """Return the sentences that a new one contradicts: nothing is above itself, or above what is above it."""
     for axis in "xy":
         edge = Edge(new.fact.low, new.fact.high, new.fact.axis == axis, new.number)
-        found = conflict(edges(told, axis), edge)
-        if found is not None:
-            return found
+        against = conflict(edges(statements, axis), edge)
+        if against is not None:
+            return against
     return None
 
 
-def weave(rng: Random, knobs: PositionKnobs) -> list[str]:
-    """Shapes on neighbouring cells of a grid, then questions about those that enough sentences lie between."""
+def draw_story(rng: Random, knobs: PositionKnobs) -> list[str]:
+    """Draw shapes on neighbouring cells of a grid, then questions about those that enough sentences lie between."""
     facts = _place(rng, knobs)
-    told = [Told(i, fact) for i, fact in enumerate(facts, 1)]
+    statements = [Statement(i, fact) for i, fact in enumerate(facts, 1)]
     names = sorted({n for f in facts for n in (f.low, f.high)})
     pools: dict[str, list[str]] = {"yes": [], "no": [], UNKNOWN: []}
     for axis in "xy":
-        known = edges(told, axis)
+        known = edges(statements, axis)
         far = {name: lengths(known, name) for name in names}
         more, less = (next(w for w, meaning in RELATIONS.items() if meaning == (axis, sign)) for sign in (1, -1))
         for high, low in permutations(names, 2):
@@ -192,12 +192,12 @@ def weave(rng: Random, knobs: PositionKnobs) -> list[str]:
             if length is None or length in knobs.hops:
                 pool = pools[UNKNOWN if length is None else "yes" if up else "no"]
                 pool += [f"Is the {high} {more} the {low}?", f"Is the {low} {less} the {high}?"]
-    asked = pick_questions(rng, [pools["yes"], pools["no"]], pools[UNKNOWN] if knobs.unknown else [], knobs)
-    return [_say(rng, fact) for fact in facts] + asked
+    questions = pick_questions(rng, [pools["yes"], pools["no"]], pools[UNKNOWN] if knobs.unknown else [], knobs)
+    return [_say(rng, fact) for fact in facts] + questions
 
 
 def _place(rng: Random, knobs: PositionKnobs) -> list[Beyond]:
-    """A chain that never goes back along one axis, so that its ends can be compared on it; other shapes anywhere."""
+    """Draw a chain that never goes back along one axis, so that its ends can be compared on it; other shapes anywhere."""
     shapes = rng.sample(knobs.shapes, knobs.facts + 1)
     hops = rng.choice([h for h in knobs.hops if h <= knobs.facts])
     back = rng.choice(list(RELATIONS.values()))
@@ -234,16 +234,16 @@ def _say(rng: Random, fact: Beyond) -> str:
 
 
 def mentions(item: Beyond | IsBeyond) -> tuple[str, ...]:
-    """The two shapes."""
+    """Return the two shapes."""
     return (item.low, item.high)
 
 
-TASK: ClassicTask[Beyond, IsBeyond] = ClassicTask(
+TASK: NumberedTask[Beyond, IsBeyond] = NumberedTask(
     17,
     "positional reasoning",
     "Read the story and say yes or no.",
     PositionKnobs,
-    weave,
+    draw_story,
     sentence,
     question,
     derive,

@@ -19,7 +19,7 @@ from taskloom.seeding import Random
 from taskloom.suites.babi.numbered.knobs import PHRASE, Asking, Phrases, distinct, pick_questions
 from taskloom.suites.babi.numbered.order_inference import Edge, chains, conflict
 from taskloom.suites.babi.numbered.possible_worlds import WorldRule, satisfiable
-from taskloom.suites.babi.numbered.task import UNKNOWN, ClassicTask, Found, Told
+from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
 
 _TELLS = re.compile(rf"The {PHRASE} (is bigger than|fits inside) the {PHRASE}\.")
 _BIGGER = re.compile(rf"Is the {PHRASE} bigger than the {PHRASE}\?")
@@ -81,53 +81,53 @@ class SizeKnobs(Asking):
 
 
 def sentence(text: str) -> Bigger | None:
-    """What a sentence tells."""
-    found = _TELLS.fullmatch(text)
-    if found is None:
+    """Parse what a sentence tells; None if it is none of this task's."""
+    match = _TELLS.fullmatch(text)
+    if match is None:
         return None
-    return Bigger(found[1], found[3]) if found[2] == "is bigger than" else Bigger(found[3], found[1])
+    return Bigger(match[1], match[3]) if match[2] == "is bigger than" else Bigger(match[3], match[1])
 
 
 def question(text: str) -> IsBigger | None:
-    """What a question asks."""
-    if found := _BIGGER.fullmatch(text):
-        return IsBigger(found[1], found[2], fits=False)
-    if found := _FITS.fullmatch(text):
-        return IsBigger(found[2], found[1], fits=True)
+    """Parse what a question asks; None if it is none of this task's."""
+    if match := _BIGGER.fullmatch(text):
+        return IsBigger(match[1], match[2], fits=False)
+    if match := _FITS.fullmatch(text):
+        return IsBigger(match[2], match[1], fits=True)
     return None
 
 
-def edges(told: Sequence[Told[Bigger]]) -> list[Edge]:
-    """The comparisons as steps up."""
-    return [Edge(t.fact.small, t.fact.big, True, t.number) for t in told]
+def edges(statements: Sequence[Statement[Bigger]]) -> list[Edge]:
+    """Return the comparisons as steps up."""
+    return [Edge(t.fact.small, t.fact.big, True, t.number) for t in statements]
 
 
-def derive(told: Sequence[Told[Bigger]], query: IsBigger) -> Found:
-    """By chains of comparisons; published supports begin at the thing that is asked to be the bigger one."""
-    known = edges(told)
+def derive(statements: Sequence[Statement[Bigger]], query: IsBigger) -> Proof:
+    """Derive the answer by chains of comparisons; published supports begin at the thing that is asked to be the bigger one."""
+    known = edges(statements)
     up = [c[::-1] for c in chains(known, query.small, query.big, strict=True)]
     if up:
-        return _found("yes", up, query.big, query.small)
+        return _proof("yes", up, query.big, query.small)
     down = chains(known, query.big, query.small, strict=True)
     if down:
-        return _found("no", down, query.small, query.big)
+        return _proof("no", down, query.small, query.big)
     if query.big == query.small:
-        return Found("no", ((),), (), "nothing is bigger than itself")
-    return Found(UNKNOWN, why=f"no chain of sentences compares the {query.big} and the {query.small}")
+        return Proof("no", ((),), (), "nothing is bigger than itself")
+    return Proof(UNKNOWN, why=f"no chain of sentences compares the {query.big} and the {query.small}")
 
 
-def _found(answer: str, supports: list[tuple[int, ...]], big: str, small: str) -> Found:
+def _proof(answer: str, supports: list[tuple[int, ...]], big: str, small: str) -> Proof:
     count = tuple(range(len(supports[0])))
     value = f"{big} > {small}"
     why = f"the {big} is bigger than the {small} by sentences {', '.join(map(str, supports[0]))}"
-    return Found(answer, tuple(supports), (Step("chain", value, count), Step("compare", answer)), why)
+    return Proof(answer, tuple(supports), (Step("chain", value, count), Step("compare", answer)), why)
 
 
-def second(told: Sequence[Told[Bigger]], query: IsBigger) -> tuple[str, ...]:
-    """By enumeration of sizes (as many as things suffice, since only their order counts)."""
-    names = sorted({n for t in told for n in (t.fact.big, t.fact.small)})
+def second(statements: Sequence[Statement[Bigger]], query: IsBigger) -> tuple[str, ...]:
+    """Answer by enumeration of sizes (as many as things suffice, since only their order counts)."""
+    names = sorted({n for t in statements for n in (t.fact.big, t.fact.small)})
     domains = {name: range(len(names)) for name in names}
-    rules = [WorldRule((t.fact.small, t.fact.big), lambda a, b: a < b) for t in told]
+    rules = [WorldRule((t.fact.small, t.fact.big), lambda a, b: a < b) for t in statements]
     yes = satisfiable(domains, [*rules, WorldRule((query.small, query.big), lambda a, b: a < b)])
     no = satisfiable(domains, [*rules, WorldRule((query.small, query.big), lambda a, b: a >= b)])
     if yes == no:
@@ -135,13 +135,13 @@ def second(told: Sequence[Told[Bigger]], query: IsBigger) -> tuple[str, ...]:
     return ("yes",) if yes else ("no",)
 
 
-def clash(told: Sequence[Told[Bigger]], new: Told[Bigger]) -> tuple[int, ...] | None:
-    """Nothing is bigger than itself, or than what is bigger."""
-    return conflict(edges(told), Edge(new.fact.small, new.fact.big, True, new.number))
+def clash(statements: Sequence[Statement[Bigger]], new: Statement[Bigger]) -> tuple[int, ...] | None:
+    """Return the sentences that a new one contradicts: nothing is bigger than itself, or than what is bigger."""
+    return conflict(edges(statements), Edge(new.fact.small, new.fact.big, True, new.number))
 
 
-def weave(rng: Random, knobs: SizeKnobs) -> list[str]:
-    """A chain of the wanted length, then comparisons of random pairs that do not shorten it; a pair may come more than once."""
+def draw_story(rng: Random, knobs: SizeKnobs) -> list[str]:
+    """Draw a chain of the wanted length, then comparisons of random pairs that do not shorten it; a pair may come twice."""
     ranks = [*knobs.things[: knobs.fixed], *rng.sample(knobs.things[knobs.fixed :], len(knobs.things) - knobs.fixed)]
     hops = rng.choice([h for h in knobs.hops if h <= min(knobs.facts, len(ranks) - 1)])
     chain = sorted(rng.sample(range(len(ranks)), hops + 1))
@@ -156,7 +156,7 @@ def weave(rng: Random, knobs: SizeKnobs) -> list[str]:
 
 
 def _lengths(pairs: list[tuple[int, int]], low: int) -> dict[int, int]:
-    """The lengths of the shortest chains up from one thing; ranks grow along them, so one pass over sorted pairs finds them."""
+    """Compute the lengths of the shortest chains up from one thing; ranks grow along them, so one pass suffices."""
     far = {low: 0}
     for a, b in sorted(pairs):
         if a in far:
@@ -166,10 +166,10 @@ def _lengths(pairs: list[tuple[int, int]], low: int) -> dict[int, int]:
 
 def _ask(rng: Random, pairs: list[tuple[int, int]], ranks: list[str], knobs: SizeKnobs) -> list[str]:
     pools: dict[str, list[str]] = {"yes": [], "no": [], UNKNOWN: []}
-    told = sorted({rank for pair in pairs for rank in pair})
-    for i, low in enumerate(told):
+    ranked = sorted({rank for pair in pairs for rank in pair})
+    for i, low in enumerate(ranked):
         far = _lengths(pairs, low)
-        for high in told[i + 1 :]:
+        for high in ranked[i + 1 :]:
             if high not in far:
                 pools[UNKNOWN] += _questions(ranks[high], ranks[low]) + _questions(ranks[low], ranks[high])
             elif far[high] in knobs.hops:
@@ -189,16 +189,16 @@ def _say(rng: Random, fact: Bigger) -> str:
 
 
 def mentions(item: Bigger | IsBigger) -> tuple[str, ...]:
-    """The two things."""
+    """Return the two things."""
     return (item.big, item.small)
 
 
-TASK: ClassicTask[Bigger, IsBigger] = ClassicTask(
+TASK: NumberedTask[Bigger, IsBigger] = NumberedTask(
     18,
     "size reasoning",
     "Read the story and say yes or no.",
     SizeKnobs,
-    weave,
+    draw_story,
     sentence,
     question,
     derive,

@@ -18,7 +18,7 @@ from taskloom.recipe import Span
 from taskloom.seeding import Random
 from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, distinct
 from taskloom.suites.babi.numbered.order_inference import MANY, Edge, conflict
-from taskloom.suites.babi.numbered.task import UNKNOWN, ClassicTask, Found, Told
+from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
 
 DIRECTIONS = {"north": (0, 1), "east": (1, 0), "south": (0, -1), "west": (-1, 0)}
 OPPOSITE = {"n": "s", "s": "n", "e": "w", "w": "e"}
@@ -85,32 +85,32 @@ class PathKnobs(TaskKnobs):
 
 
 def sentence(text: str) -> Door | None:
-    """What a sentence tells."""
-    found = _TELLS.fullmatch(text)
-    if found is None:
+    """Parse what a sentence tells; None if it is none of this task's."""
+    match = _TELLS.fullmatch(text)
+    if match is None:
         return None
-    way = found[2][0]
-    return Door(found[3], way, found[1]) if way in "ne" else Door(found[1], OPPOSITE[way], found[3])
+    way = match[2][0]
+    return Door(match[3], way, match[1]) if way in "ne" else Door(match[1], OPPOSITE[way], match[3])
 
 
 def question(text: str) -> HowToGo | None:
-    """What a question asks."""
-    found = _ASKS.fullmatch(text)
-    return HowToGo(found[1], found[2]) if found else None
+    """Parse what a question asks; None if it is none of this task's."""
+    match = _ASKS.fullmatch(text)
+    return HowToGo(match[1], match[2]) if match else None
 
 
-def _doors(told: Sequence[Told[Door]]) -> dict[str, list[tuple[str, str, int]]]:
+def _doors(statements: Sequence[Statement[Door]]) -> dict[str, list[tuple[str, str, int]]]:
     doors: dict[str, list[tuple[str, str, int]]] = {}
-    for item in told:
+    for item in statements:
         door = item.fact
         doors.setdefault(door.room, []).append((door.way, door.to, item.number))
         doors.setdefault(door.to, []).append((OPPOSITE[door.way], door.room, item.number))
     return doors
 
 
-def derive(told: Sequence[Told[Door]], query: HowToGo) -> Found:
-    """By widening rings of rooms; walks that take as few steps as possible, all of them."""
-    doors = _doors(told)
+def derive(statements: Sequence[Statement[Door]], query: HowToGo) -> Proof:
+    """Derive the way by widening rings of rooms; walks that take as few steps as possible, all of them."""
+    doors = _doors(statements)
     seen = {query.start}
     ring: dict[str, dict[str, list[tuple[int, ...]]]] = {query.start: {"": [()]}}
     while ring and query.goal not in ring:
@@ -125,26 +125,26 @@ def derive(told: Sequence[Told[Door]], query: HowToGo) -> Found:
         seen |= set(wider)
         ring = wider
     if not ring:
-        return Found(UNKNOWN, why=f"no sentences lead from the {query.start} to the {query.goal}")
+        return Proof(UNKNOWN, why=f"no sentences lead from the {query.start} to the {query.goal}")
     walks = {moves: sorted(uses, key=sorted) for moves, uses in ring[query.goal].items()}
     best = sorted(walks, key=lambda moves: (sorted(walks[moves][0]), moves))
-    return _found(query, best, walks[best[0]])
+    return _proof(query, best, walks[best[0]])
 
 
-def _found(query: HowToGo, best: list[str], uses: list[tuple[int, ...]]) -> Found:
+def _proof(query: HowToGo, best: list[str], uses: list[tuple[int, ...]]) -> Proof:
     answers = [",".join(moves) for moves in best]
     steps = tuple(
         Step("go", _WORDS[way], (i,) if i == 0 else (i, len(best[0]) + i - 1)) for i, way in enumerate(best[0])
     )
     numbers = ", ".join(map(str, uses[0]))
     why = f"from the {query.start} go {', '.join(_WORDS[w] for w in best[0])}, by sentences {numbers}"
-    return Found(answers[0], tuple(uses), steps, why, tuple(answers[1:]))
+    return Proof(answers[0], tuple(uses), steps, why, tuple(answers[1:]))
 
 
-def second(told: Sequence[Told[Door]], query: HowToGo) -> tuple[str, ...]:
-    """By trying every sequence of moves, shortest first, and walking it on the told map."""
-    leads = {(d.fact.room, d.fact.way): d.fact.to for d in told}
-    leads |= {(d.fact.to, OPPOSITE[d.fact.way]): d.fact.room for d in told}
+def second(statements: Sequence[Statement[Door]], query: HowToGo) -> tuple[str, ...]:
+    """Answer by trying every sequence of moves, shortest first, and walking it on the told map."""
+    leads = {(d.fact.room, d.fact.way): d.fact.to for d in statements}
+    leads |= {(d.fact.to, OPPOSITE[d.fact.way]): d.fact.room for d in statements}
 
     def walks(room: str, left: int, seen: frozenset[str]) -> Iterator[str]:
         if left == 0:
@@ -162,27 +162,27 @@ def second(told: Sequence[Told[Door]], query: HowToGo) -> tuple[str, ...]:
     return (UNKNOWN,)
 
 
-def clash(told: Sequence[Told[Door]], new: Told[Door]) -> tuple[int, ...] | None:
-    """A room has one neighbour in a direction, and north of something is never south of it."""
+def clash(statements: Sequence[Statement[Door]], new: Statement[Door]) -> tuple[int, ...] | None:
+    """Return what a new sentence contradicts: a room has one neighbour in a direction, and north of a room is never south of it."""
     fact = new.fact
-    for old in told:
+    for old in statements:
         same_from = (old.fact.room, old.fact.way) == (fact.room, fact.way) and old.fact.to != fact.to
         same_to = (old.fact.to, old.fact.way) == (fact.to, fact.way) and old.fact.room != fact.room
         if same_from or same_to:
             return (old.number,)
     for axis in "ne":
-        edges = [Edge(t.fact.room, t.fact.to, t.fact.way == axis, t.number) for t in told]
-        found = conflict(edges, Edge(fact.room, fact.to, fact.way == axis, new.number))
-        if found is not None:
-            return found
+        edges = [Edge(t.fact.room, t.fact.to, t.fact.way == axis, t.number) for t in statements]
+        against = conflict(edges, Edge(fact.room, fact.to, fact.way == axis, new.number))
+        if against is not None:
+            return against
     return None
 
 
 _Cell = tuple[int, int]
 
 
-def weave(rng: Random, knobs: PathKnobs) -> list[str]:
-    """A way of the wanted length on a grid, then other rooms beside those that stand; every door told once, in random order."""
+def draw_story(rng: Random, knobs: PathKnobs) -> list[str]:
+    """Draw a way of the wanted length on a grid, then other rooms beside it; every door is told once, in random order."""
     rooms = rng.sample(knobs.rooms, knobs.size or len(knobs.rooms))
     hops = rng.randint(knobs.hops.low, knobs.hops.high)
     blocked = rng.random() < knobs.unknown
@@ -204,7 +204,7 @@ def weave(rng: Random, knobs: PathKnobs) -> list[str]:
 
 
 def _way(rng: Random, rooms: list[str]) -> tuple[dict[_Cell, str], list[Door]]:
-    """Rooms one beside the other, by a walk that neither crosses nor touches itself; begun anew where it does."""
+    """Draw rooms one beside the other, by a walk that neither crosses nor touches itself; restarted where it does."""
     while True:
         cells: dict[_Cell, str] = {(0, 0): rooms[0]}
         here, doors = (0, 0), []
@@ -218,7 +218,7 @@ def _way(rng: Random, rooms: list[str]) -> tuple[dict[_Cell, str], list[Door]]:
 
 
 def _aside(rng: Random, cells: dict[_Cell, str], room: str, way: tuple[str, str, int]) -> Door:
-    """Put a room beside one that stands, where it opens no other way. Only its place is drawn anew, never the way: straight ways,
+    """Put a room beside one that stands, where it opens no other way. Only its place is drawn again, never the way: straight ways,
     which other rooms cannot spoil, would become more frequent."""
     while True:
         beside = rng.choice([c for c in cells if _free(cells, c)])
@@ -229,7 +229,7 @@ def _aside(rng: Random, cells: dict[_Cell, str], room: str, way: tuple[str, str,
 
 
 def _plain(cells: dict[_Cell, str], start: str, goal: str, length: int) -> bool:
-    """Whether a reader who takes all neighbouring cells for connected finds a way of that length, and no other as short."""
+    """Return whether a reader who takes all neighbouring cells for connected finds a way of that length, and no other as short."""
     at = {room: cell for cell, room in cells.items()}
     ring, seen = {at[start]: 1}, {at[start]}
     for _ in range(length):
@@ -268,16 +268,16 @@ def _say(rng: Random, door: Door) -> str:
 
 
 def mentions(item: Door | HowToGo) -> tuple[str, ...]:
-    """The two rooms."""
+    """Return the two rooms."""
     return (item.room, item.to) if isinstance(item, Door) else (item.start, item.goal)
 
 
-TASK: ClassicTask[Door, HowToGo] = ClassicTask(
+TASK: NumberedTask[Door, HowToGo] = NumberedTask(
     19,
     "path finding",
     "Read the story and give the way as letters n, s, e and w with commas between.",
     PathKnobs,
-    weave,
+    draw_story,
     sentence,
     question,
     derive,

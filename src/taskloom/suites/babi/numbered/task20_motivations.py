@@ -18,7 +18,7 @@ from taskloom.example import Step
 from taskloom.seeding import Random
 from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, capital, distinct
 from taskloom.suites.babi.numbered.possible_worlds import WorldRule, entailed, worlds
-from taskloom.suites.babi.numbered.task import UNKNOWN, ClassicTask, Found, Told
+from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
 
 CURES = {
     "hungry": ("kitchen", "apple"),
@@ -79,41 +79,41 @@ class MotiveKnobs(TaskKnobs):
         distinct(self.states)
         strange = [s for s in self.states if s not in CURES]
         if strange:
-            raise ValueError(f"'{strange[0]}' is no known state; known: {', '.join(CURES)}")
+            raise ValueError(f"'{strange[0]}' is not a known state; known: {', '.join(CURES)}")
         return self
 
 
 def sentence(text: str) -> Does | None:
-    """What a sentence tells."""
+    """Parse what a sentence tells; None if it is none of this task's."""
     for pattern, verb in ((_STATE, "is"), (_WENT, "go"), (_GOT, "get")):
-        if found := pattern.fullmatch(text):
-            return Does(found[1].lower(), verb, found[2])
+        if match := pattern.fullmatch(text):
+            return Does(match[1].lower(), verb, match[2])
     return None
 
 
 def question(text: str) -> Asks | None:
-    """What a question asks."""
-    if found := _WHERE.fullmatch(text):
-        return Asks(found[1].lower(), "where")
+    """Parse what a question asks; None if it is none of this task's."""
+    if match := _WHERE.fullmatch(text):
+        return Asks(match[1].lower(), "where")
     for pattern, verb in ((_WHY_GO, "go"), (_WHY_GET, "get")):
-        if found := pattern.fullmatch(text):
-            return Asks(found[1].lower(), verb, found[2])
+        if match := pattern.fullmatch(text):
+            return Asks(match[1].lower(), verb, match[2])
     return None
 
 
-def derive(told: Sequence[Told[Does]], query: Asks) -> Found:
-    """From the state told last, before the deed or, for where-questions, since the person last went anywhere."""
+def derive(statements: Sequence[Statement[Does]], query: Asks) -> Proof:
+    """Derive the answer from the state told last, before the deed or, for where-questions, since the person last went anywhere."""
     name = capital(query.who)
-    own = _until(told, query)
+    own = _until(statements, query)
     last = max((i for i, t in enumerate(own) if t.fact.verb == "is"), default=None)
     if last is None:
-        return Found(UNKNOWN, why=f"nothing says what state {name} was in")
+        return Proof(UNKNOWN, why=f"nothing says what state {name} was in")
     state = own[last].fact.what
     place = CURES[state][0]
     if query.verb == "where" and any(t.fact.verb == "go" for t in own[last:]):
-        return Found(UNKNOWN, why=f"{name} was {state} and has gone to the {place} already")
+        return Proof(UNKNOWN, why=f"{name} was {state} and has gone to the {place} already")
     if query.verb != "where" and query.what not in CURES[state]:
-        return Found(UNKNOWN, why=f"{name} was {state}, which is no reason for that")
+        return Proof(UNKNOWN, why=f"{name} was {state}, which is no reason for that")
     # The same state told twice is one state with two sentences, either of which is enough.
     supports: list[tuple[int, ...]] = []
     for item in reversed(own[: last + 1]):
@@ -123,20 +123,20 @@ def derive(told: Sequence[Told[Does]], query: Asks) -> Found:
             supports.insert(0, (item.number,))
     if query.verb == "where":
         why = f"{name} is {state}, and the cure is in the {place}"
-        return Found(place, tuple(supports), (Step("where its cure is", place, (0,)),), why)
-    return Found(state, tuple(supports), (Step("motive of the deed", state, (0,)),), f"{name} was {state} before")
+        return Proof(place, tuple(supports), (Step("where its cure is", place, (0,)),), why)
+    return Proof(state, tuple(supports), (Step("motive of the deed", state, (0,)),), f"{name} was {state} before")
 
 
-def _until(told: Sequence[Told[Does]], query: Asks) -> list[Told[Does]]:
-    """What was told of the person before the deed. A deed that was not told is one that the question itself tells of now."""
-    own = [t for t in told if t.fact.who == query.who]
+def _until(statements: Sequence[Statement[Does]], query: Asks) -> list[Statement[Does]]:
+    """Return what was told of the person before the deed. A deed that was not told is one that the question itself tells of now."""
+    own = [t for t in statements if t.fact.who == query.who]
     deeds = [i for i, t in enumerate(own) if t.fact.verb == query.verb and t.fact.what == query.what]
     return own[: deeds[-1]] if deeds else own
 
 
-def second(told: Sequence[Told[Does]], query: Asks) -> tuple[str, ...]:
-    """By enumeration: a state (or none) for the person after every sentence, which changes only where a sentence says so."""
-    facts = [t.fact for t in told]
+def second(statements: Sequence[Statement[Does]], query: Asks) -> tuple[str, ...]:
+    """Answer by enumeration: a state (or none) for the person after every sentence, which changes only where a sentence says so."""
+    facts = [t.fact for t in statements]
     deeds = [i for i, f in enumerate(facts) if f == Does(query.who, query.verb, query.what)]
     moment = deeds[-1] if deeds else len(facts)
     domains = {i: [*CURES, "none"] for i in range(moment + 1)}
@@ -155,22 +155,22 @@ def second(told: Sequence[Told[Does]], query: Asks) -> tuple[str, ...]:
     return entailed(e if query.what in CURES.get(e, ()) else UNKNOWN for e in ends)
 
 
-def clash(told: Sequence[Told[Does]], new: Told[Does]) -> tuple[int, ...] | None:
-    """Deeds fit the state told before them, and no thing is taken twice."""
+def clash(statements: Sequence[Statement[Does]], new: Statement[Does]) -> tuple[int, ...] | None:
+    """Return the sentence that a new one contradicts: deeds fit the state before them, and no thing is taken twice."""
     fact = new.fact
     if fact.verb == "get":
-        for old in told:
+        for old in statements:
             if old.fact.verb == "get" and old.fact.what == fact.what:
                 return (old.number,)
-    states = [t for t in told if t.fact.who == fact.who and t.fact.verb == "is"]
+    states = [t for t in statements if t.fact.who == fact.who and t.fact.verb == "is"]
     if fact.verb == "is" or not states:
         return None
     cure = CURES[states[-1].fact.what]
     return None if fact.what == cure[fact.verb == "get"] else (states[-1].number,)
 
 
-def weave(rng: Random, knobs: MotiveKnobs) -> list[str]:
-    """Whoever can do something does the next thing, until nobody can; after each sentence a question about it."""
+def draw_story(rng: Random, knobs: MotiveKnobs) -> list[str]:
+    """Draw who does the next thing, until nobody can; after each sentence a question about it."""
     state = {who: rng.choice(knobs.states) for who in knobs.people}
     silent = {who for who in knobs.people if rng.random() < knobs.unknown}
     stage = dict.fromkeys(knobs.people, 0)
@@ -196,16 +196,16 @@ def weave(rng: Random, knobs: MotiveKnobs) -> list[str]:
 
 
 def mentions(item: Does | Asks) -> tuple[str, ...]:
-    """The person in it."""
+    """Return the person in it."""
     return (item.who,)
 
 
-TASK: ClassicTask[Does, Asks] = ClassicTask(
+TASK: NumberedTask[Does, Asks] = NumberedTask(
     20,
     "agents' motivations",
     "Read the story and say where the person will go, or why they did what is asked.",
     MotiveKnobs,
-    weave,
+    draw_story,
     sentence,
     question,
     derive,

@@ -7,35 +7,33 @@ from collections.abc import Sequence
 from taskloom.example import Step
 from taskloom.suites.babi.reasoner.answers import UNKNOWN, Verdict, fitting_gifts
 from taskloom.suites.babi.reasoner.knowledge import Knowledge
-from taskloom.suites.babi.story.events import Event, Question
+from taskloom.suites.babi.story.events import EVENT_TYPES, Event, Question
 
 
 def says(event: Event) -> str:
-    """What a sentence tells, with its pronoun resolved."""
-    who = " and ".join(event.who)
-    be = "are" if len(event.who) > 1 else "is"
-    if event.kind in ("move", "in"):
-        return f"{who} {be} in the {event.places[0]}"
-    if event.kind == "not":
-        return f"{who} {be} not in the {event.places[0]}"
-    if event.kind == "either":
-        return f"{who} {be} in the {event.places[0]} or the {event.places[1]}"
-    things = " and ".join(f"the {thing}" for thing in event.things)
+    """Return what a sentence tells, with its pronoun resolved, in the wording of its type."""
+    event_type = EVENT_TYPES[event.kind]
+    who, plural = " and ".join(event.who), len(event.who) > 1
+    words = {
+        "who": who,
+        "be": "are" if plural else "is",
+        "things": " and ".join(f"the {thing}" for thing in event.things),
+        "thing": event.thing,
+        "also": event.also,
+        "to": event.to,
+    }
     if event.denied:
-        done = {"grab": f"take {things}", "drop": f"leave {things}", "give": f"give {things} to {event.to}"}[event.kind]
-        return f"{who} {'do' if len(event.who) > 1 else 'does'} not {done}"
-    where = f" in {' or '.join(f'the {place}' for place in event.places)}" if event.places else ""
-    if event.kind == "grab":
-        return f"{who} takes {things}{where}"
-    if event.kind == "drop":
-        return f"{who} leaves {things}{where or ' there'}"
-    return f"{who} gives {things} to {event.to}{where}, so they are in one place"
+        return f"{who} {'do' if plural else 'does'} not {event_type.denied_proof.format(**words)}"
+    if event_type.handles:
+        where = f" in {' or '.join(f'the {place}' for place in event.places)}" if event.places else ""
+        return event_type.proof.format(**words, where=where, where_or_there=where or " there")
+    return event_type.proof.format(**words, place=event.places[0], second=event.places[-1])
 
 
 def in_words(
     knowledge: Knowledge, question: Question, verdict: Verdict, support: Sequence[int], lines: Sequence[int]
 ) -> str:
-    """The proof of an answer from its support, with line numbers; for an open question, what remains possible."""
+    """Write the proof of an answer from its support, with line numbers; for an open question, what remains possible."""
     if verdict.answer == UNKNOWN:
         if verdict.possible and len(verdict.possible) < len(knowledge.places):
             return f"the story leaves open: {', '.join(verdict.possible)}"
@@ -60,7 +58,7 @@ def in_words(
 
 
 def derivation(events: Sequence[Event], support: Sequence[int], question: Question, answer: str) -> list[Step]:
-    """The official support as a derivation: each sentence by its concepts, then the question that combines them."""
+    """Return the official support as a derivation: each sentence by its concepts, then the question that combines them."""
     steps = [Step("+".join(events[i].concepts()), says(events[i]), ()) for i in support]
     rule = question.kind if question.kind != "give-qs" else f"give-qs/{question.form}"
     return [*steps, Step(rule, answer, tuple(range(len(steps))))]

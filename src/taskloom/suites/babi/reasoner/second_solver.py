@@ -141,4 +141,4 @@ def check(
     if not example.input.endswith(example.question) or not example.question:
         raise InputError(f"the example does not end with its question {example.question!r}")
     story = parse_passage(example.input[: -len(example.question)], example.question, vocabulary, lexicon)
-    return (solve(story.events, story.asked[0].question, vocabulary.places, strict),)
+    return (solve(story.events, story.questions[0].question, vocabulary.places, strict),)

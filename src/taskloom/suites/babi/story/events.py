@@ -1,6 +1,7 @@
 """What a story says: events, constructs, questions, and the names the paper gives them.
 
-A sentence is one `Event`. Constructs are not events of their own, they are ways to tell any of the four:
+A sentence is one `Event` of a kind that `EVENT_TYPES` describes. Constructs are not events of their own, they are ways to
+tell any of them:
 
 - COREF: its subject is a pronoun.
 - CONJ: it has two subjects ("Mary and John went") or, where one person handles things, two objects ("took the apple and
@@ -13,39 +14,137 @@ A sentence is one `Event`. Constructs are not events of their own, they are ways
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 Kind = Literal["move", "in", "not", "either", "grab", "drop", "give"]
-"""move: went to. in: is in. not: is not (no longer) in. either: is either in A or B."""
+"""What a sentence says: somebody went to a place, is in it, is not (no longer) in it, is in either of two; somebody takes,
+leaves or gives away an object."""
 
-POSITIONAL: frozenset[str] = frozenset(("move", "in", "not", "either"))
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """Everything that the language knows of one kind of event; sentences, the grammar and proofs are derived from it.
+
+    A form is the sentence with slots: `{who}` (names or a pronoun), `{verb}`, `{be}` (is, are), `{negation}`, `{at}` (in, at),
+    `{or_at}` (read, never written), `{place}`, `{second}` (the other of two places), `{things}` (one or two objects, or "them"),
+    `{thing}`, `{also}`, `{to}`, and `{there}` (where it happened, if that is told).
+
+    Attributes:
+        name: What recipes call it.
+        concept: The paper's concept, counted in supports.
+        form: The sentence.
+        proof: What a proof says that it tells; `{where}` is the place if one is told.
+        verbs: Verbs in the past tense, as Dyna-bAbI has them.
+        also_read: Further verbs that are read, never written: those of bAbI 1.0 and small variations.
+        denied: Verbs after "did not", for events that can be denied so.
+        denied_also_read: Further ones that are read.
+        denied_proof: What a proof says after "does not".
+        double_object: The other order of the paper's Table 5, "gave Mary the milk".
+        there: Whether a sentence may end in "there", as in bAbI 1.0.
+        later: Whether it came after the recipes of the papers: its words then count in a recipe's digest only where they
+            are not the defaults, so that a new event changes no dataset that does not use it.
+    """
+
+    name: str
+    concept: str
+    form: str
+    proof: str
+    verbs: tuple[str, ...] = ()
+    also_read: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+    denied_also_read: tuple[str, ...] = ()
+    denied_proof: str = ""
+    double_object: str = ""
+    there: bool = False
+    later: bool = False
+
+    @property
+    def handles(self) -> bool:
+        """Return whether it is about objects; all others place somebody."""
+        return "{thing" in self.form
+
+    @property
+    def takes_two(self) -> bool:
+        """Return whether it can be said of two objects at once, the CONJ of things."""
+        return "{things}" in self.form
+
+
+EVENT_TYPES: dict[Kind, EventType] = {
+    "move": EventType(
+        "MOVE",
+        "MOVE",
+        "{who} {verb} to the {place}.",
+        "{who} {be} in the {place}",
+        verbs=("journeyed", "moved", "travelled", "went", "went back"),
+        also_read=("traveled", "walked", "ran", "returned"),
+    ),
+    # The paper counts "Bill is in the bedroom" as MOVE (its mix(T12) example: {MOVE, POSS, COREF}).
+    "in": EventType("AFFIRM", "MOVE", "{who} {be} {at} the {place}.", "{who} {be} in the {place}"),
+    "not": EventType("NEGATE", "NEGATE", "{who} {be} {negation} {at} the {place}.", "{who} {be} not in the {place}"),
+    "either": EventType(
+        "INDEF",
+        "INDEF",
+        "{who} {be} either {at} the {place} or {or_at}the {second}.",
+        "{who} {be} in the {place} or the {second}",
+    ),
+    "grab": EventType(
+        "GRAB",
+        "GRAB",
+        "{who} {verb} {things}{there}.",
+        "{who} takes {things}{where}",
+        verbs=("grabbed", "picked up", "took", "got"),
+        denied=("grab", "pick up", "take", "get"),
+        denied_proof="take {things}",
+        there=True,
+    ),
+    "drop": EventType(
+        "DROP",
+        "DROP",
+        "{who} {verb} {things}{there}.",
+        "{who} leaves {things}{where_or_there}",
+        verbs=("discarded", "dropped", "left", "put down"),
+        also_read=("let go of",),
+        denied=("discard", "drop", "leave", "put down"),
+        denied_also_read=("let go of",),
+        denied_proof="leave {things}",
+        there=True,
+    ),
+    "give": EventType(
+        "GIVE",
+        "GIVE",
+        "{who} {verb} {things} to {to}{there}.",
+        "{who} gives {things} to {to}{where}, so they are in one place",
+        verbs=("gave", "handed", "passed"),
+        denied=("give", "hand", "pass"),
+        denied_proof="give {things} to {to}",
+        double_object="{who} {verb} {to} {things}{there}.",
+    ),
+}
+"""The one place that owns an event. Its effects are in `generator/simulator.py` (the hidden world), `reasoner/knowledge.py`
+(what a reader knows) and, independently, `reasoner/second_solver.py`."""
+
+POSITIONAL: frozenset[str] = frozenset(kind for kind, event_type in EVENT_TYPES.items() if not event_type.handles)
 """Kinds that say something of where their subjects are now."""
+
+KINDS: dict[str, Kind] = {event_type.name: kind for kind, event_type in EVENT_TYPES.items()}
+"""Recipes' names of the kinds."""
+
+EVENTS = tuple(event_type.name for event_type in EVENT_TYPES.values() if event_type.verbs)
+"""The paper's events: what somebody does. The other kinds are constructs, or another wording of MOVE."""
+
+HANDLING = tuple(event_type.name for event_type in EVENT_TYPES.values() if event_type.handles)
+"""The events that are about objects."""
+
+AFFIRM = EVENT_TYPES["in"].name
+"""The wording "Mary is in the park"; the paper counts such a sentence as MOVE, so it is no concept of its own."""
+
+CONSTRUCTS = ("COREF", "CONJ", "COMPOUND", "NEGATE", "INDEF")
 
 QuestionKind = Literal["where-P", "where-O", "where-was-O", "yes-no", "list", "counting", "give-qs"]
 GiveForm = Literal["", "gave-to", "gave", "received", "given-to", "given"]
 
-QUESTIONS: tuple[QuestionKind, ...] = (
-    "where-P",
-    "where-O",
-    "where-was-O",
-    "yes-no",
-    "list",
-    "counting",
-    "give-qs",
-)
+QUESTIONS: tuple[QuestionKind, ...] = get_args(QuestionKind)
 GIVE_FORMS: tuple[GiveForm, ...] = ("gave-to", "gave", "received", "given-to", "given")
-EVENTS = ("MOVE", "GRAB", "DROP", "GIVE")
-CONSTRUCTS = ("COREF", "CONJ", "COMPOUND", "NEGATE", "INDEF")
-
-_CONCEPT: dict[str, str] = {
-    "move": "MOVE",
-    "in": "MOVE",  # the paper counts "Bill is in the bedroom" as MOVE (its mix(T12) example: {MOVE, POSS, COREF})
-    "not": "NEGATE",
-    "either": "INDEF",
-    "grab": "GRAB",
-    "drop": "DROP",
-    "give": "GIVE",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,27 +177,28 @@ class Event:
 
     @property
     def things(self) -> tuple[str, ...]:
-        """The objects it is about."""
+        """Return the objects it is about."""
         return (self.thing, self.also) if self.also else (self.thing,) if self.thing else ()
 
     @property
     def compound(self) -> bool:
-        """Whether a pronoun stands for two."""
+        """Return whether a pronoun stands for two."""
         return self.pronoun and (self.them or len(self.who) > 1)
 
     def concepts(self) -> tuple[str, ...]:
-        """The paper's concepts in this sentence."""
-        found = [_CONCEPT[self.kind]]
-        if len(self.who) > 1 or self.also:
-            found.append("CONJ")
+        """Return the paper's concepts in this sentence."""
+        event_type = EVENT_TYPES[self.kind]
+        concepts = [event_type.concept]
+        if len(self.who) > 1 or (self.also and event_type.takes_two):
+            concepts.append("CONJ")
         if self.pronoun:
-            found.append("COREF")
+            concepts.append("COREF")
         if self.thing:
             if self.denied:
-                found.append("NEGATE")
+                concepts.append("NEGATE")
             if self.places:
-                found.append("INDEF" if len(self.places) > 1 else "MOVE")
-        return tuple(found)
+                concepts.append("INDEF" if len(self.places) > 1 else "MOVE")
+        return tuple(concepts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +207,7 @@ class Question:
 
     Attributes:
         kind: The paper's question type.
-        person: whom it is about; for the give forms, the giver.
+        person: Whom it is about; for the give forms, the giver.
         thing: The object it is about.
         place: The place it names.
         other: The receiver, for the give forms.
@@ -152,18 +252,18 @@ class Story:
     Attributes:
         events: The sentences.
         lines: The line number of each sentence within the story.
-        asked: The questions, in order.
+        questions: The questions, in order.
         at: The line of each sentence in its file, for messages.
     """
 
     events: tuple[Event, ...]
     lines: tuple[int, ...]
-    asked: tuple[PlacedQuestion, ...] = field(default=())
+    questions: tuple[PlacedQuestion, ...] = field(default=())
     at: tuple[int, ...] = ()
 
 
 def composition(events: list[Event]) -> str:
-    """The concepts of some sentences as one trait: names in alphabetical order, joined by plus signs.
+    """Join the concepts of some sentences into one trait: names in alphabetical order, with plus signs between.
 
     >>> composition([Event("move", ("Mary",), ("park",)), Event("grab", ("Mary",), thing="milk", pronoun=True)])
     'COREF+GRAB+MOVE'

@@ -8,7 +8,7 @@ with file, line and reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -16,17 +16,21 @@ from typing import cast
 
 from taskloom.errors import InputError
 from taskloom.suites.babi.story import text_format
-from taskloom.suites.babi.story.events import Event, GiveForm, Kind, PlacedQuestion, Question, Story
+from taskloom.suites.babi.story.events import (
+    EVENT_TYPES,
+    POSITIONAL,
+    QUESTIONS,
+    Event,
+    EventType,
+    GiveForm,
+    Kind,
+    PlacedQuestion,
+    Question,
+    Story,
+)
 from taskloom.suites.babi.story.sentences import PARTICLES
 from taskloom.suites.babi.story.vocabulary import DEFAULT_PRONOUNS, DYNA, StoryLexicon, Vocabulary
 
-_MOVE = ("journeyed", "moved", "travelled", "traveled", "went back", "went", "walked", "ran", "returned")
-_GRAB = ("grabbed", "picked up", "took", "got")
-_DROP = ("discarded", "dropped", "left", "put down", "let go of")
-_GIVE = ("gave", "handed", "passed")
-_NOT_GRAB = ("grab", "pick up", "take", "get")
-_NOT_DROP = ("discard", "drop", "leave", "put down", "let go of")
-_NOT_GIVE = ("give", "hand", "pass")
 _PREFIX = ("After that", "Following that", "Afterwards", "Then")
 
 _ANY_NAME = r"[^\W\d_][\w'’-]*"
@@ -43,15 +47,16 @@ def _words(words: tuple[str, ...]) -> str:
 
 
 def _parted(verbs: tuple[str, ...]) -> list[tuple[str, str]]:
-    """The verbs of two words that take their object between them ("put them down"): second words, each with the first ones."""
-    found = {p: tuple(v.removesuffix(f" {p}") for v in verbs if v.endswith(f" {p}")) for p in PARTICLES}
-    return [(particle, _words(stems)) for particle, stems in found.items() if stems]
+    """Return the verbs that take their object between two words ("put them down"): second words, each with the first ones."""
+    stems = {p: tuple(v.removesuffix(f" {p}") for v in verbs if v.endswith(f" {p}")) for p in PARTICLES}
+    return [(particle, _words(words)) for particle, words in stems.items() if words]
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
     kind: str
     pattern: re.Pattern[str]
+    denied: bool = False
 
 
 class Grammar:
@@ -62,36 +67,13 @@ class Grammar:
         name = _words(vocabulary.persons) if vocabulary else _ANY_NAME
         thing = _words(vocabulary.objects) if vocabulary and vocabulary.objects else _ANY_THING
         place = _words(vocabulary.places) if vocabulary else _ANY_THING
-        prefix, negation = _words((*_PREFIX, *lexicon.prefixes)), _words(("not", "no longer", *lexicon.negations))
-        pronoun = f"(?:(?:{prefix},? )?(?P<pronoun>he|she|they|He|She|They)(?: then)?)"
-        who = f"(?:{pronoun}|(?P<who>{name}(?:(?:, | and |, and ){name})*))"
-        where, what = f"(?P<place>{place})", f"(?P<thing>{thing})"
-        be, at = "(?:is|are)", "(?:in|at)"
-        to, things = f"(?P<to>{name})", f"(?:(?P<them>them)|the {what}(?: and the (?P<also>{thing}))?)"
-        one_of = f"either (?:{at} )?the {where} or (?:{at} )?the (?P<second>{place})"
-        there = f"(?: there| {at} {one_of}| either {at} the (?P<first>{place}) or (?:{at} )?the (?P<last>{place})|"
-        there += f" {at} the (?P<only>{place}))?"
-        move, give = _words((*_MOVE, *lexicon.move)), _words((*_GIVE, *lexicon.give))
-        grab, drop = _words((*_GRAB, *lexicon.grab)), _words((*_DROP, *lexicon.drop))
-        self.sentences = self._forms(
-            ("not", rf"{who} {be} {negation} {at} the {where}\."),
-            ("either", rf"{who} {be} either {at} the {where} or (?:{at} )?the (?P<second>{place})\."),
-            ("in", rf"{who} {be} {at} the {where}\."),
-            ("move", rf"{who} {move} to the {where}\."),
-            ("give", rf"{who} {give} {things} to {to}{there}\."),
-            ("give", rf"{who} {give} {to} {things}{there}\."),
-            ("grab", rf"{who} {grab} {things}{there}\."),
-            ("drop", rf"{who} {drop} {things}{there}\."),
-            *(("grab", rf"{who} {stems} {things} {p}{there}\.") for p, stems in _parted((*_GRAB, *lexicon.grab))),
-            *(("drop", rf"{who} {stems} {things} {p}{there}\.") for p, stems in _parted((*_DROP, *lexicon.drop))),
-            *(("give", rf"{who} {stems} {things} {p} to {to}{there}\.") for p, stems in _parted(lexicon.give)),
-            ("no give", rf"{who} did not {_words((*_NOT_GIVE, *lexicon.not_give))} the {what} to {to}\."),
-            ("no give", rf"{who} did not {_words((*_NOT_GIVE, *lexicon.not_give))} {to} the {what}\."),
-            ("no grab", rf"{who} did not {_words((*_NOT_GRAB, *lexicon.not_grab))} the {what}(?: there)?\."),
-            ("no drop", rf"{who} did not {_words((*_NOT_DROP, *lexicon.not_drop))} the {what}(?: there)?\."),
+        slots = self._slots(name, thing, place, lexicon)
+        self.sentences = tuple(
+            form for kind, event_type in EVENT_TYPES.items() for form in _forms(kind, event_type, lexicon, slots)
         )
+        what, where, at = slots["thing"], slots["place"], slots["at"]
         person, other = f"(?P<person>{name})", f"(?P<other>{name})"
-        self.questions = self._forms(
+        patterns = (
             ("where-O", rf"Where is the {what}\?"),
             ("where-P", rf"Where is {person}\?"),
             ("where-was-O", rf"Where was the {what} before the {where}\?"),
@@ -104,45 +86,65 @@ class Grammar:
             ("given-to", rf"Who did {person} give the {what} to(?: last)?\?"),
             ("given", rf"What did {person} give to {other}(?: last)?\?"),
         )
+        self.questions = tuple(_Form(kind, re.compile(pattern)) for kind, pattern in patterns)
         # Whole files repeat few sentences, so each is matched once.
         self.event: Callable[[str], tuple[Event, str]] = cache(self._event)
         self.question: Callable[[str], Question] = cache(self._question)
 
     @staticmethod
-    def _forms(*forms: tuple[str, str]) -> tuple[_Form, ...]:
-        return tuple(_Form(kind, re.compile(pattern)) for kind, pattern in forms)
+    def _slots(name: str, thing: str, place: str, lexicon: StoryLexicon) -> dict[str, str]:
+        """Build the pattern of each slot of a form, but for verbs; groups have the names of what they hold."""
+        prefix = _words((*_PREFIX, *lexicon.prefixes))
+        pronoun = f"(?:(?:{prefix},? )?(?P<pronoun>he|she|they|He|She|They)(?: then)?)"
+        where, at = f"(?P<place>{place})", "(?:in|at)"
+        one_of = f"either (?:{at} )?the {where} or (?:{at} )?the (?P<second>{place})"
+        there = f"(?: there| {at} {one_of}| either {at} the (?P<first>{place}) or (?:{at} )?the (?P<last>{place})|"
+        return {
+            "who": f"(?:{pronoun}|(?P<who>{name}(?:(?:, | and |, and ){name})*))",
+            "be": "(?:is|are)",
+            "negation": _words(("not", "no longer", *lexicon.negations)),
+            "at": at,
+            "or_at": f"(?:{at} )?",
+            "place": where,
+            "second": f"(?P<second>{place})",
+            "things": f"(?:(?P<them>them)|the (?P<thing>{thing})(?: and the (?P<also>{thing}))?)",
+            "thing": f"(?P<thing>{thing})",
+            "also": f"(?P<also>{thing})",
+            "to": f"(?P<to>{name})",
+            "there": f"{there} {at} the (?P<only>{place}))?",
+        }
 
     def _event(self, text: str) -> tuple[Event, str]:
-        """The event of a sentence, and its pronoun (whose subject is still open) or nothing."""
+        """Parse the event of a sentence, and its pronoun (whose subject is still open) or nothing."""
         for form in self.sentences:
             match = form.pattern.fullmatch(text)
             if match is None:
                 continue
-            got = match.groupdict()
-            pronoun = (got["pronoun"] or "").lower()
-            who = () if pronoun else tuple(re.split(r", and |, | and ", got["who"]))
+            groups = match.groupdict()
+            pronoun = (groups["pronoun"] or "").lower()
+            who = () if pronoun else tuple(re.split(r", and |, | and ", groups["who"]))
             if len(set(who)) < len(who):
                 raise _Unreadable(f"{who[0]} is named twice as subject")
-            if len(who) > 1 and form.kind in ("grab", "drop", "give"):
+            if len(who) > 1 and not form.denied and form.kind not in POSITIONAL:
                 raise _Unreadable("two persons cannot hold one thing; say it of one of them")
-            if got.get("also") and got["also"] == got["thing"]:
-                raise _Unreadable(f"the {got['also']} is named twice")
-            places = tuple(got[k] for k in ("place", "second", "first", "last", "only") if got.get(k))
+            if groups.get("also") and groups["also"] == groups["thing"]:
+                raise _Unreadable(f"the {groups['also']} is named twice")
+            places = tuple(groups[k] for k in ("place", "second", "first", "last", "only") if groups.get(k))
             # Published task 10 has "either in the kitchen or the kitchen" (88 times): odd, but it says where.
-            to = got.get("to") or ""
+            to = groups.get("to") or ""
             if to and to in who:
                 raise _Unreadable(f"{to} gives something to {to}")
             event = Event(
-                cast(Kind, form.kind.removeprefix("no ")),
+                cast(Kind, form.kind),
                 who,
                 places,
-                got.get("thing") or "",
+                groups.get("thing") or "",
                 to,
-                bool(pronoun or got.get("them")),
+                bool(pronoun or groups.get("them")),
                 text,
-                got.get("also") or "",
-                bool(got.get("them")),
-                form.kind.startswith("no "),
+                groups.get("also") or "",
+                bool(groups.get("them")),
+                form.denied,
             )
             return event, pronoun
         if re.search(r"\b[Ee]ither\b", text):
@@ -150,19 +152,20 @@ class Grammar:
         raise _Unreadable("this is none of the sentence forms (docs/babi.md, 'A construct on any event')")
 
     def _question(self, text: str) -> Question:
+        """Parse a question."""
         for form in self.questions:
             match = form.pattern.fullmatch(text)
             if match is None:
                 continue
-            got = match.groupdict()
-            parts = {k: got.get(k) or "" for k in ("person", "thing", "place", "other")}
-            if form.kind in ("where-P", "where-O", "where-was-O", "yes-no", "list", "counting"):
+            groups = match.groupdict()
+            parts = {k: groups.get(k) or "" for k in ("person", "thing", "place", "other")}
+            if form.kind in QUESTIONS:
                 return Question(form.kind, **parts, text=text)  # type: ignore[arg-type]
             return Question("give-qs", **parts, form=cast(GiveForm, form.kind), text=text)
         raise _Unreadable("this is none of the question forms (docs/babi.md, 'What a group can say')")
 
     def resolve(self, event: Event, pronoun: str, before: Event | None) -> Event:
-        """The event with its pronouns replaced by the subjects, and for "them" the objects, of the sentence before."""
+        """Return the event with its pronouns replaced by the subjects, and for "them" the objects, of the sentence before."""
         if event.them:
             if before is None or not before.also:
                 raise _Unreadable("'them' has no sentence with two things before it to refer to")
@@ -182,17 +185,38 @@ class Grammar:
         return replace(event, who=before.who)
 
 
+def _forms(kind: Kind, event_type: EventType, lexicon: StoryLexicon, slots: dict[str, str]) -> Iterator[_Form]:
+    """Yield the forms of one event: as told, in the other order of words, with a parted verb, and denied."""
+    verbs = (*event_type.verbs, *event_type.also_read, *lexicon.verbs.get(kind, ()))
+    orders = [form for form in (event_type.form, event_type.double_object) if form]
+    for form in orders:
+        yield _Form(kind, _pattern(form, slots, _words(verbs)))
+    for particle, stems in _parted(verbs):
+        parted = event_type.form.replace("{things}", f"{{things}} {particle}")
+        yield _Form(kind, _pattern(parted, slots, stems))
+    denied = (*event_type.denied, *event_type.denied_also_read, *lexicon.verbs.get(f"not_{kind}", ()))
+    if denied:
+        # "did not take the apple and the milk": neither, or not both? So one object, named.
+        one = {**slots, "things": f"the {slots['thing']}", "there": "(?: there)?" if event_type.there else ""}
+        for form in orders:
+            yield _Form(kind, _pattern(form.replace("{verb}", "did not {verb}"), one, _words(denied)), denied=True)
+
+
+def _pattern(form: str, slots: dict[str, str], verb: str) -> re.Pattern[str]:
+    return re.compile(form.replace(".", r"\.").format(**slots, verb=verb))
+
+
 @lru_cache(maxsize=16)
 def grammar_of(vocabulary: Vocabulary | None = None, lexicon: StoryLexicon = DYNA) -> Grammar:
-    """The grammar of a vocabulary and lexicon, made once; over any names by default."""
+    """Return the grammar of a vocabulary and lexicon, built once; over any names by default."""
     return Grammar(vocabulary, lexicon)
 
 
-def understand(numbered: text_format.StoryText, name: str, grammar: Grammar | None = None) -> Story:
-    """The story that some lines tell.
+def understand(text: text_format.StoryText, name: str, grammar: Grammar | None = None) -> Story:
+    """Parse the story that some lines tell.
 
     Args:
-        numbered: The lines of one story.
+        text: The lines of one story.
         name: The file, for messages.
         grammar: The forms to read by; any names by default.
 
@@ -201,12 +225,12 @@ def understand(numbered: text_format.StoryText, name: str, grammar: Grammar | No
     """
     grammar = grammar or grammar_of()
     events: list[Event] = []
-    asked: list[PlacedQuestion] = []
-    for line in numbered.lines:
+    questions: list[PlacedQuestion] = []
+    for line in text.lines:
         try:
             if isinstance(line, text_format.QuestionLine):
                 question = grammar.question(line.text)
-                asked.append(
+                questions.append(
                     PlacedQuestion(question, len(events), line.number, line.answer or "", line.support, line.line)
                 )
             else:
@@ -214,31 +238,31 @@ def understand(numbered: text_format.StoryText, name: str, grammar: Grammar | No
                 events.append(grammar.resolve(event, pronoun, events[-1] if events else None))
         except _Unreadable as error:
             raise InputError(f"{name}:{line.line}: cannot read {line.text[:80]!r}: {error}") from None
-    told = numbered.sentences
-    return Story(tuple(events), tuple(x.number for x in told), tuple(asked), tuple(x.line for x in told))
+    lines = text.sentences
+    return Story(tuple(events), tuple(x.number for x in lines), tuple(questions), tuple(x.line for x in lines))
 
 
 def parse(text: str, name: str = "story", vocabulary: Vocabulary | None = None) -> list[Story]:
-    """All stories of a text in bAbI format.
+    """Parse all stories of a text in bAbI format.
 
-    >>> [s.asked[0].question.kind for s in parse("1 Mary went to the park.\\n2 Where is Mary?\\tpark\\t1\\n")]
+    >>> [s.questions[0].question.kind for s in parse("1 Mary went to the park.\\n2 Where is Mary?\\tpark\\t1\\n")]
     ['where-P']
     """
     return [understand(story, name, grammar_of(vocabulary)) for story in text_format.read_story_text(text, name)]
 
 
 def parse_path(path: Path, vocabulary: Vocabulary | None = None) -> list[Story]:
-    """All stories of a file in bAbI format."""
+    """Parse all stories of a file in bAbI format."""
     return [understand(story, str(path), grammar_of(vocabulary)) for story in text_format.read_path(path)]
 
 
 def parse_passage(
     passage: str, question: str, vocabulary: Vocabulary | None = None, lexicon: StoryLexicon = DYNA
 ) -> Story:
-    """One story told in running text, as models see it: sentences that end in a full stop, then a question."""
+    """Parse one story told in running text, as models see it: sentences that end in a full stop, then a question."""
     sentences = [s if s.endswith(".") else s + "." for s in re.split(r"(?<=\.)\s+", passage.strip()) if s]
-    told: list[text_format.Sentence | text_format.QuestionLine] = [
+    lines: list[text_format.Sentence | text_format.QuestionLine] = [
         text_format.Sentence(i, s, i) for i, s in enumerate(sentences, 1)
     ]
-    told.append(text_format.QuestionLine(len(told) + 1, question.strip(), line=len(told) + 1))
-    return understand(text_format.StoryText(tuple(told)), "the input", grammar_of(vocabulary, lexicon))
+    lines.append(text_format.QuestionLine(len(lines) + 1, question.strip(), line=len(lines) + 1))
+    return understand(text_format.StoryText(tuple(lines)), "the input", grammar_of(vocabulary, lexicon))

@@ -47,16 +47,16 @@ class StoryText:
 
     @property
     def sentences(self) -> tuple[Sentence, ...]:
-        """The sentences alone."""
+        """Return the sentences alone."""
         return tuple(x for x in self.lines if isinstance(x, Sentence))
 
     @property
     def questions(self) -> tuple[QuestionLine, ...]:
-        """The questions alone."""
+        """Return the questions alone."""
         return tuple(x for x in self.lines if isinstance(x, QuestionLine))
 
     def text(self, gap: str = "") -> str:
-        """The story in bAbI format; `gap` stands between a question and its tab (task 14 has a space there)."""
+        """Write the story in bAbI format; `gap` stands between a question and its tab (task 14 has a space there)."""
         out = []
         for item in self.lines:
             if isinstance(item, Sentence):
@@ -67,8 +67,22 @@ class StoryText:
         return "".join(out)
 
 
+def split_passage(text: str) -> tuple[list[str], str]:
+    """Split a running text into its sentences and its question.
+
+    Raises:
+        InputError: It does not end with a question.
+    """
+    pieces = re.findall(r"[^.?]+[.?]", text.strip())
+    if not pieces or not pieces[-1].endswith("?"):
+        raise InputError(
+            "the input must be sentences and then a question, e.g. 'Mary went to the park. Where is Mary?'"
+        )
+    return [p.strip() for p in pieces[:-1]], pieces[-1].strip()
+
+
 def read_path(path: Path) -> list[StoryText]:
-    """The stories of a file in bAbI format."""
+    """Read the stories of a file in bAbI format."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -81,7 +95,7 @@ def read_path(path: Path) -> list[StoryText]:
 
 
 def decode(raw: bytes, where: str) -> str:
-    """The text of bytes in UTF-8, with or without a byte order mark."""
+    """Decode bytes in UTF-8, with or without a byte order mark."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -89,13 +103,13 @@ def decode(raw: bytes, where: str) -> str:
 
 
 def read_story_text(text: str, where: str) -> list[StoryText]:
-    """The stories of a text in bAbI format, with any line ends."""
+    """Read the stories of a text in bAbI format, with any line ends."""
     rows = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return read_lines([*(row + "\n" for row in rows[:-1]), *filter(None, rows[-1:])], where, ended=True)
 
 
 def read_lines(lines: Iterable[str], where: str = "the story", ended: bool | None = None) -> list[StoryText]:
-    """Stories from lines in bAbI format. A byte order mark, CRLF and empty lines are accepted.
+    """Read stories from lines in bAbI format. A byte order mark, CRLF and empty lines are accepted.
 
     Args:
         lines: With or without their line ends; a last line without one is tested for having been cut off.
@@ -127,16 +141,16 @@ def read_lines(lines: Iterable[str], where: str = "the story", ended: bool | Non
             if last and not item.support and any(isinstance(x, QuestionLine) and x.support for s in stories for x in s):
                 raise InputError(f"{place}: the file is cut off inside this question, which has no supporting numbers")
     if not stories:
-        raise InputError(f"{where} holds no story; a line reads '1 Mary moved to the bathroom.'")
+        raise InputError(f"{where} has no story; a line reads '1 Mary moved to the bathroom.'")
     return [StoryText(tuple(s)) for s in stories]
 
 
 def _read_line(text: str, at: int, place: str, last: bool) -> Sentence | QuestionLine:
     cut = "; the file is cut off here" if last else ""
-    found = _NUMBERED.fullmatch(text)
-    if found is None:
+    match = _NUMBERED.fullmatch(text)
+    if match is None:
         raise InputError(f"{place}: {text[:60]!r} does not start with its number, as in '1 Mary moved.'{cut}")
-    number, rest = int(found[1]), found[2]
+    number, rest = int(match[1]), match[2]
     head, *fields = rest.split("\t")
     head = head.strip()
     if not fields and head.endswith("."):
@@ -156,8 +170,8 @@ def _read_line(text: str, at: int, place: str, last: bool) -> Sentence | Questio
     return QuestionLine(number, head, fields[0].strip() if fields else None, tuple(map(int, support)), at, last)
 
 
-def _check_support(asked: QuestionLine, before: Sequence[Sentence | QuestionLine], place: str) -> None:
-    told = {x.number for x in before if isinstance(x, Sentence)}
-    for number in asked.support:
-        if number not in told:
-            raise InputError(f"{place}: the supporting number {number} is no earlier sentence of this story")
+def _check_support(question: QuestionLine, before: Sequence[Sentence | QuestionLine], place: str) -> None:
+    sentences = {x.number for x in before if isinstance(x, Sentence)}
+    for number in question.support:
+        if number not in sentences:
+            raise InputError(f"{place}: the supporting number {number} is not an earlier sentence of this story")

@@ -11,36 +11,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from taskloom.errors import RecipeError
+from taskloom.suites.babi.story.events import EVENT_TYPES
 
 PRONOUNS = ("he", "she", "they")
 RESERVED = frozenset(
-    [
-        "he",
-        "she",
-        "they",
-        "them",
-        "the",
-        "a",
-        "in",
-        "at",
-        "to",
-        "and",
-        "or",
-        "either",
-        "is",
-        "are",
-        "not",
-        "no",
-        "longer",
-        "did",
-        "there",
-        "then",
-        "after",
-        "afterwards",
-        "following",
-        "that",
-    ]
-)
+    ["he", "she", "they", "them", "the", "a", "in", "at", "to", "and", "or", "either", "is", "are", "not", "no", "longer", "did",
+     "there", "then", "after", "afterwards", "following", "that"]
+)  # fmt: skip
 """Small words that no name may have."""
 
 HE = ("John", "Daniel", "Fred", "Bill", "Jeff")
@@ -61,26 +38,18 @@ class Vocabulary:
     persons: tuple[str, ...] = ("Daniel", "Mary", "John", "Sandra", "Fred", "Bill", "Jeff", "Julie")
     objects: tuple[str, ...] = ("apple", "football", "milk")
     places: tuple[str, ...] = (
-        "bathroom",
-        "bedroom",
-        "garden",
-        "hallway",
-        "kitchen",
-        "office",
-        "cinema",
-        "park",
-        "school",
-    )
+        "bathroom", "bedroom", "garden", "hallway", "kitchen", "office", "cinema", "park", "school",
+    )  # fmt: skip
     pronouns: Mapping[str, str] = field(default_factory=lambda: DEFAULT_PRONOUNS, hash=False)
 
     def pronoun(self, person: str) -> str:
-        """The pronoun of a person; `they` for somebody of whom nothing is said."""
+        """Return the pronoun of a person; `they` for somebody of whom nothing is said."""
         return self.pronouns.get(person, "they")
 
     def clear(self, person: str, to: str) -> bool:
-        """Whether a pronoun after "person gave … to …" can only be the giver: no "she" of two women, no "they" of both."""
-        mine = self.pronoun(person)
-        return not to or (mine != "they" and mine != self.pronoun(to))
+        """Return whether a pronoun after "person gave … to …" can only be the giver: no "she" of two women, no "they" of both."""
+        pronoun = self.pronoun(person)
+        return not to or (pronoun != "they" and pronoun != self.pronoun(to))
 
     def check(self, where: str = "vocabulary") -> None:
         """Refuse names that are empty, repeated, or part of one another.
@@ -103,11 +72,19 @@ class Vocabulary:
         names = [*self.persons, *self.objects, *self.places]
         for i, one in enumerate(names):
             if not one.strip() or one != one.strip() or any(c in one for c in "\t\n\r.?,"):
-                raise RecipeError(f"{where}: {one!r} is no name: use words without commas, stops, tabs or outer blanks")
+                raise RecipeError(
+                    f"{where}: {one!r} is not a valid name: use words without commas, stops, tabs or outer blanks"
+                )
             for other in names[i + 1 :]:
                 a, b = one.casefold(), other.casefold()
                 if a in b or b in a:
                     raise RecipeError(f"{where}: '{one}' and '{other}' collide, one contains the other; rename one")
+
+
+def verb_lists() -> dict[str, tuple[str, ...]]:
+    """Return the verbs of all events by the names that recipes have for them: `grab`, and `not_grab` after "did not"."""
+    lists: dict[str, tuple[str, ...]] = {kind: t.verbs for kind, t in EVENT_TYPES.items() if t.verbs}
+    return lists | {f"not_{kind}": t.denied for kind, t in EVENT_TYPES.items() if t.denied}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,27 +92,22 @@ class StoryLexicon:
     """Verbs and small words; every choice is uniform, as in the reference.
 
     Attributes:
-        not_grab: Verbs after "did not"; not_drop and not_give likewise.
-        there_grab: How often a grabbing sentence ends in "there" (published text: always, or one in five in task 3).
-        there_drop: The same for dropping (published text: about one in five).
+        verbs: The verbs of each event, and those after "did not", by their names in `verb_lists`.
+        negations: What stands between "is" and "in".
+        prefixes: What stands before a pronoun.
+        there: How often a sentence of a kind ends in "there" (published text: grabbing always, or one in five in task 3;
+            dropping about one in five).
         preposition: "in", or "at" as in the paper's Table 5.
         double_object: "gave Mary the milk" (Table 5) instead of "gave the milk to Mary" (the reference and bAbI 1.0).
     """
 
-    move: tuple[str, ...] = ("journeyed", "moved", "travelled", "went", "went back")
-    grab: tuple[str, ...] = ("grabbed", "picked up", "took", "got")
-    drop: tuple[str, ...] = ("discarded", "dropped", "left", "put down")
-    give: tuple[str, ...] = ("gave", "handed", "passed")
-    not_grab: tuple[str, ...] = ("grab", "pick up", "take", "get")
-    not_drop: tuple[str, ...] = ("discard", "drop", "leave", "put down")
-    not_give: tuple[str, ...] = ("give", "hand", "pass")
+    verbs: Mapping[str, tuple[str, ...]] = field(default_factory=verb_lists, hash=False)
     negations: tuple[str, ...] = ("not", "no longer")
     prefixes: tuple[str, ...] = ("After that", "Following that", "Afterwards", "Then")
-    there_grab: float = 0.0
-    there_drop: float = 0.0
+    there: Mapping[str, float] = field(default_factory=dict, hash=False)
     preposition: str = "in"
     double_object: bool = False
 
 
 DYNA = StoryLexicon()
-PUBLISHED = StoryLexicon(there_grab=1.0, there_drop=0.21)
+PUBLISHED = StoryLexicon(there={"grab": 1.0, "drop": 0.21})

@@ -1,16 +1,22 @@
-"""What is reported on a file in bAbI format: our answer to each question, and what we think of the file's.
+"""What is reported on a file in bAbI format: our answer to each question, and what we think of the file's claim.
 
-One report for all tasks, so that whoever reads it need not know which solver a file went to.
+One judge and one report for all tasks, so that whoever reads it need not know which solver a file went to.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from taskloom.errors import InputError
+from taskloom.suites.babi.numbered.task import UNKNOWN, Proof
 from taskloom.suites.babi.story.text_format import QuestionLine, StoryText
+
+Entails = Callable[[frozenset[int]], bool]
+"""Whether some sentences alone entail the claimed answer."""
 
 VERDICTS = {
     "agrees": "the text entails the claimed answer",
@@ -60,11 +66,11 @@ class SolvedQuestion:
 
     @property
     def support(self) -> tuple[int, ...]:
-        """The official support."""
+        """Return the official support."""
         return self.supports[0] if self.supports else ()
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the fields for machines."""
         return {
             "line": self.line,
             "question": self.question,
@@ -81,7 +87,7 @@ class SolvedQuestion:
         }
 
     def text(self) -> str:
-        """For people: our answer where the file claims none, otherwise the claim against what the text entails."""
+        """Write for people: our answer where the file claims none, otherwise the claim against what the text entails."""
         if self.verdict == "unclaimed":
             return f"line {self.line}: {self.question} {self.answer}: {self.proof}"
         ours = "the text leaves it open" if self.verdict == "open" else f"the text entails '{self.answer}'"
@@ -91,7 +97,7 @@ class SolvedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class StoryFileReport:
-    """What came out for a file.
+    """The answers to the questions of a file, and the verdicts on its claims.
 
     Attributes:
         path: The file, or what stands for it.
@@ -109,21 +115,21 @@ class StoryFileReport:
 
     @property
     def answers(self) -> Counter[str]:
-        """How many claimed answers agree, are wrong, are open."""
+        """Count the claimed answers that agree, are wrong, are open."""
         return Counter(s.verdict for s in self.solved)
 
     @property
     def supports(self) -> Counter[str]:
-        """How the cited supports compare with the minimal ones."""
+        """Count how the cited supports compare with the minimal ones."""
         return Counter(s.support_verdict for s in self.solved)
 
     @property
     def differences(self) -> tuple[SolvedQuestion, ...]:
-        """The questions whose claimed answer the text does not entail."""
+        """Return the questions whose claimed answer the text does not entail."""
         return tuple(s for s in self.solved if s.verdict in ("wrong", "open"))
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines: the same keys for every task."""
+        """Return the fields for machines: the same keys for every task."""
         return {
             "path": self.path,
             "task": self.number,
@@ -136,7 +142,7 @@ class StoryFileReport:
         }
 
     def text(self) -> str:
-        """For people: the counts, each difference with its proof, and our answers where the file claims none."""
+        """Write for people: the counts, each difference with its proof, and our answers where the file claims none."""
         task = "" if self.number is None else f"task {self.number}, "
         reading = "" if self.reading is None else f", {self.reading} reading"
         answers, supports = self.answers, self.supports
@@ -153,14 +159,66 @@ class StoryFileReport:
         return "\n".join(out)
 
 
+def judge(
+    line: QuestionLine, proof: Proof, *, agrees: bool, entails: Entails, convention: Proof | None = None
+) -> SolvedQuestion:
+    """Compare the claim of a file with what its text entails.
+
+    Args:
+        line: The question with the claimed answer and support.
+        proof: What the text entails.
+        agrees: Whether the claimed answer says the same as ours.
+        entails: Tells whether some sentences alone entail the claimed answer.
+        convention: Where the text leaves the answer open, what the published convention gives.
+    """
+    reference, by_convention = proof, False
+    if line.answer is None:
+        verdict = "unclaimed"
+    elif agrees:
+        verdict = "agrees"
+    elif proof.answer == UNKNOWN:
+        verdict = "open"
+        if convention is not None:
+            reference, by_convention = convention, line.answer == convention.answer
+    else:
+        verdict = "wrong"
+    support = "unclaimed"
+    if line.support and (verdict == "agrees" or by_convention):
+        support = _judge_support(frozenset(line.support), reference, entails)
+        if support == "official" and by_convention:
+            support = "convention"
+    return SolvedQuestion(
+        line.line,
+        line.text,
+        proof.answer,
+        proof.supports,
+        proof.why,
+        line.answer,
+        line.support,
+        verdict,
+        support,
+        others=proof.others,
+        by_convention=by_convention,
+    )
+
+
+def _judge_support(cited: frozenset[int], reference: Proof, entails: Entails) -> str:
+    if reference.supports and cited == frozenset(reference.supports[0]):
+        return "official"
+    if not entails(cited):
+        return "insufficient"
+    parts = map(frozenset, combinations(sorted(cited), len(cited) - 1))
+    return "larger" if any(map(entails, parts)) else "minimal"
+
+
 def refuse_cut(report: StoryFileReport, stories: list[StoryText]) -> StoryFileReport:
-    """The report, unless its file ends inside a claim: one without line end that holds is whole, any other may be half a claim.
+    """Return the report, unless its file ends inside a claim: one without line end that holds is whole, any other may be half.
 
     Raises:
         InputError: With the line, and what to do if the claim is meant so.
     """
-    asked = stories[-1].lines[-1]
-    if not isinstance(asked, QuestionLine) or not asked.unended or asked.answer is None:
+    line = stories[-1].lines[-1]
+    if not isinstance(line, QuestionLine) or not line.unended or line.answer is None:
         return report
     last = report.solved[-1]
     fails = last.verdict in ("wrong", "open") and not last.by_convention

@@ -143,7 +143,7 @@ def check_many(count: int, seed: int) -> int:
 
 @pytest.mark.parametrize("part", range(4))
 def test_answers_and_supports_equal_possible_worlds(part: int) -> None:
-    assert check_many(500, part) > 5_000
+    assert check_many(150, part) > 1_500
 
 
 @pytest.mark.nightly
@@ -167,7 +167,7 @@ def test_every_sentence_is_read_as_it_was_meant() -> None:
     rng = random.Random(11)
     vocabulary = Vocabulary(PERSONS, OBJECTS, PLACES, {"Mary": "she", "John": "he", "Anna": "she"})
     for i in range(400):
-        lexicon = StoryLexicon(preposition=("in", "at")[i % 2], double_object=bool(i % 3), there_drop=0.3)
+        lexicon = StoryLexicon(preposition=("in", "at")[i % 2], double_object=bool(i % 3), there={"drop": 0.3})
         events = small_story(rng, 8, strict=False)
         passage = " ".join(sentence(e, vocabulary, lexicon, Random(i)) for e in events)
         for known in (vocabulary, None):
@@ -177,7 +177,7 @@ def test_every_sentence_is_read_as_it_was_meant() -> None:
 
 def test_the_second_solver_equals_possible_worlds() -> None:
     rng = random.Random(5)
-    for i in range(300):
+    for i in range(120):
         strict = bool(i % 2)
         events = small_story(rng, 7, strict)
         universe = oracle.Universe(PERSONS, OBJECTS, PLACES, strict)
@@ -189,7 +189,7 @@ def test_the_second_solver_equals_possible_worlds() -> None:
 
 def test_longer_stories_have_the_same_answers() -> None:
     rng = random.Random(7)
-    for i in range(150):
+    for i in range(60):
         strict = bool(i % 2)
         events = small_story(rng, 12, strict)
         universe = oracle.Universe(PERSONS, OBJECTS, PLACES, strict)

@@ -15,9 +15,9 @@ from taskloom.seeding import Key
 from taskloom.suites.babi.story.events import GIVE_FORMS, Event, Question
 from taskloom.suites.babi.story.grammar import parse, parse_passage, parse_path
 from taskloom.suites.babi.story.sentences import ask, sentence
-from taskloom.suites.babi.story.vocabulary import DYNA, PUBLISHED, StoryLexicon, Vocabulary
+from taskloom.suites.babi.story.vocabulary import DYNA, PUBLISHED, StoryLexicon, Vocabulary, verb_lists
 
-from .small_stories import small_story
+from ..reasoner.small_stories import small_story
 
 PEOPLE = Vocabulary(
     ("Mary", "John", "Anna"), ("milk", "apple"), ("park", "school", "office"), {"Mary": "she", "John": "he"}
@@ -38,7 +38,8 @@ def test_what_is_written_is_read_back(seed: int, lexicon: StoryLexicon) -> None:
 
 
 def test_verbs_of_two_words_take_a_pronoun_between_them() -> None:
-    words = StoryLexicon(drop=("put down", "let go of"), grab=("picked up",), give=("handed over",))
+    verbs = {"drop": ("put down", "let go of"), "grab": ("picked up",), "give": ("handed over",)}
+    words = StoryLexicon(verbs=verb_lists() | verbs)
     two = {"thing": "milk", "also": "apple", "pronoun": True, "them": True}
     told = [Event("grab", ("Mary",), thing="milk", also="apple"), Event("drop", ("Mary",), **two)]  # type: ignore[arg-type]
     told += [Event("grab", ("Mary",), **two), Event("give", ("Mary",), to="John", **two)]  # type: ignore[arg-type]
@@ -79,7 +80,7 @@ def test_verbs_of_two_words_take_a_pronoun_between_them() -> None:
 def test_every_question_is_read_back(question: Question) -> None:
     asked = replace(question, text=ask(question, DYNA))
     (story,) = parse(f"1 Mary went to the park.\n2 {asked.text}\n")
-    assert story.asked[0].question == asked
+    assert story.questions[0].question == asked
 
 
 def test_small_variations_are_read() -> None:
@@ -100,7 +101,7 @@ def test_byte_order_mark_and_line_ends(tmp_path: Path) -> None:
     )
     stories = parse_path(file)
     assert [len(s.events) for s in stories] == [1, 1]
-    assert stories[0].asked[0].support == (1,)
+    assert stories[0].questions[0].support == (1,)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_byte_order_mark_and_line_ends(tmp_path: Path) -> None:
             "1 Mary went to the park.\n3 Mary is in the park.\n2 Mary is in the park.\n",
             "story:2: expected number 2, or 1 for a new story, not 3",
         ),
-        ("1 Mary went to the park.\n2 Where is Mary?\tpark\t7\n", "supporting number 7 is no earlier sentence"),
+        ("1 Mary went to the park.\n2 Where is Mary?\tpark\t7\n", "supporting number 7 is not an earlier sentence"),
         ("1 Mary went to the park.\n2 Where is Mary?\tpark\tone\n", "whole numbers with spaces between, not 'one'"),
         ("1 Mary went to the park.\n2 Why is Mary?\tpark\t1\n", "none of the question forms"),
         ("1 Mary went to the park.\n2 Where is Ma", "story:2: .*the file is cut off here"),
@@ -145,7 +146,7 @@ def test_bad_text_is_refused_with_its_line(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "message"), [(b"", "holds no story"), (b"1 Mar\xff", "not UTF-8"), (None, "there is no file")]
+    ("raw", "message"), [(b"", "has no story"), (b"1 Mar\xff", "not UTF-8"), (None, "there is no file")]
 )
 def test_bad_files_are_refused(tmp_path: Path, raw: bytes | None, message: str) -> None:
     file = tmp_path / "story.txt"
@@ -161,7 +162,7 @@ def test_bad_files_are_refused(tmp_path: Path, raw: bytes | None, message: str) 
         (Vocabulary(persons=("Ann", "Anna")), "'Ann' and 'Anna' collide"),
         (Vocabulary(objects=("apple", "apple")), "collide"),
         (Vocabulary(places=("park",)), "at least 2 places"),
-        (Vocabulary(persons=("Mary.",)), "is no name"),
+        (Vocabulary(persons=("Mary.",)), "is not a valid name"),
         (Vocabulary(pronouns={"Mary": "it"}), "he, she, they"),
     ],
 )

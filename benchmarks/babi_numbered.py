@@ -1,4 +1,4 @@
-"""Speed of the classic bAbI tasks 14 to 20 against the public Lua generator: `python benchmarks/babi_classic.py [FILES...]`.
+"""Speed of the bAbI tasks 14 to 20 against the public Lua generator: `python benchmarks/babi_numbered.py [FILES...]`.
 
 Prints CPU seconds for 1,000 new questions of each task beside the reference's, as a ratio, and with published files as arguments
 the CPU seconds that reading, answering and comparing each of them takes. The reference's figures were measured on another
@@ -11,7 +11,8 @@ import sys
 import time
 
 from taskloom.seeding import Key
-from taskloom.suites.babi.numbered import TASKS, solve_file
+from taskloom.suites.babi.numbered import TASKS
+from taskloom.suites.babi.solve_file import solve_file
 
 QUESTIONS = 1_000
 REFERENCE = dict.fromkeys(TASKS, 2.5) | {19: 130.0}

@@ -1,0 +1,81 @@
+"""Stories of which everything is asked that can be answered."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import cast
+
+from taskloom.errors import RecipeError
+from taskloom.example import Example
+from taskloom.seeding import Key
+from taskloom.suites.babi.draws import pick_number
+from taskloom.suites.babi.fields import StoryGroup
+from taskloom.suites.babi.generator.examples import make_example, signature
+from taskloom.suites.babi.generator.many_questions import Setting, answer_all
+from taskloom.suites.babi.generator.one_question import Blocked, GroupExamples
+from taskloom.suites.babi.reasoner.knowledge import Knowledge
+from taskloom.suites.babi.splits import SplitRule
+from taskloom.suites.babi.story.events import QuestionKind
+from taskloom.suites.babi.story.sentences import ask, sentence
+
+TRIES = 4_000
+"""Stories drawn before a group counts as one of which nothing can be asked."""
+
+
+class ExhaustiveExamples:
+    """The examples of an exhaustive group, one story after the other; how many each has is known only when it is drawn."""
+
+    def __init__(self, group: StoryGroup, setting: Setting, key: Key, rule: SplitRule) -> None:
+        self._group, self._setting, self._key, self._rule = group, setting, key, rule
+        self._examples = GroupExamples(group, setting)
+        self._ends: list[int] = []
+        self._last: tuple[int, list[Example]] = (-1, [])
+
+    def example(self, index: int) -> Example:
+        """Return example number `index`; the stories before it are drawn to be counted."""
+        while not self._ends or self._ends[-1] <= index:
+            story = len(self._ends)
+            self._last = (story, self._draw(story))
+            self._ends.append((self._ends[-1] if self._ends else 0) + len(self._last[1]))
+        story = bisect_right(self._ends, index)
+        if self._last[0] != story:
+            self._last = (story, self._draw(story))
+        return self._last[1][index - (self._ends[story - 1] if story else 0)]
+
+    def _draw(self, story: int) -> list[Example]:
+        """Draw story number `story` with every question of the group's types that can be answered (and has the wanted support).
+
+        Raises:
+            RecipeError: There is none.
+        """
+        group, setting = self._group, self._setting
+        rng = self._key.random("exhaustive", story)
+        kinds = cast(tuple[QuestionKind, ...], tuple(sorted(k for k, w in group.questions.items() if w)))
+        for _ in range(TRIES):
+            length = pick_number(rng, group.length)
+            try:
+                events = self._examples.simulate(None, length, rng)
+            except Blocked:
+                continue
+            if not self._rule.has(events):
+                continue
+            knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
+            answered = [
+                a for a in answer_all(knowledge, kinds) if group.support is None or len(a.official) in group.support
+            ]
+            if not answered:
+                continue
+            passage = " ".join([sentence(e, setting.vocabulary, setting.lexicon, rng) for e in events])
+            return [
+                make_example(
+                    events,
+                    passage,
+                    ask(a.question, setting.lexicon),
+                    a,
+                    group=group.name,
+                    task=setting.task,
+                    key=signature(events),
+                )
+                for a in answered
+            ]
+        raise RecipeError(f"group '{group.name}': nothing of {', '.join(kinds)} could be asked in {TRIES} stories")
