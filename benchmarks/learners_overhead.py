@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 import taskloom
+from taskloom.http_client import AnswerCache
 from taskloom.learners.config import read
-from taskloom.learners.endpoint.client import Cache
+from taskloom.learners.endpoint.client import EndpointError
 from taskloom.learners.pretrained.prompts import Prompt
 from taskloom.learners.scratch.answer_spans import ask
 from taskloom.learners.scratch.bidaf_learner import BiDAFLearner, Passages, Pointer
@@ -89,11 +90,11 @@ def main() -> None:
     each = 1000 * (time.process_time() - began) / EXAMPLES
     print(f"classifier, {EXAMPLES:,} examples answered and scored ({score:.3f}): {each:.4f} ms an example, limit 0.2")
     with TemporaryDirectory() as folder:
-        cache, showing = Cache(Path(folder) / "answers.sqlite"), Prompt()
+        cache, showing = AnswerCache(Path(folder) / "answers.sqlite", EndpointError), Prompt()
         for text in inputs[:2000]:
-            cache.put(text, "3.")
+            cache.put(text, b"3.")
         began = time.process_time()
-        found = [showing.extract(cache.get(text) or "") for text in inputs[:2000]]
+        found = [showing.extract((cache.get(text) or b"").decode()) for text in inputs[:2000]]
         each = 1000 * (time.process_time() - began) / len(found)
         print(f"endpoint, answers from the cache: {each:.4f} ms an example, limit 0.2")
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from taskloom.errors import DataError, TaskloomError, nearest
 from taskloom.files import cache_folder
+from taskloom.http_client import Refused, TryLater, exchange
 from taskloom.registry import SUITES
+
+TIMEOUT = 60.0
+"""Seconds without a byte after which a download counts as broken off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +56,19 @@ def _there(path: Path) -> bool:
 
 
 def download(url: str, path: Path) -> None:
-    """Fetch a file; an interrupted download goes on where it stopped."""
+    """Download a file; an interrupted download resumes where it stopped."""
     part = path.with_name(path.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
     done = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(url, headers={"Range": f"bytes={done}-"} if done else {})
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with exchange(url, TIMEOUT, headers={"Range": f"bytes={done}-"} if done else {}, redirects=True) as answer:
             whole = answer.status != 206
             with part.open("wb" if whole else "ab") as file:
                 shutil.copyfileobj(answer, file)
             promised = answer.headers.get("Content-Length")
             got = part.stat().st_size - (0 if whole else done)
-    except (urllib.error.URLError, TimeoutError, OSError) as error:
-        raise DataError(f"{url} cannot be fetched ({error}); what came is kept: rerun the command to resume") from error
+    except (TryLater, Refused) as error:
+        raise DataError(f"{url} cannot be fetched: it {error}; rerun the command to resume") from error
     if promised is not None and got != int(promised):
         raise DataError(f"{url} broke off after {got} of {promised} bytes; rerun the command to resume")
     part.replace(path)

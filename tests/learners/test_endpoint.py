@@ -15,9 +15,10 @@ import pytest
 
 pytest.importorskip("openai")
 
+from taskloom.http_client import AnswerCache
 from taskloom.learners import LearnerError, load
 from taskloom.learners.config import read
-from taskloom.learners.endpoint.client import BudgetSpent, Cache, EndpointError, Gate, Limits, ModelClient
+from taskloom.learners.endpoint.client import BudgetSpent, EndpointError, Gate, Limits, ModelClient
 from taskloom.learners.pretrained.prompts import Prompt
 
 
@@ -214,7 +215,7 @@ def test_answers_are_asked_once(server: Faulty, tmp_path: Path) -> None:
     assert here._digest("a", 5) != there._digest("a", 5)  # and so is a model of that name elsewhere
     (tmp_path / "broken").write_bytes(b"no database at all, but long enough to be taken for one" * 40)
     with pytest.raises(EndpointError, match="cannot be used"):
-        Cache(tmp_path / "broken")
+        AnswerCache(tmp_path / "broken", EndpointError)
 
 
 def test_the_budget_of_requests_is_hard(server: Faulty, tmp_path: Path) -> None:

@@ -7,23 +7,24 @@ that it is too much (429). Answers are kept by the content of the question, so a
 from __future__ import annotations
 
 import json
-import random
-import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from taskloom.errors import MissingExtra
+from taskloom.files import digest as text_digest
+from taskloom.http_client import AnswerCache, Backoff, retry_after
 from taskloom.learners.interface import LearnerError
 
 PASSING = (408, 409, 425)
 """Refusals that may be gone the next time, besides 429."""
+
+LONGEST_WAIT = 60.0
+"""Seconds that are waited at most when an endpoint asks for a wait: a budget of requests outlives it."""
 
 MOST_BYTES = 2**22
 """A reply that is longer is none: answers are short."""
@@ -65,47 +66,6 @@ class Spent:
     requests: int = 0
     tokens: int = 0
     cached: int = 0
-
-
-class Cache:
-    """Answers by the digest of their question, in one SQLite file; without a path in memory."""
-
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-        self._lock = threading.Lock()
-        try:
-            if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            self._base = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=30)
-            with self._base:
-                self._base.execute(
-                    "create table if not exists answers (question text primary key, answer text not null)"
-                )
-        except (OSError, sqlite3.DatabaseError) as error:
-            raise self._unusable(error) from error
-
-    def _unusable(self, error: Exception) -> EndpointError:
-        return EndpointError(f"the cache of answers {self.path} cannot be used ({error}); delete it, or name another")
-
-    def get(self, question: str) -> str | None:
-        """The answer, or None."""
-        try:
-            with (
-                self._lock,
-                closing(self._base.execute("select answer from answers where question = ?", [question])) as rows,
-            ):
-                found = rows.fetchone()
-        except sqlite3.DatabaseError as error:
-            raise self._unusable(error) from error
-        return None if found is None else str(found[0])
-
-    def put(self, question: str, answer: str) -> None:
-        """Keep an answer, at once."""
-        try:
-            with self._lock, self._base:
-                self._base.execute("insert or replace into answers values (?, ?)", [question, answer])
-        except sqlite3.DatabaseError as error:
-            raise self._unusable(error) from error
 
 
 class Gate:
@@ -159,7 +119,8 @@ class ModelClient:
             )
         self.spent = Spent()
         self.gate = Gate(limits.at_once)
-        self.cache = Cache(cache)
+        self.cache = AnswerCache(cache, EndpointError)
+        self._backoff = Backoff(limits.pause)
         # Repeating is our business: the library's own retries would not be counted.
         self._client = OpenAI(base_url=url, api_key=self._key or "none", max_retries=0, timeout=limits.timeout)
         self._lock = threading.Lock()
@@ -185,7 +146,7 @@ class ModelClient:
             if known is None:
                 open_[digest] = question
             else:
-                found[digest] = known
+                found[digest] = known.decode("utf-8", "surrogatepass")
         self.spent.cached += len(found)
         with ThreadPoolExecutor(max_workers=max(1, min(self.limits.at_once, len(open_)))) as pool:
             running = {d: pool.submit(self._one, d, q, most_tokens) for d, q in open_.items()}
@@ -212,7 +173,7 @@ class ModelClient:
 
     def _digest(self, question: str, most_tokens: int) -> str:
         text = json.dumps([self.url, self.model, question, most_tokens], ensure_ascii=False)
-        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
+        return text_digest(text.encode("utf-8", "surrogatepass"), 20)
 
     def _one(self, digest: str, question: str, most_tokens: int) -> str:
         last = ""
@@ -224,11 +185,10 @@ class ModelClient:
             self._fault = last or self._fault
             if answer is not None:
                 self.gate.went_well()
-                self.cache.put(digest, answer)
+                self.cache.put(digest, answer.encode("utf-8", "surrogatepass"))
                 return answer
             if attempt + 1 < self.limits.attempts:
-                # Up to half as long again, so that questions that failed together do not come back together.
-                self._stop.wait(max(wait, self.limits.pause * 2**attempt) * (1 + random.random() / 2))
+                self._stop.wait(self._backoff.pause(attempt + 1, wait))
         raise EndpointError(
             f"the endpoint gave no usable answer in {self.limits.attempts} attempts; the last time: {last}"
         )
@@ -252,7 +212,7 @@ class ModelClient:
         except openai.RateLimitError as error:
             self.gate.too_much()
             used = 0
-            return None, "too many requests (429)", _retry_after(error.response.headers)
+            return None, "too many requests (429)", min(LONGEST_WAIT, retry_after(error.response.headers))
         except (openai.APITimeoutError, TimeoutError):
             return None, f"no answer within {self.limits.timeout:g} s", 0.0
         except openai.APIStatusError as error:
@@ -326,10 +286,3 @@ def _pieces(reply: Any) -> Iterator[bytes]:
         if "Timeout" in type(error).__name__:
             raise TimeoutError from error
         raise ConnectionError(f"the reply broke off ({type(error).__name__})") from error
-
-
-def _retry_after(headers: Mapping[str, str]) -> float:
-    try:
-        return min(60.0, max(0.0, float(headers.get("retry-after", 0))))
-    except ValueError:  # a date: rare, and our own pause does as well
-        return 0.0

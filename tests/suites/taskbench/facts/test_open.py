@@ -8,9 +8,8 @@ import pytest
 
 from taskloom.errors import InputError, TaskloomError
 from taskloom.suites.taskbench.worlds.facts import open_world
-from taskloom.suites.taskbench.worlds.facts.endpoint import EndpointWorld
 from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs, synthetic_world
-from taskloom.suites.taskbench.worlds.facts.query_world import QueryWorld
+from taskloom.suites.taskbench.worlds.facts.query_world import EndpointWorld, QueryWorld
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 
 

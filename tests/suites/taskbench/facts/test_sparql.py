@@ -9,11 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from taskloom import http_client
 from taskloom.errors import InputError, TaskloomError
 from taskloom.suites.taskbench.worlds.facts import sparql
-from taskloom.suites.taskbench.worlds.facts.endpoint import EndpointWorld
+from taskloom.suites.taskbench.worlds.facts.query_world import EndpointWorld
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
-from taskloom.suites.taskbench.worlds.facts.sparql import Client, Manners, Overloaded, SparqlError
+from taskloom.suites.taskbench.worlds.facts.sparql import Manners, Overloaded, SparqlClient, SparqlError
 
 from .servers import Faulty, Oxigraph, serving
 
@@ -71,7 +72,7 @@ def test_what_passes_is_survived(fault: str, good: Oxigraph, tmp_path: Path) -> 
 
 STAYING = [
     ("429", SparqlError, "status 429"),
-    ("404", SparqlError, "refuses the query with status 404 .*: busy or broken"),
+    ("404", SparqlError, "refuses the request with status 404 .*: busy or broken"),
     ("500", Overloaded, "status 500"),
     ("hang", Overloaded, "no whole answer within 0.5 seconds"),
     ("drip", Overloaded, "no whole answer within 0.5 seconds"),
@@ -95,7 +96,7 @@ def test_what_stays_is_said_in_one_sentence(
 ) -> None:
     with serving(Faulty(good, [fault] * 40)) as url:
         with pytest.raises(kind, match=says) as caught:
-            Client(url, FAST).select("SELECT ?x ?y WHERE { ?x ?p ?y }", ("x", "y"))
+            SparqlClient(url, FAST).select("SELECT ?x ?y WHERE { ?x ?p ?y }", ("x", "y"))
         assert url in str(caught.value)
         assert "\n" not in str(caught.value)
         assert not list(tmp_path.rglob("*.part"))
@@ -115,7 +116,7 @@ def test_unknown_values_and_labels_for_all_languages(good: Oxigraph, tmp_path: P
 def test_an_endless_answer_is_not_read_to_its_end(good: Oxigraph, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sparql, "LARGEST", 100)
     with serving(good) as url, pytest.raises(Overloaded, match="sent more than"):
-        Client(url, FAST).select("SELECT ?x ?y WHERE { ?x ?p ?y }", ("x", "y"))
+        SparqlClient(url, FAST).select("SELECT ?x ?y WHERE { ?x ?p ?y }", ("x", "y"))
 
 
 def test_wrong_encoding_is_found_out(good: Oxigraph, tmp_path: Path) -> None:
@@ -145,14 +146,16 @@ def test_the_rate_is_kept(good: Oxigraph, tmp_path: Path, monkeypatch: pytest.Mo
         nonlocal now
         now += seconds
 
-    post = Client._post
+    post = SparqlClient._post
 
-    def noted(self: Client, query: str) -> bytes:
+    def noted(self: SparqlClient, query: str) -> bytes:
         begun.append(now)
         return post(self, query)
 
-    monkeypatch.setattr(sparql, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: now))
-    monkeypatch.setattr(Client, "_post", noted)
+    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now)
+    for module in (sparql, http_client):
+        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(SparqlClient, "_post", noted)
     with serving(Faulty(good, [])) as url:
         there = world(url, tmp_path, Manners(rate=20))
         for name in ("father", "mother", "child", "genre", "creator"):
@@ -217,7 +220,7 @@ def test_a_server_that_manages_only_little_is_asked_for_less(data: Path, tmp_pat
 )
 def test_addresses_that_are_refused(url: str) -> None:
     with pytest.raises(InputError):
-        Client(url)
+        SparqlClient(url)
 
 
 def test_settings_that_are_refused(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ import pytest
 
 from taskloom.errors import InputError
 from taskloom.seeding import Key
-from taskloom.suites.taskbench.worlds.facts.endpoint import EndpointWorld
 from taskloom.suites.taskbench.worlds.facts.labels import name_predicate, name_relation
 from taskloom.suites.taskbench.worlds.facts.negatives import balanced
 from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, RELATIONS
+from taskloom.suites.taskbench.worlds.facts.query_world import EndpointWorld
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate
-from taskloom.suites.taskbench.worlds.facts.sparql import Client, Manners, SparqlError
+from taskloom.suites.taskbench.worlds.facts.sparql import Manners, SparqlClient, SparqlError
 from taskloom.suites.taskbench.worlds.facts.task_sizes import compose
 
 from .conftest import Catalogue
@@ -95,9 +95,9 @@ def test_negatives(real: RdfWorld, whole: EndpointWorld) -> None:
 
 def test_a_query_that_the_server_refuses(tmp_path: Path) -> None:
     assert URL
-    with pytest.raises(SparqlError, match="refuses the query with status 400"):
-        Client(URL, FAST).select("SELECT ?x WHERE { ?x", ("x",))
+    with pytest.raises(SparqlError, match="refuses the request with status 400"):
+        SparqlClient(URL, FAST).select("SELECT ?x WHERE { ?x", ("x",))
     with pytest.raises(SparqlError, match=r"a page for people|refuses"):
-        Client(URL.replace("/sparql", "/nothing"), FAST).select("SELECT ?x WHERE { ?x ?p ?y } LIMIT 1", ("x",))
+        SparqlClient(URL.replace("/sparql", "/nothing"), FAST).select("SELECT ?x WHERE { ?x ?p ?y } LIMIT 1", ("x",))
     with pytest.raises(InputError):
         EndpointWorld(URL, cache=tmp_path).relation("P22> ?y } #")

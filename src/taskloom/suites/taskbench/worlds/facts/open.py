@@ -37,7 +37,7 @@ def open_world(where: str, cache: Path | None = None) -> FactWorld:
         kinds = {field.name: type(field.default) for field in fields(WorldKnobs)}
         return synthetic_world(WorldKnobs(**_settings(where, settings, kinds)))
     if name.startswith(("http:", "https:")):
-        from taskloom.suites.taskbench.worlds.facts.endpoint import EndpointWorld
+        from taskloom.suites.taskbench.worlds.facts.query_world import EndpointWorld
         from taskloom.suites.taskbench.worlds.facts.sparql import Manners
 
         manners = {field.name: type(field.default) for field in fields(Manners)}

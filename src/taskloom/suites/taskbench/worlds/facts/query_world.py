@@ -8,11 +8,12 @@ next relation needs. Pages go by the last pair seen, not by offset, so they stay
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Protocol
 
 from taskloom.errors import InputError
+from taskloom.files import cache_folder
 from taskloom.plan import Source
-from taskloom.suites.taskbench.worlds.facts.answer_cache import Row
 from taskloom.suites.taskbench.worlds.facts.fact_world import asked_classes
 from taskloom.suites.taskbench.worlds.facts.iri import (
     ALL_LANGUAGES,
@@ -26,7 +27,14 @@ from taskloom.suites.taskbench.worlds.facts.iri import (
 )
 from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, RELATIONS, Direction, asked, direction
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation, Rows
-from taskloom.suites.taskbench.worlds.facts.sparql import Overloaded, SparqlError
+from taskloom.suites.taskbench.worlds.facts.sparql import (
+    CachedClient,
+    Manners,
+    Overloaded,
+    Row,
+    SparqlClient,
+    SparqlError,
+)
 
 BELIEVED = 1_000
 """A page with fewer rows than this and than asked for is the last one. Servers cap their rows (Virtuoso at 10,000 unless told
@@ -59,7 +67,7 @@ class QueryWorld:
 
     def __init__(
         self,
-        asker: QueryClient,
+        client: QueryClient,
         inputs: int | None = None,
         language: str = "en",
         page: int = 5_000,
@@ -68,7 +76,7 @@ class QueryWorld:
         """Take whom to ask; nothing is asked yet.
 
         Args:
-            asker: Who answers queries.
+            client: Who answers queries.
             inputs: How many inputs of each relation are sampled; None fetches relations whole.
             language: Of the labels.
             page: Rows asked for at once.
@@ -76,7 +84,7 @@ class QueryWorld:
         """
         if (inputs is not None and inputs < 1) or page < SMALLEST or batch < 1:
             raise InputError(f"facts by query need at least 1 input, pages of {SMALLEST} rows and batches of 1 entity")
-        self._asker = asker
+        self._source = client
         self._inputs = inputs
         self._language = check_language(language)
         self._page = page
@@ -170,7 +178,7 @@ class QueryWorld:
 
     def sources(self) -> tuple[Source, ...]:
         """Where the answers come from, by digest."""
-        return self._asker.sources()
+        return self._source.sources()
 
     def _sampled(self, way: Direction, inputs: Iterable[str]) -> Relation:
         return Relation(self._at(way, inputs), lambda ids: self._at(way, ids), lambda: self._relation(way.flipped))
@@ -189,9 +197,9 @@ class QueryWorld:
         return {x: known[x] for x in wanted if known[x]}
 
     def _some(self, pattern: str) -> list[str]:
-        order = " ORDER BY STR(?x)" if self._asker.ordered else ""
+        order = " ORDER BY STR(?x)" if self._source.ordered else ""
         query = f"SELECT DISTINCT ?x WHERE {{ {pattern} FILTER(isIRI(?x)) }}{order} LIMIT {self._inputs}"
-        return sorted({to_id(x) for (x,) in self._asker.select(query, ("x",)) if is_entity(x)})
+        return sorted({to_id(x) for (x,) in self._source.select(query, ("x",)) if is_entity(x)})
 
     def _entity_pairs(self, pattern: str) -> Iterator[tuple[str, str]]:
         for x, y in self._pairs(f"{pattern} FILTER(isIRI(?x) && isIRI(?y))"):
@@ -220,7 +228,7 @@ class QueryWorld:
         while True:
             query = f"SELECT ?x ?y WHERE {{ {pattern}{after} }} ORDER BY STR(?x) STR(?y) LIMIT {size}"
             try:
-                rows = self._asker.select(query, ("x", "y"))
+                rows = self._source.select(query, ("x", "y"))
             except Overloaded:
                 if not shrink or size // 2 < SMALLEST:
                     raise
@@ -231,9 +239,46 @@ class QueryWorld:
             if len(rows) < min(size, BELIEVED):
                 return list(found)
             if len(found) == before:
-                raise SparqlError(f"{self._asker.name} gives the same page again: it does not sort its rows")
+                raise SparqlError(f"{self._source.name} gives the same page again: it does not sort its rows")
             x, y = (text_term(value) for value in rows[-1])
             after = f" FILTER(STR(?x) > {x} || (STR(?x) = {x} && STR(?y) > {y}))"
+
+
+class EndpointWorld(QueryWorld):
+    """The facts of a SPARQL server that speaks Wikidata's vocabulary."""
+
+    def __init__(
+        self,
+        url: str,
+        inputs: int | None = None,
+        language: str = "en",
+        manners: Manners | None = None,
+        page: int = 5_000,
+        batch: int = 200,
+        cache: Path | None = None,
+        refresh: bool = False,
+    ) -> None:
+        """Take the address; nothing is asked yet.
+
+        Args:
+            url: Where queries are posted.
+            inputs: How many inputs of each relation are sampled; None fetches relations whole, which suits a server of one's own.
+                Which inputs a server names first is its own affair: the answers on disk and `sources` keep it fixed.
+            language: Of the labels.
+            manners: Rate, tries, time limits, contact.
+            page: Rows asked for at once.
+            batch: Entities in one query.
+            cache: Instead of `TASKLOOM_CACHE` or `~/.cache/taskloom`.
+            refresh: Ask again what is on disk.
+        """
+        self._client = SparqlClient(url, manners)
+        client = CachedClient(self._client, cache or cache_folder("facts"), refresh)
+        super().__init__(client, inputs, language, page, batch)
+
+    @property
+    def queries(self) -> int:
+        """Return how many queries have been sent; what is on disk needs none."""
+        return self._client.queries
 
 
 def _pattern(way: Direction) -> str:

@@ -10,7 +10,6 @@ from typing import Any, Literal
 from taskloom.errors import InputError
 from taskloom.plan import Source
 from taskloom.seeding import Key
-from taskloom.suites.taskbench.worlds.facts.answer_cache import Row
 from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld
 from taskloom.suites.taskbench.worlds.facts.iri import (
     ALL_LANGUAGES,
@@ -22,6 +21,7 @@ from taskloom.suites.taskbench.worlds.facts.iri import (
 )
 from taskloom.suites.taskbench.worlds.facts.properties import INSTANCE_OF, PROPERTIES
 from taskloom.suites.taskbench.worlds.facts.query_world import QueryWorld
+from taskloom.suites.taskbench.worlds.facts.sparql import Row
 from taskloom.suites.taskbench.worlds.facts.triple_store import (
     CHUNK,
     MEMORY_LIMIT,

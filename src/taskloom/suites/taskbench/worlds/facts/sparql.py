@@ -1,31 +1,34 @@
-"""Asking a SPARQL server politely, and saying in one sentence what went wrong.
+"""A SPARQL server as a client sees it: one query at a time, answers that count only when they are whole, a cache of them.
 
-One query at a time, not faster than the rate; waits that grow, with jitter, when the server is busy, and the wait that the server
-asks for when it names one. An answer counts only when it is whole: the right status, type, length, encoding and shape.
+A whole answer has the right status, type, length, encoding and shape. Answers lie on disk under the digest of their query, so a
+download that was cut off resumes: it asks its queries again and finds those answered that had arrived.
 """
 
 from __future__ import annotations
 
-import http.client
+import gzip
 import json
-import random
-import ssl
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
+import zlib
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
-from typing import IO, Any, cast
+from pathlib import Path
+from typing import cast
 
 from taskloom import __version__
 from taskloom.errors import DataError, InputError
+from taskloom.files import digest, json_digest
+from taskloom.http_client import AnswerCache, Backoff, Pace, Refused, TryLater, check_url, exchange, read_whole
+from taskloom.plan import Source
+from taskloom.seeding import Key
+
+Row = tuple[str, ...]
 
 LARGEST = 256 << 20
 """Bytes of the largest answer that is read: far more than a page of any setting needs."""
 
-BUSY = {408, 425, 429, 500, 502, 503, 504}
-"""Statuses after which the same question may be answered later."""
+OVERLOADED_TRIES = 3
+"""Tries at most where a smaller query may do better than another try."""
 
 
 class SparqlError(DataError):
@@ -44,7 +47,7 @@ class Manners:
         rate: Queries a second at most.
         tries: How often one query is asked before it is given up; three times at most where a smaller one may do better.
         timeout: Seconds for one answer, from the question to its last byte.
-        backoff: Seconds before the second try; doubled for each further one, and drawn between half and all of it.
+        backoff: Seconds before the second try; doubled for each further one, and up to half as long again.
         patience: The longest wait between two tries, also when the server asks for more.
         contact: An address or page in the user agent; Wikidata's rules ask for one.
     """
@@ -65,31 +68,7 @@ class Manners:
             raise InputError("the contact of an endpoint is plain text on one line: it is sent as a header")
 
 
-class _Busy(Exception):  # noqa: N818 - caught here, never seen outside
-    """This try failed; another may not."""
-
-    def __init__(self, why: str, wait: float = 0.0, overloaded: bool = False) -> None:
-        super().__init__(why)
-        self.wait = wait
-        self.overloaded = overloaded
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A query must reach the address that a person named, not another one."""
-
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: http.client.HTTPMessage,
-        newurl: str,
-    ) -> None:
-        return None
-
-
-class Client:
+class SparqlClient:
     """One SPARQL 1.1 server."""
 
     def __init__(self, url: str, manners: Manners | None = None) -> None:
@@ -99,141 +78,54 @@ class Client:
             url: Where queries are posted, e.g. `https://query.wikidata.org/sparql`.
             manners: Rate, tries and time limits.
         """
-        self.url = check_url(url)
+        self.url = check_url(url, "https://host/sparql")
         self.manners = manners or Manners()
-        self.asked = 0
-        self._next = 0.0
-        self._jitter = random.Random()
-        self._opener = urllib.request.build_opener(_NoRedirect)
+        self.queries = 0
+        self._pace = Pace(self.manners.rate)
+        self._backoff = Backoff(self.manners.backoff, self.manners.patience)
         contact = self.manners.contact or "research on controlled language tasks"
-        self._agent = f"taskloom/{__version__} ({contact}) Python-urllib"
+        self._headers = {
+            "Accept": "application/sparql-results+json",
+            "Content-Type": "application/x-www-form-urlencoded",
+            "User-Agent": f"taskloom/{__version__} ({contact}) Python-urllib",
+        }
 
-    def select(self, query: str, variables: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """The values of these variables in every row; rows in which one is missing or a blank node are left out."""
-        manners = self.manners
-        wait = manners.backoff
-        for tried in range(1, manners.tries + 1):
-            self._pace()
+    def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
+        """Return the values of these variables in every row; rows in which one is missing or a blank node are left out."""
+        tried = 0
+        while True:
+            self._pace.wait()
+            self.queries += 1
+            tried += 1
             try:
                 return _rows(self._post(query), variables)
-            except _Busy as error:
-                pause = max(error.wait, wait * (0.5 + 0.5 * self._jitter.random()))
-                if tried < min(manners.tries, 3 if error.overloaded else manners.tries) and pause <= manners.patience:
+            except TryLater as error:
+                pause = self._backoff.pause(tried, error.wait)
+                most = min(self.manners.tries, OVERLOADED_TRIES) if error.overloaded else self.manners.tries
+                if tried < most and pause is not None:
                     time.sleep(pause)
-                    wait = min(2 * wait, manners.patience)
                     continue
                 kind = Overloaded if error.overloaded else SparqlError
                 tries = f"{tried} tries" if tried > 1 else "one try"
                 raise kind(f"the endpoint {self.url} {error} (after {tries}); what has arrived is kept") from error
-            except _Refused as error:
+            except Refused as error:
                 raise SparqlError(f"the endpoint {self.url} {error}") from error
-        raise AssertionError("unreachable: the last try returns or raises")
-
-    def _pace(self) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            time.sleep(self._next - now)
-        self._next = max(now, self._next) + 1 / self.manners.rate
-        self.asked += 1
 
     def _post(self, query: str) -> bytes:
-        request = urllib.request.Request(
-            self.url,
-            data=urllib.parse.urlencode({"query": query}).encode(),
-            headers={
-                "Accept": "application/sparql-results+json",
-                "Content-Type": "application/x-www-form-urlencoded",
-                "User-Agent": self._agent,
-            },
-        )
-        started = time.monotonic()
-        try:
-            with self._opener.open(request, timeout=self.manners.timeout) as response:
-                return self._read(response, started)
-        except urllib.error.HTTPError as error:
-            with error:
-                raise _refusal(error) from error
-        except TimeoutError as error:
-            raise _Busy(f"gave no whole answer within {self.manners.timeout:g} seconds", overloaded=True) from error
-        except http.client.HTTPException as error:
-            raise _Busy(f"broke off its answer ({type(error).__name__})", overloaded=True) from error
-        except urllib.error.URLError as error:
-            if isinstance(error.reason, TimeoutError):
-                raise _Busy(f"cannot be reached within {self.manners.timeout:g} seconds") from error
-            if isinstance(error.reason, ssl.SSLError):
-                raise _Refused(f"cannot be trusted: {error.reason}") from error
-            raise _Busy(f"cannot be reached ({error.reason}): is it running, and is the address right?") from error
-        except OSError as error:
-            raise _Busy(f"broke the connection ({error})", overloaded=True) from error
-
-    def _read(self, response: Any, started: float) -> bytes:
-        """The whole body, or the reason why it is not one."""
-        kind = response.headers.get_content_type()
-        parts, size = [], 0
-        while part := response.read1(1 << 16):
-            parts.append(part)
-            size += len(part)
-            if size > LARGEST:
-                raise _Busy(f"sent more than {LARGEST >> 20} MB for one page", overloaded=True)
-            if time.monotonic() - started > self.manners.timeout:
-                raise TimeoutError
-        body = b"".join(parts)
-        promised = response.headers.get("Content-Length")
-        if promised is not None and promised.isdigit() and int(promised) != size:
-            raise _Busy(f"sent {size} of {promised} bytes", overloaded=True)
-        if kind in ("text/html", "application/xhtml+xml") or body.lstrip()[:1] == b"<":
-            raise _Refused(
-                f"answered with a page for people ({kind}), not with SPARQL results: is the address that of the query service?"
-            )
-        if response.status == 206 or response.headers.get("X-SQL-State"):
-            # Virtuoso says so when its own time limit cut the answer short.
-            raise _Busy("says that its answer is incomplete", overloaded=True)
-        return body
-
-
-class _Refused(Exception):  # noqa: N818 - caught here, never seen outside
-    """No other try will do."""
-
-
-def check_url(url: str) -> str:
-    """An address that queries may be sent to."""
-    try:
-        parts = urllib.parse.urlsplit(url)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        fine = False
-    if not fine or not all(0x20 < ord(c) < 0x7F for c in url):
-        raise InputError(f"{url[:100]!r} is not the address of an endpoint: write 'https://host/sparql'")
-    if parts.username or parts.password:
-        raise InputError("the address of an endpoint must not hold a password: it is written into manifests")
-    return url
-
-
-def _refusal(error: urllib.error.HTTPError) -> Exception:
-    """What a status other than success means."""
-    if 300 <= error.code < 400:
-        return _Refused(
-            f"has moved to {error.headers.get('Location', 'an address that it does not say')}: use that one"
-        )
-    if error.code in BUSY:
-        wait = _retry_after(error)
-        asks = f" and asks to wait {wait:.0f} seconds" if wait else ""
-        return _Busy(f"answers with status {error.code} ({error.reason}){asks}", wait, error.code in (500, 504))
-    try:
-        said = " ".join(error.read(2000).decode("utf-8", "replace").split())[:200]
-    except (OSError, http.client.HTTPException):
-        said = ""
-    return _Refused(f"refuses the query with status {error.code} ({error.reason}){': ' + said if said else ''}")
-
-
-def _retry_after(error: urllib.error.HTTPError) -> float:
-    said = (error.headers.get("Retry-After") or "").strip()
-    if said.isdigit():
-        return float(said)
-    try:
-        return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return 0.0
+        """Return the whole body of an answer; raise `TryLater` or `Refused` for anything else."""
+        deadline = time.monotonic() + self.manners.timeout
+        data = urllib.parse.urlencode({"query": query}).encode()
+        with exchange(self.url, self.manners.timeout, data, self._headers) as response:
+            body = read_whole(response, deadline, LARGEST)
+            kind = response.headers.get_content_type()
+            if kind in ("text/html", "application/xhtml+xml") or body.lstrip()[:1] == b"<":
+                raise Refused(
+                    f"answered with a page for people ({kind}), not with SPARQL results: is the address that of the query service?"
+                )
+            if response.status == 206 or response.headers.get("X-SQL-State"):
+                # Virtuoso says so when its own time limit cut the answer short.
+                raise TryLater("says that its answer is incomplete", overloaded=True)
+            return body
 
 
 def _rows(body: bytes, variables: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -241,7 +133,7 @@ def _rows(body: bytes, variables: tuple[str, ...]) -> list[tuple[str, ...]]:
         # SPARQL's JSON results are UTF-8 by their standard; another encoding would garble names without a sound.
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _Refused(
+        raise Refused(
             f"answered in an encoding that is not UTF-8 (byte {error.start}): its names cannot be read"
         ) from error
     try:
@@ -250,12 +142,60 @@ def _rows(body: bytes, variables: tuple[str, ...]) -> list[tuple[str, ...]]:
             tuple(b[v]["value"] if v in b and b[v]["type"] != "bnode" else None for v in variables) for b in bindings
         ]
     except json.JSONDecodeError as error:
-        raise _Busy(f"broke off its answer after {len(body)} bytes", overloaded=True) from error
+        raise TryLater(f"broke off its answer after {len(body)} bytes", overloaded=True) from error
     except (KeyError, TypeError, RecursionError) as error:
-        raise _Refused(
+        raise Refused(
             "answered with JSON that is not SPARQL results: is the address that of the query service?"
         ) from error
     whole = [row for row in rows if None not in row]
     if not all(isinstance(v, str) for row in whole for v in row):
-        raise _Refused("answered with SPARQL results whose values are not text")
+        raise Refused("answered with SPARQL results whose values are not text")
     return cast("list[tuple[str, ...]]", whole)
+
+
+class CachedClient:
+    """A SPARQL client that remembers answers on disk."""
+
+    ordered = False
+    """A server of millions of entities runs out of time sorting them for a sample."""
+
+    def __init__(self, client: SparqlClient, cache: Path, refresh: bool = False) -> None:
+        """Remember answers of this client's server.
+
+        Args:
+            client: Who asks.
+            cache: The folder; each server has its own file in it.
+            refresh: Ask again although an answer is on disk, once for each query.
+        """
+        self.client = client
+        self.name = f"the endpoint {client.url}"
+        self._cache = AnswerCache(cache / "answers" / f"{digest(client.url, 8)}.sqlite", SparqlError)
+        self._refresh = refresh
+        self._used: dict[str, str] = {}
+
+    def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
+        """Return the rows of a query, from disk where they are there."""
+        name = digest(query, 20)
+        fresh = self._refresh and name not in self._used
+        rows = None if fresh else _unpack(self._cache.get(name), len(variables))
+        if rows is None:
+            rows = self.client.select(query, variables)
+            self._cache.put(name, gzip.compress(json.dumps(rows, ensure_ascii=False).encode(), 5, mtime=0))
+        self._used[name] = json_digest(rows, 20)
+        return rows
+
+    def sources(self) -> tuple[Source, ...]:
+        """Return the server's address with the digest of every query sent so far and its answer."""
+        parts = [part for item in sorted(self._used.items()) for part in item]
+        return (Source(self.client.url, Key(*parts).digest.hex()),)
+
+
+def _unpack(answer: bytes | None, width: int) -> list[Row] | None:
+    """Return the rows of a cached answer; None where there is none, or it does not read back whole."""
+    if answer is None:
+        return None
+    try:
+        rows = [tuple(row) for row in json.loads(gzip.decompress(answer))]
+    except (OSError, EOFError, zlib.error, ValueError, TypeError):
+        return None
+    return rows if all(len(row) == width and all(isinstance(v, str) for v in row) for row in rows) else None
