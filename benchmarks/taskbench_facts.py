@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from taskloom.suites.taskbench.worlds.facts import FactTask, FactWorld, TaskSize, survey
+from taskloom.suites.taskbench.worlds.facts import FactWorld, TaskSize, survey
 from taskloom.suites.taskbench.worlds.facts.invented_facts import roomy_world, synthetic_world
 from taskloom.suites.taskbench.worlds.facts.labels import name_relation
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
@@ -27,11 +27,7 @@ from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 T = TypeVar("T")
 
 QUERY_SECONDS = 0.005
-GUESS = FactTask(
-    "lor(is_occupation_teacher, is_birthplace_buenosaires)",
-    "lor",
-    ("is_occupation_teacher", "is_birthplace_buenosaires"),
-)
+GUESS = "lor(is_occupation_teacher, is_birthplace_buenosaires)"
 """The task that the paper counts and does not name, as the catalogue guesses it."""
 
 
@@ -43,13 +39,9 @@ def timed(what: str, work: Callable[[], T]) -> tuple[T, float]:
     return result, seconds
 
 
-def tasks(data: Path) -> list[FactTask]:
+def tasks(data: Path) -> list[str]:
     content = json.loads((data / "taskbench-tasks.json").read_text())
-    named = [
-        FactTask(t["expr"], t.get("inner_composition") or t["composition"], tuple(t["operands"]))
-        for t in content["tasks"]
-        if t["family"] == "factual" and t["expr"]
-    ]
+    named = [t["expr"] for t in content["tasks"] if t["family"] == "factual" and t["expr"]]
     return [*named, GUESS]
 
 

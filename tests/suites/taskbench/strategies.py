@@ -21,8 +21,8 @@ from taskloom.suites.taskbench.language import (
     Map,
     Union,
 )
-from taskloom.suites.taskbench.worlds.words.lexicon import Raw, _lexicon, compile_raw
-from taskloom.suites.taskbench.worlds.words.wordnet import WordNet
+from taskloom.suites.taskbench.worlds.words.lexicon import _lexicon, compile_raw
+from taskloom.suites.taskbench.worlds.words.wordnet import RawLexicon, WordNet
 from taskloom.suites.taskbench.worlds.words.words import Words
 
 RELATIONS = {
@@ -158,5 +158,5 @@ def small_words() -> Words:
         "eng": ["plant", "tree", "go", "run", "big", "small", "fast"],
         "spa": ["árbol", "tree", "mover", "chico"],
     }
-    raw = Raw(net, spanish, [0, 1, -1, 0, 1, 0, -1, 1, 0], dict(vocabulary))
+    raw = RawLexicon(net, spanish, [0, 1, -1, 0, 1, 0, -1, 1, 0], dict(vocabulary))
     return Words(_lexicon(*compile_raw(raw), (Source("toy", "0"),)))

@@ -5,9 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from taskloom.recipe import read
-from taskloom.suites.taskbench.catalog import catalog, select
-from taskloom.suites.taskbench.composing import compositions, paper_atoms
-from taskloom.suites.taskbench.evaluation.function_table import composition
+from taskloom.suites.taskbench.catalog import catalog, composition, compositions, paper_atoms, select
 from taskloom.suites.taskbench.fields import TaskbenchFields
 from taskloom.suites.taskbench.language import name, parse
 

@@ -17,11 +17,11 @@ from taskloom.example import Answer, Example, Step
 from taskloom.recipe import read
 from taskloom.recipe.apply import answerer
 from taskloom.suites.taskbench.evaluation import evaluator
-from taskloom.suites.taskbench.evaluation.derivation_columns import outline
+from taskloom.suites.taskbench.evaluation.derivation_columns import WordPaths, outline
 from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
-from taskloom.suites.taskbench.evaluation.second_solver import Plain
-from taskloom.suites.taskbench.evaluation.word_paths import WordPaths
+from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
 from taskloom.suites.taskbench.language import Atom, Inverse, Type, normal, read_typed
+from taskloom.suites.taskbench.language.types import language_of
 
 from .strategies import WORD_KINDS, relations, small_words
 
@@ -147,10 +147,10 @@ def test_the_audit_measures_divergence(tmp_path: Path) -> None:
 def test_every_path_of_any_relation_is_walked_by_plain_sets(data: st.DataObject) -> None:
     """In a small world, for every pair of every relation that the language can say, against the second solver."""
     words = small_words()
-    plain = Plain(words)
+    plain = PlainSolver(words)
     source, target = data.draw(st.sampled_from(WORD_KINDS)), data.draw(st.sampled_from(WORD_KINDS))
     tree = normal(data.draw(relations(source, target)))
-    inputs = words.vocabulary[source[5:8]]
+    inputs = words.vocabulary[language_of(source)]
     table = evaluator.values(tree, inputs, words)
     xs, ys = inputs[table.owners()], table.values
     steps = outline(tree)

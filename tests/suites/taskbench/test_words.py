@@ -12,8 +12,9 @@ from taskloom.errors import DataError
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.evaluation import evaluator
 from taskloom.suites.taskbench.evaluation.derivations import Deriver
-from taskloom.suites.taskbench.evaluation.function_table import profile, solve
-from taskloom.suites.taskbench.evaluation.second_solver import Plain
+from taskloom.suites.taskbench.evaluation.evaluator import solve
+from taskloom.suites.taskbench.evaluation.function_table import profile
+from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
 from taskloom.suites.taskbench.language import normal, read, read_typed, type_of
 from taskloom.suites.taskbench.worlds.words import corpora, lexicon, packaged
 from taskloom.suites.taskbench.worlds.words.lexicon import open_lexicon
@@ -40,7 +41,7 @@ def test_vocabularies_are_the_authors(words: Words, shared: Path) -> None:
 
 
 def test_every_vector_of_the_oracle_by_three_evaluators(words: Words, oracles: Path) -> None:
-    plain = Plain(words)
+    plain = PlainSolver(words)
     lines = (oracles / "taskbench" / "lexical.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 140
     for line in lines:
@@ -137,12 +138,12 @@ def test_the_cache_is_used_and_a_damaged_one_is_replaced(monkeypatch: pytest.Mon
 
 
 def test_without_a_writable_cache_the_arrays_stay_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from taskloom.suites.taskbench import cache
+    from taskloom.suites.taskbench import array_cache
 
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path / "file"))
-    assert cache.store("thing", {"a": np.arange(3)}, "text") is False
-    assert cache.load("thing") is None
+    assert array_cache.store("thing", {"a": np.arange(3)}, "text") is False
+    assert array_cache.load("thing") is None
 
 
 def test_a_missing_corpus_is_one_clear_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -369,3 +369,28 @@ def names() -> list[str]:
 def factual_names() -> list[str]:
     """The names of the factual atoms, those inverses that the paper lists by themselves included."""
     return sorted(name for name, known in _fixed().items() if known.family == "factual")
+
+
+def call(known: Known, text: str) -> set[str]:
+    """Return the values of an added atom at one text, with underscores; of a predicate `true` or `false`."""
+    assert known.function is not None
+    argument = text.replace("_", " ")
+    try:
+        result = known.function(argument)
+        if known.type.form == "relation" and not isinstance(result, str):
+            result = list(result)
+    except (Exception, SystemExit) as error:
+        raise TaskloomError(
+            f"the atom '{known.name}' raised {type(error).__name__} at '{argument}': {error}"
+        ) from error
+    if known.type.form == "predicate":
+        if not isinstance(result, bool):
+            raise TaskloomError(
+                f"the atom '{known.name}' gave {result!r} at '{argument}'; a predicate gives True or False"
+            )
+        return {"true" if result else "false"}
+    if isinstance(result, str) or not all(isinstance(value, str) and value.strip() for value in result):
+        raise TaskloomError(
+            f"the atom '{known.name}' gave {result!r} at '{argument}'; a relation gives a set of texts, none of them empty"
+        )
+    return {" ".join(value.split()).replace(" ", "_") for value in result}

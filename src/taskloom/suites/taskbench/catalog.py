@@ -4,16 +4,36 @@ The lexical and random ones follow from a rule: all compositions of depth two of
 of each, less what has too few inputs. The factual ones were chosen by hand and by the size of a 2017 database; they are listed,
 as outer relation and inner relations. Of 500 tasks that the paper counts, one cannot be named from its tables, and three are
 others with their operands swapped.
+
+`compositions` is the rule by itself, for any atoms (appendix A.1). The paper's own filters follow in this order: what is the same
+function by its normal form comes once (`union(b, a)` is `union(a, b)`), and what has fewer than 100 examples is left out, which
+only a world can tell and so `make` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 
+from taskloom.errors import RecipeError
 from taskloom.suites.taskbench import atoms
+from taskloom.suites.taskbench.language import (
+    OPERATORS,
+    Atom,
+    Chain,
+    Expression,
+    Filter,
+    Inverse,
+    Is,
+    Map,
+    Type,
+    atoms_of,
+    name,
+    parse,
+    read_typed,
+)
 
 RELATIONS = ("antonyms", "entailments", "hyponyms", "synonyms")
 CHAINED = ("antonyms", "entailments", "hyponyms")
@@ -107,6 +127,10 @@ IMPLIED = (
 """Counted by the paper but lost from its tables, where the last entry of a column repeats the first of the next."""
 
 
+PAIRED = {"union": "relation", "intersection": "relation", "land": "predicate", "lor": "predicate"}
+"""Compositions of two functions of one type, whose order does not matter."""
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogTask:
     """One task of the paper.
@@ -128,8 +152,6 @@ class CatalogTask:
     @property
     def operands(self) -> tuple[str, ...]:
         """The atoms, from left to right."""
-        from taskloom.suites.taskbench.language import atoms_of, parse
-
         return tuple(atoms_of(parse(self.expression)))
 
     @property
@@ -163,9 +185,6 @@ def select(families: Collection[str], compositions: Collection[str]) -> list[Cat
 
 
 def _task(expression: str, seen: dict[str, str]) -> CatalogTask:
-    from taskloom.suites.taskbench.evaluation.function_table import composition
-    from taskloom.suites.taskbench.language import atoms_of, name, parse
-
     tree = parse(expression)
     families = frozenset(known.family for a in atoms_of(tree) if (known := atoms.known(a)) is not None)
     first = seen.setdefault(name(tree), expression)
@@ -179,12 +198,12 @@ def _is_predicate(expression: str) -> bool:
 
 
 def _lexical_atoms() -> Iterator[str]:
-    for name in atoms.names():
-        known = atoms.known(name)
+    for atom in atoms.names():
+        known = atoms.known(atom)
         # The paper has no hypernyms, and tests parts of speech in English only.
-        unused = name.startswith("hypernyms") or (name.startswith("is_pos") and name.endswith("[spa]"))
+        unused = atom.startswith("hypernyms") or (atom.startswith("is_pos") and atom.endswith("[spa]"))
         if known is not None and known.family == "lexical" and not unused:
-            yield name
+            yield atom
 
 
 def _random_atoms() -> list[str]:
@@ -194,9 +213,9 @@ def _random_atoms() -> list[str]:
 def _atomic() -> Iterator[str]:
     yield from _lexical_atoms()
     yield from _random_atoms()
-    for name in atoms.factual_names():
-        if name not in ("instance_of", "label"):
-            yield name
+    for atom in atoms.factual_names():
+        if atom not in ("instance_of", "label"):
+            yield atom
 
 
 def _lexical_compositions() -> Iterator[str]:
@@ -231,3 +250,70 @@ def _pairs(operator: str, listed: str, prefix: str = "") -> Iterator[str]:
         first, _, rest = line.partition(":")
         for second in rest.split():
             yield f"{operator}({prefix}{first}, {prefix}{second})"
+
+
+def composition(expression: Expression) -> str:
+    """Return the name of the outermost composition: atomic, chain, …, map, filter, map_filter."""
+    if isinstance(expression, Atom | Is | Inverse):
+        return "atomic"
+    if isinstance(expression, Map) and expression.before is not None:
+        return "map_filter"
+    return expression.word
+
+
+def family(expression: Expression) -> str:
+    """Return the families of the atoms: lexical, random, factual, or several of them joined by +."""
+    found = {known.family for atom in atoms_of(expression) if (known := atoms.known(atom)) is not None}
+    return "+".join(sorted(found))
+
+
+def compositions(atoms: Iterable[str], kinds: Collection[str]) -> list[str]:
+    """The names of all functions of these kinds over these atoms, each once, words before sequences.
+
+    >>> compositions(["father", "mother"], ["chain", "union", "map"])[:3]
+    ['chain(father, father)', 'chain(father, mother)', 'chain(mother, father)']
+
+    Args:
+        atoms: Names of relations and predicates, inverses included.
+        kinds: Of atomic, chain, union, intersection, land, lor, map, filter and map_filter. The last three are made of
+            the atoms and of those compositions that are among the kinds.
+    """
+    typed = [read_typed(atom) for atom in dict.fromkeys(atoms)]
+    words = [*typed, *_typed_pairs(typed, kinds)]
+    found = [tree for tree, _ in (words if "atomic" in kinds else words[len(typed) :])]
+    found += [Map((f,)) for f, kind in words if "map" in kinds and kind.form == "relation"]
+    found += [Filter((p,)) for p, kind in words if "filter" in kinds and kind.form == "predicate"]
+    if "map_filter" in kinds:
+        found += [
+            Map((f, Filter((p,))))
+            for (f, one), (p, other) in product(typed, repeat=2)
+            if one.form == "relation" and other.form == "predicate" and one.source == other.source
+        ]
+    return list(dict.fromkeys(name(tree) for tree in found))
+
+
+def _typed_pairs(typed: list[tuple[Expression, Type]], kinds: Collection[str]) -> Iterator[tuple[Expression, Type]]:
+    if "chain" in kinds:
+        for (outer, after), (inner, before) in product(typed, repeat=2):
+            if after.form == before.form == "relation" and after.source == before.target:
+                yield Chain((outer, inner)), Type("relation", before.source, after.target)
+    for operator, form in PAIRED.items():
+        if operator in kinds:
+            for (a, one), (b, other) in combinations(typed, 2):
+                if one == other and one.form == form:
+                    yield OPERATORS[operator]((a, b)), one
+
+
+def check_atom(text: str) -> str:
+    """The normal name of an atom or of the inverse of one; anything else is an error."""
+    tree = read_typed(text)[0].normal()
+    if not isinstance(tree, Atom | Inverse):
+        raise RecipeError(
+            f"compose takes atoms, and '{text}' is composed already; give its parts, or name it under functions"
+        )
+    return tree.notation
+
+
+def paper_atoms(families: Collection[str]) -> list[str]:
+    """Return the paper's atoms of these families."""
+    return [task.expression for task in select(families, ["atomic"])]

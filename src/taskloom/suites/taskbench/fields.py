@@ -40,7 +40,7 @@ class ComposeFields(CatalogFields):
     @field_validator("atoms")
     @classmethod
     def _atoms(cls, given: tuple[str, ...]) -> tuple[str, ...]:
-        from taskloom.suites.taskbench.composing import check_atom
+        from taskloom.suites.taskbench.catalog import check_atom
 
         return tuple(dict.fromkeys(check_atom(name) for name in given))
 
@@ -140,8 +140,7 @@ class TaskbenchFields(Fields):
 
     def tasks(self) -> list[str]:
         """The normal names of all functions of the recipe, in order, each once."""
-        from taskloom.suites.taskbench.catalog import select
-        from taskloom.suites.taskbench.composing import compositions, paper_atoms
+        from taskloom.suites.taskbench.catalog import compositions, paper_atoms, select
         from taskloom.suites.taskbench.language import name, parse
 
         chosen = select(self.catalog.families, self.catalog.compositions) if self.catalog else []

@@ -13,7 +13,8 @@ from taskloom.errors import RecipeError
 from taskloom.example import Answer, Example
 from taskloom.plan import Level, Plan, Role, Split, Tasks, Withheld
 from taskloom.suites.taskbench import show as showing
-from taskloom.suites.taskbench.evaluation.function_table import FunctionTable, Profile, composition, family, profile
+from taskloom.suites.taskbench.catalog import composition, family
+from taskloom.suites.taskbench.evaluation.function_table import FunctionTable, Profile, profile
 from taskloom.suites.taskbench.language import Expression, Map, Type, Union, atoms_of, describe, read_typed, show
 from taskloom.suites.taskbench.rows import TRAITS, SequenceRows, WordRows, index_column, join_balanced
 from taskloom.suites.taskbench.sampling import Hashes, Sequences, SplitShares

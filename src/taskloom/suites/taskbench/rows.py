@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from taskloom.seeding import Key
-    from taskloom.suites.taskbench.evaluation.derivation_columns import Trace
     from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
+    from taskloom.suites.taskbench.evaluation.traces import Trace
 
 TRAITS: dict[str, type] = {"family": str, "composition": str, "answers": float, "length": int, "side": str}
 """answers: acceptable answers (per position). length: items of the input. side: of a balanced union the operand that is asked."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from taskloom.example import Example
 from taskloom.scoring import AnyOf, Scorer
+from taskloom.suites.taskbench.evaluation.derivations import items, join
 
 
 def plain(text: str) -> str:
@@ -151,3 +152,16 @@ class ByTask:
     def explain(self, prediction: str, example: Example) -> str:
         """The explanation by the scorer of the example's task."""
         return self._own(example).explain(prediction, example)
+
+
+def confirm(sets: list[list[str]], example: Example, separators: bool) -> tuple[str, ...]:
+    """Return the example's own target where every position of it is acceptable and none is left over, else a right one."""
+    if separators:
+        answers = items(example.target, True)
+        right = len(answers) == len(sets) and all(a in s for a, s in zip(answers, sets, strict=True))
+    else:
+        accepted = [frozenset(tuple(a.split()) for a in s) for s in sets]
+        right = all(best_segmentation(example.target.split(), accepted))
+    if right:
+        return (example.target,)
+    return (join((s[0] if s else "" for s in sets), separators),)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
-from taskloom.suites.taskbench.worlds.facts.task_sizes import FactTask
+
+from .composed import FactTask
 
 DATA = os.environ.get("TASKLOOM_DATA")
 
@@ -22,6 +23,10 @@ def pytest_configure(config: pytest.Config) -> None:
 class Catalogue:
     atoms: dict[str, dict[str, Any]]
     tasks: list[FactTask]
+
+    @property
+    def expressions(self) -> list[str]:
+        return [task.expression for task in self.tasks]
 
     def functions(self) -> list[tuple[str, tuple[str, ...]]]:
         return sorted({(task.composition, task.operands) for task in self.tasks})

@@ -12,9 +12,10 @@ from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, PROPER
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
 from taskloom.suites.taskbench.worlds.facts.set_operators import intersection, union
-from taskloom.suites.taskbench.worlds.facts.task_sizes import compose, survey
+from taskloom.suites.taskbench.worlds.facts.task_sizes import survey
 
 from . import oracle
+from .composed import compose
 from .conftest import Catalogue
 
 Plain = tuple[oracle.Facts, dict[str, str]]
@@ -94,7 +95,7 @@ def test_operators_that_the_catalogue_does_not_use(catalogue: Catalogue, real: R
 
 def test_thin_tasks_are_counted_not_hidden(catalogue: Catalogue, real: RdfWorld) -> None:
     tasks = [task for i, task in enumerate(catalogue.tasks) if i % 6 == 0 or task.operands == ("head_of_state",)]
-    sizes = survey(real, tasks)
+    sizes = survey(real, [task.expression for task in tasks])
     assert len(sizes) == len(tasks)
     thin = {size.task: size.examples for size in sizes if not size.enough}
     # The subset's own description names these relations as thin; parents of parents must then be thinner still.

@@ -21,8 +21,8 @@ from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate
 from taskloom.suites.taskbench.worlds.facts.set_operators import chain, intersection, land, lnot, lor, union
 from taskloom.suites.taskbench.worlds.facts.sparql import Manners
-from taskloom.suites.taskbench.worlds.facts.task_sizes import compose
 
+from .composed import compose
 from .conftest import Catalogue
 from .servers import Oxigraph, serving
 

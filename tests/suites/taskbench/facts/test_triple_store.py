@@ -20,9 +20,9 @@ from taskloom.suites.taskbench.worlds.facts.iri import to_iri
 from taskloom.suites.taskbench.worlds.facts.labels import name_relation
 from taskloom.suites.taskbench.worlds.facts.properties import RELATIONS
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
-from taskloom.suites.taskbench.worlds.facts.task_sizes import compose
 from taskloom.suites.taskbench.worlds.facts.triple_store import disk_store, rdf_files
 
+from .composed import compose
 from .conftest import Catalogue
 
 E = "http://www.wikidata.org/entity/"
@@ -82,13 +82,13 @@ def test_the_digest_follows_the_content(folder: Path, tmp_path: Path) -> None:
 KILLED = """
 import sys, time
 from pathlib import Path
-from taskloom.suites.taskbench.facts import storage
-loaded = storage._load
+from taskloom.suites.taskbench.worlds.facts import triple_store
+loaded = triple_store._load
 def slow(*args):
     loaded(*args)
     time.sleep(0.05)
-storage._load = slow
-storage.disk_store([Path(sys.argv[1])], "d" * 64, Path(sys.argv[2]), 2_000)
+triple_store._load = slow
+triple_store.disk_store([Path(sys.argv[1])], "d" * 64, Path(sys.argv[2]), 2_000)
 """
 
 

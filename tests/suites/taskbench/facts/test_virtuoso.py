@@ -16,8 +16,8 @@ from taskloom.suites.taskbench.worlds.facts.query_world import EndpointWorld
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate
 from taskloom.suites.taskbench.worlds.facts.sparql import Manners, SparqlClient, SparqlError
-from taskloom.suites.taskbench.worlds.facts.task_sizes import compose
 
+from .composed import compose
 from .conftest import Catalogue
 
 URL = os.environ.get("TASKLOOM_SPARQL")

@@ -1,53 +1,59 @@
-"""How the official answer of each row comes about, as the derivation that rows carry and the audit compares.
+"""The values of each step of a derivation, for whole columns of inputs and official answers.
 
 A derivation has one step for each atom and operator of the function, in the order in which they are applied. The value of a step is
 the one that leads to the official answer (of `chain(antonyms, hyponyms)` one hyponym with that antonym), and nothing where the step
-has no part in it (of a union the operand that lacks the answer). Of a sequence it is the sequence of those values.
+has no part in it (of a union the operand that lacks the answer).
+
+Words are followed by table operations, all rows at once. Entities are followed pair by pair: facts may come from an endpoint, which
+has no tables.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, assert_never
+from collections.abc import Collection
+from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from taskloom.dataset.shards import STEP
-from taskloom.suites.taskbench.arrow import even, numbers, strings
-from taskloom.suites.taskbench.evaluation.derivations import BETWEEN
+from taskloom.suites.taskbench.arrow import held, numbers, strings
+from taskloom.suites.taskbench.evaluation import evaluator
+from taskloom.suites.taskbench.evaluation.derivations import Deriver
 from taskloom.suites.taskbench.language import (
     Atom,
     Chain,
     Expression,
+    Intersection,
     Inverse,
     Is,
     Operator,
     PredicateOperator,
     RelationOperator,
     SequenceOperator,
-    map_filter,
+    Union,
     show,
 )
+from taskloom.suites.taskbench.tables import BATCH, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
-    from taskloom.suites.taskbench.plan import Function
+    from taskloom.suites.taskbench.worlds.facts.fact_functions import FactSpace
+    from taskloom.suites.taskbench.worlds.words.words import Words
+
+    I32 = NDArray[np.int32]
+    Mask = NDArray[np.bool_]
 
 Outline = list[tuple[str, tuple[int, ...]]]
 """The rule of each step, and the steps whose values it uses."""
 
 
-class Paths(Protocol):
-    """Finds the values between inputs and answers."""
+NOTHING = -1
+"""Stands for no word."""
 
-    def columns(
-        self, tree: Expression, solved: FunctionTable, inputs: NDArray[np.int32], answers: NDArray[np.int32]
-    ) -> list[pa.Array]:
-        """For each step of the outline the texts of its values, one for each pair of an input and its answer."""
+Path = tuple[str, ...]
+"""The value of each step: an entity, a word, `true`, `false`, or nothing."""
 
 
 def outline(tree: Expression, source: int | None = None, steps: Outline | None = None) -> Outline:
@@ -94,55 +100,247 @@ def is_predicate(tree: Expression) -> bool:
             assert_never(tree)
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """The derivations of one function."""
+class WordPaths:
+    """Finds the words between words."""
 
-    function: Function
-    paths: Paths
+    def __init__(self, words: Words) -> None:
+        self.words = words
 
-    def words(self, solved: FunctionTable, inputs: NDArray[np.int32], answers: NDArray[np.int32]) -> pa.Array:
-        """One derivation for each pair of an input and its official answer."""
-        tree = self.function.expression
-        return derivations(outline(tree), self.paths.columns(tree, solved, inputs, answers), len(inputs))
+    def columns(self, tree: Expression, solved: FunctionTable, inputs: I32, answers: I32) -> list[pa.Array]:
+        """Return for each step of the outline the texts of its values."""
+        if is_predicate(tree):
+            return self._truths(tree, inputs)
+        return [self._texts(column) for column in self._values(tree, inputs, answers)]
 
-    def sequences(
-        self, solved: FunctionTable, kept: NDArray[np.int32], answers: NDArray[np.int32], texts: pa.Array, rows: int
-    ) -> pa.Array:
-        """One derivation for each sequence: the words that the filter kept, then the values at each of them.
+    def _texts(self, found: I32) -> pa.Array:
+        nothing = found == NOTHING
+        if not nothing.any():
+            return held(self.words.shown).take(numbers(found))
+        # Place 0 is nothing: the texts that occur are few beside all words.
+        different, places = np.unique(found[~nothing], return_inverse=True)
+        listed = pa.concat_arrays([strings([""]), held(self.words.shown).take(numbers(different))])
+        where = np.zeros(len(found), dtype=np.int64)
+        where[~nothing] = places + 1
+        return listed.take(numbers(where))
 
-        Args:
-            solved: The function.
-            kept: The words that stay, sequence behind sequence.
-            answers: The official answer at each of them.
-            texts: The texts of the words that stay.
-            rows: How many sequences there are.
-        """
-        element, predicate = map_filter(self.function.expression)
-        steps: Outline = []
+    def _values(self, tree: Expression, xs: I32, ys: I32) -> list[I32]:
+        """One column a step; where y is nothing, so is everything that leads to it."""
+        match tree:
+            case Atom() | Inverse():
+                return [ys]
+            case Chain():
+                between = self._between(tree.outer, tree.inner, xs, ys)
+                return [*self._values(tree.inner, xs, between), *self._values(tree.outer, between, ys)]
+            case Union(parts):
+                columns = []
+                for part in parts:
+                    columns += self._values(part, xs, np.where(self._has(part, xs, ys), ys, NOTHING).astype(np.int32))
+                return [*columns, ys]
+            case Intersection(parts):
+                return [*(column for part in parts for column in self._values(part, xs, ys)), ys]
+            case Is() | PredicateOperator() | SequenceOperator():
+                raise ValueError(f"not a relation: {tree.notation}")
+            case _:
+                assert_never(tree)
+
+    def _table(self, tree: Expression, items: I32) -> tuple[Table, I32]:
+        """The values of a relation, and for each item its row; of an atom the whole table, which is at hand anyway."""
+        match tree:
+            case Atom(name):
+                return self.words.relation(name), items
+            case Inverse():
+                return self.words.inverse(tree.atom), items
+            case _:
+                different, places = np.unique(items, return_inverse=True)
+                return evaluator.values(tree, different, self.words), places.astype(np.int32)
+
+    def _has(self, tree: Expression, xs: I32, ys: I32) -> Mask:
+        """For each pair whether y is a value at x."""
+        found: Mask = np.asarray(ys != NOTHING)
+        table, rows = self._table(tree, xs[found])
+        found[found] = table.has(rows, ys[found])
+        return found
+
+    def _between(self, outer: Expression, inner: Expression, xs: I32, ys: I32) -> I32:
+        """For each pair the first z of inner(x) with y in outer(z)."""
+        found = np.full(len(xs), NOTHING, dtype=np.int32)
+        places = np.flatnonzero(ys != NOTHING)
+        table, rows = self._table(inner, xs[places])
+        forward = True
+        if isinstance(outer, Atom):
+            back, back_rows = self.words.inverse(outer.name), ys[places]
+            forward = int(table.counts[rows].sum()) <= int(back.counts[back_rows].sum())
+            if not forward:
+                table, rows = back, back_rows
+        reached = np.concatenate(([0], np.cumsum(table.counts[rows])))
+        low = 0
+        while low < len(places):
+            high = max(low + 1, int(np.searchsorted(reached, reached[low] + BATCH // 4, side="right")) - 1)
+            tried = table.take(rows[low:high])
+            owners, zs = places[low:high][tried.owners()], tried.values
+            right = self._has(outer, zs, ys[owners]) if forward else self._has(inner, xs[owners], zs)
+            # Written backwards, so that the first of several stays.
+            found[owners[right][::-1]] = zs[right][::-1]
+            low = high
+        return found
+
+    def _truths(self, tree: Expression, xs: I32) -> list[pa.Array]:
+        """One column a step of a predicate."""
+        truth = evaluator.holds(tree, xs, self.words)
         columns: list[pa.Array] = []
-        if predicate is not None:
-            steps.append((f"filter({show(predicate)})", ()))
-            columns.append(texts)
-        if element is not None:
-            inner = outline(element, 0 if steps else None, list(steps))[len(steps) :]
-            steps += [(f"map({rule})", of) for rule, of in inner]
-            columns += self.paths.columns(element, solved, kept, answers)
-        size = len(kept) // rows if rows else 0
-        between = strings([BETWEEN])[0]
-        return derivations(steps, [pc.binary_join(even(column, size, rows), between) for column in columns], rows)
+        match tree:
+            case Is(relation, value):
+                number = self.words.numbers.get(value.replace(" ", "_"), NOTHING)
+                wanted = np.where(truth, number, NOTHING).astype(np.int32)
+                columns = [self._texts(column) for column in self._values(relation, xs, wanted)]
+            case Chain():
+                matching = self._matching(tree.head, tree.rest, xs)
+                columns = [self._texts(column) for column in self._values(tree.rest, xs, matching)]
+            case PredicateOperator(parts):
+                columns = [column for part in parts for column in self._truths(part, xs)]
+            case Atom():
+                pass
+            case RelationOperator() | SequenceOperator():
+                raise ValueError(f"not a predicate: {tree.notation}")
+            case _:
+                assert_never(tree)
+        return [*columns, strings(["false", "true"]).take(numbers(truth.astype(np.int32)))]
+
+    def _matching(self, head: Expression, inner: Expression, xs: I32) -> I32:
+        """For each x the first z of inner(x) of which the predicate holds."""
+        table, rows = self._table(inner, xs)
+        tried = table.take(rows)
+        right = evaluator.holds(head, tried.values, self.words)
+        found = np.full(len(xs), NOTHING, dtype=np.int32)
+        found[tried.owners()[right][::-1]] = tried.values[right][::-1]
+        return found
 
 
-def derivations(steps: Outline, columns: list[pa.Array], rows: int) -> pa.Array:
-    """The derivations of rows that have the same steps with other values."""
-    many = len(steps)
-    # The columns lie behind one another; the derivations want them row by row.
-    order = np.arange(rows * many, dtype=np.int64)
-    values = pa.concat_arrays(columns).take(numbers((order % many) * rows + order // many))
-    rules = strings([rule for rule, _ in steps]).take(numbers(order % many))
-    ends = np.cumsum([0, *(len(of) for _, of in steps)])
-    sources = np.array([i for _, of in steps for i in of], dtype=np.int32)
-    starts = np.append((np.arange(rows)[:, None] * ends[-1] + ends[:-1]).ravel(), rows * ends[-1])
-    used = pa.ListArray.from_arrays(numbers(starts.astype(np.int32)), numbers(np.tile(sources, rows)))
-    made = pa.StructArray.from_arrays([rules, values, used], fields=list(STEP))
-    return even(made, many, rows)
+class FactPaths:
+    """Finds the entities (and words) between entities."""
+
+    def __init__(self, space: FactSpace) -> None:
+        self.space = space
+        self._known: dict[str, dict[tuple[str, str], Path]] = {}
+
+    def columns(self, tree: Expression, solved: FunctionTable, inputs: I32, answers: I32) -> list[pa.Array]:
+        """Return for each step of the outline the texts of its values."""
+        if isinstance(tree, Atom | Inverse):
+            return [held(solved.outputs).take(numbers(answers))]
+        # A pair comes up again and again in sequences: each is looked for once.
+        width = max(1, len(solved.outputs))
+        different, places = np.unique(inputs * np.int64(width) + answers, return_inverse=True)
+        pairs = [(solved.inputs[code // width], solved.outputs[code % width]) for code in different.tolist()]
+        known = self._known.setdefault(show(tree), {})
+        self._learn(tree, solved.type.source, [pair for pair in pairs if pair not in known], known)
+        columns = zip(*(known[pair] for pair in pairs), strict=True) if pairs else ([],) * len(outline(tree))
+        return [strings(column).take(numbers(places)) for column in columns]
+
+    def prepare(self, tree: Expression, solved: FunctionTable) -> None:
+        """Ask a server for all names that any row may need, at once: the questions then do not depend on the shards."""
+        if not self.space.remote:
+            return
+        begun = self.space.meanings(solved.inputs, solved.type.source)
+        self.space.meanings(solved.outputs)
+        met: set[str] = set()
+        self._meet(tree, {item for items in begun.values() for item in items}, met)
+        self.space.say(met)
+
+    def _meet(self, tree: Expression, items: set[str], met: set[str]) -> set[str]:
+        """The values of a relation at any of the items; all that lies on the way is added to `met`."""
+        match tree:
+            case Chain(parts):
+                for part in reversed(parts if not is_predicate(parts[0]) else parts[1:]):
+                    items = self._meet(part, items, met)
+            case Is(relation, _):
+                items = self._meet(relation, items, met)
+            case Inverse() | Atom():
+                items = set() if is_predicate(tree) else {y for x in items for y in self._values(tree, x)}
+            case Operator(parts):
+                items = set().union(*(self._meet(part, items, met) for part in parts))
+        met |= items
+        return items
+
+    def _learn(
+        self, tree: Expression, kind: str, new: list[tuple[str, str]], known: dict[tuple[str, str], Path]
+    ) -> None:
+        """Find the paths of new pairs, and then the names of all that lies on them at once."""
+        begun = self.space.meanings({x for x, _ in new}, kind)
+        predicate = is_predicate(tree)
+        goals = {} if predicate else self.space.meanings({y for _, y in new}, "")
+        size = len(outline(tree))
+        paths: dict[tuple[str, str], Path] = {}
+        for x, y in new:
+            if predicate:
+                paths[x, y] = self._truths(tree, begun[x])
+            else:
+                tries = (self._path(tree, item, goals[y]) for item in begun[x])
+                paths[x, y] = next((path for path in tries if path), ("",) * size)
+        said = self.space.say({item for path in paths.values() for item in path})
+        for pair, path in paths.items():
+            known[pair] = tuple([said.get(item, item) for item in path])
+
+    def _values(self, tree: Expression, x: str) -> tuple[str, ...]:
+        match tree:
+            case Atom(name):
+                return self.space.look(name, x)
+            case Inverse():
+                return self.space.look(tree.atom, x, inverse=True)
+            case _:
+                return Deriver.values(tree, x, self.space)
+
+    def _path(self, tree: Expression, x: str, goals: Collection[str]) -> Path:
+        """The values of each step from x to one of the goals, or nothing."""
+        match tree:
+            case Chain():
+                for z in self._values(tree.inner, x):
+                    if after := self._path(tree.outer, z, goals):
+                        return self._path(tree.inner, x, (z,)) + after
+                return ()
+            case Union(parts):
+                paths = [self._path(part, x, goals) for part in parts]
+                reached = [path[-1] for path in paths if path]
+                if not reached:
+                    return ()
+                sizes = [len(outline(part)) for part in parts]
+                padded = [path or ("",) * size for path, size in zip(paths, sizes, strict=True)]
+                return (*(item for path in padded for item in path), reached[0])
+            case Intersection(parts):
+                shared = set(goals).intersection(*(self._values(part, x) for part in parts))
+                if not shared:
+                    return ()
+                y = min(shared)
+                return (*(item for part in parts for item in self._path(part, x, (y,))), y)
+            case Atom() | Inverse():
+                return next(((y,) for y in self._values(tree, x) if y in goals), ())
+            case Is() | PredicateOperator() | SequenceOperator():
+                raise ValueError(f"not a relation: {tree.notation}")
+            case _:
+                assert_never(tree)
+
+    def _truths(self, tree: Expression, given: tuple[str, ...]) -> Path:
+        """The values of each step of a predicate at whatever a name may mean."""
+        deriver = Deriver(tree, self.space.predicate_type, self.space)
+        decided = deriver.decided(given)
+        truth = ("true" if deriver.holds(decided) else "false",)
+        match tree:
+            case Is(relation, value):
+                goals = {value, value.replace(" ", "_"), *self.space.meanings({value}, "")[value]}
+                tries = (self._path(relation, x, goals) for x in decided)
+                return next((p for p in tries if p), ("",) * len(outline(relation))) + truth
+            case Chain():
+                inner = tree.rest
+                met = Deriver(tree.head, self.space.predicate_type, self.space)
+                tries = (
+                    self._path(inner, x, [z for z in self._values(inner, x) if met.holds(met.decided((z,)))])
+                    for x in decided
+                )
+                return next((p for p in tries if p), ("",) * len(outline(inner))) + truth
+            case PredicateOperator(parts):
+                return (*(item for part in parts for item in self._truths(part, decided)), *truth)
+            case Atom():
+                return truth
+            case RelationOperator() | SequenceOperator():
+                raise ValueError(f"not a predicate: {tree.notation}")
+            case _:
+                assert_never(tree)

@@ -1,11 +1,14 @@
-"""The value of an expression at many words at once: the fast evaluator, by table operations alone."""
+"""The fast evaluator: an expression at many words at once, or on the whole vocabulary, by table operations alone."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 
+from taskloom.suites.taskbench import atoms
+from taskloom.suites.taskbench.evaluation.function_table import TRUTH, FunctionTable
 from taskloom.suites.taskbench.language import (
     Atom,
     Chain,
@@ -19,7 +22,11 @@ from taskloom.suites.taskbench.language import (
     PredicateOperator,
     RelationOperator,
     SequenceOperator,
+    Type,
     Union,
+    map_filter,
+    show,
+    type_of,
 )
 from taskloom.suites.taskbench.tables import Table
 
@@ -101,3 +108,41 @@ def holds(predicate: Expression, rows: Rows, words: Words) -> Mask:
             raise ValueError(f"not a predicate: {predicate.notation}")
         case _:
             assert_never(predicate)
+
+
+def solve(expression: Expression, kind: Type, words: Words) -> FunctionTable:
+    """Evaluate a word function or sequence function (in normal form) on the vocabulary."""
+    rows = words.vocabulary[kind.language]
+    nobody = np.zeros(0, dtype=np.int32)
+    name = show(expression)
+    if kind.form == "predicate":
+        truth = holds(expression, rows, words)
+        table = Table(np.arange(len(rows) + 1, dtype=np.int64), truth.astype(np.int32))
+        return FunctionTable(name, kind, words.shown, TRUTH, rows, table, nobody)
+    if kind.form == "relation":
+        kept, table = _domain_values(expression, rows, words)
+        return FunctionTable(name, kind, words.shown, words.shown, kept, table, nobody)
+    function, predicate = map_filter(expression)
+    dropped = nobody
+    if predicate is not None:
+        true = holds(predicate, rows, words)
+        rows, dropped = rows[true], rows[~true]
+    if function is None:
+        table = Table(np.arange(len(rows) + 1, dtype=np.int64), rows)
+    else:
+        rows, table = _domain_values(function, rows, words)
+    return FunctionTable(name, kind, words.shown, words.shown, rows, table, dropped, predicate is not None)
+
+
+def _domain_values(function: Expression, rows: Rows, words: Words) -> tuple[Rows, Table]:
+    language = type_of(function, atoms.signature).language
+    whole = words.vocabulary[language]
+    table = _vocabulary_values(function, language, words).take(np.searchsorted(whole, rows))
+    has = table.counts > 0
+    return rows[has], table.take(np.flatnonzero(has))
+
+
+@lru_cache(maxsize=256)
+def _vocabulary_values(function: Expression, language: str, words: Words) -> Table:
+    """The values at the whole vocabulary, kept: map(f), map(f, filter(p)) and f itself share them."""
+    return values(function, words.vocabulary[language], words)

@@ -29,7 +29,7 @@ class Type:
     @property
     def language(self) -> str:
         """Give the code of the language of its inputs, `eng` or `spa`; empty where they are entities."""
-        return self.source[len("word[") : -1] if self.source.startswith("word[") else ""
+        return language_of(self.source)
 
     def __str__(self) -> str:
         taken = plural(self.source)
@@ -39,6 +39,11 @@ class Type:
         if self.form == "sequence":
             return f"a function from sequences of {taken} to sequences of {given}"
         return f"a relation from {taken} to {given}"
+
+
+def language_of(kind: str) -> str:
+    """Return the code of the language of a kind, `eng` of `word[eng]`; empty for entities."""
+    return kind[len("word[") : -1] if kind.startswith("word[") else ""
 
 
 def kind_name(kind: str) -> str:

@@ -10,13 +10,14 @@ from taskloom.example import Answer, Example
 from taskloom.plan import Source
 from taskloom.resources import resource
 from taskloom.suites.taskbench import atoms
-from taskloom.suites.taskbench.evaluation.derivation_columns import Trace
-from taskloom.suites.taskbench.evaluation.derivations import Deriver, items, join
-from taskloom.suites.taskbench.evaluation.function_table import FunctionTable, solve
-from taskloom.suites.taskbench.evaluation.second_solver import Plain
-from taskloom.suites.taskbench.evaluation.word_paths import WordPaths
+from taskloom.suites.taskbench.evaluation.derivation_columns import WordPaths
+from taskloom.suites.taskbench.evaluation.derivations import Deriver, items
+from taskloom.suites.taskbench.evaluation.evaluator import solve
+from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
+from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
+from taskloom.suites.taskbench.evaluation.traces import Trace
 from taskloom.suites.taskbench.language import atoms_of
-from taskloom.suites.taskbench.scorers import best_segmentation
+from taskloom.suites.taskbench.scorers import confirm
 from taskloom.suites.taskbench.worlds.words.rules import Rules
 from taskloom.suites.taskbench.worlds.words.words import Words, open_words
 
@@ -55,13 +56,13 @@ class World(Protocol):
         """The acceptable answers to an example, derived again in another way."""
 
 
-class WordWorld:
+class WordFunctions:
     """Lexical, random and added functions."""
 
     def __init__(self, words: Words, separators: bool) -> None:
         self.words = words
         self.separators = separators
-        self.plain = Plain(words)
+        self.plain = PlainSolver(words)
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -94,19 +95,6 @@ class WordWorld:
 
     def _items(self, function: Function, text: str) -> list[str]:
         return items(text, self.separators) if function.type.form == "sequence" else [text]
-
-
-def confirm(sets: list[list[str]], example: Example, separators: bool) -> tuple[str, ...]:
-    """The example's own target where every position of it is acceptable and none is left over, else a right one."""
-    if separators:
-        said = items(example.target, True)
-        right = len(said) == len(sets) and all(a in s for a, s in zip(said, sets, strict=True))
-    else:
-        accepted = [frozenset(tuple(a.split()) for a in s) for s in sets]
-        right = all(best_segmentation(example.target.split(), accepted))
-    if right:
-        return (example.target,)
-    return (join((s[0] if s else "" for s in sets), separators),)
 
 
 class Worlds:
@@ -175,10 +163,10 @@ def open_world(fields: TaskbenchFields, asked: Iterable[Function]) -> World:
 
     def factual() -> World:
         from taskloom.suites.taskbench.worlds.facts import open_world as open_facts
-        from taskloom.suites.taskbench.worlds.facts.fact_functions import FactWorld
+        from taskloom.suites.taskbench.worlds.facts.fact_functions import FactFunctions
 
         lexical = any(family != "factual" for family in families.values()) or "label" in families
         world = open_facts(_place(fields.facts))
-        return FactWorld(world, words() if lexical else None, fields.union_domain, separators)
+        return FactFunctions(world, words() if lexical else None, fields.union_domain, separators)
 
-    return Worlds(lambda: WordWorld(words(), separators), factual)
+    return Worlds(lambda: WordFunctions(words(), separators), factual)

@@ -16,12 +16,21 @@ from taskloom.suites.taskbench.worlds.facts.labels import (
 from taskloom.suites.taskbench.worlds.facts.negatives import balanced, same_type_negatives
 from taskloom.suites.taskbench.worlds.facts.open import open_world
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
-from taskloom.suites.taskbench.worlds.facts.set_operators import chain, intersection, inverse, land, lnot, lor, union
-from taskloom.suites.taskbench.worlds.facts.task_sizes import FactTask, TaskSize, compose, survey
+from taskloom.suites.taskbench.worlds.facts.set_operators import (
+    FactComposer,
+    chain,
+    intersection,
+    inverse,
+    land,
+    lnot,
+    lor,
+    union,
+)
+from taskloom.suites.taskbench.worlds.facts.task_sizes import TaskSize, survey
 
 __all__ = [
     "Counted",
-    "FactTask",
+    "FactComposer",
     "FactWorld",
     "NamedPredicate",
     "NamedRelation",
@@ -30,7 +39,6 @@ __all__ = [
     "TaskSize",
     "balanced",
     "chain",
-    "compose",
     "intersection",
     "inverse",
     "land",

@@ -1,4 +1,4 @@
-"""Factual functions, and functions that mix facts with words, on the worlds of `taskbench.facts`.
+"""Factual functions, and functions that mix facts with words, on the worlds of `worlds.facts`.
 
 Facts are composed by entity and written by label. `label` leads from an entity to the English word that is its name, so
 `chain(synonyms[eng], label, occupation)` is a function of people.
@@ -16,14 +16,16 @@ from taskloom.example import Example
 from taskloom.plan import Source
 from taskloom.seeding import Key
 from taskloom.suites.taskbench import atoms
-from taskloom.suites.taskbench.evaluation.derivation_columns import Trace
+from taskloom.suites.taskbench.evaluation.derivation_columns import FactPaths
 from taskloom.suites.taskbench.evaluation.derivations import Deriver, items
-from taskloom.suites.taskbench.evaluation.fact_paths import FactPaths
 from taskloom.suites.taskbench.evaluation.function_table import TRUTH, FunctionTable
+from taskloom.suites.taskbench.evaluation.traces import Trace
 from taskloom.suites.taskbench.language import Atom, Expression, Inverse, Type, atoms_of, map_filter, show, type_of
+from taskloom.suites.taskbench.scorers import confirm
 from taskloom.suites.taskbench.tables import Table
 from taskloom.suites.taskbench.worlds import facts
 from taskloom.suites.taskbench.worlds.facts.iri import is_id
+from taskloom.suites.taskbench.worlds.facts.query_world import QueryWorld
 from taskloom.suites.taskbench.worlds.facts.set_operators import Domain, FactComposer, relation_name
 
 if TYPE_CHECKING:
@@ -46,6 +48,11 @@ class FactSpace:
         self.world = world
         self.words = words
         self._relations: dict[tuple[str, bool], facts.Relation] = {}
+
+    @property
+    def remote(self) -> bool:
+        """Tell whether facts come from a server, which is asked for many things at once."""
+        return isinstance(self.world, QueryWorld)
 
     def enter(self, text: str, kind: str) -> tuple[str, ...]:
         """Every entity of that name, or the word."""
@@ -127,7 +134,7 @@ class FactSpace:
         return {text: (*named[text], *((as_word[text],) if as_word[text] in known else ())) for text in wanted}
 
 
-class FactWorld:
+class FactFunctions:
     """Functions of entities. Where an expression also uses words, it is evaluated input by input."""
 
     def __init__(self, world: facts.FactWorld, words: Words | None, union_domain: Domain, separators: bool) -> None:
@@ -158,8 +165,6 @@ class FactWorld:
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
         """The answers again, input by input from the entities of that name."""
-        from taskloom.suites.taskbench.worlds.worlds import confirm
-
         deriver = self.deriver(function)
         if function.name not in self._checked and function.type.source == "entity":
             # Who bears the names that are asked, for all of them at once: a server is asked a few times, not once a name.

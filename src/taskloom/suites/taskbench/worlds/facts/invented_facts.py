@@ -26,7 +26,7 @@ from taskloom.suites.taskbench.worlds.facts.schema import (
     SHARES,
     Fact,
 )
-from taskloom.suites.taskbench.worlds.facts.task_sizes import FactTask, survey
+from taskloom.suites.taskbench.worlds.facts.task_sizes import survey
 
 VERSION = 1
 """Raised whenever the same knobs would give another world."""
@@ -75,15 +75,13 @@ def synthetic_world(knobs: WorldKnobs | None = None) -> TableWorld:
     return TableWorld(lambda p: loom.pairs.get(p, {}), lambda: loom.labels.items(), lambda: (source,))
 
 
-def roomy_world(
-    tasks: Iterable[FactTask], examples: int, knobs: WorldKnobs | None = None
-) -> tuple[TableWorld, WorldKnobs]:
+def roomy_world(tasks: Iterable[str], examples: int, knobs: WorldKnobs | None = None) -> tuple[TableWorld, WorldKnobs]:
     """A world grown until every task has at least so many examples.
 
     For a predicate that means as many with half of them true and half false.
 
     Args:
-        tasks: What must have room.
+        tasks: Expressions that must have room.
         examples: For each task.
         knobs: Where to begin; only `people` is changed.
 

@@ -24,7 +24,10 @@ from taskloom.suites.taskbench.language import (
     PredicateOperator,
     RelationOperator,
     SequenceOperator,
+    Type,
     Union,
+    map_filter,
+    read_typed,
 )
 from taskloom.suites.taskbench.worlds.facts.iri import is_id
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
@@ -141,6 +144,21 @@ class FactComposer:
         self.world = world
         self.union = partial(union, domain=union_domain)
         self._relations: dict[str, Relation] = {}
+
+    def function(self, text: str) -> tuple[str, Relation | Predicate]:
+        """Return the function that a text says, by its normal name; of a map or a filter the function of one entity.
+
+        >>> from taskloom.suites.taskbench.worlds.facts import open_world
+        >>> FactComposer(open_world("synthetic#people=100")).function("map(union(mother, father))")[0]
+        'union(father, mother)'
+        """
+        tree, kind = read_typed(text)
+        if kind.form == "sequence":
+            element, predicate = map_filter(tree)
+            kind = Type("predicate" if element is None else "relation", kind.source)
+            tree = element or predicate or tree
+        tree = tree.normal()
+        return tree.notation, self.predicate(tree) if kind.form == "predicate" else self.relation(tree)
 
     def relation(self, tree: Expression) -> Relation:
         """Return the relation that an expression says."""

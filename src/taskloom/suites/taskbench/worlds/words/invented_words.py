@@ -8,14 +8,10 @@ inputs here, also those for which WordNet has one word only (what is both an ant
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
 
 from taskloom.seeding import Key
 from taskloom.suites.taskbench.worlds.facts.invented_names import Names
-from taskloom.suites.taskbench.worlds.words.wordnet import WordNet
-
-if TYPE_CHECKING:
-    from taskloom.suites.taskbench.worlds.words.lexicon import Raw
+from taskloom.suites.taskbench.worlds.words.wordnet import RawLexicon, WordNet
 
 VERSION = 1
 """Raised whenever the words change."""
@@ -35,10 +31,8 @@ def digest() -> str:
     return Key("taskbench", "invented words", VERSION).digest.hex()
 
 
-def read() -> Raw:
+def read() -> RawLexicon:
     """What the invented lexicon is compiled from."""
-    from taskloom.suites.taskbench.worlds.words.lexicon import Raw
-
     key = Key("taskbench", "invented words", VERSION)
     net = WordNet(pos=[p for p, n in MEANINGS.items() for _ in range(n)])
     net.exceptions = {p: {} for p in MEANINGS}
@@ -55,7 +49,7 @@ def read() -> Raw:
         code: [w for w in dict.fromkeys(w for row in rows for w in row) if "_" not in w]
         for code, rows in (("eng", net.lemmas), ("spa", spanish))
     }
-    return Raw(net, spanish, sentiment, dict(common))
+    return RawLexicon(net, spanish, sentiment, dict(common))
 
 
 def _ranges() -> dict[str, range]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import blake2b
@@ -12,11 +12,12 @@ import numpy as np
 
 from taskloom.errors import DataError
 from taskloom.plan import Source
-from taskloom.suites.taskbench import cache
+from taskloom.suites.taskbench import array_cache
 from taskloom.suites.taskbench.tables import Table, of_sets
-from taskloom.suites.taskbench.worlds.words import corpora as files
+from taskloom.suites.taskbench.worlds.words import corpora, invented_words, packaged
 from taskloom.suites.taskbench.worlds.words.morphology import ENDS, POS, bases
 from taskloom.suites.taskbench.worlds.words.wordnet import (
+    RawLexicon,
     WordNet,
     brown_counts,
     cess_words,
@@ -124,45 +125,31 @@ class Lexicon:
 def open_lexicon(name: str) -> Lexicon:
     """The lexicon of that name: `nltk` (the paper's, from an NLTK data tree), `packaged` (English), `synthetic` (invented)."""
     if name == "synthetic":
-        from taskloom.suites.taskbench.worlds.words import invented_words
-
         return _cached("synthetic", (Source("invented-words", invented_words.digest()),), invented_words.read)
     if name == "packaged":
-        from taskloom.suites.taskbench.worlds.words import packaged
-
         raw = packaged.digest()
         return _cached("packaged", (Source("wordnet-3.0-english", raw),), packaged.read)
-    corpora = {corpus: files.get(corpus) for corpus in files.WANTED}
-    sources = tuple(Source(f"nltk/{corpus}", found.digest()) for corpus, found in corpora.items())
-    return _cached("nltk", sources, lambda: _read_nltk(corpora))
+    trees = {name: corpora.get(name) for name in corpora.WANTED}
+    sources = tuple(Source(f"nltk/{name}", corpus.digest()) for name, corpus in trees.items())
+    return _cached("nltk", sources, lambda: _read_nltk(trees))
 
 
-@dataclass(frozen=True, slots=True)
-class Raw:
-    """What a lexicon is compiled from."""
-
-    net: WordNet
-    spanish: list[list[str]]
-    sentiment: list[int] | None
-    vocabulary: dict[str, Iterable[str]]
-
-
-def _read_nltk(corpora: Mapping[str, files.Corpus]) -> Raw:
-    net = _whole(corpora["wordnet"], read_wordnet)
+def _read_nltk(trees: Mapping[str, corpora.Corpus]) -> RawLexicon:
+    net = _whole(trees["wordnet"], read_wordnet)
     english_words = {lemma for row in net.lemmas for lemma in row}
     if net.index.keys() != {word.lower() for word in english_words}:
-        raise _damaged(corpora["wordnet"], "its index and its data list different words")
-    spanish = _whole(corpora["omw-1.4"], lambda corpus: read_spanish(corpus, net))
+        raise _damaged(trees["wordnet"], "its index and its data list different words")
+    spanish = _whole(trees["omw-1.4"], lambda corpus: read_spanish(corpus, net))
     spanish_words = {lemma for row in spanish for lemma in row}
-    counts = _whole(corpora["brown"], brown_counts)
-    treebank = _whole(corpora["cess_esp"], cess_words)
+    counts = _whole(trees["brown"], brown_counts)
+    treebank = _whole(trees["cess_esp"], cess_words)
     for name, found in (("omw-1.4", spanish_words), ("brown", counts), ("cess_esp", treebank)):
         if not found:
-            raise _damaged(corpora[name], "no word was found in it")
-    return Raw(
+            raise _damaged(trees[name], "no word was found in it")
+    return RawLexicon(
         net,
         spanish,
-        _whole(corpora["sentiwordnet"], lambda corpus: read_sentiment(corpus, net)),
+        _whole(trees["sentiwordnet"], lambda corpus: read_sentiment(corpus, net)),
         {
             "eng": [w for w, n in counts.items() if n >= LEAST_BROWN and w in english_words],
             "spa": [w for w in treebank if w in spanish_words and "_" not in w],
@@ -170,7 +157,7 @@ def _read_nltk(corpora: Mapping[str, files.Corpus]) -> Raw:
     )
 
 
-def _whole(corpus: files.Corpus, read: Callable[[files.Corpus], T]) -> T:
+def _whole(corpus: corpora.Corpus, read: Callable[[corpora.Corpus], T]) -> T:
     """What is read of a corpus; whatever a reader stumbles over, the corpus is at fault."""
     try:
         return read(corpus)
@@ -178,21 +165,21 @@ def _whole(corpus: files.Corpus, read: Callable[[files.Corpus], T]) -> T:
         raise _damaged(corpus, str(error) or type(error).__name__) from error
 
 
-def _damaged(corpus: files.Corpus, why: str) -> DataError:
+def _damaged(corpus: corpora.Corpus, why: str) -> DataError:
     return DataError(f"{corpus.path} is damaged or of another version than ours ({why[:100]}); get the corpus again")
 
 
 def _cached(name: str, sources: tuple[Source, ...], read: Any) -> Lexicon:
     said = blake2b(f"{FORMAT}:{sources}".encode(), digest_size=12).hexdigest()
     place = f"lexicon-{name}-{said}"
-    found = cache.load(place)
+    found = array_cache.load(place)
     if found is None:
         found = compile_raw(read())
-        cache.store(place, *found)
+        array_cache.store(place, *found)
     return _lexicon(*found, sources)
 
 
-def compile_raw(raw: Raw) -> tuple[dict[str, NDArray[Any]], str]:
+def compile_raw(raw: RawLexicon) -> tuple[dict[str, NDArray[Any]], str]:
     """The arrays and the text of a lexicon."""
     net = raw.net
     texts = sorted({lemma for rows in (net.lemmas, raw.spanish) for row in rows for lemma in row})
@@ -252,7 +239,7 @@ def _english_senses(net: WordNet, texts: list[str]) -> Table:
     return of_sets([senses(text) if text in english else [] for text in texts])
 
 
-def _spanish_senses(raw: Raw, texts: list[str]) -> Table:
+def _spanish_senses(raw: RawLexicon, texts: list[str]) -> Table:
     """Spanish has no sense counts of its own; the senses are ranked by those of the English words that share them."""
     weight = [0] * len(raw.net.pos)
     for form, row in raw.net.index.items():

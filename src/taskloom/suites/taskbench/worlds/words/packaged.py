@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taskloom.suites.taskbench.worlds.words.morphology import POS
-from taskloom.suites.taskbench.worlds.words.wordnet import WordNet
+from taskloom.suites.taskbench.worlds.words.wordnet import RawLexicon, WordNet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from taskloom.suites.taskbench.worlds.words.lexicon import Raw
 
 TABLE = Path(__file__).with_name("wordnet-eng.npz.xz")
 
@@ -75,12 +73,10 @@ def unpack(packed: bytes) -> WordNet:
     return net
 
 
-def read() -> Raw:
+def read() -> RawLexicon:
     """What the packaged lexicon is compiled from."""
-    from taskloom.suites.taskbench.worlds.words.lexicon import Raw
-
     net = unpack(TABLE.read_bytes())
-    return Raw(net, [[] for _ in net.pos], None, {"eng": common(net), "spa": []})
+    return RawLexicon(net, [[] for _ in net.pos], None, {"eng": common(net), "spa": []})
 
 
 def common(net: WordNet) -> list[str]:

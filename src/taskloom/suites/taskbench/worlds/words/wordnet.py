@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from taskloom.errors import DataError
@@ -37,6 +38,16 @@ class WordNet:
     counts: dict[str, list[int]] = field(default_factory=dict)
     exceptions: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     places: dict[tuple[str, int], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RawLexicon:
+    """What a lexicon is compiled from."""
+
+    net: WordNet
+    spanish: list[list[str]]
+    sentiment: list[int] | None
+    vocabulary: dict[str, Iterable[str]]
 
 
 def read_wordnet(corpus: Corpus) -> WordNet:

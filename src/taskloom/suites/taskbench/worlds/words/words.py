@@ -10,6 +10,7 @@ import numpy as np
 
 from taskloom.errors import InputError, TaskloomError
 from taskloom.suites.taskbench import atoms
+from taskloom.suites.taskbench.language.types import kind_name, language_of
 from taskloom.suites.taskbench.tables import Table
 from taskloom.suites.taskbench.worlds import random_relations
 from taskloom.suites.taskbench.worlds.words.lexicon import Lexicon, open_lexicon
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from taskloom.plan import Source
-    from taskloom.suites.taskbench.evaluation.second_solver import Plain
+    from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
 
 
 class Words:
@@ -77,8 +78,8 @@ class Words:
         has[self.lexicon.lemmas[code].values] = True
         return has
 
-    def _language(self, kind: str) -> NDArray[np.int64]:
-        return np.flatnonzero(self.lexicon.senses[kind[5:8]].counts)
+    def _language(self, language: str) -> NDArray[np.int64]:
+        return np.flatnonzero(self.lexicon.senses[language].counts)
 
     def _try_out(self, name: str) -> dict[str, set[str]]:
         """The values of an added atom at every word of its language, as texts with underscores."""
@@ -87,7 +88,7 @@ class Words:
         if known.type.source == "entity" or known.type.target == "entity":
             raise TaskloomError(f"the added atom '{name}' is one of entities; added atoms work on words so far")
         texts = self.lexicon.texts
-        return {texts[i]: call(known, texts[i]) for i in self._language(known.type.source).tolist()}
+        return {texts[i]: atoms.call(known, texts[i]) for i in self._language(known.type.language).tolist()}
 
     def relation(self, name: str) -> Table:
         """A relation as a table over all words."""
@@ -147,10 +148,10 @@ class Words:
         return tuple(sorted(self._plain.values(name, text)))
 
     @cached_property
-    def _plain(self) -> Plain:
-        from taskloom.suites.taskbench.evaluation.second_solver import Plain
+    def _plain(self) -> PlainSolver:
+        from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
 
-        return Plain(self)
+        return PlainSolver(self)
 
     def holds(self, name: str, text: str) -> bool:
         """Whether a predicate holds of one text."""
@@ -159,7 +160,7 @@ class Words:
             return bool(self.predicate(name)[number])
         known = atoms.known(name)
         assert known is not None
-        return known.family == "own" and "true" in call(known, text)
+        return known.family == "own" and "true" in atoms.call(known, text)
 
     def enter(self, text: str, kind: str) -> tuple[str, ...]:
         """The word that a text means."""
@@ -183,31 +184,12 @@ class Words:
         for spelling in (written, written.lower()):
             if spelling in self.numbers:
                 return spelling
-        if kind[5:8] in self.lexicon.senses and self.lexicon.find(written, kind[5:8]):
+        code = language_of(kind)
+        if code in self.lexicon.senses and self.lexicon.find(written, code):
             return written
-        language = atoms.LANGUAGES.get(kind[5:8], kind)
-        raise InputError(f"'{text.strip()}' is no {language} word of the lexicon; give a word that a dictionary lists")
-
-
-def call(known: atoms.Known, text: str) -> set[str]:
-    """The values of an added atom at one text, with underscores; of a predicate `true` or `false`."""
-    assert known.function is not None
-    asked = text.replace("_", " ")
-    try:
-        found = known.function(asked)
-        if known.type.form == "relation" and not isinstance(found, str):
-            found = list(found)
-    except (Exception, SystemExit) as error:
-        raise TaskloomError(f"the atom '{known.name}' raised {type(error).__name__} at '{asked}': {error}") from error
-    if known.type.form == "predicate":
-        if not isinstance(found, bool):
-            raise TaskloomError(f"the atom '{known.name}' gave {found!r} at '{asked}'; a predicate gives True or False")
-        return {"true" if found else "false"}
-    if isinstance(found, str) or not all(isinstance(value, str) and value.strip() for value in found):
-        raise TaskloomError(
-            f"the atom '{known.name}' gave {found!r} at '{asked}'; a relation gives a set of texts, none of them empty"
+        raise InputError(
+            f"'{text.strip()}' is not {kind_name(kind)} of the lexicon; give a word that a dictionary lists"
         )
-    return {" ".join(value.split()).replace(" ", "_") for value in found}
 
 
 def _padded(table: Table, rows: int) -> Table:

@@ -1,0 +1,50 @@
+"""The array cache: arrays that were computed once from other data and can be computed again at any time.
+
+An entry is a folder of `.npy` files and one text file, named by a digest of everything it was computed from. It is written beside
+its place and renamed into it, so two processes may compute the same entry and a killed one leaves no half of it. Where nothing can
+be written, the arrays are computed anew in each process.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from taskloom.files import atomic_folder, cache_folder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Arrays = dict[str, NDArray[np.generic]]
+
+
+def load(name: str) -> tuple[Arrays, str] | None:
+    """Return the arrays (mapped, not read) and the text of an entry, or None where it is absent or damaged."""
+    import numpy as np
+
+    place = cache_folder("taskbench", name)
+    try:
+        text = (place / "text").read_text(encoding="utf-8")
+        return {p.stem: np.load(p, mmap_mode="r") for p in sorted(place.glob("*.npy"))}, text
+    except (OSError, ValueError):
+        return None
+
+
+def store(name: str, arrays: Mapping[str, NDArray[Any]], text: str) -> bool:
+    """Keep arrays and a text under a name; return False where the cache cannot be written."""
+    import numpy as np
+
+    place = cache_folder("taskbench", name)
+    try:
+        if place.exists() and load(name) is None:
+            shutil.rmtree(place, ignore_errors=True)
+        with atomic_folder(place) as beside:
+            for key, array in arrays.items():
+                np.save(beside / f"{key}.npy", array)
+            (beside / "text").write_text(text, encoding="utf-8")
+    except OSError:
+        # The folder is read-only or full: the arrays in memory are right all the same.
+        return load(name) is not None
+    return True
