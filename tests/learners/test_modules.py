@@ -15,7 +15,7 @@ pytest.importorskip("safetensors")
 import taskloom as tl  # noqa: E402
 from taskloom.learners import LEARNERS, LearnerError, find_learner, load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
-from taskloom.learners.scratch.module_adapter import ModuleNet, stacks  # noqa: E402
+from taskloom.learners.scratch.nets.module_adapter import ModuleNet, stacks  # noqa: E402
 
 _spec = importlib.util.spec_from_file_location("tiny", Path(__file__).with_name("tiny.py"))
 assert _spec is not None
@@ -153,8 +153,8 @@ def test_saved_and_loaded_is_the_same_and_any_batch(tmp_path: Path) -> None:
 
 
 def test_every_dropout_call_has_its_own_mask_and_a_step_too() -> None:
-    from taskloom.learners.scratch.module_adapter import Masks
     from taskloom.learners.scratch.nets.dropout import Dice
+    from taskloom.learners.scratch.nets.module_adapter import Masks
 
     def masks(seed: int, step: int) -> list[Any]:
         dice = Dice(torch.tensor([seed], dtype=torch.int32), torch.tensor(step, dtype=torch.int32), 1)

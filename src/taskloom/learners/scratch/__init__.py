@@ -1,5 +1,8 @@
 """Learners trained from scratch. Importing this package registers them; torch is imported only when one is fitted."""
 
-from taskloom.learners.scratch import bidaf_learner as bidaf_learner
-from taskloom.learners.scratch import classifiers as classifiers
-from taskloom.learners.scratch import memory_networks as memory_networks
+from importlib import import_module as _import_module
+from pkgutil import iter_modules as _iter_modules
+
+for _module in _iter_modules(__path__):
+    if not _module.ispkg:  # the networks themselves import torch
+        _import_module(f"{__name__}.{_module.name}")

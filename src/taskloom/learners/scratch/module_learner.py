@@ -39,7 +39,7 @@ class ModuleLearner(Scratch):
 
     def network(self, vocabulary: int, classes: int) -> Net:
         """Adapt the module for so many words, and one more for the end of the input."""
-        from taskloom.learners.scratch.module_adapter import ModuleNet
+        from taskloom.learners.scratch.nets.module_adapter import ModuleNet
 
         own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "training"}
         settings = {k: v for k, v in digest_settings(self).items() if k != "training"}
@@ -51,7 +51,7 @@ class ModuleLearner(Scratch):
 
     def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Classifier]:
         """Prepare as other classifiers do, and try the module on two examples."""
-        from taskloom.learners.scratch.module_adapter import ModuleNet
+        from taskloom.learners.scratch.nets.module_adapter import ModuleNet
 
         ready = super().prepare(train, evaluate)
         assert isinstance(ready.net, ModuleNet)
@@ -67,7 +67,7 @@ def module_settings(name: str, build: Callable[..., Any], defaults: Mapping[str,
             f"{name}: {build.__name__} needs two first parameters, the numbers of words and of answers: "
             f"{build.__name__}(vocabulary, answers, …)"
         )
-    hints = get_type_hints(getattr(build, "__init__") if isinstance(build, type) else build)  # noqa: B009 - mypy refuses the attribute
+    hints = _hints(build, parameters)
     own = [
         _setting(name, one, hints, defaults) for one in parameters[2:] if one.kind is not inspect.Parameter.VAR_KEYWORD
     ]
@@ -91,6 +91,16 @@ def module_settings(name: str, build: Callable[..., Any], defaults: Mapping[str,
         )
     except (TypeError, ValueError) as error:
         raise LearnerError(f"{name}: {error}") from error
+
+
+def _hints(build: Callable[..., Any], parameters: Iterable[inspect.Parameter]) -> dict[str, Any]:
+    """Resolve the types of the parameters alone: that of the result may be known to type checkers only."""
+
+    def stub() -> None: ...
+
+    empty = inspect.Parameter.empty
+    stub.__annotations__ = {one.name: one.annotation for one in parameters if one.annotation is not empty}
+    return get_type_hints(stub, vars(sys.modules[build.__module__]))
 
 
 def _setting(
