@@ -51,9 +51,9 @@ both = pytest.mark.parametrize("made", [lstm, writer])
 @pytest.mark.parametrize(
     ("block", "message"),
     [
-        (None, "no block of settings"),
-        ({"learner": "bilstm", "training": 3}, "training: '3' is no block of settings"),
-        ({"learner": "bilstm", 1: 2}, "no block of settings"),
+        (None, "is not a block of settings"),
+        ({"learner": "bilstm", "training": 3}, "training: '3' is not a block of settings"),
+        ({"learner": "bilstm", 1: 2}, "is not a block of settings"),
         ({"learner": "bilstm", "rate": float("inf")}, "rate is inf"),
         ({"learner": "bilstm", "clip": float("nan")}, "clip is nan"),
         ({"learner": "lora", "alpha": float("nan")}, "alpha is nan"),
@@ -116,14 +116,14 @@ def test_folders(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     done = made().fit(DATA, folder=str(tmp_path / "run"))
     with pytest.raises(LearnerError, match="save into another folder"):
         done.save(tmp_path / "file")
-    with pytest.raises(LearnerError, match="holds no fitted learner"):
+    with pytest.raises(LearnerError, match="is not a fitted learner"):
         load(tmp_path / "file")
 
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", full)
-    with pytest.raises(TrainingError, match=r"cannot be written .*No space left.*goes on from the one before"):
+    with pytest.raises(TrainingError, match=r"cannot be written .*No space left.*resume from the one before"):
         made(checkpoint_every=1).fit(DATA, folder=tmp_path / "other")
     assert list((tmp_path / "other").iterdir()) == []
 
@@ -240,7 +240,7 @@ def test_a_broken_weight_never_replaces_a_sound_checkpoint(
         patch.setattr(stepper.Stepper, "advance", advance)
         patch.setattr(trainer.Adapter, "_update", change)
         with pytest.raises(
-            TrainingError, match=r"a weight is not a number after step 1; .*goes on from the checkpoint"
+            TrainingError, match=r"a weight is not a number after step 1; .*resumes from the checkpoint"
         ):
             made(checkpoint_every=1).fit(DATA, folder=tmp_path)
     assert made(checkpoint_every=1, rate=1e-5).fit(DATA, folder=tmp_path).answer(["a 1"])

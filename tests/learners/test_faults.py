@@ -1,4 +1,4 @@
-"""What goes wrong in training and answering: memory that is short, losses that are no numbers, precisions, inputs too long."""
+"""What goes wrong in training and answering: memory that is short, losses that are not numbers, precisions, inputs too long."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_writers_go_on_when_memory_is_short(folder: Path, monkeypatch: pytest.Mo
 
 
 def broken_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Losses of language models that are no numbers from some step on."""
+    """Losses of language models that are not numbers from some step on."""
     calls = 0
 
     def odd(base: Any, batch: Any, *rest: Any, **more: Any) -> Any:
@@ -142,26 +142,26 @@ def broken_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trainer, "losses", odd)
 
 
-def test_a_writer_s_run_stops_at_a_loss_that_is_no_number_and_can_be_mended(
+def test_a_writer_s_run_stops_at_a_loss_that_is_not_a_number_and_can_be_fixed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = tuned(folder, steps=8, checkpoint_every=2, graphs=False)
     with monkeypatch.context() as patch:
         broken_after(5, patch)
-        with pytest.raises(TrainingError, match=r"after step 5; use a lower rate.*goes on from the checkpoint in"):
+        with pytest.raises(TrainingError, match=r"after step 5; use a lower rate.*resumes from the checkpoint in"):
             learner.fit(COLOURS, seed=0, folder=tmp_path)
     with pytest.raises(LearnerError, match="different: tasks, data"):
         learner.fit(COLOURS[:4], seed=0, folder=tmp_path)
-    mended = tuned(folder, steps=8, checkpoint_every=2, rate=1e-4, clip=0.5, graphs=False).fit(
+    fixed = tuned(folder, steps=8, checkpoint_every=2, rate=1e-4, clip=0.5, graphs=False).fit(
         COLOURS, seed=0, folder=tmp_path
     )
-    assert np.isfinite(mended.logprob(INPUTS, WANTED)).all()
+    assert np.isfinite(fixed.logprob(INPUTS, WANTED)).all()
     # From now on it is a run with these settings, and no other.
     with pytest.raises(LearnerError, match="different: settings"):
         learner.fit(COLOURS, seed=0, folder=tmp_path)
 
 
-def test_a_classifier_s_run_can_be_mended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_classifier_s_run_can_be_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tiny.everything(1)
     original, calls = BiLSTM.forward, 0
 
@@ -172,12 +172,12 @@ def test_a_classifier_s_run_can_be_mended(tmp_path: Path, monkeypatch: pytest.Mo
 
     with monkeypatch.context() as patch:
         patch.setattr(BiLSTM, "forward", odd)
-        with pytest.raises(TrainingError, match=r"seed 0 is not a number after step 5; .*goes on from the checkpoint"):
+        with pytest.raises(TrainingError, match=r"seed 0 is not a number after step 5; .*resumes from the checkpoint"):
             lstm(steps=8, checkpoint_every=2, graphs=False).fit(data, seed=0, folder=tmp_path)
     with pytest.raises(LearnerError, match="different: settings"):
         lstm(steps=9, checkpoint_every=2, rate=1e-3).fit(data, seed=0, folder=tmp_path)
-    mended = lstm(steps=8, checkpoint_every=2, rate=1e-3).fit(data, seed=0, folder=tmp_path)
-    assert all(np.isfinite(p.loss) for p in mended.curve)
+    fixed = lstm(steps=8, checkpoint_every=2, rate=1e-3).fit(data, seed=0, folder=tmp_path)
+    assert all(np.isfinite(p.loss) for p in fixed.curve)
 
 
 def test_a_rate_far_too_high_ends_a_run(folder: Path) -> None:

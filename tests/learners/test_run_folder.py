@@ -62,7 +62,7 @@ def done(folder: Path) -> int:
 @pytest.mark.usefixtures("as_in_a_terminal")
 def test_ctrl_c_saves_the_step_and_the_same_call_goes_on(made: Any, tmp_path: Path) -> None:
     whole = made().fit(DATA)
-    with pytest.raises(KeyboardInterrupt, match="saved after step 4 of 6; the same call goes on"):
+    with pytest.raises(KeyboardInterrupt, match="saved after step 4 of 6; repeat the call to resume"):
         made().fit(DATA, folder=tmp_path, progress=press(4))
     assert done(tmp_path) == 4  # five thousand steps stand between two regular checkpoints
     rest = made().fit(DATA, folder=tmp_path)

@@ -39,18 +39,18 @@ class _Remembering:
         self.memory = memory
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """A baseline has no states to show."""
+        """Refuse: a baseline has no states to show."""
         raise LearnerError(f"the baseline '{self.learner.name}' has no states to represent inputs by")
 
     def save(self, folder: Path) -> None:
-        """The card and the memory."""
+        """Write the card and the memory."""
         with saving(folder, self.learner) as place:
             (place / MEMORY).write_text(json.dumps(self.memory, ensure_ascii=False), encoding="utf-8")
 
 
 def _remembered(folder: Path, *keys: str) -> tuple[Any, dict[str, Any]]:
-    """A baseline and its memory, which must have these keys."""
-    _, made = read_learner(folder)
+    """Read a baseline and its memory, which must have these keys."""
+    _, learner = read_learner(folder)
     path = Path(folder) / MEMORY
     try:
         memory: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -58,11 +58,11 @@ def _remembered(folder: Path, *keys: str) -> tuple[Any, dict[str, Any]]:
         raise LearnerError(f"{path} is missing or damaged ({error}); fit and save again") from error
     if not isinstance(memory, dict) or not set(keys) <= set(memory):
         raise LearnerError(f"{path} is damaged (it should have {', '.join(keys) or 'names'}); fit and save again")
-    return made, memory
+    return learner, memory
 
 
 def _certain(answers: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-    """The log-probabilities of a model that is sure of its answer."""
+    """Return the log-probabilities of a model that is sure of its answer."""
     check_candidates(answers, candidates)
     return [[0.0 if c == a else -math.inf for c in row] for a, row in zip(answers, candidates, strict=True)]
 
@@ -71,11 +71,11 @@ class FittedMajority(_Remembering):
     """Says the most frequent answer, whatever the input."""
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """The same for every input."""
+        """Return the same answer for every input."""
         return [next(iter(self.memory))] * len(texts(inputs))
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-        """Relative frequencies in training."""
+        """Return relative frequencies in training."""
         check_candidates(texts(inputs), candidates)
         total = sum(self.memory.values())
         return [
@@ -84,11 +84,11 @@ class FittedMajority(_Remembering):
 
 
 def load_majority(folder: Path) -> Fitted:
-    """From its folder."""
-    made, memory = _remembered(folder)
+    """Load it from its folder."""
+    learner, memory = _remembered(folder)
     if not memory:
         raise LearnerError(f"{folder} is damaged (there is no answer in its {MEMORY}); fit and save again")
-    return FittedMajority(made, memory)
+    return FittedMajority(learner, memory)
 
 
 @register_learner("majority", describe="baseline: the most frequent training answer", load=load_majority)
@@ -104,7 +104,7 @@ class Majority(Untrained[FittedMajority]):
 
 
 def _features(text: str) -> Counter[str]:
-    """Words and pairs of neighbours, so that order counts a little."""
+    """Return words and pairs of neighbours, so that order counts a little."""
     words = text.split()
     return Counter(words) + Counter(f"{a} {b}" for a, b in itertools.pairwise(words))
 
@@ -119,38 +119,38 @@ class FittedNearest(_Remembering):
         places: dict[str, list[tuple[int, int]]] = {}
         sizes = []
         for i, text in enumerate(self.memory["inputs"]):
-            found = _features(text)
-            sizes.append(sum(found.values()))
-            for feature, times in found.items():
+            features = _features(text)
+            sizes.append(sum(features.values()))
+            for feature, times in features.items():
                 places.setdefault(feature, []).append((i, times))
         arrays = {f: np.array(p, dtype=np.int64).T for f, p in places.items()}
         return {f: (a[0], a[1].astype(np.float64)) for f, a in arrays.items()}, np.array(sizes, dtype=np.float64)
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """Ties go to the earlier training example."""
+        """Return the answer of the most similar training input; ties go to the earlier one."""
         import numpy as np
 
         index, sizes = self._index
-        said = []
+        answers = []
         for text in texts(inputs):
-            found = _features(text)
+            features = _features(text)
             shared = np.zeros(len(sizes))
-            for feature, times in found.items():
+            for feature, times in features.items():
                 if feature in index:
                     where, there = index[feature]
                     shared[where] += np.minimum(there, times)
             # Dice's coefficient of the two bags: 1 only for the very same input.
-            best = int(np.argmax(2 * shared / np.maximum(1, sizes + sum(found.values()))))
-            said.append(str(self.memory["targets"][best]))
-        return said
+            best = int(np.argmax(2 * shared / np.maximum(1, sizes + sum(features.values()))))
+            answers.append(str(self.memory["targets"][best]))
+        return answers
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-        """Certain of its answer."""
+        """Return 0 for its answer and minus infinity for all others."""
         return _certain(self.answer(inputs), candidates)
 
 
 def load_nearest(folder: Path) -> Fitted:
-    """From its folder."""
+    """Load it from its folder."""
     return FittedNearest(*_remembered(folder, "inputs", "targets"))
 
 
@@ -164,7 +164,7 @@ class Nearest(Untrained[FittedNearest]):
     name: ClassVar[str] = "nearest-neighbour"
 
     def learn(self, train: Pairs, seed: int) -> FittedNearest:
-        """Remember."""
+        """Store the training examples."""
         inputs, targets = columns(train)
         return FittedNearest(self, {"inputs": inputs, "targets": targets})
 
@@ -183,16 +183,16 @@ class FittedBag(_Remembering):
                 if word in place:
                     scores[row] += times * weights[:, place[word]]
         top = scores.max(1, keepdims=True)
-        found: NDArray[np.float64] = scores - top - np.log(np.exp(scores - top).sum(1, keepdims=True))
-        return found
+        logprobs: NDArray[np.float64] = scores - top - np.log(np.exp(scores - top).sum(1, keepdims=True))
+        return logprobs
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """The likeliest answer."""
+        """Return the likeliest answer of each input."""
         inputs = texts(inputs)
         return [str(self.memory["classes"][i]) for i in self._scores(inputs).argmax(1)] if inputs else []
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-        """By the classifier."""
+        """Return the classifier's log-probabilities."""
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
         place = {c: i for i, c in enumerate(self.memory["classes"])}
@@ -204,7 +204,7 @@ class FittedBag(_Remembering):
 
 
 def load_bag(folder: Path) -> Fitted:
-    """From its folder."""
+    """Load it from its folder."""
     return FittedBag(*_remembered(folder, "words", "classes", "weights", "bias"))
 
 
@@ -279,24 +279,24 @@ class FittedSolver(_Remembering):
         return plan
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """The official answer; an empty one where the solver finds none."""
+        """Return the official answer; an empty one where the solver finds none."""
         ask = self._plan.answer
         assert ask is not None
-        said = []
+        answers = []
         for text in texts(inputs):
             try:
-                said.append(ask(text).targets[0])
+                answers.append(ask(text).targets[0])
             except InputError:
-                said.append("")
-        return said
+                answers.append("")
+        return answers
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-        """Certain of its answer."""
+        """Return 0 for its answer and minus infinity for all others."""
         return _certain(self.answer(inputs), candidates)
 
 
 def load_solver(folder: Path) -> Fitted:
-    """From its folder."""
+    """Load it from its folder."""
     return FittedSolver(*_remembered(folder))
 
 
@@ -310,9 +310,9 @@ class Solver(Untrained[FittedSolver]):
     """Answers by the rules; learns nothing.
 
     Attributes:
-        recipe: Whose solver is asked. Empty: the recipe, with its seed, that made the training split; where that is no split of
+        recipe: Whose solver answers. Empty: the recipe, with its seed, that made the training split; where that is not a split of
             a dataset, the task that the examples name.
-        set: Overrides of the recipe, as in `taskloom make --set`.
+        set: Overrides of the recipe, as `taskloom.make` takes them.
         seed: Of the recipe's world, where it depends on one.
     """
 
@@ -341,10 +341,10 @@ class Solver(Untrained[FittedSolver]):
         fitted = FittedSolver(Solver(recipe, self.set, self.seed), memory)
         first = list(itertools.islice(items, CHECKED))
         some = examples(first) if first else []
-        for said, example in zip(fitted.answer([e.input for e in some]), some, strict=True):
-            if said not in example.targets:
+        for answer, example in zip(fitted.answer([e.input for e in some]), some, strict=True):
+            if answer not in example.targets:
                 raise LearnerError(
-                    f"the solver answers {example.input[:60]!r} by {said!r} and the training split by {example.target!r}: "
+                    f"the solver answers {example.input[:60]!r} by {answer!r} and the training split by {example.target!r}: "
                     "that was made with other settings; give them as set and seed"
                 )
         return fitted

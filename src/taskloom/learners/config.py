@@ -16,7 +16,7 @@ from taskloom.learners.interface import LEARNERS, Learner, LearnerError, find_le
 
 
 def read(block: str | Mapping[str, Any], where: str = "the learner") -> Learner:
-    """A learner from its name, or from a block such as `{learner: bilstm, state: 128, training: {steps: 2000}}`.
+    """Build a learner from its name, or from a block such as `{learner: bilstm, state: 128, training: {steps: 2000}}`.
 
     Settings of the training loop may stand at the top as well: `{learner: bilstm, steps: 2000}`.
     """
@@ -30,36 +30,36 @@ def read(block: str | Mapping[str, Any], where: str = "the learner") -> Learner:
 
 
 def settings(name: str) -> list[tuple[str, Any, str]]:
-    """Every setting of a learner with its default and what it means, those of the training loop last."""
+    """List every setting of a learner with its default and meaning, those of the training loop last."""
     default: Any = find_learner(name)()
     loop = getattr(default, "training", None)
-    found = []
+    rows = []
     for block in (default, *([] if loop is None else [loop])):
         meaning = _meaning(type(block))
         for one in dataclasses.fields(block):
             if one.name != "training":
-                found.append((one.name, getattr(block, one.name), meaning.get(one.name, "")))
-    return found
+                rows.append((one.name, getattr(block, one.name), meaning.get(one.name, "")))
+    return rows
 
 
 def _meaning(kind: type[Any]) -> dict[str, str]:
-    """What a class and those that it is made from say about their attributes, in the part of their docstrings for that."""
-    found: dict[str, str] = {}
+    """Collect what a class and its bases say about their attributes, in the `Attributes` section of their docstrings."""
+    meanings: dict[str, str] = {}
     for one in reversed(kind.__mro__):
-        _, _, said = inspect.cleandoc(one.__doc__ or "").partition("Attributes:\n")
-        for name, text in re.findall(r"^    (\w+): (.*(?:\n        .*)*)", said, re.MULTILINE):
-            found[name] = " ".join(text.split())
-    return found
+        _, _, section = inspect.cleandoc(one.__doc__ or "").partition("Attributes:\n")
+        for name, text in re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, re.MULTILINE):
+            meanings[name] = " ".join(text.split())
+    return meanings
 
 
 def _mapping(block: Any, where: str) -> dict[str, Any]:
     if isinstance(block, Mapping) and all(isinstance(key, str) for key in block):
         return dict(block)
-    raise LearnerError(f"{where}: {str(block)[:60]!r} is no block of settings; write 'name: value' lines")
+    raise LearnerError(f"{where}: {str(block)[:60]!r} is not a block of settings; write 'name: value' lines")
 
 
 def _flat(default: Any, data: dict[str, Any], where: str) -> dict[str, Any]:
-    """The block with the training loop's settings in their place, on top of the learner's own defaults."""
+    """Return the block with the training loop's settings in their place, on top of the learner's own defaults."""
     own = {f.name for f in dataclasses.fields(default)}
     values = {name: getattr(default, name) for name in own}
     training = values.get("training")
@@ -91,9 +91,9 @@ def _build(settings: type[Any], values: dict[str, Any], where: str) -> Learner:
     settings.__pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
     adapter: TypeAdapter[Any] = TypeAdapter(settings)
     try:
-        made: Learner = adapter.validate_python(values)
+        learner: Learner = adapter.validate_python(values)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(p) for p in first["loc"] if p != "training")
         raise LearnerError(f"{where}: {place}: {first['msg']} (given: {first.get('input')!r})") from error
-    return made
+    return learner

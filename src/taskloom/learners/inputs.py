@@ -11,16 +11,16 @@ from taskloom.learners.interface import LearnerError, Pairs
 
 
 def examples(data: Pairs, split: str = "train") -> list[Example]:
-    """Any accepted form of data as examples; an empty split is an error that names it."""
+    """Convert any accepted form of data to examples; an empty split is an error that names it."""
     check_split(data, split)
-    found = [_example(item, split) for item in data]
-    if not found:
+    items = [_example(item, split) for item in data]
+    if not items:
         raise _empty(split)
-    return found
+    return items
 
 
 def check_split(data: Any, split: str) -> None:
-    """Refuse a whole dataset, and what is no data."""
+    """Refuse a whole dataset, and what is not data."""
     if isinstance(data, Mapping) or hasattr(data, "splits"):
         raise LearnerError(f"the split '{split}' is a whole dataset; give one of its splits, e.g. data['{split}']")
     if not isinstance(data, Iterable):
@@ -32,45 +32,45 @@ def check_split(data: Any, split: str) -> None:
 def _example(item: Any, split: str) -> Example:
     match item:
         case Example(input=str(), targets=(_, *_)):
-            made = item
+            example = item
         case (str(text), str() as target) | (str(text), [str(), *_] as target):
-            made = Example(text, target)
+            example = Example(text, target)
         case _:
             raise LearnerError(
                 f"the split '{split}' has {str(item)[:60]!r} where an example or a pair of texts (input, target) should be"
             )
-    _check_texts((made.input, *made.targets), f"the split '{split}' has")
-    return made
+    _check_texts((example.input, *example.targets), f"the split '{split}' has")
+    return example
 
 
-def _check_texts(found: Iterable[Any], where: str) -> None:
-    for text in found:
+def _check_texts(texts: Iterable[Any], where: str) -> None:
+    for text in texts:
         if not isinstance(text, str):
             raise InputError(f"{where} {str(text)[:60]!r} where a text should be")
         try:
             text.isascii() or text.encode()
         except UnicodeEncodeError as error:
             raise InputError(
-                f"{where} the text {text[:60]!r} with half a character ({text[error.start]!r}), which no file can hold; mend it"
+                f"{where} the text {text[:60]!r} with half a character ({text[error.start]!r}), which no file can hold; fix it"
             ) from None
 
 
 def texts(inputs: Iterable[str], what: str = "the inputs") -> list[str]:
-    """Inputs as a list; a bare text, which would else be read letter by letter, is refused."""
+    """Return inputs as a list; a bare text, which would otherwise be read letter by letter, is refused."""
     if isinstance(inputs, str):
         raise InputError(f"{what} are the bare text {inputs[:60]!r}; give a list of texts, e.g. [{inputs[:60]!r}]")
     if not isinstance(inputs, Iterable):
         raise InputError(f"{what} are {inputs!r}; give a list of texts")
-    found = list(inputs)
-    _check_texts(found, f"{what} have")
-    return found
+    listed = list(inputs)
+    _check_texts(listed, f"{what} have")
+    return listed
 
 
 D = TypeVar("D")
 
 
 def evaluation_splits(evaluate: Mapping[str, D] | None) -> Mapping[str, D]:
-    """The splits of a learning curve; without names they could not be told apart."""
+    """Check that the splits of a learning curve have names, and return them."""
     if evaluate is None:
         return {}
     if not isinstance(evaluate, Mapping) or not all(isinstance(name, str) for name in evaluate):
@@ -85,12 +85,12 @@ def _empty(split: str) -> LearnerError:
 
 
 def columns(data: Pairs, split: str = "train") -> tuple[list[str], list[str]]:
-    """Inputs and official targets alone, read straight from the table where a split is one: a large split is fast that way."""
+    """Return inputs and official targets alone, straight from the table where a split is one: a large split is fast that way."""
     check_split(data, split)
     table: Any = getattr(data, "table", None)
     if table is None:
-        found = examples(data, split)
-        return [e.input for e in found], [e.target for e in found]
+        items = examples(data, split)
+        return [e.input for e in items], [e.target for e in items]
     if len(data) == 0:
         raise _empty(split)
     import pyarrow.compute as pc

@@ -39,7 +39,7 @@ class TrainingError(LearnerError):
     """A training run that had to stop; its checkpoint stays and the run can be resumed."""
 
 
-class Paused(TrainingError):  # noqa: N818 - not a fault: the time that was granted is over
+class Paused(TrainingError):  # noqa: N818 - not an error: the time that was granted is over
     """The time granted to a run is over; the same call resumes it."""
 
 
@@ -62,7 +62,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a progress callback is told: where a run stands."""
+    """What a progress callback gets: where a run stands."""
 
     step: int
     steps: int
@@ -79,16 +79,16 @@ class Fitted(Protocol):
 
     @property
     def curve(self) -> Sequence[Point]:
-        """The learning curve, empty for what does not learn in steps."""
+        """Return the learning curve, empty for what does not learn in steps."""
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """One answer per input."""
+        """Return one answer per input."""
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-        """The log-probability of each candidate answer of each input."""
+        """Return the log-probability of each candidate answer of each input."""
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """One vector per input: the state at a named place of the model."""
+        """Return one vector per input: the state at a named place of the model."""
 
     def save(self, folder: Path) -> None:
         """Write everything that `load` needs."""
@@ -107,7 +107,7 @@ class Learner(Protocol):
         folder: Path | None = None,
         progress: Report | None = None,
     ) -> Fitted:
-        """Learn from `train`.
+        """Train on `train`.
 
         Args:
             train: The training split.
@@ -143,8 +143,8 @@ class Entry:
 
     def __call__(self, **settings: Any) -> Learner:
         """Build the learner; values are taken as they are (`taskloom.learners.config.read` checks a file's)."""
-        made: Learner = self.settings(**{**self.defaults, **settings})
-        return made
+        learner: Learner = self.settings(**{**self.defaults, **settings})
+        return learner
 
     def identity(self, learner: Learner) -> list[Any]:
         """Return what tells runs of this learner apart: its name, version and settings, and the code of a learner from a file."""
@@ -175,8 +175,8 @@ def register_learner(
 
     def record(settings: C) -> C:
         digest = code_digest(settings) if code is None else code
-        made = Entry(name, describe, settings, load or _not_loaded(name), defaults, version, digest)
-        LEARNERS.add(name, made, f"{settings.__module__}.{settings.__name__}")
+        entry = Entry(name, describe, settings, load or _not_loaded(name), defaults, version, digest)
+        LEARNERS.add(name, entry, f"{settings.__module__}.{settings.__name__}")
         return settings
 
     return record
@@ -197,21 +197,21 @@ def _not_loaded(name: str) -> Callable[[Path], Fitted]:
 
 
 def later_setting(default: Any) -> Any:
-    """The default of a setting that a learner got later, with which it learns as it did before there was the setting.
+    """Declare a setting that was added later, with the default under which the learner behaves as before.
 
-    Left at that default the setting is no part of a run's digest, so that runs and checkpoints of before stay what they are.
+    Left at its default the setting is not part of a run's digest, so older runs and checkpoints stay what they are.
     """
     return field(default=default, metadata={"later": True})
 
 
 def digest_settings(settings: Any) -> dict[str, Any]:
-    """The settings that tell runs apart, by name, as JSON keeps them: all but a `later_setting` that was left alone."""
-    found = {}
+    """Return the settings that are part of a run's digest, as JSON keeps them: all but a `later_setting` left at its default."""
+    values = {}
     for one in fields(settings):
         value = getattr(settings, one.name)
         if not (one.metadata.get("later") and value == one.default):
-            found[one.name] = digest_settings(value) if is_dataclass(value) else value
-    plain: dict[str, Any] = json.loads(json.dumps(found, default=asdict))
+            values[one.name] = digest_settings(value) if is_dataclass(value) else value
+    plain: dict[str, Any] = json.loads(json.dumps(values, default=asdict))
     return plain
 
 

@@ -28,7 +28,7 @@ CARD = "learner.json"
 
 @contextlib.contextmanager
 def saving(folder: Path | str, learner: Any, curve: Sequence[Point] = (), **more: Any) -> Iterator[Path]:
-    """A place to write a fitted learner's files to; afterwards they come into its folder, the card last.
+    """Give a place to write a fitted learner's files to; afterwards they are moved into its folder, the card last.
 
     So a folder never has the card of one learner and the weights of another.
 
@@ -55,7 +55,7 @@ def saving(folder: Path | str, learner: Any, curve: Sequence[Point] = (), **more
 
 
 def _move(beside: Path, folder: Path) -> None:
-    """All files into the folder; what stands in the way is seen before anything is changed."""
+    """Move all files into the folder; what stands in the way is noticed before anything is changed."""
     files = [(f, folder / f.relative_to(beside)) for f in beside.rglob("*") if f.is_file() and f.name != CARD]
     for _, target in [*files, (beside / CARD, folder / CARD)]:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def _move(beside: Path, folder: Path) -> None:
 
 @contextlib.contextmanager
 def disk_faults() -> Iterator[None]:
-    """A disk that is full as the system would say it; safetensors has an error of its own."""
+    """Raise the system's error for a full disk where safetensors has one of its own."""
     from safetensors import SafetensorError
 
     try:
@@ -79,7 +79,7 @@ def disk_faults() -> Iterator[None]:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Weights by name."""
+    """Write weights by name."""
     from safetensors.torch import save_file
 
     with disk_faults():
@@ -87,24 +87,24 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """What `write_tensors` wrote."""
+    """Read what `write_tensors` wrote."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
-        found: dict[str, Tensor] = load_file(path)
+        tensors: dict[str, Tensor] = load_file(path)
     except (OSError, SafetensorError) as error:
         raise LearnerError(f"{path} is missing or damaged ({error}); fit and save again") from error
-    return found
+    return tensors
 
 
 def read_card(folder: Path | str) -> dict[str, Any]:
-    """The card of a folder."""
+    """Read the card of a folder."""
     path = Path(folder) / CARD
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise LearnerError(f"{folder} holds no fitted learner: there is no {CARD}") from None
+        raise LearnerError(f"{folder} is not a fitted learner: it has no {CARD}") from None
     except OSError as error:
         raise LearnerError(f"{path} cannot be read ({error.strerror})") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -115,7 +115,7 @@ def read_card(folder: Path | str) -> dict[str, Any]:
 
 
 def read_learner(folder: Path | str) -> tuple[dict[str, Any], Any]:
-    """The card of a folder, and the learner that it names with its settings."""
+    """Read the card of a folder, and build the learner that it names with its settings."""
     card = read_card(folder)
     kind = LEARNERS.get(str(card["learner"])).settings
     settings = _plain(card["settings"])
@@ -125,12 +125,12 @@ def read_learner(folder: Path | str) -> tuple[dict[str, Any], Any]:
 
 
 def _plain(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as they were before JSON made lists of tuples."""
+    """Restore settings to what they were before JSON made lists of tuples."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in block.items()}
 
 
 def read_curve(card: Mapping[str, Any]) -> tuple[Point, ...]:
-    """The learning curve on a card."""
+    """Read the learning curve on a card."""
     return tuple(Point(**point) for point in card["curve"])
 
 
@@ -154,5 +154,5 @@ def load(folder: Path | str, learner: str | None = None) -> Fitted:
     try:
         return entry.load(folder)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        said = f"{type(error).__name__}: {error}"
-        raise LearnerError(f"{folder} is damaged or of another version ({said}); fit and save again") from error
+        problem = f"{type(error).__name__}: {error}"
+        raise LearnerError(f"{folder} is damaged or of another version ({problem}); fit and save again") from error

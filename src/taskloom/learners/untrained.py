@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Fitted)
 
 
 class Untrained(Generic[F]):
-    """A learner that does not learn in steps: there is no curve, nothing to resume and no progress to tell."""
+    """A learner that does not learn in steps: there is no curve, nothing to resume and no progress to report."""
 
     def fit(
         self,
@@ -24,10 +24,10 @@ class Untrained(Generic[F]):
         folder: Path | None = None,
         progress: Report | None = None,
     ) -> F:
-        """See `Learner.fit`."""
+        """Fit at once; see `Learner.fit`."""
         evaluation_splits(evaluate)
         return self.learn(train, seed)
 
     def learn(self, train: Pairs, seed: int) -> F:
-        """Learn at once."""
+        """Fit at once."""
         raise NotImplementedError

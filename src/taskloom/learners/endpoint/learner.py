@@ -1,4 +1,4 @@
-"""Models behind an OpenAI-compatible endpoint, told what to do and shown k examples."""
+"""Models behind an OpenAI-compatible endpoint, prompted with an instruction and k examples."""
 
 from __future__ import annotations
 
@@ -43,32 +43,32 @@ class FittedEndpoint:
 
     @cached_property
     def asker(self) -> ModelClient:
-        """The connection, with what has been spent through it."""
+        """Return the connection, with what has been spent through it."""
         how = self.learner
         key = os.environ.get(how.key_variable, "")
         limits = Limits(how.requests, how.tokens, how.at_once, how.attempts, how.timeout, how.pause)
         return ModelClient(how.url, how.model, key, limits, Path(how.cache).expanduser() if how.cache else None)
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """One answer per input, cut out of what the model writes."""
-        said = self.asker.ask([self.prompt.fill(text) for text in texts(inputs)], self.learner.longest_answer)
-        return [self.prompt.extract(text) for text in said]
+        """Return one answer per input, extracted from what the model writes."""
+        replies = self.asker.ask([self.prompt.fill(text) for text in texts(inputs)], self.learner.longest_answer)
+        return [self.prompt.extract(text) for text in replies]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-        """Endpoints do not weigh given answers."""
+        """Refuse: endpoints do not score given answers."""
         raise LearnerError("an endpoint answers but does not give the probability of given answers; use a local model")
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """Endpoints do not show states."""
+        """Refuse: endpoints do not show states."""
         raise LearnerError("an endpoint does not show its states; use a local model")
 
     def save(self, folder: Path) -> None:
-        """The card and the examples shown; never the key."""
+        """Write the card and the examples shown; never the key."""
         save_prompt(folder, self.learner, self.prompt)
 
 
 def load_endpoint(folder: Path) -> Fitted:
-    """From its folder."""
+    """Load it from its folder."""
     return FittedEndpoint(*read_prompt(folder))
 
 
@@ -84,7 +84,7 @@ class Endpoint(Untrained[FittedEndpoint]):
         model: As the endpoint calls it.
         key_variable: The environment variable that holds the key; the key itself is never written anywhere.
         shots: How many training examples are shown, chosen by the seed.
-        describe: What the model is told to do.
+        describe: The instruction that the model gets.
         join: What stands between an input and its answer.
         longest_answer: The most tokens of an answer.
         extract: `line`: the answer is the first line; `known`: the answer of the training split that it names first.

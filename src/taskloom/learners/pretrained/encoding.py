@@ -25,12 +25,12 @@ class EncodedRows:
         return len(self.sources)
 
     def lengths(self) -> list[int]:
-        """Tokens of each source with its longest answer, by which batches are made even."""
+        """Return the tokens of each source with its longest answer, by which batches are made even."""
         return [len(s) + max(map(len, t)) for s, t in zip(self.sources, self.targets, strict=True)]
 
 
 def read_source(base: Base, text: str, join: str) -> list[int]:
-    """The ids of an input, ready to be answered."""
+    """Encode an input, ready to be answered."""
     marks = base.kind == "encoder-decoder"
     # What is too long is refused by us, with a remedy; the tokeniser need not warn as well.
     ids: list[int] = list(base.tokeniser(text + join, add_special_tokens=marks, verbose=False)["input_ids"])
@@ -50,20 +50,20 @@ def read_source(base: Base, text: str, join: str) -> list[int]:
 
 
 def _unknown(base: Base, text: str) -> str:
-    """The first word of a text that a vocabulary of words does not have."""
-    made = base.tokeniser(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    place = list(made["input_ids"]).index(base.tokeniser.unk_token_id)
-    first, last = made["offset_mapping"][place]
+    """Return the first word of a text that a vocabulary of words does not have."""
+    encoded = base.tokeniser(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    place = list(encoded["input_ids"]).index(base.tokeniser.unk_token_id)
+    first, last = encoded["offset_mapping"][place]
     return text[first:last].strip()
 
 
 def read_target(base: Base, text: str) -> list[int]:
-    """The ids of an answer and the end mark. Its leading blank is what stands between it and the input."""
+    """Encode an answer with its end mark. Its leading blank is what stands between it and the input."""
     return [*base.tokeniser(" " + text, add_special_tokens=False)["input_ids"], base.tokeniser.eos_token_id]
 
 
 def read_rows(base: Base, examples: Sequence[Example], join: str, prompt: int = 0, answer: int = 0) -> EncodedRows:
-    """Examples as ids; one that is longer than the model can read is an error that says so.
+    """Encode examples; one that is longer than the model can read is an error that says so.
 
     Args:
         base: The model.
@@ -109,7 +109,7 @@ def _check_answers_fit(rows: EncodedRows, most: int) -> None:
 
 
 def draw_targets(rows: EncodedRows, chosen: Sequence[int], key: Key, step: int) -> list[list[int]]:
-    """One acceptable answer for each chosen row, uniform over f(x), a function of the key, the step and the row."""
+    """Draw one acceptable answer for each chosen row, uniform over f(x), as a function of the key, the step and the row."""
     out = []
     for row in chosen:
         answers = rows.targets[row]

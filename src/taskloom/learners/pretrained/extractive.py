@@ -33,7 +33,7 @@ class Extractive(Pretrained):
     Attributes:
         model: A hub id or a local folder; it must be an encoder with a fast tokeniser.
         longest_answer: The most tokens of an answer.
-        without_span: Training examples whose answer is no part of the text: `refuse` or `skip`.
+        without_span: Training examples whose answer is not part of the text: `refuse` or `skip`.
     """
 
     training: Training = field(
@@ -48,17 +48,17 @@ class Extractive(Pretrained):
     name: ClassVar[str] = "extractive"
 
     def base(self, texts: Sequence[str], seed: int) -> Base:
-        """The encoder, or its untrained twin."""
+        """Load the encoder, or its untrained twin."""
         from taskloom.learners.pretrained.models import open_base
 
         return open_base(self.model, self.pretrained, seed, pointer=True)
 
     def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Every weight."""
+        """Return every weight."""
         return {n: p.requires_grad_() for n, p in base.model.named_parameters()}, None
 
     def usable(self, items: list[Example]) -> list[Example]:
-        """Those whose answer stands in the text."""
+        """Return the examples whose answer stands in the text."""
         return with_spans(items, self.name, self.without_span)
 
     def check(self, base: Base, items: Sequence[Example]) -> None:
@@ -68,7 +68,7 @@ class Extractive(Pretrained):
         check_tokeniser(base)
 
     def rows(self, base: Base, items: Sequence[Example], prompt: int) -> EncodedRows:
-        """Question and context as ids, and where the answer stands."""
+        """Encode question and context, and where the answer stands."""
         from taskloom.learners.pretrained.span_head import read_passages
 
         return read_passages(base, items)
@@ -76,13 +76,13 @@ class Extractive(Pretrained):
     def fitted(
         self, base: Base, prompt: Tensor | None, curve: Sequence[Point] = (), batch: int = 64, task: int = 0
     ) -> Writer:
-        """The adapted encoder."""
+        """Build the adapted encoder."""
         from taskloom.learners.pretrained.span_head import Pointing
 
         return Pointing(self, base, prompt, curve, batch, task)
 
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
-        """What `save` wrote."""
+        """Load what `save` wrote."""
         from taskloom.learners.pretrained.models import open_base
 
         return open_base(str(Path(folder).resolve() / "model"), pointer=True), None

@@ -44,36 +44,36 @@ class Writer:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
-        found: torch.device = next(self.base.model.parameters()).device
-        return found
+        """Return the model's device."""
+        device: torch.device = next(self.base.model.parameters()).device
+        return device
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """Greedy answers."""
+        """Return greedy answers."""
         sources = [read_source(self.base, text, self.learner.join) for text in texts(inputs)]
         return self.write(sources)
 
     def write(self, sources: Sequence[Sequence[int]]) -> list[str]:
-        """Greedy answers to inputs that are ids already, with single blanks."""
+        """Return greedy answers to inputs that are ids already, with single blanks."""
         return [" ".join(text.split()) for text in self.say(sources)]
 
     def say(self, sources: Sequence[Sequence[int]]) -> list[str]:
-        """What the model writes, line breaks and all."""
-        said = [""] * len(sources)
+        """Return what the model writes, line breaks and all."""
+        texts = [""] * len(sources)
         tokeniser = self.base.tokeniser
         room = self.learner.longest_answer if self.base.kind == "decoder" else 0
         self._begin([len(s) + room for s in sources], "longest_answer")
 
         def some(rows: list[int]) -> None:
             for row, new in zip(rows, self._generate(*self._aligned([sources[r] for r in rows])), strict=True):
-                said[row] = tokeniser.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+                texts[row] = tokeniser.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
         for rows in self._batches([len(s) for s in sources]):
             in_halves(rows, some)
-        return said
+        return texts
 
     def _aligned(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Ids and mask of one width.
+        """Return ids and mask of one width.
 
         A decoder's padding stands on the left, so that every row's answer begins at the same place; an encoder's on the right,
         where it moves no position.
@@ -109,7 +109,7 @@ class Writer:
         return [_until(row, end) for row in out.tolist()]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-        """The summed log-probability of each candidate's tokens and the end mark; minus infinity for what cannot be written."""
+        """Return the summed log-probability of each candidate's tokens and end mark; minus infinity for what cannot be written."""
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
         sources: list[list[int]] = []
@@ -120,8 +120,8 @@ class Writer:
             targets += [read_target(self.base, c) for c in row]
         unknown = self.base.tokeniser.unk_token_id
         each = zip(targets, self._losses(sources, targets)[0], strict=True)
-        found = iter([-math.inf if unknown in target[:-1] else -loss for target, loss in each])
-        return [[next(found) for _ in row] for row in candidates]
+        logprobs = iter([-math.inf if unknown in target[:-1] else -loss for target, loss in each])
+        return [[next(logprobs) for _ in row] for row in candidates]
 
     def _losses(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> tuple[list[float], list[int]]:
         sums, counts = [0.0] * len(sources), [0] * len(sources)
@@ -141,19 +141,19 @@ class Writer:
         return sums, counts
 
     def score(self, rows: EncodedRows) -> tuple[float, float]:
-        """The share of answers that are acceptable, and the mean loss per token of the official answers."""
-        said = self.write(rows.sources)
+        """Return the share of acceptable answers, and the mean loss per token of the official answers."""
+        answers = self.write(rows.sources)
         judge = AnyOf()
-        right = [judge.score(s, e) for s, e in zip(said, rows.examples, strict=True)]
+        right = [judge.score(s, e) for s, e in zip(answers, rows.examples, strict=True)]
         sums, counts = self._losses(rows.sources, [t[0] for t in rows.targets])
         return sum(right) / len(right), sum(sums) / max(1, sum(counts))
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """The state of the last input token: `readout` after the last layer, or `layer.K` (0 is the embedding)."""
+        """Return the state of the last input token: `readout` after the last layer, or `layer.K` (0 is the embedding)."""
         import numpy as np
 
         inputs = texts(inputs)
-        found: list[NDArray[np.float32] | None] = [None] * len(inputs)
+        vectors: list[NDArray[np.float32] | None] = [None] * len(inputs)
         sources = [read_source(self.base, text, self.learner.join) for text in inputs]
         self._begin([len(s) for s in sources])
 
@@ -164,15 +164,15 @@ class Writer:
                 raise LearnerError(f"'{self.base.name}' has no place '{where}'; {nearest(str(where), names)}")
             states = layers[names[where]]
             for row, state in zip(rows, states[torch.arange(len(rows), device=self.device), ends], strict=True):
-                found[row] = state.float().cpu().numpy()
+                vectors[row] = state.float().cpu().numpy()
 
         with torch.no_grad(), computing("fp32", self.device):
             for rows in self._batches([len(s) for s in sources]):
                 in_halves(rows, some)
-        return np.stack([f for f in found if f is not None]) if found else np.zeros((0, 0), dtype=np.float32)
+        return np.stack([v for v in vectors if v is not None]) if vectors else np.zeros((0, 0), dtype=np.float32)
 
     def _states(self, sources: Sequence[list[int]]) -> tuple[Sequence[Tensor], Tensor]:
-        """The states of all layers, and the position of each row's last token."""
+        """Return the states of all layers, and the position of each row's last token."""
         run = self.base.model.get_encoder() if self.base.kind == "encoder-decoder" else self.base.model
         batch = collate(self.base, sources, [[] for _ in sources]).to(self.device)
         ends = batch.mask.sum(1) - 1
@@ -184,7 +184,7 @@ class Writer:
         return layers, ends
 
     def _begin(self, lengths: Sequence[int], setting: str = "") -> None:
-        """The model in answering mode, with the adapter of this task where it carries several; what is too long is refused."""
+        """Put the model into answering mode, with this task's adapter where it carries several; refuse what is too long."""
         needed = max(lengths, default=0) + (0 if self.prompt is None else self.prompt.shape[0])
         if needed > self.base.longest:
             also = f", lower {setting}" if setting else ""
@@ -201,7 +201,7 @@ class Writer:
             yield order[first : first + self.batch]
 
     def save(self, folder: Path) -> None:
-        """As the learner knows how."""
+        """Write the folder as the learner does."""
         self.learner.save(self, Path(folder))
 
 

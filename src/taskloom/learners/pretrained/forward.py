@@ -38,25 +38,25 @@ class Batch:
     where: Tensor | None = None
 
     def to(self, device: torch.device) -> Batch:
-        """On another device."""
+        """Return the batch on another device."""
         return Batch(*(None if t is None else send(t, device) for t in self.tensors()))  # type: ignore[arg-type]
 
     def rows(self, chosen: Tensor) -> Batch:
-        """Some of the rows."""
+        """Return some of the rows."""
         return Batch(*(None if t is None else t[chosen] for t in self.tensors()))  # type: ignore[arg-type]
 
     def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """In the order of the attributes."""
+        """Return the tensors in the order of the attributes."""
         return self.ids, self.mask, self.labels, self.where
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """On another device; to a GPU from pinned memory, so that nobody waits for the copy."""
+    """Move a tensor to a device; to a GPU from pinned memory, so that nobody waits for the copy."""
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def collate(base: Base, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], multiple: int = 1) -> Batch:
-    """Rows padded to one width, rounded up to a multiple so that few shapes occur."""
+    """Pad rows to one width, rounded up to a multiple so that few shapes occur."""
     decoder = base.kind == "decoder"
     rows = [[*s, *t] for s, t in zip(sources, targets, strict=True)] if decoder else [list(s) for s in sources]
     width = -(-max(map(len, rows)) // multiple) * multiple
@@ -70,7 +70,7 @@ def collate(base: Base, sources: Sequence[Sequence[int]], targets: Sequence[Sequ
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, filler: int) -> tuple[Tensor, Tensor]:
-    """Rows as one matrix, and 1 where it is not filled up."""
+    """Return rows as one matrix, and 1 where it holds no padding."""
     lengths = np.array([len(row) for row in rows])
     real = np.arange(width)[None, :] < lengths[:, None]
     out = np.full((len(rows), width), filler, dtype=np.int64)
@@ -85,7 +85,7 @@ def losses(
     tasks: Tensor | None = None,
     fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Summed cross entropy of each example, its number of target tokens, and whether each of them is the likeliest.
+    """Compute the summed cross entropy of each example, its number of target tokens, and whether each of them is the likeliest.
 
     Args:
         base: The model.
@@ -107,14 +107,14 @@ def losses(
 
 
 def _judged(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Summed cross entropy of each row, and whether each of its targets is the likeliest."""
+    """Compute the summed cross entropy of each row, and whether each of its targets is the likeliest."""
     each = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none")
     right = ((logits.detach().argmax(-1) == labels) | (labels == IGNORED)).all(1)
     return each.view(labels.shape).sum(1), right
 
 
 def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
-    """Logits at the positions that predict a target, and only there: the output map is the widest of all.
+    """Compute logits at the positions that predict a target, and only there: the output map is the widest of all.
 
     Padding is on the right, where a causal model never looks from, so all that has to be masked is what comes later.
     """
@@ -135,35 +135,35 @@ def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
         batch.ids.shape[1], 0 if prompts is None else prompts.shape[1], _dtype(base), batch.ids
     )
     states = model.model(**given).last_hidden_state
-    found: Tensor = model.get_output_embeddings()(states.gather(1, wide.expand(-1, -1, states.shape[-1])))
-    return found
+    output: Tensor = model.get_output_embeddings()(states.gather(1, wide.expand(-1, -1, states.shape[-1])))
+    return output
 
 
 def _causal(length: int, before: int, kind: torch.dtype, like: Tensor) -> Tensor:
-    """[1, 1, length, before + length]: 0 where a position may look, minus infinity at what comes later."""
+    """Build the mask [1, 1, length, before + length]: 0 where a position may look, minus infinity at what comes later."""
     at = torch.arange(before + length, device=like.device)
     later = at[None, :] > at[before:, None]
     return torch.zeros(later.shape, dtype=kind, device=like.device).masked_fill(later, -torch.inf)[None, None]
 
 
 def plain(model: Any) -> bool:
-    """Whether logits are just the output map of the last states (no scaling or capping in between)."""
+    """Return whether logits are just the output map of the last states (no scaling or capping in between)."""
     return getattr(model.config, "model_type", "") == "llama"
 
 
 def _first(ids: Tensor) -> Tensor:
-    """The first prompt for each row."""
+    """Return the first prompt for each row."""
     return torch.zeros(len(ids), dtype=torch.long, device=ids.device)
 
 
 def prompt_states(base: Base, prompts: Tensor, tasks: Tensor) -> Any:
-    """Keys and values of the prompts, run once per task and handed to each example of the task."""
+    """Compute keys and values of the prompts once per task, for each example of the task."""
     from transformers import DynamicCache
 
     run = base.model.model if plain(base.model) else base.model
-    made = run(inputs_embeds=prompts.to(_dtype(base)), use_cache=True).past_key_values
+    cache = run(inputs_embeds=prompts.to(_dtype(base)), use_cache=True).past_key_values
     shared = DynamicCache()
-    for i, layer in enumerate(made.layers):
+    for i, layer in enumerate(cache.layers):
         shared.update(layer.keys.index_select(0, tasks), layer.values.index_select(0, tasks), i)
     return shared
 
@@ -174,7 +174,7 @@ def _dtype(base: Base) -> torch.dtype:
 
 
 def with_prompts(base: Base, ids: Tensor, mask: Tensor, prompts: Tensor, tasks: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Input vectors and mask with each example's prompt before its tokens (after padding on the left)."""
+    """Return input vectors and mask with each example's prompt before its tokens (after padding on the left)."""
     vectors = base.model.get_input_embeddings()(ids)
     own = prompts[_first(ids) if tasks is None else tasks]
     return torch.cat([own.to(vectors.dtype), vectors], 1), torch.cat(
@@ -184,22 +184,23 @@ def with_prompts(base: Base, ids: Tensor, mask: Tensor, prompts: Tensor, tasks: 
 
 def _encoder_decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
     if prompts is None:
-        logits: Tensor = base.model(input_ids=batch.ids, attention_mask=batch.mask, labels=batch.labels).logits
-        return logits
-    vectors, mask = with_prompts(base, batch.ids, batch.mask, prompts, tasks)
-    found: Tensor = base.model(inputs_embeds=vectors, attention_mask=mask, labels=batch.labels).logits
-    return found
+        given = {"input_ids": batch.ids, "attention_mask": batch.mask}
+    else:
+        vectors, mask = with_prompts(base, batch.ids, batch.mask, prompts, tasks)
+        given = {"inputs_embeds": vectors, "attention_mask": mask}
+    logits: Tensor = base.model(**given, labels=batch.labels).logits
+    return logits
 
 
 def _pointer(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
-    """[batch, K, positions]: the logits of start and end (further labels are none), minus infinity outside the context."""
+    """Compute [batch, K, positions]: the logits of start and end (further labels are none), minus infinity outside the context."""
     first, last = point(base, batch.ids, batch.mask)[:2]
     rest = [torch.zeros_like(first)] * (batch.labels.shape[1] - 2)
     return torch.stack([first, last, *rest], 1)
 
 
 def point(base: Base, ids: Tensor, mask: Tensor, states: bool = False) -> tuple[Tensor, Tensor, Any]:
-    """Logits of start and end, minus infinity outside the context, and the states of all layers where wanted.
+    """Compute logits of start and end, minus infinity outside the context, and the states of all layers where wanted.
 
     An input is the question, separators, the context, a separator; the context is what comes after the first separator.
     """
@@ -208,7 +209,7 @@ def point(base: Base, ids: Tensor, mask: Tensor, states: bool = False) -> tuple[
     given: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "output_hidden_states": states}
     if "token_type_ids" in base.tokeniser.model_input_names and getattr(base.model.config, "type_vocab_size", 0) > 1:
         given["token_type_ids"] = (after & ~(separator & (separator.cumsum(1) == 1))).long()
-    said = base.model(**given)
+    output = base.model(**given)
     outside = ~after | separator | (mask == 0)
-    first, last = (x.float().masked_fill(outside, -torch.inf) for x in (said.start_logits, said.end_logits))
-    return first, last, said.hidden_states if states else None
+    first, last = (x.float().masked_fill(outside, -torch.inf) for x in (output.start_logits, output.end_logits))
+    return first, last, output.hidden_states if states else None

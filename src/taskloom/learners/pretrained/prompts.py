@@ -19,7 +19,7 @@ class Prompt:
     """A description, some examples, and the form in which inputs and answers stand.
 
     Attributes:
-        describe: Told first, in a paragraph of its own.
+        describe: The instruction, first and in a paragraph of its own.
         examples: (input, answer) pairs that are shown.
         join: What stands between an input and its answer.
         answers: Where not empty, the answers that there are: the one that is named first is cut out of a whole sentence.
@@ -31,23 +31,23 @@ class Prompt:
     answers: tuple[str, ...] = ()
 
     def before(self, text: str) -> str:
-        """Everything up to the end of the input; the join is added by whoever asks the model."""
+        """Return everything up to the end of the input; the caller adds the join."""
         head = [self.describe, ""] if self.describe else []
         return "\n".join([*head, *(f"{x}{self.join} {y}" for x, y in self.examples), text])
 
     def fill(self, text: str) -> str:
-        """The whole prompt, join included."""
+        """Return the whole prompt, join included."""
         return self.before(text) + self.join
 
-    def extract(self, said: str) -> str:
-        """The answer in what a model wrote: its first line that says something, without a repeated label, quotes or full stop."""
-        lines = [line.strip() for line in said.strip().splitlines() if line.strip()]
+    def extract(self, reply: str) -> str:
+        """Extract the answer from what a model wrote: its first non-empty line, without a repeated label, quotes or full stop."""
+        lines = [line.strip() for line in reply.strip().splitlines() if line.strip()]
         if not lines:
             return ""
         line = lines[0]
         mark = self.join.strip()
         if mark and mark in line:
-            # A model that goes on with the next example repeats the join; one that repeats the question puts it first.
+            # A model that continues with the next example repeats the join; one that repeats the question puts it first.
             head, _, tail = line.partition(mark)
             line = head if head.strip() else tail
         line = re.sub(r"^(the\s+)?answer\s*(is\b|:)\s*", "", line.strip(), flags=re.IGNORECASE)
@@ -55,28 +55,28 @@ class Prompt:
         return line if not self.answers or line in self.answers else self._named(line)
 
     def _named(self, line: str) -> str:
-        """The known answer that a line names first, the longest of those that begin there; the line itself where it names none."""
+        """Find the known answer that a line names first, the longest of those that begin there; else return the line itself."""
         places = []
         for answer in self.answers:
-            found = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", line, re.IGNORECASE)
-            if answer and found:
-                places.append((found.start(), -len(answer), answer))
+            match = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", line, re.IGNORECASE)
+            if answer and match:
+                places.append((match.start(), -len(answer), answer))
         return min(places)[2] if places else line
 
 
 def save_prompt(folder: Path, learner: Any, prompt: Prompt) -> None:
-    """A learner that only shows: its card and the examples. The model is named, not copied, and a key is never written."""
+    """Write a learner that only prompts: its card and the examples. The model is named, not copied; a key is never written."""
     with saving(folder, learner, examples=prompt.examples, answers=prompt.answers):
         pass
 
 
 def read_prompt(folder: Path) -> tuple[Any, Prompt]:
-    """A learner that only shows, and what it shows."""
-    card, made = read_learner(folder)
+    """Read a learner that only prompts, and its prompt."""
+    card, learner = read_learner(folder)
     examples = tuple((x, y) for x, y in card["examples"])
-    return made, Prompt(made.describe, examples, made.join, tuple(card["answers"]))
+    return learner, Prompt(learner.describe, examples, learner.join, tuple(card["answers"]))
 
 
 def known_answers(targets: Sequence[str]) -> tuple[str, ...]:
-    """The different answers of a training split."""
+    """Return the different answers of a training split."""
     return tuple(sorted(set(targets)))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def check_tokeniser(base: Base) -> None:
-    """A tokeniser must say where its tokens stand, and put something between question and context."""
+    """Check that a tokeniser gives the places of its tokens, and puts something between question and context."""
     if not base.tokeniser.is_fast or base.tokeniser.sep_token_id is None:
         raise LearnerError(
             f"the tokeniser of '{base.name}' cannot mark spans: take a fast one with a separator, as RoBERTa and BERT have"
@@ -34,27 +34,27 @@ def check_tokeniser(base: Base) -> None:
 
 
 def read_passage(base: Base, context: str, question: str) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-    """The ids of question and context, the positions of the context's tokens among them, and where these stand in the text."""
-    made = base.tokeniser(question, context, return_offsets_mapping=True, verbose=False)
-    offsets = made["offset_mapping"]
-    positions = [i for i, part in enumerate(made.sequence_ids()) if part == 1 and offsets[i][1] > offsets[i][0]]
-    if len(made["input_ids"]) > base.longest:
+    """Return the ids of question and context, the positions of the context's tokens among them, and their places in the text."""
+    encoded = base.tokeniser(question, context, return_offsets_mapping=True, verbose=False)
+    offsets = encoded["offset_mapping"]
+    positions = [i for i, part in enumerate(encoded.sequence_ids()) if part == 1 and offsets[i][1] > offsets[i][0]]
+    if len(encoded["input_ids"]) > base.longest:
         raise LearnerError(
-            f"an example needs {len(made['input_ids'])} tokens and '{base.name}' reads at most {base.longest}: "
+            f"an example needs {len(encoded['input_ids'])} tokens and '{base.name}' reads at most {base.longest}: "
             f"{context[:60]!r}…; shorten the inputs, or take a model with a longer context"
         )
-    return list(made["input_ids"]), positions, [_trimmed(context, *offsets[i]) for i in positions]
+    return list(encoded["input_ids"]), positions, [_trimmed(context, *offsets[i]) for i in positions]
 
 
 def _trimmed(text: str, first: int, last: int) -> tuple[int, int]:
-    """Without the blank that some tokenisers count to the word after it."""
+    """Cut off the blank that some tokenisers count to the word after it."""
     while first < last and text[first].isspace():
         first += 1
     return first, last
 
 
 def read_passages(base: Base, examples: Sequence[Example]) -> EncodedRows:
-    """Examples as ids; the target is the first and the last position of the answer, or nothing where it does not stand there."""
+    """Encode examples; the target is the first and the last position of the answer, or nothing where it is not in the text."""
     check_tokeniser(base)
     sources, targets = [], []
     for item in ask(examples):
@@ -73,57 +73,57 @@ class Pointing(Writer):
     """An adapted encoder; answers are spans of the input."""
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """The likeliest span of each input."""
-        return [said.best(self.learner.longest_answer) for said in self._point(texts(inputs))]
+        """Return the likeliest span of each input."""
+        return [pointed.best(self.learner.longest_answer) for pointed in self._point(texts(inputs))]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-        """The log-probability of each candidate, wherever it stands; minus infinity for what does not stand in the input."""
+        """Return the log-probability of each candidate, wherever it stands; minus infinity for what is not in the input."""
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
-        return [[said.weigh(c) for c in row] for said, row in zip(self._point(inputs), candidates, strict=True)]
+        return [[pointed.weigh(c) for c in row] for pointed, row in zip(self._point(inputs), candidates, strict=True)]
 
     def score(self, rows: EncodedRows) -> tuple[float, float]:
-        """The share of acceptable answers, and the mean loss of start and end where the answer stands in the text."""
+        """Return the share of acceptable answers, and the mean loss of start and end where the answer stands in the text."""
         judge = AnyOf()
-        said = self.answer([e.input for e in rows.examples])
-        right = [judge.score(s, e) for s, e in zip(said, rows.examples, strict=True)]
+        answers = self.answer([e.input for e in rows.examples])
+        right = [judge.score(s, e) for s, e in zip(answers, rows.examples, strict=True)]
         known = [i for i, (target,) in enumerate(rows.targets) if target[0] != IGNORED]
         sums, _ = self._losses([rows.sources[i] for i in known], [rows.targets[i][0] for i in known])
         return sum(right) / len(right), sum(sums) / max(1, len(known))
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """The state of the first token: `readout` after the last layer, or `layer.K` (0 is the embedding)."""
+        """Return the state of the first token: `readout` after the last layer, or `layer.K` (0 is the embedding)."""
         import numpy as np
 
         read = [read_passage(self.base, *split_question(text))[0] for text in texts(inputs)]
-        found: list[Any] = [None] * len(read)
+        states: list[Any] = [None] * len(read)
 
         def take(rows: list[int], first: Any, last: Any, layers: Any) -> None:
             names = {f"layer.{i}": i for i in range(len(layers))} | {"readout": len(layers) - 1}
             if where not in names:
                 raise LearnerError(f"'{self.base.name}' has no place '{where}'; {nearest(str(where), names)}")
             for row, state in zip(rows, layers[names[where]][:, 0].float().cpu().numpy(), strict=True):
-                found[row] = state
+                states[row] = state
 
         self._passes(read, take, states=True)
-        return np.stack(found) if found else np.zeros((0, 0), dtype=np.float32)
+        return np.stack(states) if states else np.zeros((0, 0), dtype=np.float32)
 
     def _point(self, inputs: Sequence[str]) -> list[Pointed]:
         contexts = [split_question(text) for text in inputs]
         read = [read_passage(self.base, *part) for part in contexts]
-        found: list[Any] = [None] * len(read)
+        pointed: list[Any] = [None] * len(read)
 
         def take(rows: list[int], first: Any, last: Any, layers: Any) -> None:
-            said = [x.double().log_softmax(-1).cpu().numpy() for x in (first, last)]
+            logprobs = [x.double().log_softmax(-1).cpu().numpy() for x in (first, last)]
             for place, row in enumerate(rows):
                 _, positions, offsets = read[row]
-                found[row] = Pointed(contexts[row][0], offsets, *(x[place][positions] for x in said))
+                pointed[row] = Pointed(contexts[row][0], offsets, *(x[place][positions] for x in logprobs))
 
         self._passes([ids for ids, _, _ in read], take)
-        return found
+        return pointed
 
     def _passes(self, sources: Sequence[list[int]], take: Callable[..., None], states: bool = False) -> None:
-        """Hand the rows and results of each batch of like lengths to `take`."""
+        """Pass the rows and results of each batch of like lengths to `take`."""
 
         def some(rows: list[int]) -> None:
             batch = collate(self.base, [sources[r] for r in rows], [[] for _ in rows]).to(self.device)

@@ -11,7 +11,7 @@ PAD, END, UNKNOWN = "<pad>", "<end>", "<unknown>"
 
 
 def words_tokeniser(texts: Iterable[str]) -> Any:
-    """One token per word of these texts; punctuation marks are tokens of their own.
+    """Build a tokeniser with one token per word of these texts; punctuation marks are tokens of their own.
 
     A word carries the blank before it, so that `apple,football`, `n/a` and `the dog.` come back as they were written.
     """
@@ -29,7 +29,7 @@ def words_tokeniser(texts: Iterable[str]) -> Any:
 
 
 def bytes_tokeniser() -> Any:
-    """One token per byte: any text in any script, at the price of length."""
+    """Build a tokeniser with one token per byte: any text in any script, at the price of length."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -73,6 +73,6 @@ def check_answers(tokeniser: Any, answers: Iterable[str], name: str) -> None:
 
 
 def decode(tokeniser: Any, ids: Sequence[int]) -> str:
-    """Text of ids, without marks and superfluous blanks."""
+    """Decode ids to text, without marks and superfluous blanks."""
     text: str = tokeniser.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     return " ".join(text.split())

@@ -40,7 +40,7 @@ Scores = Callable[[int, EncodedRows], tuple[float, float]]
 """From the number of a task and a split to its score and loss."""
 
 LOOK_EVERY = 25
-"""A GPU is asked for the loss once in so many steps: each question lets it stand idle until the next step is sent."""
+"""Steps between reads of the loss from a GPU: each read lets it stand idle until the next step is sent."""
 
 WIDTHS = 8
 """Batches are padded to a multiple of this, so that few different shapes occur."""
@@ -157,7 +157,7 @@ class Adapter:
                 assert folder is not None
                 self._save(folder)
                 raise Paused(
-                    f"the run is saved after step {self.done} of {self.how.steps}; the same call goes on with it"
+                    f"the run is saved after step {self.done} of {self.how.steps}; repeat the call to resume it"
                 )
         self._look()
         if folder:
@@ -172,7 +172,7 @@ class Adapter:
         return bool(self.how.patience) and all(r.since >= self.how.patience for r in self.records.values())
 
     def _batch(self, step: int) -> tuple[Batch, Tensor]:
-        """The batches of all tasks for a step as one, and the task of each row."""
+        """Return the batches of all tasks for a step as one, and the task of each row."""
         sources: list[list[int]] = []
         targets: list[list[int]] = []
         which: list[int] = []
@@ -209,7 +209,7 @@ class Adapter:
             self._look()
 
     def _look(self) -> None:
-        """Read the loss from the device, which waits for it; a loss that is no number ends the run."""
+        """Read the loss from the device, which waits for it; a loss that is not a number ends the run."""
         self.loss = float(self.last.mean())
         bad = int(self.bad)
         if bad >= 0:
@@ -219,7 +219,7 @@ class Adapter:
         raise TrainingError(f"{what} after step {step}; {checkpoint.note_fault(self.folder, step)}")
 
     def _update(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:
-        """One step of the optimiser; gives each task's loss and share of hits."""
+        """Take one step of the optimiser; return each task's loss and share of hits."""
         if self.fast is not None:
             return self.fast.step(batch, which, rate)
         for group in self.optimiser.param_groups:
@@ -234,7 +234,7 @@ class Adapter:
         return sums, hits
 
     def _unscale(self) -> bool:
-        """Gradients as they are without the scale of fp16; where they overflowed, the step is left out and the scale halved."""
+        """Divide gradients by the scale of fp16; where they overflowed, skip the step and halve the scale."""
         gradients = [t.grad for t in self.trained.values() if t.grad is not None]
         fine = bool(torch.stack([g.isfinite().all() for g in gradients]).all())
         if not fine:
@@ -256,10 +256,10 @@ class Adapter:
         self.parts *= 2
         self.fast = None  # captured steps hold memory of their own
         torch.cuda.empty_cache()
-        warnings.warn(f"out of memory on {self.device}: going on with batches in {self.parts} parts", stacklevel=2)
+        warnings.warn(f"out of memory on {self.device}: continuing with batches in {self.parts} parts", stacklevel=2)
 
     def _backward(self, batch: Batch, which: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients, in as many parts as memory asks for."""
+        """Compute gradients, in as many parts as memory requires."""
         counts = self.counts(batch, which)
         sums, hits = torch.zeros_like(counts), torch.zeros_like(counts)
         for rows in torch.arange(len(which), device=self.device).chunk(self.parts):
@@ -271,7 +271,7 @@ class Adapter:
         return sums, hits / torch.bincount(which, minlength=len(self.tasks))
 
     def counts(self, batch: Batch, which: Tensor) -> Tensor:
-        """Target tokens of each task."""
+        """Return the target tokens of each task."""
         zero = torch.zeros(len(self.tasks), device=self.device)
         return zero.index_add(0, which, (batch.labels != IGNORED).sum(1).float())
 
@@ -296,11 +296,11 @@ class Adapter:
 
     @property
     def even(self) -> bool:
-        """Whether a batch has as many rows of every task, and is computed whole."""
+        """Return whether a batch has as many rows of every task, and is computed whole."""
         return self.parts == 1 and len({order.batch for order in self.orders.values()}) == 1
 
     def clip(self) -> None:
-        """Limit the norm of the gradient; each task of a stack has a norm of its own."""
+        """Reduce the gradient to the largest allowed norm; each task of a stack has a norm of its own."""
         if not self.stacked:
             torch.nn.utils.clip_grad_norm_(list(self.trained.values()), self.how.clip)
             return
@@ -332,7 +332,7 @@ class Adapter:
         self.measured = self.done
 
     def _keep(self, number: int) -> None:
-        """Remember the weights of now as the best; of a stack, those of one task."""
+        """Keep the current weights as the best; of a stack, those of one task."""
         if self.best is None:
             self.best = {name: tensor.detach().clone() for name, tensor in self.trained.items()}
         for name, tensor in self.trained.items():
@@ -358,12 +358,12 @@ class Adapter:
         checkpoint.save(folder, tensors, about)
 
     def _resume(self, folder: Path) -> None:
-        found = checkpoint.read(folder)
-        if found is None:
+        saved = checkpoint.read(folder)
+        if saved is None:
             return
         with checkpoint.restoring(folder):
-            checkpoint.same_run(folder, found[1]["identity"], self.identity)
-            self._restore(*found)
+            checkpoint.same_run(folder, saved[1]["identity"], self.identity)
+            self._restore(*saved)
 
     def _restore(self, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
         with torch.no_grad():
@@ -385,7 +385,7 @@ class Adapter:
 
 
 def _optimiser(tensors: list[Tensor], how: Training, device: torch.device) -> torch.optim.Optimizer:
-    """torch's own; on a GPU fused, with a rate that a captured step can read."""
+    """Build torch's own optimiser; on a GPU fused, with a rate that a captured step can read."""
     if how.optimiser == "sgd":
         raise LearnerError("optimiser is sgd, which only networks from scratch can take; use adamw or adam")
     kind = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Missing = Literal["refuse", "skip"]
-"""What to do about training examples whose answer is no part of their context."""
+"""What to do about training examples whose answer is not part of their context."""
 
 _SENTENCE = re.compile(r"[^.?!\n]*[^.?!\s][^.?!\n]*[.?!]*")
 
 
 def split_question(text: str) -> tuple[str, str]:
-    """Context and question of an input; the question is the last sentence."""
+    """Split an input into context and question; the question is the last sentence."""
     pieces = list(_SENTENCE.finditer(text))
     if len(pieces) < 2:
         raise InputError(
@@ -39,7 +39,7 @@ def split_question(text: str) -> tuple[str, str]:
 
 
 def occurrences(context: str, answer: str) -> list[tuple[int, int]]:
-    """Where an answer stands as whole words; in any case of letters where it does not stand as it is written."""
+    """Find where an answer stands as whole words; in any case of letters where it does not stand as it is written."""
     pattern = rf"(?<!\w){re.escape(answer)}(?!\w)"
     if not answer.strip():
         return []
@@ -48,7 +48,7 @@ def occurrences(context: str, answer: str) -> list[tuple[int, int]]:
 
 
 def find_span(context: str, example: Example) -> tuple[int, int] | None:
-    """The official place of an answer: in the last supporting sentence that has it, or else its last occurrence."""
+    """Find the official place of an answer: in the last supporting sentence that has it, or else its last occurrence."""
     for target in example.targets:
         places = occurrences(context, target)
         if not places:
@@ -75,32 +75,32 @@ class SpanExample:
 
 
 def ask(examples: Sequence[Example]) -> list[SpanExample]:
-    """Examples with their spans."""
-    found = []
+    """Return examples with their spans."""
+    questions = []
     for example in examples:
         context, question = split_question(example.input)
-        found.append(SpanExample(context, question, find_span(context, example)))
-    return found
+        questions.append(SpanExample(context, question, find_span(context, example)))
+    return questions
 
 
 def with_spans(examples: Sequence[Example], name: str, missing: Missing) -> list[Example]:
-    """Those training examples that can be learned from; the others are counted and refused, or left out with a warning."""
+    """Return the training examples that can be learned from; the others are counted and refused, or skipped with a warning."""
     kept: list[Example] = []
     lost: list[Example] = []
-    for example, asked in zip(examples, ask(examples), strict=True):
-        (lost if asked.span is None else kept).append(example)
+    for example, question in zip(examples, ask(examples), strict=True):
+        (lost if question.span is None else kept).append(example)
     if not lost:
         return kept
-    said = (
-        f"{len(lost):,} of {len(examples):,} training examples have an answer that is no part of their text "
+    problem = (
+        f"{len(lost):,} of {len(examples):,} training examples have an answer that is not part of their text "
         f"(as {lost[0].target[:60]!r} in {lost[0].input[-60:]!r})"
     )
     if missing == "refuse" or not kept:
         raise LearnerError(
-            f"{name} can only point at words of the input: {said}; leave these out (without_span: skip), or use a learner that "
+            f"{name} can only point at words of the input: {problem}; leave these out (without_span: skip), or use a learner that "
             "writes or classifies"
         )
-    warnings.warn(f"{said}; they are left out", stacklevel=3)
+    warnings.warn(f"{problem}; they are left out", stacklevel=3)
     return kept
 
 
@@ -121,7 +121,7 @@ class Pointed:
     end: NDArray[np.float64]
 
     def best(self, longest: int) -> str:
-        """The likeliest span of at most so many tokens, without a table of all pairs: that would cost more than the model."""
+        """Find the likeliest span of at most `longest` tokens, without a table of all pairs: it would cost more than the model."""
         import numpy as np
 
         n = len(self.offsets)
@@ -138,14 +138,14 @@ class Pointed:
         return self.context[self.offsets[first][0] : self.offsets[last][1]]
 
     def weigh(self, candidate: str) -> float:
-        """The log-probability that the answer is this text, wherever it stands; minus infinity where it does not."""
+        """Return the log-probability that the answer is this text, wherever it stands; minus infinity where it does not."""
         import numpy as np
 
         starts = {a: i for i, (a, b) in reversed(list(enumerate(self.offsets))) if b > a}
         ends = {b: i for i, (a, b) in enumerate(self.offsets) if b > a}
-        found = [
+        places = [
             float(self.start[starts[a]] + self.end[ends[b]])
             for a, b in occurrences(self.context, candidate)
             if a in starts and b in ends
         ]
-        return float(np.logaddexp.reduce(found)) if found else -math.inf
+        return float(np.logaddexp.reduce(places)) if places else -math.inf

@@ -29,9 +29,9 @@ _TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]|_")
 
 
 def cut(text: str) -> tuple[list[str], list[tuple[int, int]]]:
-    """Words and punctuation marks of a text, and where each stands."""
-    found = list(_TOKEN.finditer(text))
-    return [m.group() for m in found], [m.span() for m in found]
+    """Cut a text into words and punctuation marks, and return where each stands."""
+    matches = list(_TOKEN.finditer(text))
+    return [m.group() for m in matches], [m.span() for m in matches]
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,19 @@ class Passages:
 
     @classmethod
     def of(cls, items: Sequence[SpanExample]) -> Passages:
-        """For all items that will be read."""
+        """Build the reader for all items that will be read."""
         questions = [cut(item.question)[0] for item in items]
         contexts = {context: cut(context)[0] for context in {item.context for item in items}}
         every = {word for words in (*questions, *contexts.values()) for word in words}
         return cls(WordVocabulary(tuple(sorted(every))), max(map(len, questions)))
 
     def spellings(self) -> tuple[tuple[int, ...], ...]:
-        """Letters as numbers, from 1."""
+        """Return letters as numbers, from 1."""
         letters = {c: i for i, c in enumerate(sorted({c for word in self.words.words for c in word}), 1)}
         return tuple(tuple(letters[c] for c in word) for word in self.words.words)
 
     def encode(self, items: Sequence[SpanExample]) -> tuple[Encoded, list[list[tuple[int, int]]]]:
-        """Arrays, with spans as labels (-1 where there is none), and where each token of each context stands."""
+        """Encode items as arrays, with spans as labels (-1 where there is none), and where each token of each context stands."""
         import numpy as np
 
         from taskloom.learners.scratch.nets.losses import SPAN
@@ -88,13 +88,13 @@ def _label(item: SpanExample, places: Sequence[tuple[int, int]], span: int) -> i
 
 
 def load_bidaf(folder: Path) -> Fitted:
-    """A fitted BiDAF from its folder."""
+    """Load a fitted BiDAF from its folder."""
     need_torch()
-    card, made = read_learner(folder)
+    card, learner = read_learner(folder)
     reader = Passages(WordVocabulary(tuple(card["words"])), int(card["asked"]))
-    net = made.network(reader)
+    net = learner.network(reader)
     weights = read_weights(folder, net, card["learner"])
-    return Pointer(made, net, weights, reader, read_curve(card))
+    return Pointer(learner, net, weights, reader, read_curve(card))
 
 
 @register_learner("bidaf", describe="BiDAF for answers that are spans of the input, from scratch", load=load_bidaf)
@@ -110,7 +110,7 @@ class BiDAFLearner(Stacked["Pointer"]):
         state: Size of each direction of the LSTMs.
         filters: Of the CNN over letters; 0 leaves it out.
         dropout: Before LSTMs and output maps.
-        without_span: Training examples whose answer is no part of the text: `refuse` or `skip`.
+        without_span: Training examples whose answer is not part of the text: `refuse` or `skip`.
     """
 
     training: Training = field(
@@ -127,7 +127,7 @@ class BiDAFLearner(Stacked["Pointer"]):
     name: ClassVar[str] = "bidaf"
 
     def network(self, reader: Passages) -> BiDAF:
-        """See `nets.bidaf`."""
+        """Build the network; see `nets.bidaf`."""
         from taskloom.learners.scratch.nets.bidaf import BiDAF
 
         spellings = reader.spellings() if self.filters else ()
@@ -135,7 +135,7 @@ class BiDAFLearner(Stacked["Pointer"]):
         return BiDAF(len(reader.words.words), spellings, reader.asked, **sizes, dropout=self.dropout)
 
     def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Pointer]:
-        """A reader of all passages; answers are spans."""
+        """Build a reader of all passages; answers are spans."""
         items = ask(with_spans(examples(train), self.name, self.without_span))
         tests = {name: ask(examples(split, name)) for name, split in evaluate.items()}
         reader = Passages.of([item for part in (items, *tests.values()) for item in part])
@@ -144,8 +144,8 @@ class BiDAFLearner(Stacked["Pointer"]):
         def fitted(outcome: TrainingOutcome) -> Pointer:
             return Pointer(self, net, outcome.weights, reader, outcome.curve)
 
-        held = {name: reader.encode(part)[0] for name, part in tests.items()}
-        return Prepared(net, reader.encode(items)[0], held, fitted)
+        splits = {name: reader.encode(part)[0] for name, part in tests.items()}
+        return Prepared(net, reader.encode(items)[0], splits, fitted)
 
 
 class Pointer:
@@ -164,17 +164,17 @@ class Pointer:
         self.weights = dict(weights)
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """The likeliest span of each input."""
-        return [said.best(len(said.offsets)) for said in self._point(texts(inputs))]
+        """Return the likeliest span of each input."""
+        return [pointed.best(len(pointed.offsets)) for pointed in self._point(texts(inputs))]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-        """The log-probability of each candidate, wherever it stands; minus infinity for what does not stand in the input."""
+        """Return the log-probability of each candidate, wherever it stands; minus infinity for what is not in the input."""
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
-        return [[said.weigh(c) for c in row] for said, row in zip(self._point(inputs), candidates, strict=True)]
+        return [[pointed.weigh(c) for c in row] for pointed, row in zip(self._point(inputs), candidates, strict=True)]
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """`readout`: the features of the expected start."""
+        """Return `readout`: the features of the expected start."""
         import numpy as np
 
         inputs = texts(inputs)
@@ -187,10 +187,10 @@ class Pointer:
             return trace[where][0]
 
         data, _ = self.reader.encode([SpanExample(*split_question(text), None) for text in inputs])
-        found: NDArray[np.float32] = in_batches(
+        states: NDArray[np.float32] = in_batches(
             self.net, self.weights, data, self.learner.training, self.batch, take
         ).numpy()
-        return found
+        return states
 
     def _point(self, inputs: Sequence[str]) -> list[Pointed]:
         import torch.nn.functional as F  # noqa: N812
@@ -204,12 +204,12 @@ class Pointer:
         def take(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
             return F.pad(logits.double().log_softmax(-1), (0, widest - logits.shape[-1]), value=-float("inf"))
 
-        said = in_batches(self.net, self.weights, data, self.learner.training, self.batch, take).numpy()
-        each = zip(items, offsets, said, strict=True)
+        logprobs = in_batches(self.net, self.weights, data, self.learner.training, self.batch, take).numpy()
+        each = zip(items, offsets, logprobs, strict=True)
         return [Pointed(item.context, places, row[0], row[1]) for item, places, row in each]
 
     def save(self, folder: Path) -> None:
-        """Weights as safetensors, everything else as JSON."""
+        """Write weights as safetensors, everything else as JSON."""
         about = {"words": self.reader.words.words, "asked": self.reader.asked}
         with saving(folder, self.learner, self.curve, **about) as place:
             write_tensors(place / WEIGHTS, self.weights)

@@ -35,17 +35,17 @@ Take = Callable[["Tensor", "dict[str, Tensor]"], "Tensor"]
 
 
 def load_scratch(folder: Path) -> Fitted:
-    """A fitted classifier from its folder."""
+    """Load a fitted classifier from its folder."""
     need_torch()
-    card, made = read_learner(folder)
-    reader, classes = made.reader_of(card), tuple(card["classes"])
-    net = made.network_for(reader, len(classes))
+    card, learner = read_learner(folder)
+    reader, classes = learner.reader_of(card), tuple(card["classes"])
+    net = learner.network_for(reader, len(classes))
     weights = read_weights(folder, net, card["learner"])
-    return Classifier(made, net, weights, reader, classes, read_curve(card))
+    return Classifier(learner, net, weights, reader, classes, read_curve(card))
 
 
 def read_weights(folder: Path, net: Net, name: str) -> dict[str, Tensor]:
-    """The weights of a network, as they were saved."""
+    """Read the weights of a network, as they were saved."""
     path = Path(folder) / WEIGHTS
     weights = read_tensors(path)
     if {n: tuple(w.shape) for n, w in weights.items()} != net.shapes():
@@ -54,7 +54,7 @@ def read_weights(folder: Path, net: Net, name: str) -> dict[str, Tensor]:
 
 
 def need_torch() -> None:
-    """Say which extra is missing."""
+    """Raise an error that names the missing extra."""
     try:
         import safetensors
         import torch  # noqa: F401
@@ -95,7 +95,7 @@ class Stacked(Generic[F]):
         check_settings(self)
 
     def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[F]:
-        """The network for some data."""
+        """Build the network for some data."""
         raise NotImplementedError
 
     def fit(
@@ -121,7 +121,7 @@ class Stacked(Generic[F]):
         progress: Report | None = None,
         seconds: float | None = None,
     ) -> list[F]:
-        """Train several seeds (so many, or these) as one stacked program; each ends as it would alone, within rounding."""
+        """Train several seeds (a number, or these) as one stacked program; each ends as it would alone, within rounding."""
         need_torch()
         from taskloom.learners.training.loop import train as run
 
@@ -137,31 +137,31 @@ class Scratch(Stacked["Classifier"]):
     """What classifiers share: from examples to arrays, and one output per answer."""
 
     def network(self, vocabulary: int, classes: int) -> Net:
-        """The network for so many words and answers."""
+        """Build the network for numbers of words and answers."""
         raise NotImplementedError
 
     def reader(self, texts: Iterable[str]) -> Any:
-        """How inputs become arrays, from all texts that will be read; here by their words."""
+        """Build what turns inputs into arrays, from all texts that will be read; here by their words."""
         return WordVocabulary.of(texts)
 
     def reader_of(self, card: Mapping[str, Any]) -> Any:
-        """The reader of a saved learner."""
+        """Restore the reader of a saved learner."""
         return WordVocabulary(tuple(card["words"]))
 
     def describe_reader(self, reader: Any) -> dict[str, Any]:
-        """What `reader_of` needs."""
+        """Return what `reader_of` needs."""
         return {"words": reader.words}
 
     def network_for(self, reader: Any, classes: int) -> Net:
-        """The network for a reader."""
+        """Build the network for a reader."""
         return self.network(len(reader.words), classes)
 
     def read(self, reader: Any, net: Net, inputs: Sequence[str], labels: Sequence[int] | None = None) -> Encoded:
-        """Inputs as the network wants them."""
+        """Encode inputs as the network wants them."""
         return frame(encode(inputs, reader, labels), net, reader)
 
     def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Classifier]:
-        """A reader of all inputs, a class for each training answer."""
+        """Build a reader of all inputs, and a class for each training answer."""
         items = columns(train)
         tests = {name: columns(split, name) for name, split in evaluate.items()}
         reader = self.reader(text for inputs, _ in (items, *tests.values()) for text in inputs)
@@ -179,7 +179,7 @@ class Scratch(Stacked["Classifier"]):
 
 
 def frame(data: Encoded, net: Net, words: WordVocabulary) -> Encoded:
-    """With the start and end marks that the network wants."""
+    """Add the start and end marks that the network wants."""
     start, end = net.frame
     return data.framed(words.sos if start else None, words.eos if end else None)
 
@@ -202,14 +202,14 @@ class Classifier:
         self.batch = batch
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """The likeliest class of each input."""
+        """Return the likeliest class of each input."""
         import torch
 
         chosen = self._run(texts(inputs), lambda logits, trace: logits.argmax(-1, keepdim=True).to(torch.int64))
         return [self.classes[int(i)] for i in chosen[:, 0]]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-        """The log-probability of each candidate; minus infinity for an answer that was none in training."""
+        """Return the log-probability of each candidate; minus infinity for an answer that was not in training."""
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
         rows = self._run(inputs, lambda logits, trace: logits.log_softmax(-1))
@@ -228,17 +228,17 @@ class Classifier:
                 raise LearnerError(f"{self.learner.name} has no place '{where}'; {nearest(str(where), trace)}")
             return trace[where][0]
 
-        found: NDArray[np.float32] = self._run(texts(inputs), pick).numpy()
-        return found
+        states: NDArray[np.float32] = self._run(texts(inputs), pick).numpy()
+        return states
 
     def save(self, folder: Path) -> None:
-        """Weights as safetensors, everything else as JSON."""
+        """Write weights as safetensors, everything else as JSON."""
         about = self.learner.describe_reader(self.reader)
         with saving(folder, self.learner, self.curve, **about, classes=self.classes) as place:
             write_tensors(place / WEIGHTS, self.weights)
 
     def _run(self, inputs: Sequence[str], take: Take) -> Tensor:
-        """Some result per input."""
+        """Compute some result per input."""
         import torch
 
         if not inputs:
@@ -248,7 +248,7 @@ class Classifier:
 
 
 def in_batches(net: Net, weights: Mapping[str, Tensor], data: Encoded, how: Training, batch: int, take: Take) -> Tensor:
-    """Some result per row, computed in batches of like length and put back into order."""
+    """Compute some result per row, in batches of like length, and put the rows back into order."""
     import torch
 
     from taskloom.learners.training.out_of_memory import in_halves
@@ -264,10 +264,10 @@ def in_batches(net: Net, weights: Mapping[str, Tensor], data: Encoded, how: Trai
         width = int(data.lengths[rows].max())
         tokens = torch.from_numpy(data.tokens[rows, :width]).to(device)
         lengths = torch.from_numpy(data.lengths[rows]).to(device)
-        found = take(net.forward(stack, tokens, lengths, trace=trace)[0], trace).cpu()
+        result = take(net.forward(stack, tokens, lengths, trace=trace)[0], trace).cpu()
         if out is None:
-            out = found.new_empty(len(data), *found.shape[1:])
-        out[torch.tensor(rows)] = found
+            out = result.new_empty(len(data), *result.shape[1:])
+        out[torch.tensor(rows)] = result
 
     with torch.no_grad(), using_threads(how.threads):
         for rows, _ in even_batches(data.lengths, batch):
@@ -292,7 +292,7 @@ class BiLSTMLearner(Scratch):
     name: ClassVar[str] = "bilstm"
 
     def network(self, vocabulary: int, classes: int) -> Net:
-        """See `nets.bilstm`."""
+        """Build the network; see `nets.bilstm`."""
         from taskloom.learners.scratch.nets.bilstm import BiLSTM
 
         _even(self.name, self.state, 2)
@@ -326,7 +326,7 @@ class TransformerLearner(Scratch):
     name: ClassVar[str] = "transformer"
 
     def network(self, vocabulary: int, classes: int) -> Net:
-        """See `nets.transformer`."""
+        """Build the network; see `nets.transformer`."""
         from taskloom.learners.scratch.nets.transformer import Transformer
 
         _even(self.name, self.state, 2 * self.heads)
@@ -363,7 +363,7 @@ class NDRLearner(Scratch):
     name: ClassVar[str] = "ndr"
 
     def network(self, vocabulary: int, classes: int) -> Net:
-        """See `nets.ndr`."""
+        """Build the network; see `nets.ndr`."""
         from taskloom.learners.scratch.nets.ndr import NDR
 
         _even(self.name, self.state, self.heads)

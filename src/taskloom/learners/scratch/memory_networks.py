@@ -27,25 +27,25 @@ class Storied(Scratch):
     """What memory networks share.
 
     Attributes:
-        most_sentences: Only the last so many sentences of a story are read; the reference programs stop at 130 or 150 as well.
+        most_sentences: How many sentences, the last ones of a story, are read; the reference programs stop at 130 or 150.
     """
 
     most_sentences: int = 150
 
     def reader(self, texts: Iterable[str]) -> Stories:
-        """By sentences."""
+        """Build a reader by sentences."""
         return Stories.of(texts, self.most_sentences)
 
     def reader_of(self, card: Mapping[str, Any]) -> Stories:
-        """As it was saved."""
+        """Restore the reader as it was saved."""
         return Stories(WordVocabulary(tuple(card["words"])), int(card["sentence"]), self.most_sentences)
 
     def describe_reader(self, reader: Stories) -> dict[str, Any]:
-        """Its words, and the width of a sentence."""
+        """Return its words, and the width of a sentence."""
         return {"words": reader.words.words, "sentence": reader.sentence}
 
     def read(self, reader: Stories, net: Net, inputs: Sequence[str], labels: Sequence[int] | None = None) -> Encoded:
-        """Stories need no frame."""
+        """Encode stories, which need no frame."""
         return reader.encode(inputs, labels)
 
 
@@ -72,7 +72,7 @@ class EntNetLearner(Storied):
     name: ClassVar[str] = "entnet"
 
     def network_for(self, reader: Stories, classes: int) -> Net:
-        """See `nets.entnet`."""
+        """Build the network; see `nets.entnet`."""
         from taskloom.learners.scratch.nets.entnet import EntNet
 
         return EntNet(len(reader.words.words), classes, reader.sentence, self.state, self.slots)
@@ -106,7 +106,7 @@ class STMLearner(Storied):
     name: ClassVar[str] = "stm"
 
     def network_for(self, reader: Stories, classes: int) -> Net:
-        """See `nets.stm`."""
+        """Build the network; see `nets.stm`."""
         from taskloom.learners.scratch.nets.stm import STM
 
         sizes = (self.embedding, self.state, self.hidden, self.slots)

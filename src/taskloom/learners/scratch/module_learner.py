@@ -35,10 +35,10 @@ class ModuleLearner(Scratch):
     file: ClassVar[str]
 
     def __post_init__(self) -> None:
-        """Leave the checks of settings to the module's constructor."""
+        """Skip the checks of sizes: the module's constructor knows which it takes."""
 
     def network(self, vocabulary: int, classes: int) -> Net:
-        """Adapt the module for so many words, and one more for the end of the input."""
+        """Wrap the module; its vocabulary has one more token, the end of the input."""
         from taskloom.learners.scratch.nets.module_adapter import ModuleNet
 
         own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "training"}

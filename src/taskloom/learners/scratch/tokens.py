@@ -28,30 +28,30 @@ class WordVocabulary:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> WordVocabulary:
-        """The words of some texts, sorted as strings."""
+        """Collect the words of some texts, sorted as strings."""
         return cls(tuple(sorted({word for text in texts for word in text.split()})))
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """From word to id."""
+        """Map words to ids."""
         return {word: i for i, word in enumerate(self.words)}
 
     @property
     def eos(self) -> int:
-        """The id of the end."""
+        """Return the id of the end."""
         return len(self.words)
 
     @property
     def sos(self) -> int:
-        """The id of the start."""
+        """Return the id of the start."""
         return len(self.words) + 1
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text's words."""
+        """Encode texts as padded arrays."""
         return self.look_up(text.split(), text)
 
     def look_up(self, words: Sequence[str], text: str) -> list[int]:
-        """The ids of words of a text; one that was never seen is an error."""
+        """Return the ids of words of a text; one that was never seen is an error."""
         try:
             return [self.ids[word] for word in words]
         except KeyError as error:
@@ -63,15 +63,15 @@ class WordVocabulary:
 
 
 def sentences_of(text: str) -> list[list[str]]:
-    """The words of each sentence, in small letters and without punctuation; the last sentence asks."""
+    """Split a text into sentences of words, in small letters and without punctuation; the last sentence asks."""
     pieces = (re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", piece.lower()) for piece in re.split(r"[.?!\n]", text))
-    found = [words for words in pieces if words]
-    if not found:
+    sentences = [words for words in pieces if words]
+    if not sentences:
         raise InputError(
             f"the input {text[:60]!r} has no sentence; write sentences and then a question, e.g. "
             "'Mary went to the park. Where is Mary?'"
         )
-    return found
+    return sentences
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,14 @@ class Stories:
 
     @classmethod
     def of(cls, texts: Iterable[str], most: int) -> Stories:
-        """For some texts: their words, and places for the longest of their sentences."""
-        found = [sentence for text in texts for sentence in sentences_of(text)]
-        return cls(WordVocabulary(tuple(sorted({w for s in found for w in s}))), max(map(len, found), default=1), most)
+        """Collect the words of some texts, and count the places of the longest of their sentences."""
+        sentences = [sentence for text in texts for sentence in sentences_of(text)]
+        return cls(
+            WordVocabulary(tuple(sorted({w for s in sentences for w in s}))), max(map(len, sentences), default=1), most
+        )
 
     def encode(self, inputs: Sequence[str], labels: Sequence[int] | None = None) -> Encoded:
-        """Stories as padded arrays."""
+        """Return the ids of a text's words."""
         import numpy as np
 
         rows = [self._row(text) for text in inputs]
@@ -100,14 +102,14 @@ class Stories:
         tokens = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int64)
         for place, row in zip(tokens, rows, strict=True):
             place[: row.size] = row
-        found = np.full(len(rows), -1, dtype=np.int64) if labels is None else np.asarray(labels, dtype=np.int64)
-        return Encoded(tokens, lengths, found)
+        classes = np.full(len(rows), -1, dtype=np.int64) if labels is None else np.asarray(labels, dtype=np.int64)
+        return Encoded(tokens, lengths, classes)
 
     def _row(self, text: str) -> NDArray[np.int64]:
         import numpy as np
 
-        *told, question = sentences_of(text)
-        kept = [question, *told[-self.most :]]
+        *sentences, question = sentences_of(text)
+        kept = [question, *sentences[-self.most :]]
         row = np.zeros((len(kept), self.sentence), dtype=np.int64)
         for place, words in zip(row, kept, strict=True):
             if len(words) > self.sentence:
@@ -122,7 +124,7 @@ class Stories:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Inputs as ids: tokens [n, longest], padded; lengths [n]; labels [n], -1 where the answer is no known class."""
+    """Inputs as ids: tokens [n, longest], padded; lengths [n]; labels [n], -1 where the answer is not a known class."""
 
     tokens: NDArray[np.int64]
     lengths: NDArray[np.int64]
@@ -132,7 +134,7 @@ class Encoded:
         return len(self.lengths)
 
     def framed(self, sos: int | None, eos: int | None) -> Encoded:
-        """With SOS before and EOS after each row; padding is 0, which no network looks at."""
+        """Add SOS before and EOS after each row; padding is 0, which no network looks at."""
         import numpy as np
 
         front, back = int(sos is not None), int(eos is not None)
@@ -148,7 +150,7 @@ class Encoded:
 
 
 def encode(inputs: Sequence[str], words: WordVocabulary, labels: Sequence[int] | None = None) -> Encoded:
-    """Texts as padded arrays."""
+    """Encode stories as padded arrays."""
     import numpy as np
 
     rows = [words.encode(text) for text in inputs]
@@ -157,16 +159,16 @@ def encode(inputs: Sequence[str], words: WordVocabulary, labels: Sequence[int] |
     tokens[np.arange(tokens.shape[1])[None, :] < lengths[:, None]] = np.fromiter(
         (token for row in rows for token in row), dtype=np.int64, count=int(lengths.sum())
     )
-    found = np.full(len(rows), -1, dtype=np.int64) if labels is None else np.asarray(labels, dtype=np.int64)
-    return Encoded(tokens, lengths, found)
+    classes = np.full(len(rows), -1, dtype=np.int64) if labels is None else np.asarray(labels, dtype=np.int64)
+    return Encoded(tokens, lengths, classes)
 
 
 def classes_of(targets: Iterable[str], most: int) -> tuple[str, ...]:
-    """The different answers, sorted as strings; too many for a classifier is an error."""
-    found = tuple(sorted(set(targets)))
-    if len(found) > most:
+    """Return the different answers, sorted as strings; too many for a classifier is an error."""
+    classes = tuple(sorted(set(targets)))
+    if len(classes) > most:
         raise LearnerError(
-            f"a classifier has one output per answer and the training split has {len(found)} different answers (limit {most}); "
+            f"a classifier has one output per answer and the training split has {len(classes)} different answers (limit {most}); "
             "use a learner that writes text, such as 'encoder-decoder'"
         )
-    return found
+    return classes

@@ -35,7 +35,7 @@ class Order:
         self._widths: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def epoch(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows [batches, batch] of an epoch, and the width of each batch in tokens."""
+        """Return the rows [batches, batch] of an epoch, and the width of each batch in tokens."""
         if number != self._epoch:
             key = self._key.child("epoch", number)
             n = self.per_epoch * self.batch
@@ -47,5 +47,5 @@ class Order:
         return self._rows, self._widths
 
     def place(self, step: int) -> tuple[int, int]:
-        """The epoch of a step and its place in it."""
+        """Return the epoch of a step and its place in it."""
         return divmod(step, self.per_epoch)

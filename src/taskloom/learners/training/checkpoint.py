@@ -1,7 +1,7 @@
 """Checkpoints: one safetensors file that is there or not, never half, and the question whose run it is.
 
-A run whose loss was not a number leaves a note beside its checkpoint. The settings that can mend such a fault may then be changed:
-the run goes on from before the fault.
+A run whose loss was not a number leaves a note beside its checkpoint. The settings that can fix this may then be changed:
+the run resumes from before it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ FAULT = "fault.json"
 WITHOUT_EFFECT = frozenset({"threads", "device", "compile", "graphs", "checkpoint_every"})
 """Settings that a resumed run may change, since they change no result beyond rounding."""
 
-MENDING = frozenset({"rate", "warmup", "halve_every", "clip", "precision"})
-"""Settings that a run may change when it is resumed after a fault."""
+REMEDIES = frozenset({"rate", "warmup", "halve_every", "clip", "precision"})
+"""Settings that a run may change when it is resumed after a loss that was not a number."""
 
 
 def save(folder: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
@@ -43,7 +43,7 @@ def save(folder: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) 
         (folder / FAULT).unlink(missing_ok=True)
     except (OSError, SafetensorError) as error:
         raise TrainingError(
-            f"the checkpoint {target} cannot be written ({error}); make room for it: the same call goes on from the one before"
+            f"the checkpoint {target} cannot be written ({error}); make room and repeat the call to resume from the one before"
         ) from error
     finally:
         with contextlib.suppress(OSError):
@@ -73,13 +73,13 @@ def clear(folder: Path) -> None:
 
 
 def sound(weights: Iterable[Tensor]) -> bool:
-    """Whether all weights are numbers. A step may break them with a loss that still is one: the loss is from before it."""
+    """Return whether all weights are numbers. A step may break them with a loss that still is one: the loss is from before it."""
     return all(bool(w.isfinite().all()) for w in weights)
 
 
 @contextlib.contextmanager
 def restoring(folder: Path) -> Iterator[None]:
-    """A checkpoint that lacks what a run needs is damaged, or from another version."""
+    """Raise a clear error where a checkpoint lacks what a run needs: it is damaged, or from another version."""
     try:
         yield
     except (KeyError, TypeError, RuntimeError) as error:
@@ -89,12 +89,12 @@ def restoring(folder: Path) -> Iterator[None]:
 
 
 def _damaged(path: Path, error: Exception) -> LearnerError:
-    said = f"{type(error).__name__}: {error}"
-    return LearnerError(f"{path} is damaged or of another version ({said}); delete it to start the run again")
+    problem = f"{type(error).__name__}: {error}"
+    return LearnerError(f"{path} is damaged or of another version ({problem}); delete it to start the run again")
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Tensors and description of the checkpoint in a folder, or None."""
+    """Read tensors and description of the checkpoint in a folder; None if there is none."""
     from safetensors import SafetensorError, safe_open
 
     path = folder / NAME
@@ -109,26 +109,26 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
 
 
 def lasting(how: Training) -> dict[str, Any]:
-    """The settings that make a run what it is, as JSON keeps them."""
+    """Return the settings that make a run what it is, as JSON keeps them."""
     return {name: value for name, value in digest_settings(how).items() if name not in WITHOUT_EFFECT}
 
 
 def note_fault(folder: Path | None, step: int) -> str:
-    """Note that the run broke off with a loss that is no number; gives the remedy to be told."""
+    """Note that the run stopped with a loss that is not a number; return the remedy for the error message."""
     remedy = "use a lower rate, a smaller clip or fp32"
     if folder is None:
         return remedy
-    with contextlib.suppress(OSError):  # on a full disk the fault itself is what a person must hear of
+    with contextlib.suppress(OSError):  # on a full disk the loss itself is what a person must hear of
         (folder / FAULT).write_text(json.dumps({"step": step}) + "\n", encoding="utf-8")
     if not (folder / NAME).is_file():
         return remedy
-    return f"{remedy}: with these changed, the same call goes on from the checkpoint in {folder}, which is from before"
+    return f"{remedy}: with these changed, the same call resumes from the checkpoint in {folder}, which is from before"
 
 
 def same_run(folder: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse the checkpoint of another run."""
     if (folder / FAULT).is_file():
-        saved, now = _without_mending(saved), _without_mending(now)
+        saved, now = _without_remedies(saved), _without_remedies(now)
     changed = _differences(saved, now)
     if changed:
         raise LearnerError(
@@ -138,17 +138,17 @@ def same_run(folder: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> 
 
 
 def _differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The names of what differs, settings one by one; what an older version did not note cannot differ."""
-    found = []
+    """List the names of what differs, settings one by one; what an older version did not note cannot differ."""
+    names = []
     for key in (k for k in now if k in saved and saved[k] != now[k]):
         before, here = saved[key], now[key]
         if key in ("settings", "own"):
-            found += [f"settings.{name}" for name in {**before, **here} if before.get(name) != here.get(name)]
+            names += [f"settings.{name}" for name in {**before, **here} if before.get(name) != here.get(name)]
         else:
-            found.append(key)
-    return found
+            names.append(key)
+    return names
 
 
-def _without_mending(identity: Mapping[str, Any]) -> dict[str, Any]:
-    settings = {k: v for k, v in identity["settings"].items() if k not in MENDING}
+def _without_remedies(identity: Mapping[str, Any]) -> dict[str, Any]:
+    settings = {k: v for k, v in identity["settings"].items() if k not in REMEDIES}
     return {**identity, "settings": settings}

@@ -31,7 +31,7 @@ from taskloom.learners.training.settings import Training
 from taskloom.learners.training.step import Resident, Stepper, using_threads
 
 LOOK_EVERY = 100
-"""Steps between looks at the device for progress, faults and time; a look waits for the device."""
+"""Steps between looks at the device for progress, errors and time; a look waits for the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _check(
     if len(data) == 0:
         raise LearnerError("there is nothing to learn from: the split is empty")
     if (data.labels < 0).any():
-        raise LearnerError("a training example has an answer that is no class of the network")
+        raise LearnerError("a training example has an answer that is not a class of the network")
     if how.patience and "dev" not in evaluate:
         raise LearnerError(
             "patience stops a run by its score on the split 'dev', and there is none: pass evaluate={'dev': …} or set patience "
@@ -168,13 +168,13 @@ class _Run:
                 watch.end(self.done, how.steps)
             if seconds is not None and self.done % LOOK_EVERY == 0 and time.monotonic() - began > seconds:
                 self._save(spent)
-                raise Paused(f"the run is saved after step {self.done} of {how.steps}; the same call goes on with it")
+                raise Paused(f"the run is saved after step {self.done} of {how.steps}; repeat the call to resume it")
         if self.folder:
             self._save(self.seconds_before + time.monotonic() - began)
         return self._outcomes()
 
     def _look(self) -> float:
-        """The mean training loss since the last point; a loss that is no number ends the run."""
+        """Return the mean training loss since the last point; a loss that is not a number ends the run."""
         state = self.stepper.state
         bad = state.bad.tolist()
         for seed, step in zip(self.seeds, bad, strict=True):
@@ -235,10 +235,10 @@ class _Run:
         checkpoint.save(self.folder, tensors, about)
 
     def _resume(self) -> None:
-        found = checkpoint.read(self.folder) if self.folder else None
-        if found is None:
+        saved = checkpoint.read(self.folder) if self.folder else None
+        if saved is None:
             return
-        tensors, about = found
+        tensors, about = saved
         assert self.folder is not None
         with checkpoint.restoring(self.folder):
             checkpoint.same_run(self.folder, about["identity"], self.identity)
@@ -252,7 +252,7 @@ class _Run:
 def _identity(
     net: Net, data: Encoded, seeds: Sequence[int], how: Training, evaluate: Mapping[str, Encoded]
 ) -> dict[str, Any]:
-    """What makes two runs the same run, as JSON keeps it."""
+    """Return what makes two runs the same run, as JSON keeps it."""
     described: dict[str, Any] = {
         "network": repr(net),
         "settings": checkpoint.lasting(how),

@@ -34,12 +34,12 @@ class Flat:
         self.matrix = torch.zeros(seeds, end, device=device)
 
     def views(self, matrix: Tensor | None = None) -> dict[str, Tensor]:
-        """The weights by name, as leaves that share the matrix's memory."""
+        """Return the weights by name, as leaves that share the matrix's memory."""
         source = (self.matrix if matrix is None else matrix).detach()
         return {n: source[:, a:b].view(-1, *shape) for n, (a, b, shape) in self.places.items()}
 
     def gather(self, pieces: Mapping[str, Tensor]) -> Tensor:
-        """Named tensors [seeds, ...] (gradients) as one matrix."""
+        """Join named tensors [seeds, ...] (gradients) into one matrix."""
         out = []
         for name, (a, b, _) in self.places.items():
             piece = pieces[name].flatten(1)
@@ -68,7 +68,7 @@ class TrainingState:
         self.bad = torch.full((seeds,), -1, dtype=torch.int32, device=weights.device)
 
     def tensors(self) -> dict[str, Tensor]:
-        """By name, for checkpoints."""
+        """Return the tensors by name, for checkpoints."""
         return dict(vars(self))
 
     def restore(self, saved: Mapping[str, Tensor]) -> None:
@@ -78,7 +78,7 @@ class TrainingState:
 
     @contextlib.contextmanager
     def put_back(self) -> Iterator[None]:
-        """What happens inside the block leaves no trace, even where memory runs out in the middle of it."""
+        """Restore the state after the block, even where memory runs out in the middle of it."""
         saved = {name: tensor.clone() for name, tensor in self.tensors().items()}
         try:
             yield
@@ -87,7 +87,7 @@ class TrainingState:
 
 
 def update(state: TrainingState, gradient: Tensor, how: Training, fp16: bool) -> None:
-    """One step of the optimiser for every seed, in place."""
+    """Take one step of the optimiser for every seed, in place."""
     norm = gradient.norm(dim=1, keepdim=True)
     fine = torch.isfinite(norm).to(gradient.dtype)
     if fp16:
@@ -98,7 +98,7 @@ def update(state: TrainingState, gradient: Tensor, how: Training, fp16: bool) ->
         state.scale.mul_((1 + grown) * (0.5 + 0.5 * fine))
         state.calm.mul_(1 - grown)
     else:
-        fine = torch.ones_like(fine)  # without scaling an overflow is a fault, which the loop reports by its step
+        fine = torch.ones_like(fine)  # without scaling an overflow is an error, which the loop reports with its step
     if how.clip:
         gradient = gradient * (how.clip / (norm + 1e-6)).clamp(max=1.0)
     rate = how.rate * ((state.step + 1) / how.warmup).clamp(max=1.0) if how.warmup else torch.full_like(norm, how.rate)

@@ -16,13 +16,13 @@ R = TypeVar("R")
 
 
 def is_short(error: RuntimeError) -> bool:
-    """Whether an error is that of memory; torch has a type for it on a GPU, and only words on a CPU."""
+    """Return whether an error is one of memory; torch has a type for it on a GPU, and only words on a CPU."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 @contextlib.contextmanager
 def room_for(what: str) -> Iterator[None]:
-    """Say in one sentence that something that cannot be halved does not fit."""
+    """Raise one sentence where something that cannot be halved does not fit."""
     try:
         yield
     except RuntimeError as error:

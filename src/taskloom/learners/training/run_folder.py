@@ -31,21 +31,21 @@ class Watch:
         self._last, self._cost = time.monotonic(), 0.0
 
     def due(self) -> bool:
-        """Whether the run should be saved now."""
+        """Return whether the run should be saved now."""
         return self._pressed() or time.monotonic() - self._last > max(MOST_LOST, self._cost / COST)
 
     @contextlib.contextmanager
     def saving(self) -> Iterator[None]:
-        """Around a save, which starts the time anew."""
+        """Measure a save, which starts the time anew."""
         began = time.monotonic()
         yield
         self._last = time.monotonic()
         self._cost = self._last - began
 
     def end(self, done: int, steps: int) -> None:
-        """After the save of a step: ends the run where Ctrl-C was pressed."""
+        """Stop the run after the save of a step where Ctrl-C was pressed."""
         if self._pressed():
-            raise KeyboardInterrupt(f"the run is saved after step {done} of {steps}; the same call goes on with it")
+            raise KeyboardInterrupt(f"the run is saved after step {done} of {steps}; repeat the call to resume it")
 
 
 @contextlib.contextmanager
@@ -63,7 +63,7 @@ def watching(folder: Path | None) -> Iterator[Watch]:
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[bool]:
-    """Lock a folder, where the file system can: two runs are not told apart elsewhere. A process that dies lets go of it."""
+    """Lock a folder, where the file system can: elsewhere two runs cannot be distinguished. A process that dies lets go of it."""
     try:
         import fcntl
     except ImportError:  # not a system that has these locks
@@ -96,7 +96,7 @@ def _held(folder: Path) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed: in the middle of a step nothing could be saved. Pressed again, it ends the run at once."""
+    """Give whether Ctrl-C was pressed: in the middle of a step nothing could be saved. Pressed again, it ends the run at once."""
     seen = False
 
     def note(*_: object) -> None:

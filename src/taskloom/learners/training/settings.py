@@ -23,20 +23,20 @@ class Training:
         batch: Examples in an update.
         rate: Learning rate after the warm-up, constant unless `halve_every` is set.
         warmup: The rate is rate * (i + 1) / warmup in step i < warmup.
-        halve_every: The rate is halved every so many steps; 0: never.
+        halve_every: Steps after which the rate is halved each time; 0: never.
         optimiser: `adamw` (decoupled weight decay), `adam`, or `sgd` (plain, without momentum).
         beta2: How slowly Adam forgets the squares of gradients.
         weight_decay: Of all weights.
         clip: The largest global norm of a seed's gradient; 0 is no limit.
         evaluate_every: Steps between points of the learning curve; 0: only at the end.
         evaluate_at: Further steps at which a point is wanted.
-        patience: Stop after so many points without a better `dev` score and keep the best weights; 0: never, keep the last.
+        patience: Stop after this many points without a better `dev` score and keep the best weights; 0: never, keep the last.
         order_seed: Of the order of batches, which all seeds share, as in the reference.
         checkpoint_every: Steps between checkpoints, when a folder is given.
         device: `auto` takes a GPU where there is one.
         precision: `auto` is fp32 on the CPU and tf32 on a GPU. bf16 and fp16 keep weights in fp32; fp16 scales the loss.
         threads: CPU threads. One by default: results are then the same bits on any number of cores, and neighbours do no harm.
-        shortest: Batches are padded to at least so many tokens, so that rare short lengths need no program of their own.
+        shortest: Batches are padded to at least this many tokens, so that rare short lengths need no program of their own.
         compile: Whether layers are compiled on a GPU.
         graphs: Whether steps are captured as CUDA graphs, one per length.
     """
@@ -92,11 +92,11 @@ class Training:
             raise LearnerError(f"beta2 is {self.beta2}; it must lie between 0 and 1")
 
     def rate_at(self, step: int) -> float:
-        """The learning rate of a step, counted from 0."""
+        """Return the learning rate of a step, counted from 0."""
         rate = self.rate * min(1.0, (step + 1) / self.warmup) if self.warmup else self.rate
         return rate * 0.5 ** (step // self.halve_every) if self.halve_every else rate
 
     def points(self) -> set[int]:
-        """The steps after which the splits are evaluated; the last one always."""
+        """Return the steps after which the splits are evaluated; the last one always."""
         every = set(range(self.evaluate_every, self.steps + 1, self.evaluate_every)) if self.evaluate_every else set()
         return every | {s for s in self.evaluate_at if 0 < s <= self.steps} | {self.steps}

@@ -29,7 +29,7 @@ WARM_UPS = 3
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto` is a GPU where there is one."""
+    """Choose the device; `auto` is a GPU where there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -46,7 +46,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def pick_precision(name: str, device: torch.device) -> str:
-    """`auto` is fp32 on the CPU, tf32 elsewhere."""
+    """Choose the precision; `auto` is fp32 on the CPU, tf32 elsewhere."""
     if name != "auto":
         return name
     return "tf32" if device.type == "cuda" else "fp32"
@@ -54,7 +54,7 @@ def pick_precision(name: str, device: torch.device) -> str:
 
 @contextlib.contextmanager
 def computing(precision: str, device: torch.device) -> Iterator[None]:
-    """Matrix products in that precision, inside the block only."""
+    """Compute matrix products in that precision, inside the block only."""
     before = torch.get_float32_matmul_precision()
     # On a CPU the setting would mean emulation, which is slower; there tf32 is fp32.
     loose = precision != "fp32" and device.type == "cuda"
@@ -70,7 +70,7 @@ def computing(precision: str, device: torch.device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def using_threads(number: int) -> Iterator[None]:
-    """So many CPU threads inside the block; 0 leaves torch's own choice.
+    """Use `number` CPU threads inside the block; 0 leaves torch's own choice.
 
     Threads wait for each other at every product, and small products are many: as soon as another process wants a core, they crawl.
     """
@@ -85,16 +85,16 @@ def using_threads(number: int) -> Iterator[None]:
 
 @functools.cache
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function compiled for each shape; layers are compiled once and used at every depth."""
+    """Return the function compiled for each shape; layers are compiled once and used at every depth."""
     for limit in ("recompile_limit", "cache_size_limit"):
         if hasattr(torch._dynamo.config, limit):  # the name differs between versions
             setattr(torch._dynamo.config, limit, 64)
-    made: Callable[..., Any] = torch.compile(function, dynamic=False)
-    return made
+    fast: Callable[..., Any] = torch.compile(function, dynamic=False)
+    return fast
 
 
 def record(step: Callable[[], R], pool: Any) -> tuple[torch.cuda.CUDAGraph, R]:
-    """A step as a CUDA graph, and the tensors in which it leaves its results; the warm-up really takes steps."""
+    """Return a step as a CUDA graph, and the tensors in which it leaves its results; the warm-up really takes steps."""
     aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):
@@ -103,13 +103,13 @@ def record(step: Callable[[], R], pool: Any) -> tuple[torch.cuda.CUDAGraph, R]:
     torch.cuda.current_stream().wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
     with without_collecting(), torch.cuda.graph(graph, pool=pool):
-        found = step()
-    return graph, found
+        results = step()
+    return graph, results
 
 
 @contextlib.contextmanager
 def without_collecting() -> Iterator[None]:
-    """No rubbish is collected inside the block: an earlier run's graph, freed while a step is recorded, would spoil the record."""
+    """Stop garbage collection inside the block: an earlier run's graph, freed while a step is recorded, would spoil it."""
     before = gc.isenabled()
     gc.disable()
     try:
@@ -129,11 +129,11 @@ class Resident:
         self.lengths_here = data.lengths
 
     def width(self, rows: Sequence[int]) -> int:
-        """Tokens of the longest of some rows."""
+        """Return the tokens of the longest of some rows."""
         return int(self.lengths_here[rows].max())
 
     def batch(self, rows: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Tokens cut to a width, lengths, labels."""
+        """Return tokens cut to a width, lengths, labels."""
         return self.tokens[rows][:, :width], self.lengths[rows], self.labels[rows]
 
 
@@ -163,7 +163,7 @@ class Stepper:
         self._pool: Any = None
 
     def advance(self, rows: Tensor, width: int) -> None:
-        """One update on these rows."""
+        """Take one update on these rows."""
         with computing(self.precision, self.device):
             while True:
                 try:
@@ -181,7 +181,7 @@ class Stepper:
         self.parts *= 2
         self.graphs = None
         torch.cuda.empty_cache()
-        warnings.warn(f"out of memory on {self.device}: going on with batches in {self.parts} parts", stacklevel=3)
+        warnings.warn(f"out of memory on {self.device}: continuing with batches in {self.parts} parts", stacklevel=3)
 
     def _step(self, rows: Tensor, width: int) -> None:
         size = -(-len(rows) // self.parts)
@@ -219,7 +219,7 @@ class Stepper:
         graph.replay()
 
     def _capture(self, width: int) -> torch.cuda.CUDAGraph:
-        """Record a step as a graph."""
+        """Turn a step into a graph."""
         assert self._rows is not None
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
@@ -248,7 +248,7 @@ class Stepper:
 
 
 def even_batches(lengths: np.ndarray[Any, np.dtype[np.int64]], size: int) -> Iterator[tuple[Any, int]]:
-    """All rows in batches of nearly one length, with the width of each."""
+    """Yield all rows in batches of nearly one length, with the width of each."""
     order = np.argsort(lengths, kind="stable")
     for first in range(0, len(order), size):
         rows = order[first : first + size]

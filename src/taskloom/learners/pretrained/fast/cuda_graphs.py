@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def can_capture(base: Base, how: Training, device: torch.device) -> bool:
-    """Whether a step may be captured: on a GPU, a causal model, and no dropout, whose masks must follow the step.
+    """Return whether a step may be captured: on a GPU, a causal model, and no dropout, whose masks must follow the step.
 
     Nor in fp16, where a step whose gradients overflow has to be left out.
     """
@@ -57,7 +57,7 @@ class Captured:
         self.layers = {layer: compiled(layer._call_impl) for layer in adapter.base.model.model.layers} if use else {}
 
     def step(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:
-        """One step on a batch, by the graph of its shape."""
+        """Run one step on a batch, by the graph of its shape."""
         given = [t for t in batch.tensors() if t is not None] + [which]
         shape = tuple(n for t in given for n in t.shape)
         if shape not in self.graphs:
@@ -92,7 +92,7 @@ class Captured:
 
     @contextlib.contextmanager
     def _compiled_layers(self) -> Iterator[None]:
-        """Only while a step is recorded: answering has other shapes each time, and would compile for each of them."""
+        """Compile the layers while a step is recorded, not for answering: each new shape there would compile again."""
         for layer, quick in self.layers.items():
             layer._compiled_call_impl = quick
         try:
@@ -104,7 +104,7 @@ class Captured:
 
 @contextlib.contextmanager
 def put_back(adapter: Adapter) -> Iterator[None]:
-    """What happens to weights and moments inside the block leaves no trace, even where memory runs out in the middle of it."""
+    """Restore weights and moments after the block, even where memory runs out in the middle of it."""
     weights = {n: t.detach().clone() for n, t in adapter.trained.items()}
     moments = {n: {k: v.clone() for k, v in adapter.optimiser.state[t].items()} for n, t in adapter.trained.items()}
     try:

@@ -93,7 +93,7 @@ class Shortcuts:
 
 
 def can_follow(model: Any) -> bool:
-    """Whether the model is Llama as above: bare maps without biases or adapters, SiLU, no dropout."""
+    """Return whether the model is Llama as above: bare maps without biases or adapters, SiLU, no dropout."""
     config = model.config
     if getattr(config, "model_type", "") != "llama" or config.hidden_act != "silu" or config.attention_dropout:
         return False
@@ -110,7 +110,7 @@ def logits_at(
     tasks: Tensor | None,
     fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
 ) -> Tensor:
-    """Logits [batch, K, vocabulary] at the positions `where` [batch, K] of ids [batch, length].
+    """Compute logits [batch, K, vocabulary] at the positions `where` [batch, K] of ids [batch, length].
 
     Args:
         model: A causal language model that `can_follow` accepts.
@@ -141,23 +141,23 @@ def logits_at(
         for weights, past in zip(layers[:-1], pasts[:-1], strict=True):
             h, change, _ = run(weights, h, change, turns, turns, past, visible, None, form)
         h, change, _ = run(layers[-1], h, change, turns, asked, pasts[-1], chosen, where, form)
-        found = _norm(h + change, core.norm.weight, form.epsilon)
-        return F.linear(found, model.get_output_embeddings().weight.to(kind))
+        states = _norm(h + change, core.norm.weight, form.epsilon)
+        return F.linear(states, model.get_output_embeddings().weight.to(kind))
 
 
 def _prompt_states(
     core: Any, layers: list[Layer], prompts: Tensor | None, tasks: Tensor | None, form: Form, run: Any
 ) -> Sequence[Pair | None]:
-    """Keys and values of the prompts at every layer, computed once per task and handed to each example of the task."""
+    """Compute keys and values of the prompts at every layer, once per task, for each example of the task."""
     if prompts is None:
         return [None] * len(layers)
     assert tasks is not None
     turns = _turns(core, 0, prompts.shape[1])
-    h, change, found = prompts.to(form.kind), None, []
+    h, change, states = prompts.to(form.kind), None, []
     for weights in layers:
         h, change, (keys, values) = run(weights, h, change, turns, turns, None, None, None, form)
-        found.append((keys.index_select(0, tasks), values.index_select(0, tasks)))
-    return found
+        states.append((keys.index_select(0, tasks), values.index_select(0, tasks)))
+    return states
 
 
 def _weights(layer: Any) -> Layer:
@@ -185,7 +185,7 @@ def _layer(
     where: Tensor | None,
     form: Form,
 ) -> tuple[Tensor, Tensor, Pair]:
-    """The next states (at `where` alone if given) as a sum still to be taken, and the keys and values of this layer's tokens.
+    """Compute the next states (at `where` alone if given) as a sum still to be taken, and this layer's keys and values.
 
     The sum is left to the next layer, whose norm reads it anyway.
     """
@@ -203,7 +203,7 @@ def _layer(
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, past: Pair | None, visible: Tensor | None) -> Tensor:
-    """Attention with heads that share keys; causal where nothing else is said."""
+    """Compute attention with heads that share keys; causal where nothing else is given."""
     groups = q.shape[1] // k.shape[1]
     if past is not None:
         k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
@@ -224,12 +224,12 @@ def _norm(x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
 
 
 def _split(x: Tensor, heads: int) -> Tensor:
-    """[batch, length, heads * size] to [batch, heads, length, size]."""
+    """Turn [batch, length, heads * size] into [batch, heads, length, size]."""
     return x.view(*x.shape[:-1], heads, -1).transpose(1, 2)
 
 
 def _turned(x: Tensor, turns: Pair) -> Tensor:
-    """Rotary positions: channel pairs (c, c + size / 2) are turned by their position's angles.
+    """Apply rotary positions: channel pairs (c, c + size / 2) are turned by their position's angles.
 
     The partners come by rolling, with the sign in the sines: a compiler turns cutting and joining into much slower code.
     """
@@ -237,5 +237,5 @@ def _turned(x: Tensor, turns: Pair) -> Tensor:
 
 
 def _pick(x: Tensor, where: Tensor) -> Tensor:
-    """Rows [batch, K, d] of x [batch, length, d]."""
+    """Return the rows [batch, K, d] of x [batch, length, d]."""
     return x.gather(1, where.unsqueeze(-1).expand(-1, -1, x.shape[-1]))

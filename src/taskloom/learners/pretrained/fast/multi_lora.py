@@ -33,12 +33,12 @@ class ManyLora(torch.nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """The frozen map's, which some models look at to see its type."""
-        found: Tensor = self.inner.weight
-        return found
+        """Return the frozen map's weight, which some models look at to see its type."""
+        weight: Tensor = self.inner.weight
+        return weight
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [batch, ..., into], the rows of a batch as `choice` says."""
+        """Apply the map to x [batch, ..., into], with the adapters that `choice` gives for its rows."""
         out: Tensor = self.inner(x)
         rows, read = self.choice.rows, self.dropout(x)
         if rows is None:
@@ -74,10 +74,10 @@ def stack_adapters(model: Any, tasks: int, choice: AdapterChoice) -> dict[str, T
 
 
 def unstacked(model: Any, task: int) -> dict[str, Tensor]:
-    """The matrices of one task under the names that peft gives them."""
-    found: dict[str, Tensor] = {}
+    """Return the matrices of one task under the names that peft gives them."""
+    matrices: dict[str, Tensor] = {}
     for name, many in model.named_modules():
         if isinstance(many, ManyLora):
-            found[f"{name}.lora_A.default.weight"] = many.a.detach()[task]
-            found[f"{name}.lora_B.default.weight"] = many.b.detach()[task]
-    return found
+            matrices[f"{name}.lora_A.default.weight"] = many.a.detach()[task]
+            matrices[f"{name}.lora_B.default.weight"] = many.b.detach()[task]
+    return matrices

@@ -68,7 +68,7 @@ class BiDAF:
         return dict(zip(_LSTMS, ((self._input, d), (8 * d, d), (2 * d, d), (2 * d, d)), strict=True))
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The vocabulary and the letters have one more row, the empty place, which counts as zero."""
+        """Return the shapes; vocabulary and letters have one more row, the empty place, which counts as zero."""
         size, d = self._input, self.state
         shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (self.vocabulary + 1, self.words)}
         if self.spellings:
@@ -83,7 +83,7 @@ class BiDAF:
         return {**shapes, "similar": (3, 2 * d), "first.weight": (1, 10 * d), "last.weight": (1, 10 * d)}
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """As torch starts such layers."""
+        """Draw weights as torch starts such layers."""
         shapes = self.shapes()
         weights = {"embedding.weight": torch.randn(shapes["embedding.weight"], generator=random)}
         if self.spellings:
@@ -91,8 +91,8 @@ class BiDAF:
             weights["cnn.weight"], weights["cnn.bias"] = default_linear(random, *shapes["cnn.weight"])
         for name in _HIGHWAYS:
             for part in ("map", "gate"):
-                made = default_linear(random, self._input, self._input)
-                weights[f"{name}.{part}.weight"], weights[f"{name}.{part}.bias"] = made
+                pair = default_linear(random, self._input, self._input)
+                weights[f"{name}.{part}.weight"], weights[f"{name}.{part}.bias"] = pair
         for name, sizes in self._lstms().items():
             weights |= start_lstm(random, name, *sizes)
         weights["similar"] = uniform(random, shapes["similar"], (6 * self.state) ** -0.5)
@@ -109,7 +109,7 @@ class BiDAF:
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Logits [seeds, batch, 2, positions of the context]; tokens are `asked` places of the question, then the context."""
+        """Compute logits [seeds, batch, 2, positions of the context]; tokens: `asked` places of the question, then the context."""
         w = weights
 
         def dropped(x: Tensor, site: int) -> Tensor:
@@ -117,17 +117,17 @@ class BiDAF:
 
         x = self._vectors(w, tokens, dice)
         question, context = x[:, :, : self.asked], x[:, :, self.asked :]
-        asked = (tokens[:, : self.asked] != 0).sum(1)
-        told = lengths - self.asked
-        u = lstm(w, "contextual", dropped(question, 1), asked)
-        h = lstm(w, "contextual", dropped(context, 2), told)
-        g = (wrap(_attend) if wrap else _attend)(w["similar"], h, u, told, asked)
-        m = lstm(w, "modelling.1", dropped(g, 3), told)
-        m = lstm(w, "modelling.2", dropped(m, 4), told)
-        after = lstm(w, "ending", dropped(m, 5), told)
+        in_question = (tokens[:, : self.asked] != 0).sum(1)
+        in_context = lengths - self.asked
+        u = lstm(w, "contextual", dropped(question, 1), in_question)
+        h = lstm(w, "contextual", dropped(context, 2), in_context)
+        g = (wrap(_attend) if wrap else _attend)(w["similar"], h, u, in_context, in_question)
+        m = lstm(w, "modelling.1", dropped(g, 3), in_context)
+        m = lstm(w, "modelling.2", dropped(m, 4), in_context)
+        after = lstm(w, "ending", dropped(m, 5), in_context)
         first = linear(dropped(torch.cat([g, m], -1), 6), w["first.weight"]).squeeze(-1)
         last = linear(dropped(torch.cat([g, after], -1), 7), w["last.weight"]).squeeze(-1)
-        real = torch.arange(context.shape[2], device=tokens.device) < told[:, None]
+        real = torch.arange(context.shape[2], device=tokens.device) < in_context[:, None]
         logits = torch.stack([first, last], 2).masked_fill(~real.unsqueeze(1), -math.inf)
         if trace is not None:
             # What stands where the answer is expected to begin.
@@ -135,11 +135,11 @@ class BiDAF:
         return logits
 
     def judge(self, logits: Tensor, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """By spans."""
+        """Compute loss and hit by spans."""
         return judge_spans(logits, tokens[:, self.asked :], labels)
 
     def _vectors(self, w: Weights, tokens: Tensor, dice: Dice | None) -> Tensor:
-        """The highway's output [S, B, T, input] for every token."""
+        """Compute the highway's output [S, B, T, input] for every token."""
         x = embed(w["embedding.weight"], tokens)
         if self.spellings:
             x = torch.cat([embed(self._spelled(w, tokens.device, dice), tokens), x], -1)
@@ -149,7 +149,7 @@ class BiDAF:
         return x
 
     def _spelled(self, w: Weights, device: torch.device, dice: Dice | None) -> Tensor:
-        """The CNN's vector of every word of the vocabulary [S, V + 1, filters]; the empty place is spelt with nothing."""
+        """Compute the CNN's vector of every word of the vocabulary [S, V + 1, filters]; the empty place is spelt with nothing."""
         table = _table(self.spellings, self.width, device)
         x = embed(w["letters.weight"], table) * (table != 0).unsqueeze(-1)
         # Letters belong to the vocabulary, not to an example: their mask does not depend on the part of the batch.
@@ -160,21 +160,21 @@ class BiDAF:
 
 @functools.lru_cache(maxsize=8)
 def _table(spellings: tuple[tuple[int, ...], ...], width: int, device: torch.device) -> Tensor:
-    """Letters of every word [V + 1, longest], on the device once: a captured step may copy nothing to it."""
+    """Return the letters of every word [V + 1, longest], on the device once: a captured step may copy nothing to it."""
     table = torch.zeros(len(spellings) + 1, max(width, max(map(len, spellings))), dtype=torch.long)
     for row, word in enumerate(spellings, 1):
         table[row, : len(word)] = torch.tensor(word)
     return table.to(device)
 
 
-def _attend(similar: Tensor, h: Tensor, u: Tensor, told: Tensor, asked: Tensor) -> Tensor:
-    """G [S, B, T, 8 d] from H [S, B, T, 2 d] and U [S, B, J, 2 d]."""
+def _attend(similar: Tensor, h: Tensor, u: Tensor, context: Tensor, question: Tensor) -> Tensor:
+    """Compute G [S, B, T, 8 d] from H [S, B, T, 2 d] and U [S, B, J, 2 d]."""
     by_h, by_u, by_both = (part.view(len(similar), 1, 1, -1) for part in similar.unbind(1))
     s = torch.matmul(h * by_both, u.transpose(-1, -2)) + (h * by_h).sum(-1, keepdim=True)
     s = s + (u * by_u).sum(-1).unsqueeze(2)
-    in_question = torch.arange(u.shape[2], device=u.device) < asked[:, None]
+    in_question = torch.arange(u.shape[2], device=u.device) < question[:, None]
     s = s.masked_fill(~in_question.unsqueeze(1), -math.inf)
-    in_context = torch.arange(h.shape[2], device=h.device) < told[:, None]
+    in_context = torch.arange(h.shape[2], device=h.device) < context[:, None]
     to_question = torch.matmul(s.softmax(-1), u)
     to_context = s.amax(-1).masked_fill(~in_context, -math.inf).softmax(-1)
     whole = torch.einsum("sbt,sbtd->sbd", to_context, h).unsqueeze(2)

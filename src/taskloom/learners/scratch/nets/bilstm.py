@@ -33,7 +33,7 @@ class BiLSTM:
     sites: ClassVar[int] = 1  # on the embedding
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The vocabulary has one more row, EOS."""
+        """Return the shapes; the vocabulary has one more row, EOS."""
         d, half = self.state, self.state // 2
         shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (self.vocabulary + 1, d)}
         for way in _DIRECTIONS:
@@ -44,7 +44,7 @@ class BiLSTM:
         return {**shapes, "classifier.weight": (self.classes, d), "classifier.bias": (self.classes,)}
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """As torch starts these layers: N(0, 1) rows, uniform +-1/sqrt(units) in the LSTM."""
+        """Draw weights as torch starts these layers: N(0, 1) rows, uniform +-1/sqrt(units) in the LSTM."""
         weights: dict[str, Tensor] = {}
         bound = (self.state // 2) ** -0.5
         for name, shape in self.shapes().items():
@@ -64,7 +64,7 @@ class BiLSTM:
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Logits [seeds, batch, classes]."""
+        """Compute logits [seeds, batch, classes]."""
         run = wrap(_read) if wrap else _read
         key, first = (dice.keys[0], dice.first_row) if dice else (None, 0)
         summary = run(weights, tokens, lengths, key, first, self.dropout)
@@ -74,7 +74,7 @@ class BiLSTM:
 
 
 def _read(w: Weights, tokens: Tensor, lengths: Tensor, key: Tensor | None, first: int, dropout: float) -> Tensor:
-    """Final states [S, B, d]; both directions run side by side as one stack of 2 S seeds.
+    """Compute final states [S, B, d]; both directions run side by side as one stack of 2 S seeds.
 
     The backward direction reads the positions from the end; at positions beyond an example's length the state stays as it is (zero
     at first), which is what packing does.

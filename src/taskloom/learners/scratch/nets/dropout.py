@@ -40,7 +40,7 @@ class Dice:
 
 
 def keep(shape: torch.Size, p: float, key: Tensor, first_row: int = 0) -> Tensor:
-    """A mask of the shape [seeds, rows, ...] that is True with probability 1 - p; key [seeds, 2]."""
+    """Return a mask of the shape [seeds, rows, ...] that is True with probability 1 - p; key [seeds, 2]."""
     inner = shape[1:].numel()
     row = inner // shape[1]
     z = torch.arange(first_row * row, first_row * row + inner, dtype=torch.int32, device=key.device)
@@ -54,7 +54,7 @@ def keep(shape: torch.Size, p: float, key: Tensor, first_row: int = 0) -> Tensor
 
 
 def drop(x: Tensor, p: float, key: Tensor | None, first_row: int = 0) -> Tensor:
-    """Dropout of x [seeds, rows, ...]; the identity without a key."""
+    """Apply dropout to x [seeds, rows, ...]; the identity without a key."""
     if key is None or p == 0:
         return x
     return x * (keep(x.shape, p, key, first_row) * (1 / (1 - p))).to(x.dtype)

@@ -36,7 +36,7 @@ class EntNet:
     sites: ClassVar[int] = 0
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The vocabulary has one more row, the empty place, which counts as zero."""
+        """Return the shapes; the vocabulary has one more row, the empty place, which counts as zero."""
         d = self.state
         return {
             "embedding.weight": (self.vocabulary + 1, d),
@@ -52,7 +52,7 @@ class EntNet:
         }
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """N(0, 0.1), but masks and slopes start at 1: a bag of words and the identity (paper, appendix)."""
+        """Draw from N(0, 0.1), but masks and slopes start at 1: a bag of words and the identity (paper, appendix)."""
         ones = {"sentence.mask", "question.mask", "slopes"}
         return {
             name: torch.ones(shape) if name in ones else 0.1 * torch.randn(shape, generator=random)
@@ -68,17 +68,17 @@ class EntNet:
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Logits [seeds, batch, classes]; tokens are the question and then the sentences, `sentence` places each."""
-        question, told = bags(
+        """Compute logits [seeds, batch, classes]; tokens are the question and then the sentences, `sentence` places each."""
+        question, sentences = bags(
             weights["embedding.weight"], tokens, self.sentence, weights["question.mask"], weights["sentence.mask"]
         )
         step = wrap(_rewrite) if wrap else _rewrite
-        real = torch.arange(told.shape[2], device=tokens.device) < count_sentences(lengths, self.sentence)[:, None]
+        real = torch.arange(sentences.shape[2], device=tokens.device) < count_sentences(lengths, self.sentence)[:, None]
         keys = weights["keys"].unsqueeze(1)
-        offered = linear(told, weights["W.weight"])
+        offered = linear(sentences, weights["W.weight"])
         known = linear(keys, weights["V.weight"])
         h = keys.expand(-1, len(tokens), -1, -1)
-        for s, w, here in zip(told.unbind(2), offered.unbind(2), real.unbind(1), strict=True):
+        for s, w, here in zip(sentences.unbind(2), offered.unbind(2), real.unbind(1), strict=True):
             h = step(h, keys, known, s.unsqueeze(2), w.unsqueeze(2), here, weights["U.weight"], weights["slopes"])
         attention = torch.einsum("sbd,sbjd->sbj", question, h).softmax(-1)
         u = torch.einsum("sbj,sbjd->sbd", attention, h)
@@ -97,7 +97,7 @@ def _prelu(x: Tensor, slopes: Tensor) -> Tensor:
 def _rewrite(
     h: Tensor, keys: Tensor, known: Tensor, s: Tensor, offered: Tensor, here: Tensor, u: Tensor, slopes: Tensor
 ) -> Tensor:
-    """One sentence: h [S, B, slots, d], keys and known [S, 1, slots, d], s and offered [S, B, 1, d], here [B]."""
+    """Update by one sentence: h [S, B, slots, d], keys and known [S, 1, slots, d], s and offered [S, B, 1, d], here [B]."""
     gate = (s * (h + keys)).sum(-1, keepdim=True).sigmoid()
     candidate = _prelu(linear(h, u) + known + offered, slopes.view(len(slopes), 1, 1, -1))
     new = h + gate * candidate

@@ -16,14 +16,14 @@ from taskloom.learners.scratch.nets.ops import Net
 
 @runtime_checkable
 class Judging(Protocol):
-    """A network whose outputs are no classes."""
+    """A network whose outputs are not classes."""
 
     def judge(self, logits: Tensor, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Loss and hit [seeds, batch] of each example; a label of -1 has no loss and is no hit."""
+        """Compute loss and hit [seeds, batch] of each example; a label of -1 has no loss and is not a hit."""
 
 
 def judge(net: Net, logits: Tensor, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Loss and hit [seeds, batch] of each example.
+    """Compute loss and hit [seeds, batch] of each example.
 
     An answer that was no class in training (-1) has no probability: it is wrong, and left out of the loss.
     """
@@ -39,7 +39,7 @@ SPAN = 1 << 16
 
 
 def judge_spans(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """The summed cross entropy of start and end; a hit points at the same words as the label, wherever they stand.
+    """Compute the summed cross entropy of start and end; a hit points at the same words as the label, wherever they stand.
 
     Args:
         logits: [seeds, batch, 2, positions].
@@ -48,21 +48,21 @@ def judge_spans(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor
     """
     known = labels.clamp(min=0)
     first, last = torch.div(known, SPAN, rounding_mode="floor"), known % SPAN
-    said = logits.log_softmax(-1)
-    index = torch.stack([first, last], -1).expand(len(said), -1, -1).unsqueeze(-1)
-    losses = -said.gather(-1, index).squeeze(-1).sum(-1) * (labels >= 0)
-    start, end = best_spans(said.detach())
+    logprobs = logits.log_softmax(-1)
+    index = torch.stack([first, last], -1).expand(len(logprobs), -1, -1).unsqueeze(-1)
+    losses = -logprobs.gather(-1, index).squeeze(-1).sum(-1) * (labels >= 0)
+    start, end = best_spans(logprobs.detach())
     at = torch.arange(context.shape[1], device=context.device)
     most = context.shape[1] - 1
     wanted = context.gather(1, (first[:, None] + at).clamp(max=most))
-    given = context.expand(len(said), -1, -1).gather(2, (start.unsqueeze(-1) + at).clamp(max=most))
+    given = context.expand(len(logprobs), -1, -1).gather(2, (start.unsqueeze(-1) + at).clamp(max=most))
     same = ((given == wanted) | (at > (last - first)[:, None])).all(-1)
     return losses, same & (end - start == last - first) & (labels >= 0)
 
 
-def best_spans(said: Tensor) -> tuple[Tensor, Tensor]:
-    """The likeliest start <= end of log-probabilities [..., 2, positions]."""
-    start, end = said.unbind(-2)
+def best_spans(logprobs: Tensor) -> tuple[Tensor, Tensor]:
+    """Find the likeliest start <= end of log-probabilities [..., 2, positions]."""
+    start, end = logprobs.unbind(-2)
     # For each end the best start up to it; -inf + -inf at padding stays -inf.
     until, where = start.cummax(-1)
     last = (until + end).argmax(-1, keepdim=True)

@@ -12,7 +12,7 @@ from taskloom.learners.scratch.nets.ops import Weights, linear, uniform
 
 
 def lstm_shapes(name: str, into: int, units: int) -> dict[str, tuple[int, ...]]:
-    """Both directions side by side; one bias, since two that are always added are one."""
+    """Return the shapes of both directions side by side; one bias, since two that are always added are one."""
     return {
         f"{name}.into": (8 * units, into),
         f"{name}.bias": (8 * units,),
@@ -21,12 +21,12 @@ def lstm_shapes(name: str, into: int, units: int) -> dict[str, tuple[int, ...]]:
 
 
 def start_lstm(random: torch.Generator, name: str, into: int, units: int) -> dict[str, Tensor]:
-    """Uniform over +-1/sqrt(units), as torch starts an LSTM."""
+    """Draw weights uniformly over +-1/sqrt(units), as torch starts an LSTM."""
     return {n: uniform(random, shape, units**-0.5) for n, shape in lstm_shapes(name, into, units).items()}
 
 
 def step(z: Tensor, h: Tensor, c: Tensor, forward: Tensor, backward: Tensor) -> tuple[Tensor, Tensor]:
-    """One step of both directions, side by side as 2 S seeds; a state stays as it is in examples that are over.
+    """Take one step of both directions, side by side as 2 S seeds; a state stays as it is in examples that are over.
 
     Args:
         z: [2 S, B, 4 * units] all gates.

@@ -180,7 +180,7 @@ class ModuleNet:
 
     @contextlib.contextmanager
     def _seeded(self, key: Tensor | None, first_row: int) -> Iterator[None]:
-        """Seed the draws of random numbers other than dropout masks, inside the block."""
+        """Set the seed of random numbers other than dropout masks, inside the block."""
         if key is None or not self.draws:
             yield
             return
@@ -213,7 +213,7 @@ class ModuleNet:
             for handle in handles:
                 handle.remove()
         # A submodule that is called more than once has no one state.
-        trace.update({n: torch.stack(found) for n, found in states.items() if len(found) == len(logits)})
+        trace.update({n: torch.stack(each) for n, each in states.items() if len(each) == len(logits)})
         return logits
 
 
@@ -274,10 +274,10 @@ def stacks(net: ModuleNet, weights: Weights, tokens: Tensor, lengths: Tensor) ->
     wanted = results(net.alone)
     try:
         with warnings.catch_warnings(action="ignore"):  # of operations that are stacked, but slowly
-            found = results(net.stacked)
+            together = results(net.stacked)
     except Exception:  # whatever an operation without a rule for stacks raises: each seed alone is as right
         return False
-    return all(_close(a, b) for a, b in zip(found, wanted, strict=True))
+    return all(_close(a, b) for a, b in zip(together, wanted, strict=True))
 
 
 def _close(a: Tensor, b: Tensor) -> bool:

@@ -68,11 +68,11 @@ class NDR:
 
     @property
     def sites(self) -> int:
-        """Every application of the layer draws its own masks."""
+        """Count one set of masks for every application of the layer."""
         return _SITES * self.layers
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The vocabulary has two more rows, EOS and SOS."""
+        """Return the shapes; the vocabulary has two more rows, EOS and SOS."""
         d, f, h = self.state, self.feed_forward, self.heads
         maps = {
             "attention.kv": (2 * d, d),
@@ -96,7 +96,7 @@ class NDR:
         return shapes
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Xavier maps, N(0, 1) embedding, gates that start nearly shut (bias -3).
+        """Draw Xavier maps, an N(0, 1) embedding, and gates that start nearly shut (bias -3).
 
         The reference means keys and values to have bounds of their own but, since its map is laid out head by head, gives them to
         the two halves of the heads; here keys have the bound for keys and values the one for values.
@@ -134,7 +134,7 @@ class NDR:
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Logits [seeds, batch, classes]."""
+        """Compute logits [seeds, batch, classes]."""
         if tokens.shape[1] > LONGEST:
             raise LearnerError(
                 f"NDR asks every column about every other: {tokens.shape[1]} tokens are more than its {LONGEST}"
@@ -161,12 +161,12 @@ class NDR:
 
 
 def _joined(w: Weights) -> dict[str, Tensor]:
-    """The two inner maps as one, once a pass: a product that reads its input once is faster (queries and keys gain nothing)."""
+    """Join the two inner maps, once a pass: a product that reads its input once is faster (queries and keys gain nothing)."""
     return {f"inner.{kind}": torch.cat([w[f"{name}.{kind}"] for name in ("data1", "gate1")], 1) for kind in _KINDS}
 
 
 def asked_before(length: int, like: Tensor) -> Tensor:
-    """before[i, j, k] is 1 where column i asks column k before column j: nearer, or as near and to the right."""
+    """Return before[i, j, k], which is 1 where column i asks column k before column j: nearer, or as near and to the right."""
     at = torch.arange(length, device=like.device)
     offset = at[None, :] - at[:, None]
     # The order of asking: distance 1 right, 1 left, 2 right, 2 left, ...
@@ -176,7 +176,7 @@ def asked_before(length: int, like: Tensor) -> Tensor:
 
 
 def geometric_attention(logits: Tensor, allowed: Tensor, before: Tensor) -> Tensor:
-    """A [..., T, T] from logits; columns that are not `allowed` (itself, padding) are never asked.
+    """Compute A [..., T, T] from logits; columns that are not `allowed` (itself, padding) are never asked.
 
     In log space, so that a product of many small numbers keeps its gradient.
     """
@@ -197,7 +197,7 @@ def _layer(
     rates: tuple[float, float, float],
     packed: bool,
 ) -> Tensor:
-    """The next states of the first `columns` columns."""
+    """Compute the next states of the first `columns` columns."""
     dropout, attention_dropout, gate_dropout = rates
     key = keys[0] if keys is not None else None
     mixed = _attention(w, h, columns, real, before, key, first, heads, attention_dropout, packed)

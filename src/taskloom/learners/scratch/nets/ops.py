@@ -26,17 +26,17 @@ class Net(Protocol):
 
     @property
     def frame(self) -> tuple[bool, bool]:
-        """Whether inputs begin with SOS, and whether they end with EOS."""
+        """Return whether inputs begin with SOS, and whether they end with EOS."""
 
     @property
     def sites(self) -> int:
-        """How many places draw dropout masks in one pass."""
+        """Return how many places draw dropout masks in one pass."""
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of each weight, without the axis of seeds."""
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Initial weights of one seed."""
+        """Draw the initial weights of one seed."""
 
     def forward(
         self,
@@ -47,24 +47,24 @@ class Net(Protocol):
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Logits [seeds, batch, classes] for tokens [batch, positions]; with `dice` in training mode.
+        """Compute logits [seeds, batch, classes] for tokens [batch, positions]; with `dice` in training mode.
 
         `trace` collects named states [seeds, batch, channels] for analyses.
         """
 
 
 def count(net: Net) -> int:
-    """The number of trainable numbers of one seed."""
+    """Count the trainable numbers of one seed."""
     return sum(torch.Size(shape).numel() for shape in net.shapes().values())
 
 
 def one_by_one(x: Tensor) -> bool:
-    """Whether seeds are computed one after the other: on the CPU."""
+    """Return whether seeds are computed one after the other: on the CPU."""
     return x.device.type == "cpu"
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x [S, ..., in] times weight [S, out, in], transposed, plus bias [S, out]."""
+    """Compute x [S, ..., in] times weight [S, out, in], transposed, plus bias [S, out]."""
     inner = x.reshape(x.shape[0], -1, x.shape[-1])
     if one_by_one(x):
         # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
@@ -90,20 +90,20 @@ class Affine(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """The map."""
+        """Apply the map."""
         ctx.save_for_backward(x, weight)
         return torch.bmm(x, weight.transpose(1, 2)) + bias.unsqueeze(1)
 
     @staticmethod
     def backward(ctx: Any, change: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The gradients of all three."""
+        """Compute the gradients of all three."""
         x, weight = ctx.saved_tensors
         ones = change.new_ones(len(change), _ROWS_OF_ONES, change.shape[1])
         return torch.bmm(change, weight), torch.bmm(change.transpose(1, 2), x), torch.bmm(ones, change)[:, 0]
 
 
 def embed(weight: Tensor, tokens: Tensor) -> Tensor:
-    """Rows of weight [S, V, d] for tokens [B, T] that all seeds share."""
+    """Return the rows of weight [S, V, d] for tokens [B, T] that all seeds share."""
     if one_by_one(weight):
         return weight[:, tokens]
     # A product with one-hot rows: its gradient is again a product, where a look-up's would be an unordered scatter of
@@ -115,23 +115,23 @@ def embed(weight: Tensor, tokens: Tensor) -> Tensor:
 
 
 def layer_norm(x: Tensor, gain: Tensor, shift: Tensor) -> Tensor:
-    """Layer normalisation with gain and shift [S, d]."""
+    """Apply layer normalisation with gain and shift [S, d]."""
     shape = (x.shape[0],) + (1,) * (x.dim() - 2) + (x.shape[-1],)
     return F.layer_norm(x, x.shape[-1:]) * gain.view(shape) + shift.view(shape)
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
-    """[S, B, T, heads * size] to [S, B, heads, T, size]."""
+    """Turn [S, B, T, heads * size] into [S, B, heads, T, size]."""
     return x.view(*x.shape[:-1], heads, -1).transpose(-2, -3)
 
 
 def join_heads(x: Tensor) -> Tensor:
-    """The inverse of `split_heads`."""
+    """Invert `split_heads`."""
     return x.transpose(-2, -3).flatten(-2)
 
 
 def read_at(states: Tensor, positions: Tensor) -> Tensor:
-    """The column [S, B, d] of states [S, B, T, d] at one position per example."""
+    """Return the column [S, B, d] of states [S, B, T, d] at one position per example."""
     index = positions.view(1, -1, 1, 1).expand(states.shape[0], -1, 1, states.shape[-1])
     return states.gather(2, index).squeeze(2)
 
@@ -144,7 +144,7 @@ PACK = 8
 
 
 def row_products(a: Tensor, b: Tensor, packed: bool) -> Tensor:
-    """a [S, B, heads, T, d] times b [S, B, heads, U, d] transposed: [S, B, heads, T, U].
+    """Compute a [S, B, heads, T, d] times b [S, B, heads, U, d] transposed: [S, B, heads, T, U].
 
     A batched product of tens of thousands of matrices of nine rows spends its time on starting tiles that are mostly empty.
     Packed, eight examples are one matrix of 72 rows, of whose products only the blocks on the diagonal are kept: eight times the
@@ -161,7 +161,7 @@ def row_products(a: Tensor, b: Tensor, packed: bool) -> Tensor:
 
 
 def mixtures(weights: Tensor, values: Tensor, packed: bool) -> Tensor:
-    """weights [S, B, heads, T, U] times values [S, B, heads, U, d], like `row_products`."""
+    """Compute weights [S, B, heads, T, U] times values [S, B, heads, U, d], like `row_products`."""
     pack = _pack(weights) if packed else 1
     if pack == 1:
         return torch.matmul(weights.to(values.dtype), values)
@@ -177,7 +177,7 @@ def _pack(x: Tensor) -> int:
 
 
 def _packed(x: Tensor, pack: int) -> Tensor:
-    """[S, B, heads, T, d] to [S * B / pack * heads, pack * T, d]."""
+    """Turn [S, B, heads, T, d] into [S * B / pack * heads, pack * T, d]."""
     seeds, batch, heads, rows, size = x.shape
     return x.view(seeds, batch // pack, pack, heads, rows, size).transpose(2, 3).reshape(-1, pack * rows, size)
 
@@ -187,17 +187,17 @@ def _own(pack: int, like: Tensor) -> Tensor:
 
 
 def uniform(random: torch.Generator, shape: tuple[int, ...], bound: float) -> Tensor:
-    """Uniform over -bound..bound."""
+    """Draw uniformly over -bound..bound."""
     return (torch.rand(shape, generator=random) * 2 - 1) * bound
 
 
 def xavier(random: torch.Generator, out: int, into: int, gain: float = 1.0, fan_out: int | None = None) -> Tensor:
-    """Xavier uniform for a map [out, into]; `fan_out` where the map is made of several."""
+    """Draw Xavier-uniform weights for a map [out, into]; `fan_out` where the map is made of several."""
     fan = into + (out if fan_out is None else fan_out)
     return uniform(random, (out, into), float(gain * (6 / fan) ** 0.5))
 
 
 def default_linear(random: torch.Generator, out: int, into: int) -> tuple[Tensor, Tensor]:
-    """Weight and bias of a linear layer as torch starts them: uniform over +-1/sqrt(fan in)."""
+    """Draw weight and bias of a linear layer as torch starts them: uniform over +-1/sqrt(fan in)."""
     bound = float(into**-0.5)
     return uniform(random, (out, into), bound), uniform(random, (out,), bound)

@@ -47,7 +47,7 @@ class STM:
     sites: ClassVar[int] = 0
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The vocabulary has one more row, the empty place, which counts as zero."""
+        """Return the shapes; the vocabulary has one more row, the empty place, which counts as zero."""
         d, n, h = self.state, self.slots, self.hidden
         shapes: dict[str, tuple[int, ...]] = {
             "embedding.weight": (self.vocabulary + 1, self.embedding),
@@ -73,7 +73,7 @@ class STM:
         return (("f1", self.state), ("f2", self.state), ("f3", self.slots))
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """As the authors' program starts them."""
+        """Draw weights as the authors' program starts them."""
         d, n = self.state, self.slots
         weights = {name: torch.zeros(shape) for name, shape in self.shapes().items()}
         weights["embedding.weight"] = uniform(random, (self.vocabulary + 1, self.embedding), 0.1)
@@ -103,14 +103,14 @@ class STM:
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Logits [seeds, batch, classes]; tokens are the question and then the sentences, `sentence` places each."""
+        """Compute logits [seeds, batch, classes]; tokens are the question and then the sentences, `sentence` places each."""
         w = weights
-        question, told = bags(w["embedding.weight"], tokens, self.sentence, w["places"], w["places"])
-        real = torch.arange(told.shape[2], device=tokens.device) < count_sentences(lengths, self.sentence)[:, None]
-        f1, f2, f3 = (_chain(w, f, told) for f, _ in self._inputs())
+        question, sentences = bags(w["embedding.weight"], tokens, self.sentence, w["places"], w["places"])
+        real = torch.arange(sentences.shape[2], device=tokens.device) < count_sentences(lengths, self.sentence)[:, None]
+        f1, f2, f3 = (_chain(w, f, sentences) for f, _ in self._inputs())
         gates = linear(f1, w["gate.input.weight"], w["gate.input.bias"])
         chosen = f3.softmax(-1)
-        step = wrap(_told) if wrap else _told
+        step = wrap(_read_sentence) if wrap else _read_sentence
         items = w["items"].unsqueeze(1).expand(-1, len(tokens), -1, -1)
         relations = w["relations"].unsqueeze(1).expand(-1, len(tokens), -1, -1, -1)
         pieces = (x.unbind(2) for x in (f1, f2, chosen, gates))
@@ -144,10 +144,10 @@ def _normed(x: Tensor, gain: Tensor, shift: Tensor) -> Tensor:
     return F.layer_norm(x, x.shape[-1:], eps=1e-12) * gain.unsqueeze(1) + shift.unsqueeze(1)
 
 
-def _told(
+def _read_sentence(
     w: Weights, items: Tensor, relations: Tensor, f1: Tensor, f2: Tensor, chosen: Tensor, gates: Tensor, here: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """One sentence: items [S, B, d, d], relations [S, B, n, d, d], f1 and f2 [S, B, d], chosen [S, B, n], here [B]."""
+    """Update by one sentence: items [S, B, d, d], relations [S, B, n, d, d], f1 and f2 [S, B, d], chosen [S, B, n], here [B]."""
     seeds = len(f1)
     both = gates.unsqueeze(2) + linear(items.tanh(), w["gate.memory.weight"], w["gate.memory.bias"])
     let_in, keep = both.chunk(2, -1)
@@ -162,7 +162,7 @@ def _told(
 
 
 def _associate(w: Weights, m: Tensor) -> Tensor:
-    """SAM: [S, B, d, d] to [S, B, n, d, d]. All rows of Q, K and V are normalised together."""
+    """Apply SAM: [S, B, d, d] to [S, B, n, d, d]. All rows of Q, K and V are normalised together."""
     qkv = linear(m, w["sam.weight"], w["sam.bias"])
     qkv = F.layer_norm(qkv, qkv.shape[-2:]) * w["sam.gain"].unsqueeze(1) + w["sam.shift"].unsqueeze(1)
     q, k, v = qkv.transpose(-1, -2).chunk(3, 2)

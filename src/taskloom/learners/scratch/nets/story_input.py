@@ -12,7 +12,7 @@ from taskloom.learners.scratch.nets.ops import embed
 
 
 def bags(table: Tensor, tokens: Tensor, sentence: int, asking: Tensor, telling: Tensor) -> tuple[Tensor, Tensor]:
-    """Each sentence as the sum of its words' vectors, weighted by place: question [S, B, d], sentences [S, B, n, d].
+    """Sum the vectors of each sentence's words, weighted by place: question [S, B, d], sentences [S, B, n, d].
 
     Args:
         table: [S, V, d] vectors of words.
@@ -28,5 +28,5 @@ def bags(table: Tensor, tokens: Tensor, sentence: int, asking: Tensor, telling: 
 
 
 def count_sentences(lengths: Tensor, sentence: int) -> Tensor:
-    """The number of sentences of each story, without its question."""
+    """Count the sentences of each story, without its question."""
     return torch.div(lengths, sentence, rounding_mode="floor") - 1

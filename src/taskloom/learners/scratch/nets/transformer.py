@@ -52,11 +52,11 @@ class Transformer:
 
     @property
     def sites(self) -> int:
-        """Every application of the layer draws its own masks."""
+        """Count one set of masks for every application of the layer."""
         return _SITES * self.layers
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The vocabulary has two more rows, EOS and SOS. `attention.bias` is never used; the reference has and counts it."""
+        """Return the shapes; the vocabulary has two more rows, EOS and SOS. `attention.bias` is unused, as in the reference."""
         d, f, h = self.state, self.feed_forward, self.heads
         return {
             "embedding.weight": (self.vocabulary + 2, d),
@@ -81,7 +81,7 @@ class Transformer:
         }
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Xavier for the maps, Kaiming for the embedding, torch's default for the two output maps."""
+        """Draw Xavier weights for the maps, Kaiming for the embedding, torch's default for the two output maps."""
         d, f = self.state, self.feed_forward
         weights = {name: torch.zeros(shape) for name, shape in self.shapes().items()}
         weights["embedding.weight"] = torch.randn(self.vocabulary + 2, d, generator=random) * math.sqrt(2 / d)
@@ -110,7 +110,7 @@ class Transformer:
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Logits [seeds, batch, classes]."""
+        """Compute logits [seeds, batch, classes]."""
         run = wrap(_layer) if wrap else _layer
         x = embed(weights["embedding.weight"], tokens)
         length = tokens.shape[1]
@@ -132,7 +132,7 @@ class Transformer:
 
 
 def sinusoids(length: int, size: int, like: Tensor) -> Tensor:
-    """r_m for m = -(length-1) .. length-1: even channels sin, odd channels cos, base 10000."""
+    """Compute r_m for m = -(length-1) .. length-1: even channels sin, odd channels cos, base 10000."""
     m = torch.arange(1 - length, length, device=like.device, dtype=like.dtype)
     rate = torch.exp(torch.arange(0, size, 2, device=like.device, dtype=like.dtype) * (-math.log(10000.0) / size))
     angle = m[:, None] * rate
@@ -151,7 +151,7 @@ def _layer(
     rates: tuple[float, float],
     packed: bool,
 ) -> Tensor:
-    """The next states of the first `columns` columns."""
+    """Compute the next states of the first `columns` columns."""
     dropout, attention_dropout = rates
     at = (lambda site: keys[site]) if keys is not None else (lambda site: None)
     mixed = _attention(w, x, columns, real, waves, keys, first, heads, attention_dropout, packed)
