@@ -7,8 +7,9 @@ the split and the index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from taskloom.example import Answer, Example, Step
@@ -23,12 +24,29 @@ Role = Literal["train", "test", "probe"]
 """train: learned from. test: disjoint from train, and checked so.
 probe: an exhaustive set for analyses that may repeat training items."""
 
-TRAIN = "train"
-
 
 def role_of(split: str) -> Role:
-    """Return the role of a split that is known by its name alone: the one called `train` is learned from, all others test."""
-    return "train" if split == TRAIN else "test"
+    """Return the role of a split that is known by its name alone: `train` and `train-…` are learned from, all others test.
+
+    >>> role_of("train"), role_of("train-short"), role_of("training"), role_of("ood")
+    ('train', 'train', 'test', 'test')
+    """
+    return "train" if split.partition("-")[0] == "train" else "test"
+
+
+def apportion(total: int, weights: Sequence[float]) -> list[int]:
+    """Divide a total into whole numbers in proportion to weights; the largest remainders are rounded up, the first of equals.
+
+    >>> apportion(10, [1, 1, 1])
+    [4, 3, 3]
+    """
+    whole = sum(Fraction(weight) for weight in weights)
+    exact = [total * Fraction(weight) / whole for weight in weights]
+    shares = [int(share) for share in exact]
+    order = sorted(range(len(weights)), key=lambda i: (shares[i] - exact[i], i))
+    for i in order[: total - sum(shares)]:
+        shares[i] += 1
+    return shares
 
 
 Level = Literal["instruction", "explicit"]

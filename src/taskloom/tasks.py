@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
 from taskloom.errors import InputError, RecipeError, TaskloomError, raised_at
 from taskloom.example import Answer, Example, Step
-from taskloom.plan import Plan, Role, Split
+from taskloom.plan import Plan, Split, role_of
 from taskloom.registry import TASKS, source_of
 from taskloom.scoring import Exact, Scorer
 from taskloom.seeding import Key, Random
@@ -137,7 +137,7 @@ class Task:
         first = next(iter(sizes), None)
         probe = next(iter(rows(first)(0, 1))) if first and sizes[first] else Example("", "")
         return Plan(
-            splits=tuple(Split(name, n, rows(name), _role(name)) for name, n in sizes.items()),
+            splits=tuple(Split(name, n, rows(name), role_of(name)) for name, n in sizes.items()),
             traits={name: type(value) for name, value in probe.traits.items()},
             describe=self.describe,
             scorer=self.scorer,
@@ -257,7 +257,3 @@ def task(
         return made
 
     return record
-
-
-def _role(split: str) -> Role:
-    return "train" if split == "train" else "test"

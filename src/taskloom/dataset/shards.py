@@ -25,6 +25,9 @@ from taskloom.files import atomic
 BLOCK = 1_000
 """Rows per digest block; shard sizes are multiples of it."""
 
+MANIFEST = "manifest.json"
+"""The file that says that all shards of a dataset are there."""
+
 METADATA = b"taskloom"
 MANY = 50
 """A trait with more values than this is counted as 'many' in the manifest."""

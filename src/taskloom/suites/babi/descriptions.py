@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from taskloom.descriptions import withhold
-from taskloom.plan import Level, Plan, Tasks, Withheld
+from taskloom.plan import Level, Plan, Tasks, Withheld, role_of
 from taskloom.suites.babi.fields import BabiFields, StoryGroup
-from taskloom.suites.babi.splits import groups_of, role_of
+from taskloom.suites.babi.splits import groups_of
 
 STORY_TASK = "Read the story and answer the question from it."
 """What a recipe of stories asks for, whatever its question types."""

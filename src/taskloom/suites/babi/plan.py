@@ -12,7 +12,7 @@ from functools import partial
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example
-from taskloom.plan import Plan, Split, Tasks
+from taskloom.plan import Plan, Split, Tasks, role_of
 from taskloom.recipe import Size
 from taskloom.scoring import AnyOf, Exact, Scorer, any_of, set_of
 from taskloom.seeding import Key
@@ -27,7 +27,7 @@ from taskloom.suites.babi.numbered import TASKS, task04_relations
 from taskloom.suites.babi.numbered.knobs import TaskKnobs
 from taskloom.suites.babi.reasoner.second_solver import check
 from taskloom.suites.babi.show import answer_passage, show, show_derived
-from taskloom.suites.babi.splits import SplitRule, check_example, check_recipe, groups_of, role_of, split_rules
+from taskloom.suites.babi.splits import SplitRule, check_example, check_recipe, groups_of, split_rules
 
 TRIES = 10_000
 """Stories of a numbered task drawn for one example before a split counts as exhausted."""

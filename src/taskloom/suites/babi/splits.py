@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example
-from taskloom.plan import Role
+from taskloom.plan import apportion, role_of
 from taskloom.recipe import Size, read
 from taskloom.seeding import Key
 from taskloom.suites.babi.fields import PARTS, BabiFields, StoryGroup
@@ -52,11 +52,6 @@ class SplitRule:
         return self.structure(signature(events[:BEGINNING]))
 
 
-def role_of(split: str) -> Role:
-    """Return the role of a split: those called train are trained on, all others are tested on."""
-    return "train" if split.split("-")[0] == "train" else "test"
-
-
 def structures(names: Sequence[str]) -> dict[str, Belongs]:
     """Build the structure test of each split: training has the lower half of the hashes, all others share the upper."""
     tests: dict[str, Belongs] = {}
@@ -86,14 +81,9 @@ def share_out(total: int, weights: Sequence[int]) -> list[int]:
     >>> share_out(10, [1, 1, 1])
     [4, 3, 3]
     """
-    whole = sum(weights)
-    if whole == 0:
+    if not any(weights):
         raise RecipeError("groups: at least one group needs n above 0")
-    shares = [total * w // whole for w in weights]
-    order = sorted(range(len(weights)), key=lambda i: (-(total * weights[i] % whole), i))
-    for i in order[: total - sum(shares)]:
-        shares[i] += 1
-    return shares
+    return apportion(total, weights)
 
 
 def groups_of(fields: BabiFields, split: str) -> list[StoryGroup]:

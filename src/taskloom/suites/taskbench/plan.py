@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from taskloom.errors import RecipeError
 from taskloom.example import Answer, Example
-from taskloom.plan import Level, Plan, Role, Split, Tasks, Withheld
+from taskloom.plan import Level, Plan, Split, Tasks, Withheld, role_of
 from taskloom.suites.taskbench import show as showing
 from taskloom.suites.taskbench.catalog import composition, family
 from taskloom.suites.taskbench.evaluation.function_table import FunctionTable, Profile, profile
@@ -231,8 +231,7 @@ class _Weaver:
             found = pa.concat_tables(parts)
             return found.set_column(0, "index", index_column(start, stop))
 
-        role: Role = "train" if name == "train" else "test"
-        return Split(name, sum(counts), rows, role)
+        return Split(name, sum(counts), rows, role_of(name))
 
     def _small(self, made: list[WordRows | SequenceRows]) -> list[Split]:
         """Few-shot and memorisation sets: subsets of the training split."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from taskloom import resources
 from taskloom.errors import InputError, RecipeError
 from taskloom.example import Example
-from taskloom.plan import Plan, Source, Split, Tasks
+from taskloom.plan import Plan, Source, Split, Tasks, role_of
 from taskloom.suites.zest.layout import Layout, described_in_input, layout
 from taskloom.suites.zest.scorer import zest
 from taskloom.suites.zest.task_files import ZestTask, alternatives, problems, read_tasks
@@ -85,7 +85,7 @@ def _split(name: str, tasks: list[ZestTask], style: Layout) -> Split:
         for task, i in places[start:stop]:
             yield example(task, i, style)
 
-    return Split(name, len(places), rows, "train" if name == "train" else "test")
+    return Split(name, len(places), rows, role_of(name))
 
 
 def example(task: ZestTask, number: int, style: Layout) -> Example:

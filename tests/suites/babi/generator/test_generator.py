@@ -16,14 +16,14 @@ import pytest
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example
-from taskloom.plan import Plan
+from taskloom.plan import Plan, role_of
 from taskloom.recipe import Fields, Span, recipe
 from taskloom.scoring import set_of
 from taskloom.suites.babi.fields import BabiFields, QuestionSeries, StoryGroup, StoryWords, Style
 from taskloom.suites.babi.generator.examples import signature
 from taskloom.suites.babi.reasoner.answers import answer, supports
 from taskloom.suites.babi.reasoner.knowledge import Knowledge
-from taskloom.suites.babi.splits import BEGINNING, check_compositional, groups_of, role_of, share_out, structures
+from taskloom.suites.babi.splits import BEGINNING, check_compositional, groups_of, share_out, structures
 from taskloom.suites.babi.story.events import Question
 from taskloom.suites.babi.story.grammar import parse_passage
 from taskloom.suites.babi.story.vocabulary import Vocabulary

@@ -13,7 +13,7 @@ from functools import partial
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example
-from taskloom.plan import Plan, Source, Split, Tasks, Withheld
+from taskloom.plan import Plan, Source, Split, Tasks, Withheld, role_of
 from taskloom.recipe import Size, read
 from taskloom.scoring import any_of, set_of
 from taskloom.seeding import Key
@@ -24,7 +24,7 @@ from taskloom.suites.babi.generator.examples import TRAITS, tokens
 from taskloom.suites.babi.generator.many_questions import Setting, grow
 from taskloom.suites.babi.reasoner.second_solver import check
 from taskloom.suites.babi.show import answer_passage, show
-from taskloom.suites.babi.splits import SplitRule, check_recipe, role_of, share_out, split_rules
+from taskloom.suites.babi.splits import SplitRule, check_recipe, share_out, split_rules
 from taskloom.suites.babi.story.events import QuestionKind
 from taskloom.suites.babi.story.vocabulary import PUBLISHED, Vocabulary
 

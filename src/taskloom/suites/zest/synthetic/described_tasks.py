@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import Literal
 
 from taskloom.errors import RecipeError
+from taskloom.plan import apportion
 from taskloom.seeding import Key, Random
 from taskloom.suites.zest.synthetic.algebra import program_text
 from taskloom.suites.zest.synthetic.domain import Domain
@@ -121,12 +122,7 @@ def _pools(request: TaskRequest, key: Key, plenty: int) -> _Pools:
 
 def largest_remainder(size: int, shares: Mapping[Kind, float]) -> dict[Kind, int]:
     """Divide a size into whole numbers in proportion to shares, by largest remainder."""
-    total = sum(shares.values())
-    exact = {kind: size * share / total for kind, share in shares.items()}
-    counts = {kind: int(x) for kind, x in exact.items()}
-    for kind in sorted(exact, key=lambda k: counts[k] - exact[k])[: size - sum(counts.values())]:
-        counts[kind] += 1
-    return counts
+    return dict(zip(shares, apportion(size, list(shares.values())), strict=True))
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from taskloom.errors import InputError
 from taskloom.example import Example
-from taskloom.plan import Plan, Source, Split, Tasks
+from taskloom.plan import Plan, Source, Split, Tasks, role_of
 from taskloom.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import context, described_in_input
@@ -58,7 +58,7 @@ def _split(world: TaskWorld, name: str) -> Split:
         for index in range(start, stop):
             yield world.example(tasks[index // world.passages], index % world.passages)
 
-    return Split(name, len(tasks) * world.passages, rows, "train" if name == "train" else "test")
+    return Split(name, len(tasks) * world.passages, rows, role_of(name))
 
 
 def check(example: Example) -> tuple[str, ...]:

@@ -1,0 +1,121 @@
+"""Files that somebody else wrote, as a dataset: Parquet or JSONL with the columns `input` and `targets` (or `target`)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from taskloom.dataset import shards
+from taskloom.dataset.shards import MANIFEST
+from taskloom.errors import DataError
+
+
+def read_foreign(folder: Path) -> dict[str, pa.Table]:
+    """Read `SPLIT/*.parquet`, `SPLIT.parquet` and `SPLIT.jsonl` of a folder, with our columns, by the names of the splits."""
+    if not folder.is_dir():
+        raise DataError(f"there is no dataset folder {folder}; make one with 'taskloom make RECIPE -o {folder}'")
+    tables: dict[str, pa.Table] = {}
+    for path in sorted(folder.iterdir()):
+        files = sorted(path.glob("*.parquet")) if path.is_dir() else [path] if path.is_file() else []
+        if not {p.suffix for p in files} & {".parquet", ".jsonl"}:
+            continue
+        name = path.name if path.is_dir() else path.stem
+        if name in tables:
+            raise DataError(f"{folder} has two sources for the split '{name}' ({path.name} is the second); keep one")
+        if path.suffix == ".jsonl":
+            tables[name] = _read_jsonl(path)
+            continue
+        if any(shards.read_stamp(p) is not None for p in files):
+            raise DataError(
+                f"{folder} is an unfinished dataset (no {MANIFEST}); run the same 'taskloom make' again to finish it"
+            )
+        tables[name] = _joined(files)
+    if not tables:
+        raise DataError(
+            f"{folder} holds neither {MANIFEST} nor Parquet or JSONL splits; make it with 'taskloom make RECIPE -o {folder}'"
+        )
+    return {name: _adapt(table, folder / name) for name, table in tables.items()}
+
+
+def _joined(files: list[Path]) -> pa.Table:
+    try:
+        return pa.concat_tables([shards.read(p) for p in files], promote_options="default")
+    except pa.ArrowException as error:
+        raise DataError(f"{files[0].parent}: files of different columns: {str(error).splitlines()[0]}") from error
+
+
+def _read_jsonl(path: Path) -> pa.Table:
+    rows = []
+    with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line.encode("utf-8", "strict"))
+            except UnicodeError as error:
+                raise DataError(f"{path}:{number} is not UTF-8 text; save the file as UTF-8") from error
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"{path}:{number} is not JSON ({error}); one object a line") from error
+            if not isinstance(row, dict):
+                raise DataError(f"{path}:{number} is not a JSON object; one object a line with 'input' and 'targets'")
+            rows.append(row)
+    try:
+        return pa.Table.from_pylist(rows)
+    except (pa.ArrowException, UnicodeError, OverflowError) as error:
+        raise DataError(f"{path}: rows of different shapes: {str(error).splitlines()[0]}") from error
+
+
+def _adapt(table: pa.Table, where: Path) -> pa.Table:
+    """Convert somebody's columns to ours; raise one sentence where that is impossible."""
+    try:
+        adapted = _columns(table, where)
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError(f"{where}: a column is not what it should be: {str(error).splitlines()[0]}") from error
+    answered = adapted.column("targets").filter(
+        pc.fill_null(pc.greater(pc.list_value_length(adapted.column("targets")), 0), False)
+    )
+    if (
+        adapted.column("input").null_count
+        or len(answered) < adapted.num_rows
+        or pc.list_element(answered, 0).null_count
+    ):
+        raise DataError(f"{where}: every row needs an 'input' and at least one target; some have none")
+    return adapted
+
+
+def _columns(table: pa.Table, where: Path) -> pa.Table:
+    names = table.column_names
+    if "input" not in names or not {"targets", "target"} & set(names):
+        raise DataError(f"{where} needs the columns 'input' and 'targets'; it has: {', '.join(names)}")
+    n = table.num_rows
+    texts = table.column("input").cast(pa.string())
+    if "targets" in names and pa.types.is_list(table.column("targets").type):
+        targets = table.column("targets").cast(pa.list_(pa.string()))
+    else:
+        plain = table.column("targets" if "targets" in names else "target").cast(pa.string())
+        targets = pa.array([[t] for t in plain.to_pylist()], pa.list_(pa.string()))
+    columns: dict[str, Any] = {
+        "index": pa.array(range(n), pa.int64()),
+        "task": table.column("task").cast(pa.string()) if "task" in names else pa.array([""] * n, pa.string()),
+        "input": texts,
+        "targets": targets,
+    }
+    for name in ("question", "key"):
+        columns[name] = table.column(name).cast(pa.string()) if name in names else pa.nulls(n, pa.string())
+    columns["derivation"] = _derivations(table, where)
+    if "traits" in names and pa.types.is_struct(table.column("traits").type):
+        columns["traits"] = table.column("traits")
+    return pa.table(columns)
+
+
+def _derivations(table: pa.Table, where: Path) -> Any:
+    if "derivation" not in table.column_names:
+        return pa.nulls(table.num_rows, pa.list_(shards.STEP))
+    try:
+        return table.column("derivation").cast(pa.list_(shards.STEP))
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError(f"{where}: 'derivation' must be a list of steps with rule, value and of: {error}") from error
