@@ -21,7 +21,7 @@ EXACT = {19}
 
 
 def generation(number: int) -> float:
-    """CPU seconds for the questions of as many stories as are needed."""
+    """Measure the CPU seconds for the questions of as many stories as are needed."""
     key = Key("benchmark", number)
     start = time.process_time()
     made = index = 0

@@ -87,7 +87,9 @@ def _story_plan(fields: BabiFields, key: Key) -> Plan:
         answer=partial(answer_passage, vocabulary=vocabulary, lexicon=lexicon, reading=fields.reading),
         show=partial(show, vocabulary=vocabulary, lexicon=lexicon, reading=fields.reading),
         shard_rows=2_000,
-        tasks=Tasks("question", describe_question, kinds, without=lambda held: plan(without_kinds(fields, held), key)),
+        tasks=Tasks(
+            "question", describe_question, kinds, without=lambda withheld: plan(without_kinds(fields, withheld), key)
+        ),
     )
 
 

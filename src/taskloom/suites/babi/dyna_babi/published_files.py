@@ -70,7 +70,7 @@ class Folder:
         return parse_path(file, WORDS)
 
 
-class Published:
+class PublishedTask:
     """The examples of one task in one split of the published files.
 
     Attributes:

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from taskloom.errors import RecipeError, TaskloomError, nearest
+from taskloom.suites.babi.story.events import EVENTS
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 
 ACTIONS = {
@@ -45,7 +46,6 @@ DEFAULT_ACTIONS = {
     **dict.fromkeys(("negate", "indef"), 1.0),
 }
 """What happens when a configuration does not say: everything."""
-_EVENTS = ("MOVE", "GRAB", "DROP", "GIVE")
 _STORY = {
     "samples", "seed", "name", "n_questions", "question_probability", "actions_before_question", "max_actions", "questions",
     "questions_distribution", "actions", "actions_distribution", "coref", "coref_distribution", "move", "grab", "drop", "give",
@@ -72,16 +72,16 @@ def _weights(names: list[str], given: list[float] | None, table: Mapping[str, st
     weights = list(given or [1.0] * len(names))
     if len(weights) < len(names):
         raise RecipeError(f"{where}: {len(names)} names but {len(weights)} weights")
-    found: dict[str, float] = {}
+    weighted: dict[str, float] = {}
     for name, weight in zip(names, weights, strict=False):
         if name not in table:
             raise RecipeError(f"{where}: unknown '{name}'; {nearest(name, table)}")
-        found[table[name]] = float(weight)
-    return found
+        weighted[table[name]] = float(weight)
+    return weighted
 
 
 def convert(config: Mapping[str, Any], where: str = "the configuration") -> dict[str, Any]:
-    """A recipe from a configuration of the reference.
+    """Convert a configuration of the reference into a recipe.
 
     Raises:
         RecipeError: A key is unknown, or sub-tasks differ in what a recipe has once: words and names.
@@ -145,20 +145,20 @@ def _groups(task: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
     )
     given = story.get("questions") or list(QUESTIONS)
     questions = _weights(given, story.get("questions_distribution"), QUESTIONS, f"{where}.questions")
-    wording = {name: weight for name, weight in actions.items() if name not in _EVENTS}
+    wording = {name: weight for name, weight in actions.items() if name not in EVENTS}
     if "NEGATE" in wording:
         negative, affirmative = story.get("negate_distribution") or (0.5, 0.5)
         share = wording["NEGATE"] / (negative + affirmative)
         wording |= {"NEGATE": negative * share, "AFFIRM": affirmative * share}
     base: dict[str, Any] = {
-        "events": {e: w for e, w in actions.items() if e in _EVENTS},
+        "events": {e: w for e, w in actions.items() if e in EVENTS},
         "wording": wording,
         **({"coref": coref} if "COREF" in wording else {}),
         "questions": questions,
     }
-    for said in base.get("coref", ()):
+    for name in base.get("coref", ()):
         # The reference's pronouns may say what is else never said; so they may here, at weight 0.
-        base["events" if said in _EVENTS else "wording"].setdefault(said, 0.0)
+        base["events" if name in EVENTS else "wording"].setdefault(name, 0.0)
     if story.get("exhaustive") and not task.get("filter_config"):
         base["exhaustive"] = True
     many, gap = int(story.get("n_questions", 5)), int(story.get("actions_before_question", 2))
@@ -211,7 +211,7 @@ def _filtered(
 
 
 def import_file(path: str | Path) -> dict[str, Any]:
-    """A recipe from a configuration file of the reference, checked."""
+    """Read a configuration file of the reference as a recipe, and check it."""
     from taskloom.recipe import check
 
     file = Path(path)
@@ -224,13 +224,13 @@ def import_file(path: str | Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise RecipeError(f"{file} must be an object with name and tasks")
     try:
-        made = convert(config, str(file))
+        recipe = convert(config, str(file))
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise RecipeError(
             f"{file}: a value is not of the kind that the reference's configuration has ({error})"
         ) from error
-    check(made, str(file), str(file))
-    return made
+    check(recipe, str(file), str(file))
+    return recipe
 
 
 class _Plain(yaml.SafeDumper):

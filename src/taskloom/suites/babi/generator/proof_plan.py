@@ -77,7 +77,7 @@ class ProofBuilder:
         self.units: list[Unit] = []
         self.lines: list[Event] = []  # the sentences that the proof counts
         self.linked: list[Event] = []  # those of them in which two planned persons meet
-        self.held: dict[str, str] = {}  # object in each planned person's hands
+        self.hands: dict[str, str] = {}  # object in each planned person's hands
         self.departure: Event | None = (
             None  # a where-was-O question's last move: what comes before it must not be a move
         )
@@ -170,7 +170,7 @@ class ProofBuilder:
 
     def _link(self, link: str, one: str, other: str) -> None:
         first, second = (one, other) if self.rng.random() < 0.5 else (other, one)
-        if first not in self.held and second in self.held:
+        if first not in self.hands and second in self.hands:
             first, second = second, first
         thing = self._in_hand(first)
         if link == "give":
@@ -179,8 +179,8 @@ class ProofBuilder:
             events = [Event("drop", (first,), thing=thing), Event("grab", (second,), thing=thing)]
         self._add(*events)
         self.linked += events
-        del self.held[first]
-        self.held[second] = thing
+        del self.hands[first]
+        self.hands[second] = thing
 
     def _another(self, person: str, size: int) -> None:
         """Add another proof of where somebody is, at least as long: somebody else is placed, and hands something on to them."""
@@ -193,9 +193,9 @@ class ProofBuilder:
                 self._add(Event("give", (other,), thing=thing, to=new))
             else:
                 self._add(Event("drop", (other,), thing=thing), Event("grab", (new,), thing=thing))
-            del self.held[other]
+            del self.hands[other]
             if new != person:
-                self.held[new] = thing
+                self.hands[new] = thing
             other = new
         self.lines = lines  # the official proof does not need them
 
@@ -206,11 +206,11 @@ class ProofBuilder:
 
     def _in_hand(self, person: str) -> str:
         """Return an object that somebody holds; where there is none they are made to take one, at some time before."""
-        if person not in self.held:
+        if person not in self.hands:
             thing = self._fresh()
             self.units.insert(int(self.rng.random() * (len(self.units) + 1)), [Event("grab", (person,), thing=thing)])
-            self.held[person] = thing
-        return self.held[person]
+            self.hands[person] = thing
+        return self.hands[person]
 
     def _fresh(self) -> str:
         if not self.objects:
@@ -228,14 +228,14 @@ class ProofBuilder:
         if kind == "yes-no":
             return ProofPlan(self.units, Question("yes-no", person, place=place), self.here, {person})
         own = shape.extra - (kind == "where-was-O")
-        if not own and person not in self.held:
+        if not own and person not in self.hands:
             raise NoProofPlan
         if kind == "where-O" and own and "DROP" in self.can and self.rng.random() < 0.5:
             thing = self._in_hand(person)
             self._add(Event("drop", (person,), thing=thing))
             self._denials(shape.denials, thing, "")
             return ProofPlan(self.units, Question("where-O", thing=thing), self.here, keep={thing})
-        thing = self._taken(person) if own else self.held[person]
+        thing = self._taken(person) if own else self.hands[person]
         if kind == "where-O":
             self._denials(shape.denials, thing, person)
             return ProofPlan(self.units, Question("where-O", thing=thing), self.here, {person}, keep={thing})

@@ -35,12 +35,12 @@ class Verdict:
 
     @property
     def known(self) -> bool:
-        """Whether the story settles the question ("maybe" does: it says that both remain possible)."""
+        """Return whether the story settles the question ("maybe" does: it says that both remain possible)."""
         return self.answer != UNKNOWN
 
 
 def answer(knowledge: Knowledge, question: Question) -> Verdict:
-    """The answer that follows from the sentences told so far."""
+    """Answer a question by what follows from the sentences so far."""
     kind = question.kind
     if kind == "where-P":
         return _where(knowledge, knowledge.stay.get(question.person))
@@ -52,12 +52,12 @@ def answer(knowledge: Knowledge, question: Question) -> Verdict:
         came = arrival(knowledge, question.thing, question.place)
         return _where(knowledge, came.before) if came else Verdict(UNKNOWN)
     if kind == "give-qs":
-        gift = asked_gift(knowledge, question)
+        gift = latest_gift(knowledge, question)
         return _given(gift, question) if gift else Verdict(UNKNOWN)
-    held = tuple(sorted(knowledge.holding(question.person)))
+    things = tuple(sorted(knowledge.holding(question.person)))
     if kind == "counting":
-        return Verdict(number_word(len(held)), held)
-    return Verdict(",".join(held) or "nothing", held)
+        return Verdict(number_word(len(things)), things)
+    return Verdict(",".join(things) or "nothing", things)
 
 
 def _where(knowledge: Knowledge, variable: int | None) -> Verdict:
@@ -78,7 +78,7 @@ def _yes_no(knowledge: Knowledge, question: Question) -> Verdict:
 
 
 def whereabouts(knowledge: Knowledge, name: str) -> int | None:
-    """The variable that is an object's place now: its holder's stay, or the stay in which it was left."""
+    """Return the variable that is an object's place now: its holder's stay, or the stay in which it was left."""
     thing = knowledge.things.get(name)
     if thing is None or thing.last < 0:
         return None
@@ -99,7 +99,7 @@ class Arrival:
 
 
 def arrival(knowledge: Knowledge, name: str, place: str) -> Arrival | None:
-    """The last time an object came into a place, if it is the same in every world and it is known where from.
+    """Find the last time an object came into a place, if it is the same in every world and it is known where from.
 
     Going back through the object's changes of place: one that cannot lead into the place from elsewhere is passed over;
     the first that can must do so for certain.
@@ -115,9 +115,9 @@ def arrival(knowledge: Knowledge, name: str, place: str) -> Arrival | None:
         if after != bit or before & bit or len(knowledge.names(before)) != 1 or before & (before - 1):
             return None
         # The holder is known by the handling that gave them the object, or by the one that took it from them.
-        shown = [tuple([h.sentence for h in thing.handlings[carry.handling : carry.told]])]
+        shown = [tuple([h.sentence for h in thing.handlings[carry.handling : carry.handlings]])]
         until: list[int] = []
-        for handling in thing.handlings[carry.told :]:
+        for handling in thing.handlings[carry.handlings :]:
             until.append(handling.sentence)
             if not handling.event.denied:
                 shown.append(tuple(until))
@@ -127,14 +127,14 @@ def arrival(knowledge: Knowledge, name: str, place: str) -> Arrival | None:
 
 
 def fitting_gifts(knowledge: Knowledge, question: Question) -> list[Handling]:
-    """Every GIVE that a give question fits, in order."""
-    asked = (question.person, question.thing, question.other)
-    told = ((gift, (gift.event.who[0], gift.thing, gift.event.to)) for gift in knowledge.gifts)
-    return [gift for gift, names in told if all(a in ("", b) for a, b in zip(asked, names, strict=True))]
+    """List every GIVE that a give question fits, in order."""
+    wanted = (question.person, question.thing, question.other)
+    gifts = ((gift, (gift.event.who[0], gift.thing, gift.event.to)) for gift in knowledge.gifts)
+    return [gift for gift, names in gifts if all(a in ("", b) for a, b in zip(wanted, names, strict=True))]
 
 
-def asked_gift(knowledge: Knowledge, question: Question) -> Handling | None:
-    """The latest GIVE that a give question fits."""
+def latest_gift(knowledge: Knowledge, question: Question) -> Handling | None:
+    """Return the latest GIVE that a give question fits."""
     fits = fitting_gifts(knowledge, question)
     return fits[-1] if fits else None
 
@@ -148,7 +148,7 @@ def _given(gift: Handling, question: Question) -> Verdict:
 
 
 def _all(need: Sequence[int], sentences: Iterable[int]) -> int:
-    """The sentences to be read together, with the antecedents of their pronouns."""
+    """Join the sentences to be read together, with the antecedents of their pronouns."""
     mask = 0
     for sentence in sentences:
         mask |= need[sentence]
@@ -156,7 +156,7 @@ def _all(need: Sequence[int], sentences: Iterable[int]) -> int:
 
 
 def supports(knowledge: Knowledge, question: Question, verdict: Verdict | None = None) -> list[tuple[int, ...]]:
-    """All minimal sets of sentences (by index) that support the answer, the official one first; none if it is unknown."""
+    """List all minimal sets of sentences (by index) that support the answer, the official one first; none if it is unknown."""
     verdict = verdict or answer(knowledge, question)
     if not verdict.known:
         return []
@@ -177,7 +177,7 @@ def supports(knowledge: Knowledge, question: Question, verdict: Verdict | None =
         places = (_located(knowledge, came.before, need), _located(knowledge, came.after, need))
         return in_order(product(*places, [_all(need, way) for way in came.shown_by]))
     if kind == "give-qs":
-        gift = asked_gift(knowledge, question)
+        gift = latest_gift(knowledge, question)
         assert gift is not None
         return in_order([need[gift.sentence]])
     return in_order(_holding_sets(knowledge, question.person, need))
@@ -202,7 +202,7 @@ def _yes_no_sets(knowledge: Knowledge, question: Question, verdict: Verdict, nee
 
 
 def _holding_sets(knowledge: Knowledge, person: str, need: Sequence[int]) -> list[int]:
-    """For every object that somebody was told about with, the ways to see whether they hold it now.
+    """Combine, for every object of the story, the ways to see whether somebody holds it now.
 
     If they do: how they got it, and what was denied of the object since. If not: the last sentence that took it from them, or any
     later one that puts it elsewhere; of what was only denied, all of it.
@@ -226,5 +226,5 @@ def _holding_sets(knowledge: Knowledge, person: str, need: Sequence[int]) -> lis
 
 
 def support_composition(knowledge: Knowledge, support: Sequence[int]) -> str:
-    """The paper's support composition: the concepts in the supporting sentences."""
+    """Return the paper's support composition: the concepts in the supporting sentences."""
     return composition([knowledge.events[i] for i in support])

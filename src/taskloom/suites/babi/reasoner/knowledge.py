@@ -48,11 +48,11 @@ class Handling:
     thing: str
 
     def names(self, person: str) -> bool:
-        """Whether the sentence names that person."""
+        """Return whether the sentence names that person."""
         return person in self.event.who or person == self.event.to
 
     def leaves(self, person: str) -> bool:
-        """Whether the object is certainly not with that person afterwards."""
+        """Return whether the object is certainly not with that person afterwards."""
         event = self.event
         return not event.denied and person != {"grab": event.who[0], "give": event.to}.get(event.kind, "")
 
@@ -66,14 +66,14 @@ class Carry:
         after: The holder's stay after.
         sentence: The sentence that ended the one and began the other.
         handling: Index, among the object's handlings, of the one by which the holder got it.
-        told: How many handlings there were by then.
+        handlings: How many handlings there were by then.
     """
 
     before: int
     after: int
     sentence: int
     handling: int
-    told: int
+    handlings: int
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class Thing:
     last: int = -1
 
     def since(self) -> tuple[int, ...]:
-        """The sentences that show where it is, but for the place itself: its last change of hands, and what was denied since."""
+        """Return the sentences that show with whom or where it is: its last change of hands, and what was denied since."""
         return tuple([h.sentence for h in self.handlings[max(self.last, 0) :]])
 
 
@@ -146,19 +146,19 @@ class Knowledge:
         self._holds: dict[str, list[str]] = {}
 
     def domain(self, variable: int) -> int:
-        """The places a variable may have, as a bit mask."""
+        """Return the places a variable may have, as a bit mask."""
         return self._domain[self._root(variable)]
 
     def same(self, one: int, other: int) -> bool:
-        """Whether two variables are known to be equal."""
+        """Return whether two variables are known to be equal."""
         return self._root(one) == self._root(other)
 
     def names(self, mask: int) -> list[str]:
-        """The places in a mask."""
+        """List the places in a mask."""
         return [place for place, bit in self.bits.items() if mask & bit]
 
     def holding(self, person: str) -> list[str]:
-        """What somebody holds, in the order in which they got it."""
+        """List what somebody holds, in the order in which they got it."""
         return list(self._holds.get(person, ()))
 
     def tell(self, event: Event) -> None:
@@ -220,9 +220,9 @@ class Knowledge:
     def _grab(self, event: Event, name: str, sentence: int) -> None:
         person, thing = event.who[0], self._thing(name)
         if thing.holder:
-            held = thing.since()[0] + 1
+            since = thing.since()[0] + 1
             raise Contradiction(
-                sentence, f"{person} cannot take the {name}, which {thing.holder} holds since sentence {held}"
+                sentence, f"{person} cannot take the {name}, which {thing.holder} holds since sentence {since}"
             )
         here = self._present(person)
         if thing.ground >= 0:
@@ -264,16 +264,16 @@ class Knowledge:
         raise Contradiction(sentence, f"{person} cannot {verb} the {name}, which {whose}")
 
     def _present(self, person: str) -> int:
-        found = self.stay.get(person)
-        if found is None:
-            found = self.stay[person] = self._variable()
-        return found
+        stay = self.stay.get(person)
+        if stay is None:
+            stay = self.stay[person] = self._variable()
+        return stay
 
     def _thing(self, name: str) -> Thing:
-        found = self.things.get(name)
-        if found is None:
-            found = self.things[name] = Thing([], [], "", -1)
-        return found
+        thing = self.things.get(name)
+        if thing is None:
+            thing = self.things[name] = Thing([], [], "", -1)
+        return thing
 
     def _variable(self) -> int:
         new = len(self._parent)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.reasoner.answers import MAYBE, answer, arrival, asked_gift, whereabouts
+from taskloom.suites.babi.reasoner.answers import MAYBE, answer, arrival, latest_gift, whereabouts
 from taskloom.suites.babi.reasoner.knowledge import Handling, Knowledge
 from taskloom.suites.babi.story.events import GIVE_FORMS, GiveForm, Question, QuestionKind
 
@@ -16,10 +16,10 @@ T = TypeVar("T")
 def askable(
     knowledge: Knowledge, kind: QuestionKind, rng: Random, answers: Mapping[str, float] | None = None
 ) -> Iterator[Question]:
-    """The questions of a kind that can be asked now, in random order.
+    """Yield the questions of a kind that can be asked now, in random order.
 
     Args:
-        knowledge: What has been told.
+        knowledge: What the story has said so far.
         kind: The question type.
         rng: Decides the order.
         answers: For yes-no questions, the wanted answers with weights; yes and no alike by default. Nothing wanted gives every
@@ -52,7 +52,7 @@ def askable(
 
 
 def unsettled(knowledge: Knowledge, kind: QuestionKind, rng: Random) -> Iterator[Question]:
-    """The where-P or where-O questions that the story does not settle, about those it tells of, in random order."""
+    """Yield the where-P or where-O questions that the story does not settle, about those it tells of, in random order."""
     if kind == "where-P":
         for person in _shuffled(rng, list(knowledge.stay)):
             if not _single(knowledge, knowledge.stay[person]):
@@ -79,26 +79,26 @@ def _visited(knowledge: Knowledge, thing: str) -> list[str]:
 
 def _yes_no(knowledge: Knowledge, rng: Random, answers: Mapping[str, float]) -> Iterator[Question]:
     wanted = rng.choices(list(answers), weights=list(answers.values()))[0] if answers else ""
-    told = [p for p in knowledge.stay if knowledge.domain(knowledge.stay[p]) != knowledge.everywhere]
-    for person in _shuffled(rng, told):
+    persons = [p for p in knowledge.stay if knowledge.domain(knowledge.stay[p]) != knowledge.everywhere]
+    for person in _shuffled(rng, persons):
         for place in _shuffled(rng, list(knowledge.places)):
             question = Question("yes-no", person, place=place)
-            said = answer(knowledge, question).answer
-            if not wanted and said != MAYBE:
+            entailed = answer(knowledge, question).answer
+            if not wanted and entailed != MAYBE:
                 yield question
-            elif said == wanted:
+            elif entailed == wanted:
                 yield question
                 break
 
 
 def _gifts(knowledge: Knowledge, rng: Random) -> Iterator[Question]:
     # Two gifts may lead to one question ("Who gave the milk?"), which is asked once.
-    asked = dict.fromkeys(give_question(gift, form) for gift in knowledge.gifts for form in GIVE_FORMS)
-    yield from (q for q in _shuffled(rng, list(asked)) if asked_gift(knowledge, q))
+    questions = dict.fromkeys(give_question(gift, form) for gift in knowledge.gifts for form in GIVE_FORMS)
+    yield from (q for q in _shuffled(rng, list(questions)) if latest_gift(knowledge, q))
 
 
 def give_question(gift: Handling, form: GiveForm) -> Question:
-    """One of the five forms, about a gift."""
+    """Build the question of one of the five forms about a gift."""
     event = gift.event
     giver, thing, to = event.who[0], gift.thing, event.to
     if form == "gave-to":

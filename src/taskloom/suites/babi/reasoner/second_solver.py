@@ -75,7 +75,7 @@ class Moments:
         self.hands.append(after)
 
     def flood(self, start: Node) -> tuple[frozenset[str], set[Node]]:
-        """What a place may be, and all that are the same place."""
+        """Return what a place may be, and all that are the same place."""
         seen, stack, places = {start}, [start], self.universe
         while stack:
             node = stack.pop()
@@ -87,11 +87,11 @@ class Moments:
         return places, seen
 
     def places(self, name: str) -> frozenset[str]:
-        """Where somebody or something may be at the end."""
+        """Return where somebody or something may be at the end."""
         return self.flood((name, len(self.events)))[0]
 
     def came_from(self, thing: str, place: str) -> frozenset[str]:
-        """From where an object last came into a place; nothing if that is not certain."""
+        """Return from where an object last came into a place; nothing if that is not certain."""
         for moment in range(len(self.events), 0, -1):
             (after, same), (before, _) = self.flood((thing, moment)), self.flood((thing, moment - 1))
             if (thing, moment - 1) in same or place not in after or before == {place}:
@@ -101,43 +101,43 @@ class Moments:
 
 
 def solve(events: Sequence[Event], question: Question, places: Sequence[str], strict: bool = False) -> str:
-    """The answer to a question after some sentences; 'unknown' if they do not settle it."""
+    """Answer a question after some sentences; 'unknown' if they do not settle it."""
     moments = Moments(events, places, strict)
     kind = question.kind
 
-    def one(found: frozenset[str]) -> str:
-        return next(iter(found)) if len(found) == 1 and "" not in found else "unknown"
+    def one(places: frozenset[str]) -> str:
+        return next(iter(places)) if len(places) == 1 and "" not in places else "unknown"
 
     if kind == "give-qs":
         return _gift(events, question)
     if kind in ("list", "counting"):
-        held = sorted(o for o, holder in moments.hands[-1].items() if holder == question.person)
+        things = sorted(o for o, holder in moments.hands[-1].items() if holder == question.person)
         if kind == "list":
-            return ",".join(held) or "nothing"
-        return _COUNTS[len(held)] if len(held) < len(_COUNTS) else str(len(held))
+            return ",".join(things) or "nothing"
+        return _COUNTS[len(things)] if len(things) < len(_COUNTS) else str(len(things))
     if kind == "where-was-O":
         return one(moments.came_from(question.thing, question.place))
-    found = moments.places(question.person or question.thing)
+    places_now = moments.places(question.person or question.thing)
     if kind == "yes-no":
-        return "no" if question.place not in found else "yes" if len(found) == 1 else "maybe"
-    return one(found)
+        return "no" if question.place not in places_now else "yes" if len(places_now) == 1 else "maybe"
+    return one(places_now)
 
 
 def _gift(events: Sequence[Event], question: Question) -> str:
     role = {"gave": 0, "gave-to": 0, "received": 1, "given-to": 1, "given": 2}[question.form]
-    asked = (question.person, question.other, question.thing)
+    wanted = (question.person, question.other, question.thing)
     for event in reversed([e for e in events if e.kind == "give" and not e.denied]):
-        told = [(event.who[0], event.to, thing) for thing in event.things]
-        said = {gift[role] for gift in told if all(a in ("", b) for a, b in zip(asked, gift, strict=True))}
-        if said:
-            return ",".join(sorted(said))
+        gifts = [(event.who[0], event.to, thing) for thing in event.things]
+        answers = {gift[role] for gift in gifts if all(a in ("", b) for a, b in zip(wanted, gift, strict=True))}
+        if answers:
+            return ",".join(sorted(answers))
     return "unknown"
 
 
 def check(
     example: Example, vocabulary: Vocabulary, lexicon: StoryLexicon = DYNA, strict: bool = False
 ) -> tuple[str, ...]:
-    """The acceptable outputs of an example, from its text alone."""
+    """Return the acceptable outputs of an example, from its text alone."""
     if not example.input.endswith(example.question) or not example.question:
         raise InputError(f"the example does not end with its question {example.question!r}")
     story = parse_passage(example.input[: -len(example.question)], example.question, vocabulary, lexicon)

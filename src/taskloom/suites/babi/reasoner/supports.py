@@ -22,7 +22,7 @@ Test = Callable[[int], bool]
 
 
 def needs(events: Sequence[Event]) -> list[int]:
-    """For each sentence, the set that must be read to understand it: itself, and back to the last one without a pronoun."""
+    """Return, for each sentence, the set that must be read to understand it: itself, and back to the last one without a pronoun."""
     masks: list[int] = []
     for i, event in enumerate(events):
         masks.append((1 << i) | (masks[-1] if event.pronoun and masks else 0))
@@ -30,32 +30,32 @@ def needs(events: Sequence[Event]) -> list[int]:
 
 
 def bits(mask: int) -> list[int]:
-    """The positions of the ones in a mask, ascending."""
-    found = []
+    """List the positions of the ones in a mask, ascending."""
+    positions = []
     while mask:
         low = mask & -mask
-        found.append(low.bit_length() - 1)
+        positions.append(low.bit_length() - 1)
         mask ^= low
-    return found
+    return positions
 
 
 def minimal_sets(universe: int, supports: Test) -> list[int]:
-    """All minimal sets within a universe that pass a monotone test; none if the whole universe fails.
+    """Find all minimal sets within a universe that pass a monotone test; none if the whole universe fails.
 
     Reiter's hitting-set tree: each set that was found is excluded by leaving out each of its members in turn, so every other
     minimal set avoids at least one of them and is reached.
     """
-    found: list[int] = []
+    minimal: list[int] = []
     open_nodes, seen = [0], {0}
     while open_nodes:
         without = open_nodes.pop()
-        chosen = next((m for m in found if not m & without), 0)
+        chosen = next((m for m in minimal if not m & without), 0)
         if not chosen:
             rest = universe & ~without
             if not supports(rest):
                 continue
             chosen = _shrink(rest, supports)
-            found.append(chosen)
+            minimal.append(chosen)
             if not chosen:
                 return [0]  # the answer needs no sentence at all
         for i in bits(chosen):
@@ -63,11 +63,11 @@ def minimal_sets(universe: int, supports: Test) -> list[int]:
             if node not in seen:
                 seen.add(node)
                 open_nodes.append(node)
-    return found
+    return minimal
 
 
 def _shrink(mask: int, supports: Test) -> int:
-    """A minimal subset that still passes; late sentences are tried first, so that the earliest survive."""
+    """Reduce a set to a minimal one that still passes; late sentences are tried first, so that the earliest survive."""
     for i in reversed(bits(mask)):
         without = mask & ~(1 << i)
         if supports(without):
@@ -76,7 +76,7 @@ def _shrink(mask: int, supports: Test) -> int:
 
 
 def in_order(masks: Iterable[int]) -> list[tuple[int, ...]]:
-    """Sets as tuples of sentences, shortest first, then earliest: the first is the official one."""
+    """Sort sets as tuples of sentences, shortest first, then earliest: the first is the official one."""
     return sorted((tuple(bits(m)) for m in masks), key=lambda t: (len(t), t))
 
 
@@ -110,7 +110,7 @@ class Located:
                     stack.append(other)
 
     def domain(self, read: int) -> int:
-        """The places the variable may have when only those sentences are read."""
+        """Return the places the variable may have when only those sentences are read."""
         mask = self._everywhere
         stack = [self._variable]
         seen = {self._variable}
@@ -126,12 +126,12 @@ class Located:
         return mask
 
     def sets(self, wanted: Callable[[int], bool]) -> list[int]:
-        """All minimal sets under which the domain is as wanted; `wanted` must stay true when the domain shrinks."""
+        """Find all minimal sets under which the domain is as wanted; `wanted` must stay true when the domain shrinks."""
         return minimal_sets(self.universe, lambda read: wanted(self.domain(read)))
 
 
 def product(*alternatives: Sequence[int]) -> list[int]:
-    """The minimal unions of one set from each group of alternatives."""
+    """Return the minimal unions of one set from each group of alternatives."""
     unions = {0}
     for group in alternatives:
         unions = {u | m for u in unions for m in group}
