@@ -13,7 +13,7 @@ from taskloom.suites.zest.synthetic.algebra import program_text
 from taskloom.suites.zest.synthetic.show import family
 from taskloom.suites.zest.synthetic.task_world import task_world
 
-PAGE = Path(__file__).parents[3] / "docs" / "zest.md"
+PAGE = Path(__file__).parents[4] / "docs" / "zest.md"
 
 
 def test_the_family_on_the_page_is_the_one_that_show_prints() -> None:

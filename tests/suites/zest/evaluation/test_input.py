@@ -39,14 +39,14 @@ def test_missing_and_extra_predictions(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["official", "corrected"])
-def test_extra_predictions_for_a_dataset_are_told(mode: str) -> None:
+def test_extra_predictions_for_a_dataset_are_reported(mode: str) -> None:
     examples = [Example(f"input {i}", "owl", question="What is it?", task=f"t{i % 2}") for i in range(4)]
     report = score_examples(examples, ["owl"] * 6, mode)
     assert report.overall["90"] == 1.0
     assert "2 predictions after the last example were ignored" in report.notes
 
 
-def test_a_task_without_examples_is_told_and_never_done() -> None:
+def test_a_task_without_examples_is_reported_and_never_done() -> None:
     found = tasks_from([task("b", ["owl"]), task("e", [])])
     report = score(found, ["cat"], "corrected")
     assert report.overall == {"mean": 0.0, "75": 0.0, "90": 0.0}
@@ -151,20 +151,21 @@ def test_nothing_but_derived_tasks() -> None:
     assert "C@90" in report.text()
 
 
-def test_line_of_10_megabytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [1, pytest.param(10, marks=pytest.mark.nightly)])
+def test_a_line_of_megabytes(tmp_path: Path, size: int) -> None:
     gold, pred = tmp_path / "gold.jsonl", tmp_path / "pred.txt"
     gold.write_text(json.dumps(task("b", ["owl", "n/a"])), encoding="utf-8")
-    pred.write_text("owl " * 2_500_000 + "\nn/a\n", encoding="utf-8")
+    pred.write_text("owl " * 250_000 * size + "\nn/a\n", encoding="utf-8")
     assert score(gold, pred).tasks[0].f1 == 1.0
-    pred.write_text("[" * 10_000_000 + "\nn/a\n", encoding="utf-8")
+    pred.write_text("[" * 1_000_000 * size + "\nn/a\n", encoding="utf-8")
     assert score(gold, pred, "corrected").tasks[0].f1 == 0.0
 
 
 @pytest.mark.parametrize("mode", ["official", "corrected"])
 def test_a_structure_of_many_objects(mode: str) -> None:
-    said = json.dumps([{"a": "x"}, *({"a": f"y{i}"} for i in range(20_000)), {}])
+    said = json.dumps([{"a": "x"}, *({"a": f"y{i}"} for i in range(4_000)), {}])
     report = score(tasks_from([task("s", ['[{"a": "x"}]'], "structure", ("b",))]), [said], mode)
-    assert report.tasks[0].f1 == (1.0 if mode == "official" else 2 / 20_002)
+    assert report.tasks[0].f1 == pytest.approx(1.0 if mode == "official" else 2 / 4_002)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +275,7 @@ def test_bad_files_are_one_sentence_on_the_command_line(
 @pytest.mark.parametrize(
     "pred",
     [
-        b"owl " * 2_500_000 + b"\nn/a\n",
+        b"owl " * 250_000 + b"\nn/a\n",
         b"[" * 200_000 + b"\nn/a\n",
         b'[{"a": ' + b"[" * 90_000 + b"\nn/a\n",
         "оwl\nｎ／ａ\n".encode(),
@@ -282,7 +283,7 @@ def test_bad_files_are_one_sentence_on_the_command_line(
         b"NaN\n1e400\n",
         RIGHT.replace(b"\n", b"\r\n"),
     ],
-    ids=["10 MB line", "deep list", "deep structure", "look-alikes", "half a surrogate", "numbers", "CRLF"],
+    ids=["1 MB line", "deep list", "deep structure", "look-alikes", "half a surrogate", "numbers", "CRLF"],
 )
 def test_odd_predictions_are_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str], pred: bytes, mode: str) -> None:
     assert run([*_files(tmp_path, GOLD, pred), "--mode", mode, "--json"]) == 0
@@ -294,14 +295,15 @@ def test_a_gold_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     assert [t.id for t in read_tasks(tmp_path / "gold.jsonl")] == ["b"]
 
 
-def test_a_10_mb_answer_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    long = json.dumps(task("b", ["owl " * 2_500_000, "n/a"])).encode()
+@pytest.mark.parametrize("size", [1, pytest.param(10, marks=pytest.mark.nightly)])
+def test_an_answer_of_megabytes_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int) -> None:
+    long = json.dumps(task("b", ["owl " * 250_000 * size, "n/a"])).encode()
     assert run([*_files(tmp_path, long, RIGHT), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["instance_mean"] == 1.0
 
 
 @pytest.mark.parametrize("mode", ["official", "corrected"])
-def test_utf_16_without_its_mark_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str) -> None:
+def test_utf_16_without_its_mark_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str) -> None:
     """It is UTF-8, too, with a zero after each letter: scored as it stands, with a note why nothing is right."""
     assert run([*_files(tmp_path, GOLD, "owl\nn/a\n".encode("utf-16-le")), "--mode", mode]) == 0
     assert "NUL characters: was the file saved as UTF-16?" in capsys.readouterr().out

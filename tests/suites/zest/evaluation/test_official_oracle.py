@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +15,7 @@ from taskloom.errors import InputError
 from taskloom.suites.zest.evaluation import Undefined, score
 from taskloom.suites.zest.evaluation.flags import effect
 from taskloom.suites.zest.evaluation.official import Judged, judge
+from taskloom.suites.zest.evaluation.score_report import ScoreReport
 from taskloom.suites.zest.evaluation.spans import exact, list_f1, normalise, numpy_round
 from taskloom.suites.zest.evaluation.totals import task_f1
 
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.skipif(not (DATA and ORACLE.is_dir()), reason="needs th
 SUITES = sorted(p.name for p in ORACLE.glob("suite_*")) if DATA else []
 
 OUR_FLAGS = {"na_spelling", "keys", "dict_order", "json_for_plain_gold", "rounding", "mixed_alternatives", "unicode"}
-"""Peculiarities that the oracle's own flags do not name; the corrected mode mends them too, and flags them."""
+"""Peculiarities that the oracle's own flags do not name; the corrected mode corrects them too, and flags them."""
 
 
 class First(Random):
@@ -71,9 +73,14 @@ def test_pairs() -> None:
         assert close(alone, r["f1_alone"]), r
 
 
+@cache
+def scored(name: str, mode: str) -> ScoreReport:
+    return score(ORACLE / name / "dev.jsonl", ORACLE / name / "predictions.txt", mode)
+
+
 @pytest.mark.parametrize("name", SUITES)
 def test_suite(name: str) -> None:
-    report = score(ORACLE / name / "dev.jsonl", ORACLE / name / "predictions.txt", "official")
+    report = scored(name, "official")
     wanted = {(r["task"], r["i"]): r for r in rows(f"{name}/expected_instances.jsonl")}
     assert len(report.instances) == len(wanted)
     for i in report.instances:
@@ -100,10 +107,9 @@ def test_suite(name: str) -> None:
 @pytest.mark.parametrize("name", SUITES)
 def test_corrected_differs_only_where_flagged(name: str) -> None:
     """By the oracle's flags, or by one of ours that the oracle does not have; never without a reason."""
-    files = ORACLE / name / "dev.jsonl", ORACLE / name / "predictions.txt"
     theirs = {(r["task"], r["i"]): r.get("flags", []) for r in rows(f"{name}/expected_instances.jsonl")}
-    official = {(i.task, i.index): i for i in score(*files, "official").instances}
-    for i in score(*files, "corrected").instances:
+    official = {(i.task, i.index): i for i in scored(name, "official").instances}
+    for i in scored(name, "corrected").instances:
         if (i.task, i.index) not in official:  # the question that the script skips
             continue
         assert official[i.task, i.index].flags == i.flags
