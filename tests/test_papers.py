@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAPERS = ROOT / "docs" / "papers"
-REPRODUCED = ["ctlpp"]
+REPRODUCED = ["ctlpp", "zest"]
 """The papers that Taskloom implements whole; each has a page with a table of at least ten concepts."""
 
 CODE = re.compile(r"`([^`]+)`")
