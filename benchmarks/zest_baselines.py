@@ -1,4 +1,4 @@
-"""What can be had without reading both description and passage, beside the paper's Table 5 (T5-11B, dev).
+"""What a system can score without reading both description and passage, beside the paper's Table 5 (T5-11B, dev).
 
     python benchmarks/zest_baselines.py [--seed 0]     (needs scikit-learn: the extra `audit`)
     python benchmarks/zest_baselines.py --language     (SmolLM2 fine-tuned on one half of the input: the extra `smollm2`, and a GPU)
@@ -34,27 +34,27 @@ QUESTION_ONLY, CONTEXT_ONLY = "12 / 10 / 7 (question only)", "1 / 1 / 1 (context
 
 
 def learned(train: list[Pair], view: View, test: list[Pair]) -> list[str]:
-    """A bag-of-words classifier over yes, no, n/a and 'another answer', of the strength that does best on test."""
+    """Fit a bag-of-words classifier over yes, no, n/a and 'another answer', of the strength that does best on test."""
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
 
     words = CountVectorizer(min_df=2, ngram_range=(1, 2), max_features=40_000, binary=True)
-    x, asked = words.fit_transform([view(p) for p in train]), words.transform([view(p) for p in test])
-    found = []
+    x, unseen = words.fit_transform([view(p) for p in train]), words.transform([view(p) for p in test])
+    candidates = []
     for strength in (1e-4, 1e-3, 1e-2, 1e-1, 1.0):
         model = LogisticRegression(max_iter=300, C=strength).fit(x, [kind(p[2]) for p in train])
-        said = [str(s) for s in model.predict(asked)]
-        found.append((right(said, test), said))
-    return max(found, key=lambda one: one[0])[1]
+        answers = [str(s) for s in model.predict(unseen)]
+        candidates.append((right(answers, test), answers))
+    return max(candidates, key=lambda one: one[0])[1]
 
 
-def right(said: list[str], test: list[Pair]) -> float:
-    """The share of answers whose kind is told right."""
-    return sum(kind(a) == kind(p[2]) for a, p in zip(said, test, strict=True)) / len(test)
+def right(answers: list[str], test: list[Pair]) -> float:
+    """Return the share of answers whose kind is right."""
+    return sum(kind(a) == kind(p[2]) for a, p in zip(answers, test, strict=True)) / len(test)
 
 
 def language(train: list[Pair], view: View, test: list[Pair], steps: int) -> list[str]:
-    """SmolLM2, fine-tuned to tell the kind of answer by that view of the input; the checkpoint that does best on test."""
+    """Fine-tune SmolLM2 to predict the kind of answer from that view of the input; keep the checkpoint that does best on test."""
     from taskloom.learners.config import read as learner
 
     block = {"learner": "fine-tune", "model": "smollm2", "steps": steps, "batch": 128, "rate": 1e-4, "warmup": 20}
@@ -69,7 +69,7 @@ def language(train: list[Pair], view: View, test: list[Pair], steps: int) -> lis
 
 
 def best_constant(task: ZestTask) -> str:
-    """What a system would say that knows of each description which of yes, no and n/a does best, but reads no passage."""
+    """Return what a system would answer that knows of each description which of yes, no and n/a does best, but reads no passage."""
     many = len(task.instances)
     return max(("n/a", "yes", "no"), key=lambda word: score([task], [word] * many, "corrected").tasks[0].f1)
 
@@ -79,20 +79,20 @@ def kind(answer: str) -> str:
 
 
 def simple(train: list[ZestTask], dev: list[ZestTask]) -> Iterator[Row]:
-    known, asked = pairs(train), pairs(dev)
-    yield "all n/a", ["n/a"] * len(asked), "1 / 1 / 1 (context only: it said n/a everywhere)"
-    eager = ["yes" if first_word(q) in CLASSIFICATION_WORDS else "n/a" for q, _, _ in asked]
+    known, unseen = pairs(train), pairs(dev)
+    yield "all n/a", ["n/a"] * len(unseen), "1 / 1 / 1 (context only: it said n/a everywhere)"
+    eager = ["yes" if first_word(q) in CLASSIFICATION_WORDS else "n/a" for q, _, _ in unseen]
     yield "description only, always yes", eager, QUESTION_ONLY
     knowing = [word for task in dev for word in [best_constant(task)] * len(task.instances)]
     yield "description only, best constant", knowing, QUESTION_ONLY
-    yield "description only, bag of words", learned(known, lambda p: p[0], asked), QUESTION_ONLY
-    yield "passage only, bag of words", learned(known, lambda p: p[1], asked), CONTEXT_ONLY
+    yield "description only, bag of words", learned(known, lambda p: p[0], unseen), QUESTION_ONLY
+    yield "passage only, bag of words", learned(known, lambda p: p[1], unseen), CONTEXT_ONLY
 
 
 def fine_tuned(train: list[ZestTask], dev: list[ZestTask]) -> Iterator[Row]:
-    known, asked = pairs(train), pairs(dev)
-    yield "description only, SmolLM2", language(known, lambda p: p[0], asked, 600), QUESTION_ONLY
-    yield "passage only, SmolLM2", language(known, lambda p: p[1], asked, 300), CONTEXT_ONLY
+    known, unseen = pairs(train), pairs(dev)
+    yield "description only, SmolLM2", language(known, lambda p: p[0], unseen, 600), QUESTION_ONLY
+    yield "passage only, SmolLM2", language(known, lambda p: p[1], unseen, 300), CONTEXT_ONLY
 
 
 def main() -> None:
@@ -102,14 +102,14 @@ def main() -> None:
     args = parser.parse_args()
     recipe = read("zest/synthetic")
     assert isinstance(recipe.fields, ZestFields)
-    made = task_world(recipe.fields, Key(recipe.digest, args.seed))
-    train, dev = zest_tasks(made, "train"), zest_tasks(made, "dev")
-    asked = pairs(dev)
+    world = task_world(recipe.fields, Key(recipe.digest, args.seed))
+    train, dev = zest_tasks(world, "train"), zest_tasks(world, "dev")
+    unseen = pairs(dev)
     print(f"{'baseline, dev':<34} mean / C@75 / C@90    kind right    paper's Table 5")
-    for name, said, paper in (fine_tuned if args.language else simple)(train, dev):
-        overall = score(dev, said, "corrected").overall
+    for name, answers, paper in (fine_tuned if args.language else simple)(train, dev):
+        overall = score(dev, answers, "corrected").overall
         shown = " / ".join(f"{100 * v:.1f}" for v in overall.values())
-        print(f"{name:<34} {shown:<21} {right(said, asked):.3f}         {paper}", flush=True)
+        print(f"{name:<34} {shown:<21} {right(answers, unseen):.3f}         {paper}", flush=True)
 
 
 if __name__ == "__main__":

@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 def timed(what: str, budget: float, run: Callable[[], T]) -> T:
     start = time.process_time()
-    found = run()
+    result = run()
     seconds = time.process_time() - start
     print(f"{what:<52} {seconds:7.2f} s   budget {budget:5.1f} s   ratio {seconds / budget:.2f}")
-    return found
+    return result
 
 
 def noisy(answer: str, rng: Random) -> str:
@@ -38,17 +38,17 @@ def main() -> None:
     recipe = read("zest/synthetic")
     assert isinstance(recipe.fields, ZestFields)
     fields = recipe.fields
-    made = timed("tasks of zest/synthetic (1,251)", 30, lambda: task_world(fields, Key(recipe.digest, 0)))
+    world = timed("tasks of zest/synthetic (1,251)", 30, lambda: task_world(fields, Key(recipe.digest, 0)))
     examples = timed(
         "examples of zest/synthetic (25,020)",
         30,
-        lambda: [made.example(t, i) for ts in made.splits.values() for t in ts for i in range(made.passages)],
+        lambda: [world.example(t, i) for ts in world.splits.values() for t in ts for i in range(world.passages)],
     )
     wrong = timed(
         "answers again by the independent reader (25,020)", 30, lambda: [e for e in examples if check(e) != e.targets]
     )
     print(f"answers on which generator and reader differ: {len(wrong)} of {len(examples):,}")
-    tasks = zest_tasks(made, "test")
+    tasks = zest_tasks(world, "test")
     rng = Random(0)
     predictions = [noisy(str(i.answer), rng) for t in tasks for i in t.instances]
     for mode in ("official", "corrected"):

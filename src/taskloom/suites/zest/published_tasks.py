@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from taskloom import resources
 from taskloom.errors import InputError, RecipeError
 from taskloom.example import Example
+from taskloom.files import digest
 from taskloom.plan import Plan, Source, Split, Tasks, role_of
+from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import Layout, described_in_input, layout
 from taskloom.suites.zest.scorer import zest
 from taskloom.suites.zest.task_files import ZestTask, alternatives, problems, read_tasks
-
-if TYPE_CHECKING:
-    from taskloom.suites.zest.fields import ZestFields
 
 TRAITS: dict[str, type] = {"generalization_type": str, "domain": str, "format": str, "derives_from": str, "line": int}
 
@@ -36,7 +33,7 @@ def plan(fields: ZestFields) -> Plan:
                 )
         warnings += _oddities(path.name, tasks)
         splits.append(_split(name, tasks, fields.layout))
-        sources.append(Source(path.name, blake2b(path.read_bytes(), digest_size=16).hexdigest()))
+        sources.append(Source(path.name, digest(path.read_bytes())))
     return Plan(
         splits=tuple(splits),
         traits=TRAITS,
