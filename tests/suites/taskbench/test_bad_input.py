@@ -69,7 +69,7 @@ FIELDS = [
     ("lexicon=klingon", "'packaged', 'nltk' or 'synthetic'"),
     ("compose={atoms: ['chain(father, mother)']}", "compose takes atoms"),
     ("compose={atoms: [fater]}", "did you mean 'father'"),
-    ("compose={compositions: [glue]}", "not 'glue'"),
+    ("compose={compositions: [glue]}", "'glue' is not a kind of composition"),
     ("extra=1", "unknown key 'extra'"),
 ]
 

@@ -28,6 +28,8 @@ from taskloom.suites.taskbench.language import (
     Inverse,
     Is,
     Map,
+    RelationOperator,
+    SequenceOperator,
     Type,
     atoms_of,
     name,
@@ -125,10 +127,6 @@ IMPLIED = (
     "filter(is_sentiment_positive[eng])",
 )
 """Counted by the paper but lost from its tables, where the last entry of a column repeats the first of the next."""
-
-
-PAIRED = {"union": "relation", "intersection": "relation", "land": "predicate", "lor": "predicate"}
-"""Compositions of two functions of one type, whose order does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +265,17 @@ def family(expression: Expression) -> str:
     return "+".join(sorted(found))
 
 
+def composition_names() -> list[str]:
+    """Return the names of all kinds of compositions: atomic, those of the operators, and map_filter.
+
+    >>> "union" in composition_names(), "lnot" in composition_names()
+    (True, False)
+    """
+    sequential = [word for word, operator in OPERATORS.items() if issubclass(operator, SequenceOperator)]
+    paired = [word for word, operator in OPERATORS.items() if operator.most >= 2 and word not in sequential]
+    return ["atomic", *paired, *sequential, "map_filter"]
+
+
 def compositions(atoms: Iterable[str], kinds: Collection[str]) -> list[str]:
     """The names of all functions of these kinds over these atoms, each once, words before sequences.
 
@@ -275,8 +284,8 @@ def compositions(atoms: Iterable[str], kinds: Collection[str]) -> list[str]:
 
     Args:
         atoms: Names of relations and predicates, inverses included.
-        kinds: Of atomic, chain, union, intersection, land, lor, map, filter and map_filter. The last three are made of
-            the atoms and of those compositions that are among the kinds.
+        kinds: Of atomic, map_filter and the words of the operators of two or more functions, map and filter. Map and
+            filter are made of the atoms and of those compositions that are among the kinds.
     """
     typed = [read_typed(atom) for atom in dict.fromkeys(atoms)]
     words = [*typed, *_typed_pairs(typed, kinds)]
@@ -297,11 +306,12 @@ def _typed_pairs(typed: list[tuple[Expression, Type]], kinds: Collection[str]) -
         for (outer, after), (inner, before) in product(typed, repeat=2):
             if after.form == before.form == "relation" and after.source == before.target:
                 yield Chain((outer, inner)), Type("relation", before.source, after.target)
-    for operator, form in PAIRED.items():
-        if operator in kinds:
-            for (a, one), (b, other) in combinations(typed, 2):
+    for word, operator in OPERATORS.items():
+        if word in kinds and operator.most >= 2 and not issubclass(operator, Chain | SequenceOperator):
+            form = "relation" if issubclass(operator, RelationOperator) else "predicate"
+            for (a, one), (b, other) in (combinations if operator.symmetric else permutations)(typed, 2):
                 if one == other and one.form == form:
-                    yield OPERATORS[operator]((a, b)), one
+                    yield operator((a, b)), one
 
 
 def check_atom(text: str) -> str:

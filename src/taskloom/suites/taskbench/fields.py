@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from taskloom.errors import RecipeError
+from taskloom.errors import RecipeError, nearest
 from taskloom.recipe import Fields
 
 Family = Literal["lexical", "random", "factual"]
@@ -16,26 +16,30 @@ Composition = Literal["atomic", "chain", "union", "intersection", "land", "lor",
 class CatalogFields(Fields):
     """Which of the paper's tasks: those of any of the families (all their atoms) and any of the compositions."""
 
-    families: tuple[Family, ...] = ("lexical", "random", "factual")
-    compositions: tuple[Composition, ...] = (
-        "atomic",
-        "chain",
-        "union",
-        "intersection",
-        "land",
-        "lor",
-        "map",
-        "filter",
-        "map_filter",
-    )
+    families: tuple[Family, ...] = get_args(Family)
+    compositions: tuple[Composition, ...] = get_args(Composition)
 
 
-class ComposeFields(CatalogFields):
+class ComposeFields(Fields):
     """All compositions of depth two: of the given atoms, or of the paper's atoms of any of the families."""
 
+    families: tuple[Family, ...] = get_args(Family)
+    compositions: tuple[str, ...] = Field(
+        get_args(Composition), description="Kinds of compositions, of all operators of the language"
+    )
     atoms: tuple[str, ...] = Field(
         (), description="Atoms to compose; the paper's, of the families, where none is given"
     )
+
+    @field_validator("compositions")
+    @classmethod
+    def _compositions(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        from taskloom.suites.taskbench.catalog import composition_names
+
+        for kind in given:
+            if kind not in composition_names():
+                raise ValueError(f"'{kind}' is not a kind of composition; {nearest(kind, composition_names())}")
+        return given
 
     @field_validator("atoms")
     @classmethod
