@@ -20,7 +20,8 @@ from taskloom.suites.taskbench.evaluation import evaluator
 from taskloom.suites.taskbench.evaluation.derivation_columns import WordPaths, outline
 from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
 from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
-from taskloom.suites.taskbench.language import Atom, Inverse, Type, normal, read_typed
+from taskloom.suites.taskbench.language import Type, normal, read_typed
+from taskloom.suites.taskbench.language.operators import Atom, Inverse
 from taskloom.suites.taskbench.language.types import language_of
 
 from .strategies import WORD_KINDS, relations, small_words

@@ -14,7 +14,8 @@ from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.evaluation import evaluator
 from taskloom.suites.taskbench.evaluation.derivations import BETWEEN, Deriver
 from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
-from taskloom.suites.taskbench.language import Expression, normal, read, type_of
+from taskloom.suites.taskbench.language import normal, read, type_of
+from taskloom.suites.taskbench.language.operators import Expression
 from taskloom.suites.taskbench.language.types import language_of
 from taskloom.suites.taskbench.tables import Table
 from taskloom.suites.taskbench.worlds import random_relations

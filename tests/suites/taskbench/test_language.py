@@ -11,10 +11,7 @@ from taskloom.errors import TaskloomError
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.language import (
     LEVELS,
-    Atom,
-    Expression,
     ExpressionError,
-    Union,
     describe,
     name,
     normal,
@@ -26,6 +23,7 @@ from taskloom.suites.taskbench.language import (
     show_reference,
     type_of,
 )
+from taskloom.suites.taskbench.language.operators import Atom, Expression, Union
 
 from .strategies import expressions
 

@@ -54,7 +54,8 @@ def _code(fields: TaskbenchFields) -> dict[str, str]:
 
     from taskloom.registry import source_of
     from taskloom.suites.taskbench.atoms import added
-    from taskloom.suites.taskbench.language import atoms_of, parse
+    from taskloom.suites.taskbench.language import parse
+    from taskloom.suites.taskbench.language.operators import atoms_of
 
     if not added():
         return {}

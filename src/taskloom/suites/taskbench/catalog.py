@@ -19,7 +19,8 @@ from itertools import combinations, permutations, product
 
 from taskloom.errors import RecipeError
 from taskloom.suites.taskbench import atoms
-from taskloom.suites.taskbench.language import (
+from taskloom.suites.taskbench.language import Type, name, parse, read_typed
+from taskloom.suites.taskbench.language.operators import (
     OPERATORS,
     Atom,
     Chain,
@@ -30,11 +31,7 @@ from taskloom.suites.taskbench.language import (
     Map,
     RelationOperator,
     SequenceOperator,
-    Type,
     atoms_of,
-    name,
-    parse,
-    read_typed,
 )
 
 RELATIONS = ("antonyms", "entailments", "hyponyms", "synonyms")

@@ -15,7 +15,8 @@ from taskloom.plan import Level, Plan, Split, Tasks, Withheld, role_of
 from taskloom.suites.taskbench import show as showing
 from taskloom.suites.taskbench.catalog import composition, family
 from taskloom.suites.taskbench.evaluation.function_table import FunctionTable, Profile, profile
-from taskloom.suites.taskbench.language import Expression, Map, Type, Union, atoms_of, describe, read_typed, show
+from taskloom.suites.taskbench.language import Type, describe, read_typed, show
+from taskloom.suites.taskbench.language.operators import Expression, Map, Union, atoms_of
 from taskloom.suites.taskbench.rows import TRAITS, SequenceRows, WordRows, index_column, join_balanced
 from taskloom.suites.taskbench.sampling import Hashes, Sequences, SplitShares
 from taskloom.suites.taskbench.scorers import ByTask, Positions

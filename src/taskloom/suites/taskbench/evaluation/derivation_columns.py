@@ -19,7 +19,8 @@ import pyarrow as pa
 from taskloom.suites.taskbench.arrow import held, numbers, strings
 from taskloom.suites.taskbench.evaluation import evaluator
 from taskloom.suites.taskbench.evaluation.derivations import Deriver
-from taskloom.suites.taskbench.language import (
+from taskloom.suites.taskbench.language import show
+from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
     Expression,
@@ -31,7 +32,6 @@ from taskloom.suites.taskbench.language import (
     RelationOperator,
     SequenceOperator,
     Union,
-    show,
 )
 from taskloom.suites.taskbench.tables import BATCH, Table
 

@@ -7,7 +7,8 @@ from typing import Protocol, assert_never
 
 from taskloom.errors import InputError
 from taskloom.example import Answer, Step
-from taskloom.suites.taskbench.language import (
+from taskloom.suites.taskbench.language import Type, map_filter, show
+from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
     Expression,
@@ -20,10 +21,7 @@ from taskloom.suites.taskbench.language import (
     PredicateOperator,
     RelationOperator,
     SequenceOperator,
-    Type,
     Union,
-    map_filter,
-    show,
 )
 
 BETWEEN = " | "

@@ -9,7 +9,8 @@ import numpy as np
 
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.evaluation.function_table import TRUTH, FunctionTable
-from taskloom.suites.taskbench.language import (
+from taskloom.suites.taskbench.language import Type, map_filter, show, type_of
+from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
     Expression,
@@ -22,11 +23,7 @@ from taskloom.suites.taskbench.language import (
     PredicateOperator,
     RelationOperator,
     SequenceOperator,
-    Type,
     Union,
-    map_filter,
-    show,
-    type_of,
 )
 from taskloom.suites.taskbench.tables import Table
 

@@ -12,7 +12,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, assert_never
 
 from taskloom.suites.taskbench import atoms
-from taskloom.suites.taskbench.language import (
+from taskloom.suites.taskbench.language import type_of
+from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
     Expression,
@@ -28,7 +29,6 @@ from taskloom.suites.taskbench.language import (
     RelationOperator,
     SequenceOperator,
     Union,
-    type_of,
 )
 from taskloom.suites.taskbench.worlds import random_relations
 from taskloom.suites.taskbench.worlds.words.morphology import POS

@@ -13,7 +13,8 @@ from taskloom.dataset.shards import STEP
 from taskloom.suites.taskbench.arrow import even, numbers, strings
 from taskloom.suites.taskbench.evaluation.derivation_columns import Outline, outline
 from taskloom.suites.taskbench.evaluation.derivations import BETWEEN
-from taskloom.suites.taskbench.language import Expression, map_filter, show
+from taskloom.suites.taskbench.language import map_filter, show
+from taskloom.suites.taskbench.language.operators import Expression
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

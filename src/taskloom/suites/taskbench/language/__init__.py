@@ -1,5 +1,7 @@
 """A small typed language of word and sequence functions: reading, printing, types, normal form, English.
 
+The nodes of expressions, one class for each operator, are in `operators.py`.
+
 >>> from taskloom.suites.taskbench.language import name, read
 >>> name(read("map{λx. union(mother(x), father(x))}"))
 'map(union(father, mother))'
@@ -9,56 +11,14 @@ from taskloom.suites.taskbench.language.checker import type_of
 from taskloom.suites.taskbench.language.english import LEVELS, describe
 from taskloom.suites.taskbench.language.errors import ExpressionError
 from taskloom.suites.taskbench.language.normal import map_filter, name, normal
-from taskloom.suites.taskbench.language.operators import (
-    OPERATORS,
-    AnyOperator,
-    Atom,
-    Chain,
-    Expression,
-    Filter,
-    Intersection,
-    Inverse,
-    Is,
-    Land,
-    Lnot,
-    Lor,
-    Map,
-    Operator,
-    PredicateOperator,
-    RelationOperator,
-    SequenceOperator,
-    Union,
-    atoms_of,
-    depth,
-)
 from taskloom.suites.taskbench.language.parser import parse, read, read_typed
 from taskloom.suites.taskbench.language.printer import show, show_paper, show_reference
 from taskloom.suites.taskbench.language.types import Type
 
 __all__ = [
     "LEVELS",
-    "OPERATORS",
-    "AnyOperator",
-    "Atom",
-    "Chain",
-    "Expression",
     "ExpressionError",
-    "Filter",
-    "Intersection",
-    "Inverse",
-    "Is",
-    "Land",
-    "Lnot",
-    "Lor",
-    "Map",
-    "Operator",
-    "PredicateOperator",
-    "RelationOperator",
-    "SequenceOperator",
     "Type",
-    "Union",
-    "atoms_of",
-    "depth",
     "describe",
     "map_filter",
     "name",

@@ -14,7 +14,7 @@ from taskloom.suites.taskbench.language.operators import Expression, Filter, Map
 def normal(expression: Expression) -> Expression:
     """Return the normal form of a well-typed expression.
 
-    >>> from taskloom.suites.taskbench.language import Atom, Union
+    >>> from taskloom.suites.taskbench.language.operators import Atom, Union
     >>> normal(Union((Atom("mother"), Atom("father"), Atom("mother")))).notation
     'union(father, mother)'
     """

@@ -16,7 +16,7 @@ from taskloom.suites.taskbench.evaluation.evaluator import solve
 from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
 from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
 from taskloom.suites.taskbench.evaluation.traces import Trace
-from taskloom.suites.taskbench.language import atoms_of
+from taskloom.suites.taskbench.language.operators import atoms_of
 from taskloom.suites.taskbench.scorers import confirm
 from taskloom.suites.taskbench.worlds.words.rules import Rules
 from taskloom.suites.taskbench.worlds.words.words import Words, open_words

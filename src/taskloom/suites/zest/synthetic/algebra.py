@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from taskloom.suites.taskbench.language import (
+from taskloom.suites.taskbench.language import show
+from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
     Expression,
@@ -35,7 +36,6 @@ from taskloom.suites.taskbench.language import (
     Map,
     Operator,
     Union,
-    show,
 )
 from taskloom.suites.zest.synthetic.domain import Domain, Measure, Members, Number, Records
 from taskloom.suites.zest.synthetic.facts import NA, Facts, Record, Stated, known, yes_no

@@ -9,7 +9,8 @@ import json
 import re
 from functools import lru_cache
 
-from taskloom.suites.taskbench.language import (
+from taskloom.suites.taskbench.language import parse
+from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
     Expression,
@@ -20,7 +21,6 @@ from taskloom.suites.taskbench.language import (
     Map,
     Operator,
     Union,
-    parse,
 )
 from taskloom.suites.zest.synthetic.domain import Domain, Members
 from taskloom.suites.zest.synthetic.passage_reader import ReadEntity, Reading, read

@@ -20,7 +20,8 @@ from taskloom.suites.taskbench.evaluation.derivation_columns import FactPaths
 from taskloom.suites.taskbench.evaluation.derivations import Deriver, items
 from taskloom.suites.taskbench.evaluation.function_table import TRUTH, FunctionTable
 from taskloom.suites.taskbench.evaluation.traces import Trace
-from taskloom.suites.taskbench.language import Atom, Expression, Inverse, Type, atoms_of, map_filter, show, type_of
+from taskloom.suites.taskbench.language import Type, map_filter, show, type_of
+from taskloom.suites.taskbench.language.operators import Atom, Expression, Inverse, atoms_of
 from taskloom.suites.taskbench.scorers import confirm
 from taskloom.suites.taskbench.tables import Table
 from taskloom.suites.taskbench.worlds import facts

@@ -11,7 +11,8 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING, Literal, assert_never
 
 from taskloom.errors import InputError
-from taskloom.suites.taskbench.language import (
+from taskloom.suites.taskbench.language import Type, map_filter, read_typed
+from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
     Expression,
@@ -24,10 +25,7 @@ from taskloom.suites.taskbench.language import (
     PredicateOperator,
     RelationOperator,
     SequenceOperator,
-    Type,
     Union,
-    map_filter,
-    read_typed,
 )
 from taskloom.suites.taskbench.worlds.facts.iri import is_id
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
