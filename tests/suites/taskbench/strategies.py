@@ -10,6 +10,7 @@ from taskloom.plan import Source
 from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
+    Difference,
     Expression,
     Filter,
     Intersection,
@@ -62,7 +63,7 @@ def between(kind: str) -> list[str]:
 def relations(draw: st.DrawFn, source: str, target: str, depth: int = 3) -> Expression:
     atoms = RELATIONS[source, target]
     inverses = RELATIONS[target, source]
-    choice = draw(st.integers(0, 5)) if depth else draw(st.integers(0, 1))
+    choice = draw(st.integers(0, 6)) if depth else draw(st.integers(0, 1))
     if choice == 0:
         return Atom(draw(st.sampled_from(atoms)))
     if choice == 1:
@@ -72,6 +73,8 @@ def relations(draw: st.DrawFn, source: str, target: str, depth: int = 3) -> Expr
         return Chain((draw(relations(middle, target, depth - 1)), draw(relations(source, middle, depth - 1))))
     if choice == 3:
         return Inverse((draw(relations(target, source, depth - 1)),))
+    if choice == 6:
+        return Difference((draw(relations(source, target, depth - 1)), draw(relations(source, target, depth - 1))))
     operator = Union if choice == 4 else Intersection
     parts = draw(st.lists(relations(source, target, depth - 1), min_size=2, max_size=3))
     return operator(tuple(parts))

@@ -72,6 +72,11 @@ def test_a_recipe_of_compositions() -> None:
     assert plan.split("train").n > 1_000
 
 
+def test_the_rule_pairs_both_orders_of_an_operator_that_is_not_symmetric() -> None:
+    named = compositions(["father", "mother", "is_occupation_actor"], ["union", "difference"])
+    assert named == ["union(father, mother)", "difference(father, mother)", "difference(mother, father)"]
+
+
 def test_invented_words_have_examples_of_every_lexical_task() -> None:
     made = read("taskbench/500-synthetic", ["catalog={families: [lexical, random]}", "sequences.n=20", "few_shot=null"])
     plan = made.plan(0)

@@ -55,6 +55,8 @@ def follows(step: Step, steps: tuple[Step, ...], given: str, place: int | None) 
         return value in used
     if rule == "intersection":
         return set(used) == {value}
+    if rule == "difference":
+        return used == [value, ""]
     if rule.startswith("filter("):
         return True
     return value in single(rule)(used[0] if used else given).targets
@@ -73,6 +75,8 @@ WORDS = [
     "union(father, chain(father, mother))",
     "intersection(union(father, mother), child.inv)",
     "chain(synonyms[eng], label, occupation)",
+    "difference(union(antonyms[eng], synonyms[eng]), chain(hyponyms[eng], antonyms[eng]))",
+    "difference(chain(occupation, father), occupation)",
 ]
 
 
@@ -163,7 +167,10 @@ def test_every_path_of_any_relation_is_walked_by_plain_sets(data: st.DataObject)
         assert values[-1] == words.texts[y]
         for (rule, of), value in zip(steps, values, strict=True):
             used = [values[i] for i in of]
-            if rule in ("union", "intersection"):
+            if rule == "difference":
+                assert value == used[0]
+                assert used[1] == ""
+            elif rule in ("union", "intersection"):
                 assert value == "" or (value in used and (rule == "union" or set(used) == {value}))
             elif value:
                 atom = Inverse((Atom(rule[:-4]),)) if rule.endswith(".inv") else Atom(rule)

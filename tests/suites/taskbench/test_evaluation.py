@@ -77,6 +77,20 @@ def test_every_step_is_listed_with_its_value() -> None:
     assert BETWEEN.join(found.targets) == found.derivation[-1].value
 
 
+def test_a_difference_is_taken_at_each_word_by_itself() -> None:
+    """A tree is a direct hyponym of plant, an oak a hyponym of a hyponym."""
+    words = small_words()
+    tree = read("difference(hyponyms[eng], chain(hyponyms[eng], hyponyms[eng]))")
+    answer = Deriver(tree, type_of(tree, atoms.signature), words)("plant")
+    assert answer.targets == ("Tree", "tree")
+    assert [(s.rule, s.value, s.of) for s in answer.derivation] == [
+        ("hyponyms[eng]", "Tree | oak | oak tree | tree", ()),
+        ("hyponyms[eng]", "Tree | oak | oak tree | tree", ()),
+        ("hyponyms[eng]", "oak | oak tree", (1,)),
+        ("difference", "Tree | tree", (0, 2)),
+    ]
+
+
 def test_inflected_and_unknown_inputs() -> None:
     words = small_words()
     tree = read("synonyms[eng]")

@@ -90,6 +90,11 @@ def test_any_text_is_read_or_refused_with_one_kind_of_error(text: str) -> None:
         (["is{occupation=actor}", "is{occupation=Q33999}", "is-occupation-actor"], "is_occupation_actor"),
         (["is{sentiment=none}[eng](0)"], "is_sentiment_neutral[eng]"),
         (["lnot(lnot(is_instance_film))"], "is_instance_film"),
+        (
+            ["difference(difference(child, father), mother)", "difference(child, union(mother, father))"],
+            "difference(child, union(father, mother))",
+        ),
+        (["inverse(difference(child, father))"], "difference(child.inv, father.inv)"),
         (["P22", "father"], "father"),
         (["synonyms[eng](0[spa])"], "synonyms[spa]"),
         (["translate[eng → spa]"], "translate[eng->spa]"),
@@ -110,6 +115,8 @@ def test_equal_tasks_have_equal_names(texts: list[str], normal_name: str) -> Non
         ("filter(is_pos_noun[eng], map(father))", "is_pos_noun[eng]", "takes an English word"),
         ("chain(synonyms[eng], occupation)", "synonyms[eng]", "put label between"),
         ("union(father)", "union(father)", "2 or more operands"),
+        ("difference(father, mother, child)", "difference(father, mother, child)", "takes 2 operands, here it has 3"),
+        ("difference(father, synonyms[eng])", "synonyms[eng]", "must have one type"),
         ("lnot(father)", "father", "expects a predicate"),
         ("inverse(is_instance_film)", "is_instance_film", "expects a relation"),
         ("chain(father, is_instance_film)", "is_instance_film", "expects a relation"),
@@ -177,6 +184,10 @@ def test_descriptions_read_as_english() -> None:
     assert (
         describe(read("chain(antonyms[eng], hyponyms[eng])"))
         == "Give an antonym of a hyponym of the given English word."
+    )
+    assert (
+        describe(read("difference(synonyms[eng], hyponyms[eng])"))
+        == "Give a synonym of the given English word that is not a hyponym of the given English word."
     )
     said = describe(read("map(father, filter(is_occupation_actor))"))
     assert said.startswith(

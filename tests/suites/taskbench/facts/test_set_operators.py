@@ -10,6 +10,7 @@ from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
 from taskloom.suites.taskbench.worlds.facts.set_operators import (
     Domain,
     chain,
+    difference,
     intersection,
     inverse,
     land,
@@ -53,6 +54,7 @@ def test_relations_by_their_definitions(a: Pairs, b: Pairs) -> None:
     assert set(chain(f, g).pairs()) == {(x, z) for x, y in b for w, z in a if y == w}
     assert set(union(f, g).pairs()) == a | b
     assert set(intersection(f, g).pairs()) == a & b
+    assert set(difference(f, g).pairs()) == a - b
     assert set(inverse(f).pairs()) == {(y, x) for x, y in a}
     both = {x for x, _ in a} & {x for x, _ in b}
     assert set(union(f, g, "common").pairs()) == {(x, y) for x, y in a | b if x in both}
@@ -67,6 +69,8 @@ def test_laws(a: Pairs, b: Pairs, c: Pairs) -> None:
     assert inverse(inverse(f)) == f
     assert union(f, g) == union(g, f)
     assert intersection(f, union(f, g)) == f
+    assert difference(difference(f, g), h) == difference(f, union(g, h))
+    assert inverse(difference(f, g)) == difference(inverse(f), inverse(g))
 
 
 @given(truths, truths)
@@ -100,6 +104,8 @@ def test_a_sample_never_says_anything_else(
         (chain(f, whole(b)), chain(whole(a), whole(b))),
         (union(f, g, domain), union(whole(a), whole(b), domain)),
         (intersection(f, g), intersection(whole(a), whole(b))),
+        (difference(f, g), difference(whole(a), whole(b))),
+        (difference(whole(a), g), difference(whole(a), whole(b))),
         (union(chain(f, g), inverse(f)), union(chain(whole(a), whole(b)), inverse(whole(a)))),
     ]
     for ours, theirs in compositions:

@@ -23,6 +23,7 @@ from taskloom.suites.taskbench.language import show
 from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
+    Difference,
     Expression,
     Intersection,
     Inverse,
@@ -138,6 +139,9 @@ class WordPaths:
                 return [*columns, ys]
             case Intersection(parts):
                 return [*(column for part in parts for column in self._values(part, xs, ys)), ys]
+            case Difference():
+                nothing = np.full_like(ys, NOTHING)
+                return [*self._values(tree.kept, xs, ys), *self._values(tree.removed, xs, nothing), ys]
             case Is() | PredicateOperator() | SequenceOperator():
                 raise ValueError(f"not a relation: {tree.notation}")
             case _:
@@ -313,6 +317,10 @@ class FactPaths:
                 return (*(item for part in parts for item in self._path(part, x, (y,))), y)
             case Atom() | Inverse():
                 return next(((y,) for y in self._values(tree, x) if y in goals), ())
+            case Difference():
+                unused = ("",) * len(outline(tree.removed))
+                wanted = (y for y in self._values(tree, x) if y in goals)
+                return next(((*self._path(tree.kept, x, (y,)), *unused, y) for y in wanted), ())
             case Is() | PredicateOperator() | SequenceOperator():
                 raise ValueError(f"not a relation: {tree.notation}")
             case _:

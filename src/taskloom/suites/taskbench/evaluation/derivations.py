@@ -11,6 +11,7 @@ from taskloom.suites.taskbench.language import Type, map_filter, show
 from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
+    Difference,
     Expression,
     Intersection,
     Inverse,
@@ -134,24 +135,24 @@ class Deriver:
                 both = [self._values(part, given, source, steps) for part in parts]
                 found = _all(lambda x: x, [values for values, _ in both])
                 return found, self._add(steps, "union", found, tuple(step for _, step in both))
-            case Intersection(parts):
-                return self._intersection(parts, given, source, steps)
+            case Intersection() | Difference():
+                return self._pointwise(function, given, source, steps)
             case Is() | PredicateOperator() | SequenceOperator():
                 raise ValueError(f"not a relation: {function.notation}")
             case _:
                 assert_never(function)
 
-    def _intersection(
-        self, parts: tuple[Expression, ...], given: tuple[str, ...], source: int | None, steps: list[Step]
+    def _pointwise(
+        self, function: Intersection | Difference, given: tuple[str, ...], source: int | None, steps: list[Step]
     ) -> tuple[tuple[str, ...], int]:
-        """Taken at each text by itself: what two texts share only together is no value of either."""
-        shared: list[tuple[str, ...]] = []
+        """Combine the operands at each text by itself: what two texts share only together is not a value of either."""
+        combine = set.intersection if isinstance(function, Intersection) else set.difference
+        rows: list[tuple[str, ...]] = []
         for x in given:
-            each = [set(self._values(part, (x,), None, [])[0]) for part in parts]
-            shared.append(tuple(set.intersection(*each)))
-        operands = tuple(self._values(part, given, source, steps)[1] for part in parts)
-        found = _all(lambda x: x, shared)
-        return found, self._add(steps, "intersection", found, operands)
+            rows.append(tuple(combine(*(set(self._values(part, (x,), None, [])[0]) for part in function.parts))))
+        operands = tuple(self._values(part, given, source, steps)[1] for part in function.parts)
+        found = _all(lambda x: x, rows)
+        return found, self._add(steps, function.word, found, operands)
 
     def _decided(self, predicate: Expression, given: tuple[str, ...]) -> tuple[str, ...]:
         """Those entities of which it is known whether the predicate holds: of a river nobody knows whether it is an actor.

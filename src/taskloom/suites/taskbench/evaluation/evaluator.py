@@ -13,6 +13,7 @@ from taskloom.suites.taskbench.language import Type, map_filter, show, type_of
 from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
+    Difference,
     Expression,
     Intersection,
     Inverse,
@@ -58,6 +59,9 @@ def values(function: Expression, rows: Rows, words: Words) -> Table:
             for part in parts[1:]:
                 table = table.intersection(values(part, rows, words))
             return table
+        case Difference():
+            table = values(function.kept, rows, words)
+            return table.keep(~table.inside(values(function.removed, rows, words)))
         case Is() | PredicateOperator() | SequenceOperator():
             raise ValueError(f"not a relation: {function.notation}")
         case _:

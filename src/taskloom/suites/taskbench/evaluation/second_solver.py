@@ -16,6 +16,7 @@ from taskloom.suites.taskbench.language import type_of
 from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
+    Difference,
     Expression,
     Filter,
     Intersection,
@@ -74,6 +75,9 @@ class PlainSolver:
                 return set().union(*(self.relation(part, text) for part in parts))
             case Intersection(parts):
                 return set.intersection(*(self.relation(part, text) for part in parts))
+            case Difference():
+                removed = self.relation(expression.removed, text)
+                return {y for y in self.relation(expression.kept, text) if y not in removed}
             case Is() | PredicateOperator() | SequenceOperator():
                 raise ValueError(f"not a relation: {expression.notation}")
             case _:

@@ -285,6 +285,44 @@ class Intersection(RelationOperator):
 
 
 @dataclass(frozen=True, slots=True)
+class Difference(RelationOperator):
+    """`difference(f, g)`: the values of f that are not values of g."""
+
+    word = "difference"
+    most = 2
+
+    @property
+    def kept(self) -> Expression:
+        """Give the relation whose values are kept."""
+        return self.parts[0]
+
+    @property
+    def removed(self) -> Expression:
+        """Give the relation whose values are taken away."""
+        return self.parts[1]
+
+    def infer(self, checker: Checker) -> Type:
+        """Require relations of one type."""
+        return checker.alike(self, "relation")
+
+    def normal(self) -> Expression:
+        """Take away at once what is taken away one after the other."""
+        kept, removed = (part.normal() for part in self.parts)
+        if isinstance(kept, Difference):
+            return Difference((kept.kept, commuted(Union, [kept.removed, removed])))
+        return Difference((kept, removed))
+
+    def inverted(self) -> Expression:
+        """Invert each operand."""
+        return Difference(tuple(as_relation(part).inverted() for part in self.parts))
+
+    def value(self, x: str, number: int, words: Phrases) -> str:
+        """Say "a synonym of x that is not a hyponym of x"."""
+        kept, removed = (as_relation(part).value(x, number, words) for part in self.parts)
+        return f"{kept} {('that is not', 'except')[number]} {removed}"
+
+
+@dataclass(frozen=True, slots=True)
 class Inverse(RelationOperator):
     """`f.inv`: from the values of f to what has them. In normal form f is an atom."""
 
@@ -446,7 +484,7 @@ class Filter(SequenceOperator):
         return function, on_input if predicate is None else commuted(Land, [predicate, on_input])
 
 
-AnyOperator = Chain | Union | Intersection | Inverse | Land | Lor | Lnot | Map | Filter
+AnyOperator = Chain | Union | Intersection | Difference | Inverse | Land | Lor | Lnot | Map | Filter
 """Every operator of the language."""
 
 Expression = Atom | Is | AnyOperator
@@ -455,7 +493,7 @@ OPERATORS: dict[str, type[AnyOperator]] = {operator.word: operator for operator 
 """Every operator by its word."""
 
 
-def as_relation(expression: Expression) -> Atom | Chain | Union | Intersection | Inverse:
+def as_relation(expression: Expression) -> Atom | Chain | Union | Intersection | Difference | Inverse:
     """Return an expression that may be a relation; raise `ValueError` for any other."""
     if isinstance(expression, (Is, PredicateOperator, SequenceOperator)):
         raise ValueError(f"not a relation: {expression.notation}")

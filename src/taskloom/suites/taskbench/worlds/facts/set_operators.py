@@ -15,6 +15,7 @@ from taskloom.suites.taskbench.language import Type, map_filter, read_typed
 from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
+    Difference,
     Expression,
     Intersection,
     Inverse,
@@ -68,6 +69,13 @@ def intersection(a: Relation, b: Relation) -> Relation:
     a_at, b_at = _widened(a, b)
     rows = {x: set(a_at[x]) & set(b_at[x]) for x in a_at.keys() & b_at.keys()}
     return Relation(rows, _asker(a, b, intersection))
+
+
+def difference(a: Relation, b: Relation) -> Relation:
+    """Return the outputs of the first relation that the second does not give; inputs without one are outside the domain."""
+    a_at, b_at = _widened(a, b)
+    rows = {x: set(ys) - set(b_at.get(x, ())) for x, ys in a_at.items()}
+    return Relation(rows, _asker(a, b, difference))
 
 
 def inverse(relation: Relation) -> Relation:
@@ -175,6 +183,8 @@ class FactComposer:
                 return reduce(self.union, map(self.relation, parts))
             case Intersection(parts):
                 return reduce(intersection, map(self.relation, parts))
+            case Difference(parts):
+                return reduce(difference, map(self.relation, parts))
             case Is() | PredicateOperator() | SequenceOperator():
                 raise ValueError(f"not a relation: {tree.notation}")
             case _:
