@@ -14,7 +14,7 @@ import taskloom
 from taskloom.errors import TaskloomError
 from taskloom.experiments import api
 from taskloom.experiments.driver import ExperimentState
-from taskloom.experiments.spec import check
+from taskloom.experiments.spec import check, read
 from taskloom.experiments.store import Store
 from tests.experiments.sweeps import baselines, command, contents, environment, networks, write
 from tests.experiments.sweeps import taskloom as taskloom_command
@@ -30,14 +30,13 @@ def _on_loopback(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ray.shutdown()
 
 
-def test_a_sweep_and_a_dataset_by_ray_are_those_of_local_processes(tmp_path: Path) -> None:
+def test_a_sweep_and_a_dataset_by_ray_are_those_of_local_processes(filled: Path, tmp_path: Path) -> None:
     """One Ray for several checks, since starting it costs more than they do."""
-    experiment = check(baselines(seeds=2), "test")
-    api.fill(experiment, tmp_path / "local", workers=2)
+    experiment = read(filled.parent / "experiment.yaml")
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     outcome = api.fill(experiment, tmp_path / "ray", engine="ray")
     assert not outcome.state.failed
-    assert contents(tmp_path / "ray") == contents(tmp_path / "local")
+    assert contents(tmp_path / "ray") == contents(filled)
     options: dict[str, Any] = {"set": ["splits.train.n=9000"], "shard_rows": 1000}
     alone = taskloom.make("ctl/A", tmp_path / "alone", **options)
     spread = taskloom.make("ctl/A", tmp_path / "spread", engine="ray", **options)

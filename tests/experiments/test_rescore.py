@@ -9,11 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from taskloom.errors import TaskloomError
-from taskloom.experiments import api
 from taskloom.experiments.rescore import rescore
-from taskloom.experiments.spec import check
 from taskloom.experiments.store import Store
-from tests.experiments.sweeps import contents, taskloom
+from tests.experiments.sweeps import contents, fill, taskloom
 
 SHOUTING = """
 import taskloom as tl
@@ -29,8 +27,7 @@ def shout(rng: tl.Random) -> tl.Example:
 def store(tmp_path: Path) -> Store:
     (tmp_path / "shout.py").write_text(SHOUTING)
     block = {"recipe": str(tmp_path / "shout.py"), "set": {"splits": {"train": {"n": 9}, "test": {"n": 20}}}}
-    experiment = check({"recipes": [block], "learners": ["majority"], "seeds": 2}, "test")
-    return api.fill(experiment, tmp_path / "runs", workers=1).store
+    return fill({"recipes": [block], "learners": ["majority"], "seeds": 2}, tmp_path / "runs").store
 
 
 def test_another_scorer_gives_other_scores_and_keeps_the_old(store: Store) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from taskloom.experiments import runs as frame
+from taskloom.experiments.accuracy import MEASURES
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import (
@@ -78,7 +79,8 @@ def test_the_table(runs: Runs) -> None:
 
 def test_accuracy_keeps_apart_what_differs(runs: Runs) -> None:
     found = runs.accuracy()
-    assert found.columns == ("recipe", "learner", "split", "mean", "low", "high", "n", "seeds", "method")
+    assert found.columns[:6] == ("recipe", "learner", "split", "mean", "low", "high")
+    assert found.columns[6:] == tuple(MEASURES)[3:]
     assert len(found) == 8
     for row in found:
         expected = two_way(scores(row["recipe"], row["learner"], row["split"]))
@@ -99,7 +101,10 @@ def test_accuracy_by_traits(runs: Runs) -> None:
         expected = two_way(table[:, place :: len(TRAITS)])
         assert (row["mean"], row["low"], row["high"]) == pytest.approx((expected.mean, expected.low, expected.high))
     text = str(found).splitlines()
-    assert text[0].split() == ["question", "support", "mean", "interval", "n", "seeds", "method"]
+    assert text[0].split() == [
+        *("question", "support", "mean", "interval"),
+        *" ".join(MEASURES).replace("_", " ").split()[3:],
+    ]
     assert len(text) == 7
 
 

@@ -68,7 +68,7 @@ def elsewhere(code: str, folder: Path, **environment: str) -> str:
         [sys.executable, "-c", head + code], capture_output=True, text=True, cwd=folder, env=given, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    assert "left off" not in done.stderr, done.stderr
+    assert "not used any more" not in done.stderr, done.stderr
     return done.stdout
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -11,21 +13,11 @@ import yaml
 
 import taskloom as tl
 from taskloom.cli.app import run as cli
-from taskloom.experiments import api
 from taskloom.experiments.cells import expand
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import PREDICTION_COLUMNS, SCORES, Store
 from taskloom.scoring import exact
-from tests.experiments.sweeps import baselines, contents, networks, recipe, taskloom, write
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The store of the baselines, filled once."""
-    folder = tmp_path_factory.mktemp("filled")
-    done = taskloom("run", str(write(folder, baselines())), "--store", "runs", "--workers", "2", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    return folder / "runs"
+from tests.experiments.sweeps import baselines, contents, environment, fill, networks, recipe, write
 
 
 def test_the_table_has_a_row_per_run_and_split(filled: Path) -> None:
@@ -75,8 +67,7 @@ def test_a_configuration_runs_again_to_the_same_bytes(filled: Path, tmp_path: Pa
     store = Store(filled)
     run = store.names()[0]
     config = store.folder(run) / "config.yaml"
-    done = taskloom("run", str(config), "--store", str(tmp_path / "again"), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    fill(yaml.safe_load(config.read_text()), tmp_path / "again")
     again = contents(tmp_path / "again")
     mine = contents(filled)
     assert {k: v for k, v in again.items() if k != "table"} == {k: v for k, v in mine.items() if k.startswith(run)}
@@ -121,8 +112,7 @@ def test_duckdb_and_polars_read_a_store(filled: Path) -> None:
 def test_stacked_seeds_land_each_in_its_own_directory(tmp_path: Path) -> None:
     keep = {"model": True, "logprobs": "answers"}
     small = networks(seeds=3)
-    experiment = check({**small, "recipes": [recipe()], "learners": small["learners"][:2], "keep": keep}, "test")
-    outcome = api.fill(experiment, tmp_path / "runs", workers=1)
+    outcome = fill({**small, "recipes": [recipe()], "learners": small["learners"][:2], "keep": keep}, tmp_path / "runs")
     assert not outcome.state.failed
     store = outcome.store
     assert len(store.names()) == 6
@@ -142,34 +132,28 @@ def test_stacked_seeds_land_each_in_its_own_directory(tmp_path: Path) -> None:
     assert not list((tmp_path / "runs" / "work" / "jobs").iterdir())
 
 
-def test_the_api_of_the_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    found = tl.run(recipes=[recipe()], learners=["majority"], seeds=2, evaluate=["ood"])
-    assert len(found) == len(tl.runs("runs")) == 2
-    assert found.accuracy(by="length", split="ood").columns[0] == "length"
+SCRIPT = """
+import taskloom as tl
+runs = tl.run(recipes=[RECIPE], learners=["majority"], seeds=2, evaluate=["ood"])
+assert len(runs) == len(tl.runs("runs")) == 2
+print(runs.accuracy(by="length", split="ood").columns[0])
+"""
+
+
+def test_the_api_of_the_design_at_the_top_of_a_script(tmp_path: Path) -> None:
+    """No guard for __main__ is needed: workers do not run the script again."""
+    (tmp_path / "script.py").write_text(SCRIPT.replace("RECIPE", repr(recipe())))
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, env=environment()
+    )
+    assert done.stdout.split() == ["length"], done.stderr
     assert (tmp_path / "runs" / "store.json").is_file()
     with pytest.raises(tl.TaskloomError, match="not both"):
         tl.run("e.yaml", recipes=[recipe()])
 
 
-def test_an_experiment_may_be_run_at_the_top_of_a_script(tmp_path: Path) -> None:
-    """No guard for __main__ is needed: workers do not run the script again."""
-    import subprocess
-    import sys
-
-    from tests.experiments.sweeps import environment
-
-    text = f"import taskloom as tl\nprint(len(tl.run(recipes=[{recipe()!r}], learners=['majority'], seeds=2)))\n"
-    (tmp_path / "script.py").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, env=environment()
-    )
-    assert done.stdout.split() == ["2"], done.stderr
-
-
 def test_the_solver_is_the_upper_bound(tmp_path: Path) -> None:
-    experiment = check({"recipes": [recipe()], "learners": ["solver"], "seeds": 1, "evaluate": ["ood"]}, "test")
-    outcome = api.fill(experiment, tmp_path / "runs", workers=1)
+    outcome = fill({"recipes": [recipe()], "learners": ["solver"], "seeds": 1, "evaluate": ["ood"]}, tmp_path / "runs")
     [run] = outcome.runs
     assert outcome.store.scores(run)["splits"]["ood"]["score"] == 1.0
 

@@ -10,26 +10,25 @@ import yaml
 from taskloom.cli.app import run as cli
 from taskloom.experiments import cells, spec
 from taskloom.recipe import read
+from tests.experiments.sweeps import fill
 from tests.reports.test_run_report import sections
 
 ROOT = Path(__file__).parent.parent.parent
 DEMO = ROOT / "examples" / "demo.yaml"
 
 
-def small(folder: Path) -> Path:
-    """The demo's experiment with fewer steps, one seed and little data."""
+def small() -> dict[str, Any]:
+    """The demo's experiment with fewer steps and seeds, and little data."""
     experiment: dict[str, Any] = yaml.safe_load(DEMO.read_text(encoding="utf-8"))
     for recipe in experiment["recipes"]:
         recipe["set"]["splits"] = {"train": {"n": 400}, "iid": {"n": 30}, "ood": {"n": 30}}
     experiment["learners"][0] |= {"steps": 4, "evaluate_every": 2, "state": 8}
-    path = folder / "demo.yaml"
-    path.write_text(yaml.safe_dump({**experiment, "seeds": 2}), encoding="utf-8")
-    return path
+    return {**experiment, "seeds": 2}
 
 
 def test_the_demo_ends_with_a_page_of_curves_scores_and_audits(tmp_path: Path) -> None:
     store, page = tmp_path / "runs", tmp_path / "report.html"
-    assert cli(["run", str(small(tmp_path)), "--store", str(store), "--workers", "1"]) == 0
+    assert not fill(small(), store).state.failed
     assert cli(["make", "babi/mix-T2", "-o", str(tmp_path / "stories"), "--set", "splits.mix.n=20"]) == 0
     command = ["report", str(store), "--data", str(store / "data"), "--data", str(tmp_path / "stories")]
     assert cli([*command, "--figures", str(tmp_path / "figures"), "-o", str(page)]) == 0
