@@ -34,8 +34,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Tests never read or write the user's cache."""
-    os.environ["TASKLOOM_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    """Keep tests out of the user's cache. The workers of one run share theirs: compiling a lexicon takes 5 CPU-seconds."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    folder.mkdir(exist_ok=True)
+    os.environ["TASKLOOM_CACHE"] = str(folder)
 
 
 @pytest.fixture(autouse=True)
