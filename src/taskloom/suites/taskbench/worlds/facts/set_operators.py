@@ -155,7 +155,7 @@ class FactComposer:
         """Return the function that a text says, by its normal name; of a map or a filter the function of one entity.
 
         >>> from taskloom.suites.taskbench.worlds.facts import open_world
-        >>> FactComposer(open_world("synthetic#people=100")).function("map(union(mother, father))")[0]
+        >>> FactComposer(open_world("synthetic#people=200")).function("map(union(mother, father))")[0]
         'union(father, mother)'
         """
         tree, kind = read_typed(text)
