@@ -55,5 +55,6 @@ def test_the_index_lists_every_paper() -> None:
 
 
 def test_a_table_is_read_up_to_its_end() -> None:
-    page = "| Concept | File |\n| --- | --- |\n| a \\| f | `x.py` and `y.py` |\n| b | nowhere |\n\n| other | file |\n| c | `z.py` |\n"
+    head = "| Concept | File |\n| --- | --- |\n"
+    page = head + "| a \\| f | `x.py` and `y.py` |\n| b | nowhere |\n\n| other | file |\n| c | `z.py` |\n"
     assert concepts(page) == [("a \\| f", ["x.py", "y.py"]), ("b", [])]
