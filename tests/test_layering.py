@@ -124,3 +124,48 @@ def test_importing_the_package_pulls_in_not_even_arrow() -> None:
     check = f"import sys, taskloom; print([m for m in {LIGHT} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def run_time_imports() -> dict[str, set[str]]:
+    """Return what each module of ours imports at run time, at its top or inside functions."""
+    return {name: {module for module, _ in imports(path)} - {name} for name, path in MODULES.items()}
+
+
+def reachable(start: str, graph: dict[str, set[str]]) -> set[str]:
+    """Return the modules that importing `start` may import."""
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for module in graph.get(waiting.pop(), ()):
+            if module not in seen:
+                seen.add(module)
+                waiting.append(module)
+    return seen
+
+
+def test_there_is_no_cycle_of_imports_at_run_time() -> None:
+    """Also inside suites and packages, and counting imports inside functions: what depends on what has one direction."""
+    graph = run_time_imports()
+    graph["taskloom"] = set()  # the front door, which exports everything
+    in_cycles = sorted(name for name in graph if name in reachable(name, graph))
+    assert in_cycles == []
+
+
+INDEPENDENT = {
+    "taskloom.suites.ctl.second_solver": ("plan", "rows"),
+    "taskloom.suites.babi.reasoner.second_solver": ("plan", "generator", "reasoner.knowledge", "reasoner.answers"),
+    "taskloom.suites.taskbench.evaluation.second_solver": ("plan", "evaluation.evaluator", "evaluation.derivations"),
+    "taskloom.suites.zest.synthetic.second_solver": ("synthetic.plan", "synthetic.draft", "synthetic.prose"),
+}
+"""Second solvers, with the parts of their suite that make the answers which they check."""
+
+
+@pytest.mark.parametrize("solver", INDEPENDENT)
+def test_a_second_solver_shares_no_code_with_what_makes_the_answers(solver: str) -> None:
+    suite = ".".join(solver.split(".")[:3])
+    used = reachable(solver, run_time_imports())
+    assert solver in MODULES
+    for part_of in INDEPENDENT[solver]:
+        room = f"{suite}.{part_of}"
+        assert any(name == room or name.startswith(f"{room}.") for name in MODULES), f"there is no {room}"
+        assert not [name for name in used if name == room or name.startswith(f"{room}.")]

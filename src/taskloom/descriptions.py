@@ -30,7 +30,7 @@ UNSEEN = "unseen_task"
 
 
 def describe(plan: Plan, level: Level, unseen: float | Sequence[str], key: Key) -> Plan:
-    """A plan whose inputs begin with the description of their task.
+    """Return a plan whose inputs begin with the description of their task.
 
     Args:
         plan: The plan of the bare recipe.
@@ -39,19 +39,19 @@ def describe(plan: Plan, level: Level, unseen: float | Sequence[str], key: Key) 
         key: The key of the recipe and seed.
 
     Raises:
-        RecipeError: Nothing can be withheld, or a name is no task.
+        RecipeError: Nothing can be withheld, or a name is not a task.
     """
-    held: Withheld | None = None
+    is_withheld: Withheld | None = None
     if unseen:
-        held = withheld(plan, unseen, key)
+        is_withheld = withheld(plan, unseen, key)
         assert plan.tasks.without is not None
-        plan = plan.tasks.without(held)
-    teller = Describer(plan, level, held)
+        plan = plan.tasks.without(is_withheld)
+    teller = Describer(plan, level, is_withheld)
     answer = plan.answer
     return replace(
         plan,
         splits=tuple(replace(split, rows=partial(teller.rows, split)) for split in plan.splits),
-        traits={**plan.traits, UNSEEN: bool} if held else plan.traits,
+        traits={**plan.traits, UNSEEN: bool} if is_withheld else plan.traits,
         answer=(lambda text: answer(undescribed(text))) if answer else None,
         check=teller.check if plan.check else None,
         show=teller.show if plan.show else None,
@@ -59,7 +59,7 @@ def describe(plan: Plan, level: Level, unseen: float | Sequence[str], key: Key) 
 
 
 def withheld(plan: Plan, unseen: float | Sequence[str], key: Key) -> Withheld:
-    """Which tasks training lacks: the named ones, or a share of them by a keyed hash."""
+    """Choose which tasks training lacks: the named ones, or a share of them by a keyed hash."""
     tasks = plan.tasks
     if tasks.without is None or (tasks.names is not None and len(tasks.names) < 2):
         raise RecipeError(
@@ -92,13 +92,16 @@ def withheld(plan: Plan, unseen: float | Sequence[str], key: Key) -> Withheld:
 
 
 def undescribed(text: str) -> str:
-    """An input without the line that describes its task; a text of one line is an input already."""
+    """Return an input without the line that describes its task; a text of one line is an input already."""
     head, line, rest = text.partition(BETWEEN)
     return rest if line else head
 
 
 def undescribed_table(table: pa.Table) -> pa.Table:
-    """The rows of a described dataset without their descriptions. (Where the key is the input, the input told its task itself.)"""
+    """Return the rows of a described dataset without their descriptions.
+
+    Where the key is the input, the input states its task itself.
+    """
     input, key = table.column("input"), table.column("key")
     bare = pc.replace_substring_regex(input, r"\A[^\n]*\n", "", max_replacements=1)
     kept = pc.fill_null(pc.equal(input, key), False)
@@ -114,21 +117,21 @@ class Describer:
     held: Withheld | None = None
 
     def tell(self, task: str) -> str:
-        """The description of a task."""
+        """Return the description of a task."""
         tell = self.plan.tasks.tell
-        said = self.plan.describe if tell is None else tell(task, self.level)
-        return " ".join(said.split())
+        text = self.plan.describe if tell is None else tell(task, self.level)
+        return " ".join(text.split())
 
     def rows(self, split: Split, start: int, stop: int) -> pa.Table:
-        """Rows start..stop of a split, described."""
+        """Return the rows start..stop of a split, described."""
         table = shards.to_table(split.rows(start, stop), start, self.plan.traits)
         names = task_column(table, self.plan.tasks.by).fill_null("").dictionary_encode()
         different = names.dictionary.to_pylist()
-        told = pa.array([self.tell(name) for name in different], pa.string()).take(names.indices)
+        descriptions = pa.array([self.tell(name) for name in different], pa.string()).take(names.indices)
         bare = table.column("input")
-        input = pc.binary_join_element_wise(told, bare, BETWEEN)
+        input = pc.binary_join_element_wise(descriptions, bare, BETWEEN)
         columns = {
-            "input": pc.if_else(pc.equal(told, ""), bare, input),
+            "input": pc.if_else(pc.equal(descriptions, ""), bare, input),
             "question": pc.coalesce(table.column("question"), bare),
             "key": pc.coalesce(table.column("key"), bare),
         }
@@ -139,18 +142,18 @@ class Describer:
         marks = pa.array([self.held(name) for name in different], pa.bool_()).take(names.indices)
         if split.role == "train" and pc.any(marks).as_py():
             where = next(name for name in different if self.held(name))
-            raise DataError(f"split '{split.name}' has the withheld task '{where}': a fault of its suite")
+            raise DataError(f"split '{split.name}' has the withheld task '{where}': a bug in the suite")
         return with_trait(table, UNSEEN, marks)
 
     def bare(self, example: Example) -> Example:
-        """The example without its description, which must be that of its task."""
-        told = self.tell(self._task(example))
-        if not told:
+        """Return the example without its description, which must be that of its task."""
+        description = self.tell(self._task(example))
+        if not description:
             return example
-        if not example.input.startswith(told + BETWEEN):
-            raise InputError(f"the input does not begin with the description of its task: {told!r}")
+        if not example.input.startswith(description + BETWEEN):
+            raise InputError(f"the input does not begin with the description of its task: {description!r}")
         return Example(
-            example.input.removeprefix(told + BETWEEN),
+            example.input.removeprefix(description + BETWEEN),
             example.targets,
             {name: value for name, value in example.traits.items() if name != UNSEEN},
             key=example.key,
@@ -164,33 +167,33 @@ class Describer:
         return example.task if by == "task" else str(example.traits.get(by, ""))
 
     def check(self, example: Example) -> tuple[str, ...]:
-        """The second solver on the bare input; the description and the mark of an unseen task are checked too."""
+        """Run the second solver on the bare input; the description and the mark of an unseen task are checked too."""
         if self.held is not None and bool(example.traits.get(UNSEEN)) != self.held(self._task(example)):
             raise InputError(f"the trait '{UNSEEN}' is wrong")
         assert self.plan.check is not None
         return self.plan.check(self.bare(example))
 
     def show(self, example: Example) -> Any:
-        """The description, then the example as its suite shows it."""
+        """Show the description, then the example as its suite shows it."""
         assert self.plan.show is not None
         shown = self.plan.show(self.bare(example))
-        told = self.tell(self._task(example))
-        if not told:
+        description = self.tell(self._task(example))
+        if not description:
             return shown
         from rich.console import Group
 
-        return Group("  " + told.replace("[", r"\["), shown)
+        return Group("  " + description.replace("[", r"\["), shown)
 
 
 def task_column(table: pa.Table, by: str) -> pa.Array:
-    """The task of every row: the column `task`, or a trait."""
+    """Return the task of every row: the column `task`, or a trait."""
     column = table.column("task") if by == "task" else pc.struct_field(table.column("traits"), by)
     joined = column.combine_chunks()
     return pa.concat_arrays(joined.chunks) if isinstance(joined, pa.ChunkedArray) else joined
 
 
 def with_trait(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
-    """The table with one trait more, or another value of one that it has."""
+    """Return the table with one trait more, or another value of one that it has."""
     names, arrays = [], []
     if "traits" in table.column_names:
         traits = table.column("traits").combine_chunks()
@@ -205,11 +208,11 @@ def with_trait(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
     return table.append_column("traits", pa.StructArray.from_arrays(arrays, names=names))
 
 
-def thinned(split: Split, plan: Plan, held: Withheld) -> Split:
-    """A split without the rows of withheld tasks, for suites whose rows are quickly made: they are made once to be counted."""
+def thinned(split: Split, plan: Plan, is_withheld: Withheld) -> Split:
+    """Return a split without the rows of withheld tasks, for suites whose rows are quickly made: they are made to be counted."""
     table = shards.to_table(split.rows(0, split.n), 0, plan.traits)
     names = task_column(table, plan.tasks.by).fill_null("").dictionary_encode()
-    marks = np.array([held(name) for name in names.dictionary.to_pylist()], dtype=bool)
+    marks = np.array([is_withheld(name) for name in names.dictionary.to_pylist()], dtype=bool)
     kept = np.flatnonzero(~marks[names.indices.to_numpy(zero_copy_only=False)])
     empty = table.schema.empty_table()
 
@@ -218,18 +221,18 @@ def thinned(split: Split, plan: Plan, held: Withheld) -> Split:
         if not len(places):
             return empty
         low, high = int(places[0]), int(places[-1]) + 1
-        made = shards.to_table(split.rows(low, high), low, plan.traits).take(pa.array(places - low))
-        return made.set_column(0, "index", pa.array(np.arange(start, start + len(places))))
+        table = shards.to_table(split.rows(low, high), low, plan.traits).take(pa.array(places - low))
+        return table.set_column(0, "index", pa.array(np.arange(start, start + len(places))))
 
     return replace(split, n=len(kept), rows=rows)
 
 
 def withhold(plan: Plan, change: Callable[[Split, Withheld], Split] | None = None) -> Callable[[Withheld], Plan]:
-    """For a suite's `Tasks.without`: training splits are thinned, and other splits changed where something depends on training."""
+    """Build a suite's `Tasks.without`: thin the training splits, and change other splits where they depend on training."""
 
-    def without(held: Withheld) -> Plan:
-        splits = [thinned(split, plan, held) if split.role == "train" else split for split in plan.splits]
-        changed = [change(split, held) for split in splits] if change else splits
+    def without(is_withheld: Withheld) -> Plan:
+        splits = [thinned(split, plan, is_withheld) if split.role == "train" else split for split in plan.splits]
+        changed = [change(split, is_withheld) for split in splits] if change else splits
         return replace(plan, splits=tuple(changed))
 
     return without

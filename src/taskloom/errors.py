@@ -1,7 +1,7 @@
 """One error family. Every message says what is wrong, where, and what would be right.
 
 The command line prints the message of a `TaskloomError` as one sentence and exits with status 2; anything else that
-escapes is a bug of ours and keeps its traceback.
+escapes is a bug in Taskloom and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class MissingExtra(TaskloomError):  # noqa: N818 - reads as a sentence: raise Mi
 
 
 def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
-    """A closing remark that names the nearest known names, or all of them when none is near.
+    """Return a closing remark with the nearest known names, or all of them when none is near.
 
     >>> nearest("ctl/AA", ["ctl/A", "ctl/R", "babi/1"])
     "did you mean 'ctl/A' or 'ctl/R'?"

@@ -85,7 +85,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a new folder beside `path` to fill; rename it into place at the end, or remove it after an exception.
 
     Where another process put a folder there first, that one stays: both hold the same. An `OSError` is left to the caller,
-    since a cache that cannot be written is no fault where its content can be computed again.
+    since a cache that cannot be written is harmless where its content can be computed again.
     """
     beside = _beside(path)
     shutil.rmtree(beside, ignore_errors=True)  # of an earlier process of the same number
@@ -131,7 +131,7 @@ def _alive(pid: int) -> bool:
 def locked(path: Path, patience: float | None = None) -> Iterator[bool]:
     """Hold the lock of a folder or of a lock file during the block; a process that dies lets go of it.
 
-    Yields whether the lock is held: neither Windows nor every network file system has such locks, and the work goes on there.
+    Yields whether the lock is held: without one (on Windows, on some network file systems) the work goes unlocked.
 
     Args:
         path: A folder that exists, or a lock file, which is created with its folder.

@@ -108,7 +108,7 @@ class Plan:
     Attributes:
         splits: In the order in which they are written.
         traits: Name and type of every trait (`str`, `int`, `float` or `bool`); an example may lack some.
-        describe: What a person or a model is told to do.
+        describe: The instruction for a person or a model.
         scorer: How a prediction is judged.
         answer: For tasks that are functions: the answer to one input (`taskloom apply`).
         check: The independent second solver: acceptable outputs recomputed from the input text alone (`taskloom verify`).
@@ -134,7 +134,7 @@ class Plan:
     tasks: Tasks = field(default_factory=Tasks)
 
     def split(self, name: str) -> Split:
-        """The split of that name."""
+        """Return the split of that name."""
         from taskloom.errors import RecipeError, nearest
 
         for split in self.splits:

@@ -70,14 +70,14 @@ class Registry(Generic[T]):
         return [n for n, o in self._origin.items() if o == origin or o.startswith(f"{origin}.")]
 
     def get(self, name: str) -> T:
-        """The thing of that name."""
-        found = self.find(name)
-        if found is None:
+        """Return the thing of that name."""
+        thing = self.find(name)
+        if thing is None:
             raise TaskloomError(f"no {self.kind} is called '{name}'; {nearest(name, self.names())}")
-        return found
+        return thing
 
     def find(self, name: str) -> T | None:
-        """The thing of that name, or None. Imports as little as it can: first the module of the same name."""
+        """Return the thing of that name, or None. Imports as little as it can: first the module of the same name."""
         if name in self._things:
             return self._things[name]
         head = name.split("/")[0]
@@ -89,7 +89,7 @@ class Registry(Generic[T]):
         return self._things.get(name)
 
     def names(self) -> list[str]:
-        """All names, sorted."""
+        """Return all names, sorted."""
         self._import_all()
         return sorted(self._things)
 
@@ -149,7 +149,7 @@ class Suite:
     resources: tuple[Resource, ...] = ()
 
     def recipe_files(self) -> dict[str, Path]:
-        """Recipe names of this suite with their files."""
+        """Return the recipe names of this suite with their files."""
         module = sys.modules[self.module]
         folder = Path(str(module.__file__)).parent / "recipes"
         return {f"{self.name}/{p.stem}": p for p in sorted(folder.glob("*.yaml"))}

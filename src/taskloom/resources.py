@@ -40,7 +40,7 @@ class Resource:
     fetch: Callable[[Path], None] | None = None
 
     def find(self) -> Path | None:
-        """The folder that holds the resource, or None."""
+        """Return the folder that holds the resource, or None."""
         for base in (os.environ.get("TASKLOOM_DATA"), str(cache_folder() / "data")):
             if base and all(_there(Path(base) / mark) for mark in self.marks):
                 return Path(base) / self.marks[0].split("/")[0]
@@ -90,18 +90,18 @@ def resource(name: str) -> Resource:
 def get(name: str) -> Path:
     """Fetch a resource into the cache, unless it is here already."""
     wanted = resource(name)
-    found = wanted.find()
-    if found is not None:
-        return found
+    folder = wanted.find()
+    if folder is not None:
+        return folder
     if wanted.fetch is None:
         raise DataError(
             f"'{name}' has no open download: get it from its owners, put it into a folder as {' and '.join(wanted.marks)}, "
             "and set TASKLOOM_DATA to that folder"
         )
     wanted.fetch(cache_folder() / "data")
-    found = wanted.find()
-    if found is None:
+    folder = wanted.find()
+    if folder is None:
         raise DataError(
             f"'{name}' was fetched into {cache_folder() / 'data'} but is not complete; remove it and try again"
         )
-    return found
+    return folder

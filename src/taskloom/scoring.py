@@ -78,29 +78,29 @@ class Scorer(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that recipes and the command line use."""
+        """Return the name that recipes and the command line use."""
 
     def score(self, prediction: str, example: Example) -> float:
-        """How right the prediction is, from 0 to 1."""
+        """Return how right the prediction is, from 0 to 1."""
 
     def explain(self, prediction: str, example: Example) -> str:
-        """One sentence that says why."""
+        """Return one sentence that says why."""
 
 
 def tidy(text: str) -> str:
-    """Text as answers are compared: one Unicode form, one case, single blanks, no full stop at the end."""
+    """Normalise a text as answers are compared: one Unicode form, one case, single blanks, no full stop at the end."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(folded.split()).removesuffix(".").rstrip()
 
 
 def items(text: str) -> list[str]:
-    """The items of a list answer: separated by commas or semicolons, or by blanks where there are none."""
+    """Return the items of a list answer: separated by commas or semicolons, or by blanks where there are none."""
     pieces = re.split(r"[,;\n]|\band\b", text) if re.search(r"[,;\n]|\band\b", text) else text.split()
     return [t for t in (tidy(p) for p in pieces) if t]
 
 
 def number(text: str) -> int | None:
-    """The whole number that a text says, in digits or in English words up to ninety-nine; None if it says none."""
+    """Return the whole number that a text says, in digits or in English words up to ninety-nine; None if it says none."""
     word = tidy(text)
     if re.fullmatch(r"[-+]?\d+", word):
         return int(word)
@@ -122,11 +122,11 @@ class Exact:
     name: str = "exact"
 
     def score(self, prediction: str, example: Example) -> float:
-        """1 if equal to the official target, else 0."""
+        """Return 1 if equal to the official target, else 0."""
         return float(prediction.strip() == example.target.strip())
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Says what was wanted."""
+        """Return what was wanted."""
         verdict = "equals" if self.score(prediction, example) else "is not"
         return f"'{prediction.strip()}' {verdict} the target '{example.target}'"
 
@@ -138,11 +138,11 @@ class AnyOf:
     name: str = "any-of"
 
     def score(self, prediction: str, example: Example) -> float:
-        """1 if any target matches, else 0."""
+        """Return 1 if any target matches, else 0."""
         return float(tidy(prediction) in {tidy(t) for t in example.targets})
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Says how many answers would have been right."""
+        """Return how many answers would have been right."""
         verdict = "is among" if self.score(prediction, example) else "is not among"
         shown = ", ".join(example.targets[:5]) + (", …" if len(example.targets) > 5 else "")
         return f"'{prediction.strip()}' {verdict} the {len(example.targets)} acceptable answers ({shown})"
@@ -156,21 +156,21 @@ class SetOf:
     partial: bool = False
 
     def score(self, prediction: str, example: Example) -> float:
-        """1 for equal sets; else 0, or the F1 overlap when `partial`. The best target counts."""
-        said = set(items(prediction))
-        return max(self._one(said, set(items(t))) for t in example.targets)
+        """Return 1 for equal sets; else 0, or the F1 overlap when `partial`. The best target counts."""
+        answer = set(items(prediction))
+        return max(self._one(answer, set(items(t))) for t in example.targets)
 
-    def _one(self, said: set[str], wanted: set[str]) -> float:
-        if said == wanted:
+    def _one(self, answer: set[str], wanted: set[str]) -> float:
+        if answer == wanted:
             return 1.0
-        if not self.partial or not said or not wanted:
+        if not self.partial or not answer or not wanted:
             return 0.0
-        return 2 * len(said & wanted) / (len(said) + len(wanted))
+        return 2 * len(answer & wanted) / (len(answer) + len(wanted))
 
     def explain(self, prediction: str, example: Example) -> str:
         """Names the missing and the superfluous items."""
-        said, wanted = set(items(prediction)), set(items(example.target))
-        missing, extra = sorted(wanted - said), sorted(said - wanted)
+        answer, wanted = set(items(prediction)), set(items(example.target))
+        missing, extra = sorted(wanted - answer), sorted(answer - wanted)
         if not missing and not extra:
             return f"all {len(wanted)} items, and no other"
         parts = [f"missing: {', '.join(missing)}"] if missing else []
@@ -184,19 +184,19 @@ class PerPosition:
     name: str = "per-position"
 
     def score(self, prediction: str, example: Example) -> float:
-        """Agreeing positions over the longer length; the best target counts."""
-        said = tidy(prediction).split()
-        return max(self._one(said, tidy(t).split()) for t in example.targets)
+        """Return agreeing positions over the longer length; the best target counts."""
+        answer = tidy(prediction).split()
+        return max(self._one(answer, tidy(t).split()) for t in example.targets)
 
-    def _one(self, said: list[str], wanted: list[str]) -> float:
-        longest = max(len(said), len(wanted))
-        return sum(a == b for a, b in zip(said, wanted, strict=False)) / longest if longest else 1.0
+    def _one(self, answer: list[str], wanted: list[str]) -> float:
+        longest = max(len(answer), len(wanted))
+        return sum(a == b for a, b in zip(answer, wanted, strict=False)) / longest if longest else 1.0
 
     def explain(self, prediction: str, example: Example) -> str:
         """Names the first position that differs."""
-        said, wanted = tidy(prediction).split(), tidy(example.target).split()
-        for i in range(max(len(said), len(wanted))):
-            a = said[i] if i < len(said) else "nothing"
+        answer, wanted = tidy(prediction).split(), tidy(example.target).split()
+        for i in range(max(len(answer), len(wanted))):
+            a = answer[i] if i < len(answer) else "nothing"
             b = wanted[i] if i < len(wanted) else "nothing"
             if a != b:
                 return f"position {i + 1}: said {a}, wanted {b}"
@@ -210,15 +210,15 @@ class NumberWord:
     name: str = "number-words"
 
     def score(self, prediction: str, example: Example) -> float:
-        """1 for the same number; texts that say no number are compared as text."""
+        """Return 1 for the same number; texts that say no number are compared as text."""
         return float(any(self._same(prediction, t) for t in example.targets))
 
-    def _same(self, said: str, wanted: str) -> bool:
-        a, b = number(said), number(wanted)
-        return a == b if a is not None and b is not None else tidy(said) == tidy(wanted)
+    def _same(self, answer: str, wanted: str) -> bool:
+        a, b = number(answer), number(wanted)
+        return a == b if a is not None and b is not None else tidy(answer) == tidy(wanted)
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Says both numbers."""
+        """Return both numbers."""
         a, b = number(prediction), number(example.target)
         if a is None:
             return f"'{prediction.strip()}' says no number; wanted {b if b is not None else example.target}"
@@ -307,8 +307,8 @@ def scorer(name: str, *, describe: str = "") -> Callable[[Callable[..., Any]], S
 
     def record(thing: Callable[..., Any]) -> Scorer:
         about = describe or (inspect.getdoc(thing) or "").partition("\n")[0]
-        made = _instance(thing, name) if isinstance(thing, type) else FunctionScorer(name, thing, about)
-        return register(made, thing.__module__)
+        judge = _instance(thing, name) if isinstance(thing, type) else FunctionScorer(name, thing, about)
+        return register(judge, thing.__module__)
 
     return record
 
@@ -317,13 +317,13 @@ def _instance(kind: type[Any], name: str) -> Scorer:
     if "name" not in vars(kind) and "name" not in getattr(kind, "__dataclass_fields__", {}):
         kind.name = name
     try:
-        made = kind()
+        judge = kind()
     except TypeError as error:
         raise TaskloomError(
             f"the scorer {name}: {kind.__name__} needs a default for every setting ({error})"
         ) from error
-    if not isinstance(made, Scorer):
+    if not isinstance(judge, Scorer):
         raise TaskloomError(f"the scorer {name}: {kind.__name__} needs the methods score and explain")
-    if made.name != name:
-        raise TaskloomError(f"the scorer {name}: {kind.__name__} calls itself '{made.name}'; make both names one")
-    return made
+    if judge.name != name:
+        raise TaskloomError(f"the scorer {name}: {kind.__name__} calls itself '{judge.name}'; make both names one")
+    return judge

@@ -55,7 +55,7 @@ class Task:
     Attributes:
         name: A path such as `words/reverse`.
         make: The function that makes one example.
-        describe: What a person or a model is told to do.
+        describe: The instruction for a person or a model.
         scorer: How a prediction is judged.
         solve: An independent solver from the input text to the acceptable outputs, used by `verify` and `apply`.
         knobs: The function's parameters after `rng`.
@@ -69,7 +69,7 @@ class Task:
     knobs: dict[str, tuple[type, Knob]]
 
     def __call__(self, rng: Random, **values: Any) -> Example:
-        """One example; knobs that are not given have their defaults."""
+        """Make one example; knobs that are not given have their defaults."""
         unknown = set(values) - set(self.knobs)
         if unknown:
             raise TaskloomError(
@@ -86,11 +86,11 @@ class Task:
         return replace_task(example, self.name)
 
     def version(self) -> int:
-        """A number that changes with the code of the task's module, and with it the digest of its recipes."""
+        """Return a number that changes with the code of the task's module, and with it the digest of its recipes."""
         return int.from_bytes(blake2b(source_of(self.make), digest_size=6).digest(), "little")
 
     def fields(self) -> type[BaseModel]:
-        """The pydantic model of this task's recipe fields: its knobs and the sizes of its splits."""
+        """Build the pydantic model of this task's recipe fields: its knobs and the sizes of its splits."""
         from typing import Annotated
 
         from pydantic import AfterValidator, Field, create_model
@@ -110,7 +110,7 @@ class Task:
         return model
 
     def weave(self, fields: Any, key: Key) -> Plan:
-        """The plan of this task under checked recipe fields."""
+        """Plan this task under checked recipe fields."""
         values = {name: getattr(fields, name) for name in self.knobs}
         sizes: dict[str, int] = {name: size.n for name, size in fields.splits.items()}
         shares = key.child("split").share(sizes)
@@ -148,21 +148,21 @@ class Task:
     def _answer(self, text: str) -> Answer:
         assert self.solve is not None
         try:
-            found = self.solve(text)
+            solution = self.solve(text)
         except TaskloomError:
             raise
         except (Exception, SystemExit) as error:
             raise InputError(f"{self.name} cannot answer {text!r}: {type(error).__name__}: {error}") from error
-        answers = (found,) if isinstance(found, str) else found
+        answers = (solution,) if isinstance(solution, str) else solution
         if not isinstance(answers, tuple | list) or not answers or not all(isinstance(a, str) for a in answers):
             raise TaskloomError(
-                f"the solver of {self.name} gave {found!r} for {text!r}; it must give a text or a tuple of texts"
+                f"the solver of {self.name} gave {solution!r} for {text!r}; it must give a text or a tuple of texts"
             )
         return Answer(tuple(answers))
 
 
 def _check(name: str, example: object) -> None:
-    """Say what is wrong with what a task returned, in the words of its author."""
+    """Raise what is wrong with what a task returned, in the words of its author."""
     if not isinstance(example, Example):
         raise TaskloomError(
             f"{name} returned {type(example).__name__}, not an Example: return tl.Example(input, target)"
@@ -190,19 +190,19 @@ def _check(name: str, example: object) -> None:
 
 
 def _within(low: float | None, high: float | None, span: Span) -> Span:
-    """A range whose ends lie within a knob's own range."""
+    """Check that the ends of a range lie within a knob's own range."""
     if (low is not None and span.low < low) or (high is not None and span.high > high):
         raise ValueError(f"{span} lies outside {'' if low is None else low}..{'' if high is None else high}")
     return span
 
 
 def draw(value: Any, rng: Random) -> Any:
-    """A knob's value for one example: itself, or a number from its range."""
+    """Draw a knob's value for one example: itself, or a number from its range."""
     return rng.randint(value.low, value.high) if hasattr(value, "low") and hasattr(value, "high") else value
 
 
 def replace_task(example: Example, task: str) -> Example:
-    """The example with its task filled in."""
+    """Return the example with its task filled in."""
     return Example(
         example.input,
         example.targets,
@@ -225,7 +225,7 @@ def task(
 
     Args:
         name: A path, e.g. `words/reverse`; `list`, `show`, `make`, `audit` and every learner then know it.
-        describe: What a person or a model is told to do.
+        describe: The instruction for a person or a model.
         scorer: How predictions are judged; `exact` by default.
         solve: An independent solver from input text to answer; `verify` and `apply` use it.
     """
@@ -240,7 +240,7 @@ def task(
             )
         if scorer is not None and not isinstance(scorer, Scorer):
             raise TaskloomError(
-                f"{name}: scorer={scorer!r} is no scorer; use tl.exact, tl.any_of, … or an object with score and explain"
+                f"{name}: scorer={scorer!r} is not a scorer; use tl.exact, tl.any_of, … or an object with score and explain"
             )
         hints = get_type_hints(function)
         knobs: dict[str, tuple[type, Knob]] = {}
@@ -250,10 +250,10 @@ def task(
                     f"{name}: the parameter '{parameter.name}' needs a default: {parameter.name}: int = tl.knob(4)"
                 )
             default = parameter.default
-            found = default if isinstance(default, Knob) else Knob(default)
-            knobs[parameter.name] = (hints.get(parameter.name, type(found.default)), found)
-        made = Task(name, function, describe, scorer or Exact(), solve, knobs)
-        TASKS.add(name, made, function.__module__)
-        return made
+            declared = default if isinstance(default, Knob) else Knob(default)
+            knobs[parameter.name] = (hints.get(parameter.name, type(declared.default)), declared)
+        recorded = Task(name, function, describe, scorer or Exact(), solve, knobs)
+        TASKS.add(name, recorded, function.__module__)
+        return recorded
 
     return record

@@ -38,11 +38,11 @@ class Audit:
 
     @property
     def leaks(self) -> list[Overlap]:
-        """Overlaps between training and a test split."""
+        """Return the overlaps between training and a test split."""
         return [o for o in self.overlaps if o.leak]
 
     def to_dict(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return it for JSON."""
         return {**asdict(self), "leaks": [asdict(o) for o in self.leaks]}
 
 
@@ -60,7 +60,7 @@ def audit(data: Dataset | str | Path) -> Audit:
     described = bool(data.manifest["recipe"].get("described"))
     bare = {name: undescribed_table(table) for name, table in tables.items()} if described else tables
     texts = read_texts(bare)
-    shortcuts, said = find_shortcuts(tables, roles)
+    shortcuts, unmeasured = find_shortcuts(tables, roles)
     return Audit(
         name=str(data.manifest["recipe"].get("name", "")),
         digest=data.digest,
@@ -71,5 +71,5 @@ def audit(data: Dataset | str | Path) -> Audit:
         shortcuts=shortcuts,
         coverage=coverages(tables, roles),
         divergence=divergences(tables, roles),
-        notes=notes + said,
+        notes=notes + unmeasured,
     )

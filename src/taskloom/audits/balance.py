@@ -49,13 +49,13 @@ class Coverage:
 
 
 def first_targets(table: pa.Table) -> pa.Array:
-    """The official answer of every row."""
+    """Return the official answer of every row."""
     return pc.list_element(table.column("targets"), 0)
 
 
 def balances(tables: Mapping[str, pa.Table]) -> list[Balance]:
-    """The label balance of every split."""
-    found = []
+    """Return the label balance of every split."""
+    results = []
     for name, table in tables.items():
         if not table.num_rows:
             continue
@@ -65,16 +65,16 @@ def balances(tables: Mapping[str, pa.Table]) -> list[Balance]:
         entropy = -sum(c / n * math.log(c / n) for c, _ in counted)
         evenness = entropy / math.log(len(counted)) if len(counted) > 1 else 0.0
         most = {value: c / n for c, value in counted[:SHOWN]}
-        found.append(Balance(name, n, len(counted), counted[0][0] / n, evenness, most))
-    return found
+        results.append(Balance(name, n, len(counted), counted[0][0] / n, evenness, most))
+    return results
 
 
 def coverages(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list[Coverage]:
-    """For every trait and every split beside training: what of it training never shows."""
+    """Return, for every trait and every split beside training, what of it training never shows."""
     train = [t for name, t in tables.items() if roles[name] == "train" and "traits" in t.column_names]
     if not train:
         return []
-    found = []
+    results = []
     for name, table in tables.items():
         if roles[name] == "train" or "traits" not in table.column_names or not table.num_rows:
             continue
@@ -89,8 +89,8 @@ def coverages(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list
             fresh = pc.unique(unseen)
             share = len(unseen) / len(values)
             shown = [str(v) for v in fresh.slice(0, SHOWN).to_pylist()]
-            found.append(Coverage(name, field.name, len(pc.unique(values)), len(fresh), share, shown))
-    return found
+            results.append(Coverage(name, field.name, len(pc.unique(values)), len(fresh), share, shown))
+    return results
 
 
 def _has(table: pa.Table, trait: str) -> bool:

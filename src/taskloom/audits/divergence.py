@@ -38,7 +38,7 @@ class Divergence:
 
 
 def divergences(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list[Divergence]:
-    """The divergences of every split from training, where examples have derivations."""
+    """Return the divergences of every split from training, where examples have derivations."""
     train = [t for name, t in tables.items() if roles[name] == "train"]
     if not train:
         return []
@@ -46,7 +46,7 @@ def divergences(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> li
     if not any(known):
         return []
     atoms, compounds = _profile(known)
-    found = []
+    results = []
     for name, table in tables.items():
         if roles[name] == "train":
             continue
@@ -56,7 +56,7 @@ def divergences(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> li
         my_atoms, my_compounds = _profile(mine)
         total = sum(my_compounds.values())
         unseen = sum(w for c, w in my_compounds.items() if c not in compounds) / total if total else 0.0
-        found.append(
+        results.append(
             Divergence(
                 name,
                 1 - chernoff(atoms, my_atoms, 0.5),
@@ -65,7 +65,7 @@ def divergences(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> li
                 len(mine),
             )
         )
-    return found
+    return results
 
 
 def chernoff(p: Mapping[Any, float], q: Mapping[Any, float], alpha: float) -> float:
@@ -93,7 +93,7 @@ def _derivations(table: pa.Table) -> list[list[dict[str, Any]]]:
 
 
 def _profile(derivations: Iterable[list[dict[str, Any]]]) -> tuple[Counter[str], dict[Compound, float]]:
-    """Atom counts and weighted compound frequencies of a set of derivations."""
+    """Count atoms and weighted compounds of a set of derivations."""
     atoms: Counter[str] = Counter()
     occurrences: list[list[tuple[Compound, list[Compound]]]] = []
     count: Counter[Compound] = Counter()
@@ -124,7 +124,7 @@ Edge = tuple[int, int]
 
 
 def _compounds(steps: list[dict[str, Any]]) -> tuple[dict[Edge, Compound], list[tuple[tuple[Edge, Edge], Compound]]]:
-    """The two-step compounds by edge, and the three-step compounds with the two edges that each consists of."""
+    """Return the two-step compounds by edge, and the three-step compounds with the two edges that each consists of."""
     used = [([i - 1] if i else []) if step["of"] is None else list(step["of"]) for i, step in enumerate(steps)]
     rule = [step["rule"] for step in steps]
     pairs: dict[Edge, Compound] = {}

@@ -70,8 +70,8 @@ class Texts:
 
 
 def find_repeats(tables: Mapping[str, pa.Table], texts_of: Mapping[str, Texts]) -> list[Repeats]:
-    """Duplicates and contradictions inside every split."""
-    found = []
+    """Find duplicates and contradictions inside every split."""
+    repeats = []
     for name, table in tables.items():
         texts = texts_of[name]
         # The same word in two tasks, or two questions on one story, are two examples; the same input of one task twice is one.
@@ -82,18 +82,18 @@ def find_repeats(tables: Mapping[str, pa.Table], texts_of: Mapping[str, Texts]) 
         often = counted.filter(pc.greater(counted.field("counts"), 1)) if exact else counted.slice(0, 0)
         near = max(0, folded - exact) + len(_near_within(texts))
         shown = [row["values"].partition(BETWEEN)[2] for row in often.slice(0, SHOWN).to_pylist()]
-        found.append(Repeats(name, table.num_rows, exact, near, _contradictions(table), shown))
-    return found
+        repeats.append(Repeats(name, table.num_rows, exact, near, _contradictions(table), shown))
+    return repeats
 
 
 def find_overlaps(texts: Mapping[str, Texts], roles: Mapping[str, Role]) -> list[Overlap]:
-    """What every two splits share; pairs that share nothing are left out."""
+    """Find what every two splits share; pairs that share nothing are left out."""
     overlaps = []
     for first, second in combinations(texts, 2):
         # A probe enumerates a space that tests are drawn from: only what it shares with training is worth a line.
         if "probe" in (roles[first], roles[second]) and "train" not in (roles[first], roles[second]):
             continue
-        # The row is told from the side that is tested.
+        # The row is reported from the side that is tested.
         split, other = (first, second) if roles[second] == "train" else (second, first)
         a, b = texts[split], texts[other]
         same = pc.or_(pc.is_in(a.contents, b.contents), pc.is_in(a.inputs, b.inputs))
@@ -120,7 +120,7 @@ def _one(column: Any) -> pa.Array:
 
 
 def read_texts(tables: Mapping[str, pa.Table]) -> dict[str, Texts]:
-    """The texts of every split, folded and hashed once for all comparisons."""
+    """Read the texts of every split, folded and hashed once for all comparisons."""
     inputs = {name: _one(t.column("input")) for name, t in tables.items()}
     folded = {name: _fold(column) for name, column in inputs.items()}
     shingles = _shingles(folded)
@@ -146,9 +146,9 @@ def _fold(texts: pa.Array) -> pa.Array:
 
 
 def _shingles(folded: Mapping[str, pa.Array]) -> dict[str, list[NDArray[np.uint64]]]:
-    """The set of hashed three-word shingles of every long text (empty for short ones)."""
+    """Return the set of hashed three-word shingles of every long text (empty for short ones)."""
     vocabulary: dict[str, int] = {}
-    found: dict[str, list[NDArray[np.uint64]]] = {}
+    shingles: dict[str, list[NDArray[np.uint64]]] = {}
     nothing = np.zeros(0, dtype=np.uint64)
     weights = Key("audit", "shingle").words(0, SHINGLE)
     for name, texts in folded.items():
@@ -159,8 +159,8 @@ def _shingles(folded: Mapping[str, pa.Array]) -> dict[str, list[NDArray[np.uint6
             ids = np.array([vocabulary.setdefault(w, len(vocabulary) + 1) for w in words], dtype=np.uint64)
             mixed = _scramble(ids[:-2] * weights[0] + ids[1:-1] * weights[1] + ids[2:] * weights[2])
             rows[int(i)] = np.unique(mixed)
-        found[name] = rows
-    return found
+        shingles[name] = rows
+    return shingles
 
 
 def _scramble(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -172,7 +172,7 @@ def _scramble(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _bands(shingles: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """MinHash signatures cut into bands, one hash a band; rows of zeros for short texts."""
+    """Compute MinHash signatures cut into bands, one hash a band; rows of zeros for short texts."""
     bands = np.zeros((len(shingles), BANDS), dtype=np.uint64)
     at = np.array([i for i, s in enumerate(shingles) if len(s)], dtype=np.int64)
     if not len(at):
@@ -195,7 +195,7 @@ def _similar(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> bool:
 
 
 def _near_across(a: Texts, b: Texts, same: pa.Array) -> NDArray[np.int64]:
-    """Rows of a that are no exact duplicate but nearly repeat a row of b."""
+    """Return the rows of a that are no exact duplicate but nearly repeat a row of b."""
     exact = same.to_numpy(zero_copy_only=False)
     near = pc.is_in(a.folded, b.folded).to_numpy(zero_copy_only=False) & ~exact
     buckets: dict[tuple[int, int], list[int]] = {}
@@ -219,7 +219,7 @@ def _near_across(a: Texts, b: Texts, same: pa.Array) -> NDArray[np.int64]:
 
 
 def _near_within(texts: Texts) -> list[int]:
-    """Rows that nearly repeat an earlier, differently folded row of the same split."""
+    """Return the rows that nearly repeat an earlier, differently folded row of the same split."""
     buckets: dict[tuple[int, int], list[int]] = {}
     folded = texts.folded.to_pylist() if len(texts.bands) and texts.bands.any() else []
     near = []
@@ -236,7 +236,7 @@ def _near_within(texts: Texts) -> list[int]:
 
 
 def _contradictions(table: pa.Table) -> int:
-    """Inputs that occur with different sets of targets."""
+    """Count the inputs that occur with different sets of targets."""
     targets = pc.binary_join(table.column("targets").cast(pa.list_(pa.string())), BETWEEN)
     inputs = _within_task(table, _one(table.column("input")))
     pairs = pa.table({"input": inputs, "targets": targets}).group_by(["input", "targets"]).aggregate([])

@@ -50,13 +50,13 @@ Answerer = Callable[[_Rows], list[str]]
 
 
 def find_shortcuts(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> tuple[list[Shortcut], list[str]]:
-    """The accuracies, and what could not be measured."""
+    """Measure the accuracies; also return what could not be measured."""
     train = [t for name, t in tables.items() if roles[name] == "train" and t.num_rows]
     if not train:
         return [], []
     fit = _rows(pa.concat_tables([t.select(_COLUMNS) for t in train]), FIT)
     baselines, notes = _baselines(fit)
-    found: list[Shortcut] = []
+    shortcuts: list[Shortcut] = []
     for name, table in tables.items():
         if roles[name] == "train" or not table.num_rows:
             continue
@@ -66,8 +66,8 @@ def find_shortcuts(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) ->
         for label, accuracy in scores.items():
             error = sqrt(max(base * (1 - base), 1e-9) / n)
             flagged = accuracy > base + max(MARGIN, 3 * error)
-            found.append(Shortcut(name, label, accuracy, base, n, flagged))
-    return found, notes
+            shortcuts.append(Shortcut(name, label, accuracy, base, n, flagged))
+    return shortcuts, notes
 
 
 _COLUMNS = ["input", "question", "targets"]
@@ -84,7 +84,7 @@ def _rows(table: pa.Table, limit: int) -> _Rows:
 
 
 def _last_line(text: str) -> str | None:
-    """For data that does not say which part asks: the last of several lines."""
+    """Return the last of several lines: the part that asks, for data that does not say which does."""
     lines = text.strip().splitlines()
     return lines[-1] if len(lines) > 1 else None
 
@@ -119,7 +119,7 @@ def _word(text: str, place: int) -> str:
 
 
 def _by_part(fit: _Rows, majority: str, part: Callable[[_Rows], list[Any]]) -> Answerer:
-    """The most frequent answer given a part of the input."""
+    """Predict the most frequent answer given a part of the input."""
     counted: dict[Any, Counter[str]] = defaultdict(Counter)
     for value, targets in zip(part(fit), fit.targets, strict=True):
         counted[value][targets[0]] += 1

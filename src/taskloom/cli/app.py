@@ -49,7 +49,7 @@ def app_for(arguments: list[str]) -> typer.Typer:
 
 
 def main() -> None:
-    """The console script: every foreseen fault is one sentence on standard error and exit status 2."""
+    """Run the console script: every foreseen problem is one sentence on standard error and exit status 2."""
     sys.exit(run(sys.argv[1:]))
 
 

@@ -27,14 +27,14 @@ def make(
     as_json: Json = False,
     given: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Make a dataset. Interrupted at any moment, the same command goes on where it was.
+    """Make a dataset. Interrupted at any moment, rerun the command to resume.
 
     \b
     Examples:
       $ taskloom make ctl/A -o my-data --set splits.train.n=5000
       $ taskloom make ctl/R -o my-data-R --seed 1 --workers 2 --jsonl --set splits.train.n=5000
     """
-    from taskloom.cli.dataset_output import made, progress
+    from taskloom.cli.dataset_output import make_result, progress
     from taskloom.dataset import make as making
     from taskloom.recipe import read
     from taskloom.recipe.overrides import parse_changes
@@ -54,7 +54,7 @@ def make(
             address=address,
             progress=report,
         )
-    made(data, folder, as_json)
+    make_result(data, folder, as_json)
 
 
 def export(
@@ -98,9 +98,9 @@ def verify(
     from taskloom.cli.dataset_output import verification
     from taskloom.dataset import verify as verifying
 
-    found = verifying.verify(folder, every=every)
-    verification(found, folder, as_json)
-    if found.wrong:
+    result = verifying.verify(folder, every=every)
+    verification(result, folder, as_json)
+    if result.wrong:
         raise typer.Exit(1)
 
 
@@ -117,7 +117,7 @@ def audit(folder: Folder, as_json: Json = False) -> None:
     from taskloom import audits
     from taskloom.cli.dataset_output import certificate
 
-    found = audits.audit(folder)
-    certificate(found, as_json)
-    if found.leaks:
+    result = audits.audit(folder)
+    certificate(result, as_json)
+    if result.leaks:
         raise typer.Exit(1)

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from taskloom.dataset.workers import MakeProgress
 
 PLAIN_EVERY = 5.0
-"""Seconds between two progress lines where the output is no terminal."""
+"""Seconds between two progress lines where the output is not a terminal."""
 
 
 @contextmanager
 def progress() -> Iterator[Callable[[MakeProgress], None]]:
-    """Progress and time left on standard error: a bar on a terminal, a line every few seconds elsewhere."""
+    """Show progress and time left on standard error: a bar on a terminal, a line every few seconds elsewhere."""
     if sys.stderr.isatty():
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
@@ -48,8 +48,8 @@ def progress() -> Iterator[Callable[[MakeProgress], None]]:
     yield say
 
 
-def made(data: Dataset, folder: Path, as_json: bool) -> None:
-    """The end of `taskloom make`."""
+def make_result(data: Dataset, folder: Path, as_json: bool) -> None:
+    """Print the end of `taskloom make`."""
     m = data.manifest
     if as_json:
         splits = {n: {"n": e["n"], "role": e["role"], "digest": e["digest"]} for n, e in m["splits"].items()}
@@ -73,41 +73,41 @@ def made(data: Dataset, folder: Path, as_json: bool) -> None:
     out.print(f"\nin {cell(folder)}, digest {data.digest}", soft_wrap=True)
 
 
-def verification(found: Verification, folder: Path, as_json: bool) -> None:
-    """`taskloom verify`."""
+def verification(result: Verification, folder: Path, as_json: bool) -> None:
+    """Print the result of `taskloom verify`."""
     if as_json:
-        emit({"folder": str(folder), "ok": not found.wrong, **found.to_dict()})
+        emit({"folder": str(folder), "ok": not result.wrong, **result.to_dict()})
         return
-    print(f"{folder}: {found.rows:,} rows have the bytes of the manifest (digest {found.digest})")
-    print(f"{found.answers:,} answers derived again by {found.method}: {len(found.wrong)} differ")
-    for wrong in found.wrong[:10]:
+    print(f"{folder}: {result.rows:,} rows have the bytes of the manifest (digest {result.digest})")
+    print(f"{result.answers:,} answers derived again by {result.method}: {len(result.wrong)} differ")
+    for wrong in result.wrong[:10]:
         print(f"  {wrong.split} {wrong.index}: {wrong.input!r} has {list(wrong.stored)}, solved {list(wrong.solved)}")
 
 
-def certificate(found: Audit, as_json: bool) -> None:
-    """`taskloom audit`."""
+def certificate(audit: Audit, as_json: bool) -> None:
+    """Print the certificate of `taskloom audit`."""
     if as_json:
-        emit(found.to_dict())
+        emit(audit.to_dict())
         return
     out = console()
-    print(f"audit of {found.name} {f'(digest {found.digest})' if found.digest else ''}\n")
+    print(f"audit of {audit.name} {f'(digest {audit.digest})' if audit.digest else ''}\n")
     for section in (_splits, _overlaps, _shortcuts, _coverage, _divergence):
-        made = section(found)
-        if made is not None:
-            out.print(made, "")
-    for note in found.notes:
+        block = section(audit)
+        if block is not None:
+            out.print(block, "")
+    for note in audit.notes:
         print(f"note: {note}")
-    short = sum(s.flagged for s in found.shortcuts)
-    trained = any(info["role"] == "train" for info in found.splits.values())
-    leaks = f"{len(found.leaks)} leaks" if trained else "leaks were not looked for"
-    print(f"{leaks}, {sum(r.exact for r in found.repeats):,} duplicates, {short} shortcuts")
+    short = sum(s.flagged for s in audit.shortcuts)
+    trained = any(info["role"] == "train" for info in audit.splits.values())
+    leaks = f"{len(audit.leaks)} leaks" if trained else "leaks were not looked for"
+    print(f"{leaks}, {sum(r.exact for r in audit.repeats):,} duplicates, {short} shortcuts")
 
 
-def _splits(found: Audit) -> Table:
-    repeats = {r.split: r for r in found.repeats}
-    balance = {b.split: b for b in found.balance}
+def _splits(audit: Audit) -> Table:
+    repeats = {r.split: r for r in audit.repeats}
+    balance = {b.split: b for b in audit.balance}
     rows = []
-    for split, info in found.splits.items():
+    for split, info in audit.splits.items():
         r, b = repeats[split], balance.get(split)
         spread = (b.answers, percent(b.majority), f"{b.evenness:.3f}") if b else ("-", "-", "-")
         rows.append((split, info["role"], info["n"], r.exact, r.near, r.contradictions, *spread))
@@ -115,34 +115,34 @@ def _splits(found: Audit) -> Table:
     return table("splits: duplicates within, balance of the answers", heads, rows)
 
 
-def _overlaps(found: Audit) -> Table | None:
+def _overlaps(audit: Audit) -> Table | None:
     rows = []
-    for o in found.overlaps:
+    for o in audit.overlaps:
         verdict = "LEAK" if o.leak else "by design" if o.by_design else "note"
         rows.append((o.split, o.other, o.exact, o.near, percent(o.share), verdict, "; ".join(o.examples[:1])[:60]))
     heads = ("rows of", "also in", "exact", "near", "share", "verdict", "for example")
     return table("overlaps between splits", heads, rows) if rows else None
 
 
-def _shortcuts(found: Audit) -> Table | None:
-    names = list(dict.fromkeys(s.baseline for s in found.shortcuts))
-    score = {(s.split, s.baseline): percent(s.accuracy) + (" SHORTCUT" if s.flagged else "") for s in found.shortcuts}
-    splits = dict.fromkeys(s.split for s in found.shortcuts)
+def _shortcuts(audit: Audit) -> Table | None:
+    names = list(dict.fromkeys(s.baseline for s in audit.shortcuts))
+    score = {(s.split, s.baseline): percent(s.accuracy) + (" SHORTCUT" if s.flagged else "") for s in audit.shortcuts}
+    splits = dict.fromkeys(s.split for s in audit.shortcuts)
     rows = [(split, *(score[split, b] for b in names)) for split in splits]
     return table("shortcuts: accuracy without doing the task", ("split", *names), rows) if rows else None
 
 
-def _coverage(found: Audit) -> Table | None:
+def _coverage(audit: Audit) -> Table | None:
     rows = [
         (c.split, c.trait, c.values, c.unseen_values, percent(c.unseen_rows), ", ".join(c.examples[:3]))
-        for c in found.coverage
+        for c in audit.coverage
         if c.unseen_values
     ]
     heads = ("split", "trait", "values", "not in training", "rows", "for example")
     return table("coverage: traits that training lacks", heads, rows) if rows else None
 
 
-def _divergence(found: Audit) -> Table | None:
-    rows = [(d.split, f"{d.atoms:.3f}", f"{d.compounds:.3f}", percent(d.unseen_compounds)) for d in found.divergence]
+def _divergence(audit: Audit) -> Table | None:
+    rows = [(d.split, f"{d.atoms:.3f}", f"{d.compounds:.3f}", percent(d.unseen_compounds)) for d in audit.divergence]
     heads = ("split", "atoms", "compounds", "compounds not in training")
     return table("divergence from training: 0 equal, 1 disjoint", heads, rows) if rows else None

@@ -12,33 +12,33 @@ from rich.table import Table
 
 
 def console() -> Console:
-    """A console on standard output; wide where the output is not a terminal, so that nothing is cut."""
+    """Return a console on standard output; wide where the output is not a terminal, so that nothing is cut."""
     return Console(width=None if sys.stdout.isatty() else 150, highlight=False, soft_wrap=False)
 
 
 def emit(value: Any) -> None:
-    """One JSON value on one line."""
+    """Print one JSON value on one line."""
     print(json.dumps(value, ensure_ascii=False))
 
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
-    """A table in the one style that we use."""
-    made = Table(
+    """Build a table in the one style that we use."""
+    grid = Table(
         title=cell(title), title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )
     for i, column in enumerate(columns):
-        made.add_column(column, overflow="fold", no_wrap=i == 0)
+        grid.add_column(column, overflow="fold", no_wrap=i == 0)
     for row in rows:
-        made.add_row(*(cell(value) for value in row))
-    return made
+        grid.add_row(*(cell(value) for value in row))
+    return grid
 
 
 def cell(value: Any) -> str:
-    """A value as text that Rich prints as it is; whole numbers in groups of three digits."""
+    """Format a value as text that Rich prints as it is; whole numbers in groups of three digits."""
     text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
     return text.replace("[", r"\[")
 
 
 def percent(value: float) -> str:
-    """A share with one decimal."""
+    """Format a share with one decimal."""
     return f"{100 * value:.1f} %"

@@ -70,7 +70,7 @@ def score(
 
 
 def _made_by(suite: str, folder: Path) -> Dataset:
-    """The dataset in a folder, if that suite (or task) made it."""
+    """Load the dataset in a folder, if that suite (or task) made it."""
     from taskloom.dataset import dataset
 
     data = dataset.load(folder)
@@ -181,7 +181,7 @@ def power(
     alpha: Annotated[float, typer.Option("--alpha", help="How often one may be found that is not there.")] = 0.05,
     as_json: Json = False,
 ) -> None:
-    """Say how many examples and seeds it takes to see a gap between two learners.
+    """Compute how many examples and seeds it takes to see a gap between two learners.
 
     \b
     Examples:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def experiment(plan: DryRun, as_json: bool) -> None:
-    """`taskloom run --dry-run`."""
+    """Print the plan of `taskloom run --dry-run`."""
     if as_json:
         rows = [
             {"run": c.run, **_row(c), "present": c.run in plan.present, "failed": plan.failed.get(c.run)}
@@ -47,7 +47,7 @@ def experiment(plan: DryRun, as_json: bool) -> None:
 
 
 def _telling(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
-    """The fields in which rows of one recipe and learner differ, as text."""
+    """Return the fields in which rows of one recipe and learner differ, as text."""
     values: dict[tuple[str, str, str], set[str]] = {}
     for recipe, learner, fields in rows:
         for name, value in fields.items():
@@ -73,7 +73,7 @@ def _row(cell: Any) -> dict[str, Any]:
 
 
 def outcome(result: Outcome, command: str, as_json: bool) -> None:
-    """The end of `taskloom run`: the scores, mean over seeds, and the reasons of what failed."""
+    """Print the end of `taskloom run`: the scores, mean over seeds, and the reasons of what failed."""
     state = result.state
     scores = [result.store.scores(run) for run in result.runs]
     if as_json:
@@ -98,7 +98,7 @@ def outcome(result: Outcome, command: str, as_json: bool) -> None:
 
 
 def rescored(changes: list[Change], scorer: str, as_json: bool) -> None:
-    """`taskloom rescore`: means before and after."""
+    """Print the result of `taskloom rescore`: means before and after."""
     if as_json:
         emit([asdict(c) for c in changes])
         return
@@ -117,7 +117,7 @@ def rescored(changes: list[Change], scorer: str, as_json: bool) -> None:
 
 
 def power(question: PowerQuestion, examples: int | None, seeds: int | None, as_json: bool) -> None:
-    """`taskloom power`."""
+    """Print the answer of `taskloom power`."""
     from taskloom.experiments.statistics.power import plan
 
     rows = plan(question, examples, seeds)

@@ -79,8 +79,8 @@ def of_suite(given: Mapping[str, str], command: str, suite: str) -> Mapping[str,
     """Return the options of `solve` or `score` after checking that the suite has them."""
     from taskloom.registry import SUITES
 
-    found = SUITES.find(suite)
-    known = {option.name for option in found.options if option.command == command} if found else set()
+    owner = SUITES.find(suite)
+    known = {option.name for option in owner.options if option.command == command} if owner else set()
     for name in given:
         if name not in known:
             owners = [s.name for s in SUITES if any(o.name == name and o.command == command for o in s.options)]

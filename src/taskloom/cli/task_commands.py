@@ -90,11 +90,11 @@ def apply(
     answer = answerer(name, {**parse_changes(set or ()), **as_changes(given, "apply")})
     for number, text in enumerate(inputs if inputs else _lines(), 1):
         try:
-            found = answer(text)
+            result = answer(text)
         except TaskloomError as error:
             where = f"input {number}" if inputs else f"standard input, line {number}"
             raise TaskloomError(f"{where}: {error}") from error
-        printing.answer(text, found, as_json)
+        printing.answer(text, result, as_json)
 
 
 def _lines() -> Iterator[str]:
@@ -136,7 +136,7 @@ def data(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="With get: which resource.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Outside resources: what is here, what is missing, how to get it. Nothing is fetched unless asked by name.
+    """List outside resources: what is here, what is missing, how to get it. Nothing is fetched unless asked by name.
 
     \b
     Examples:
@@ -150,10 +150,10 @@ def data(
     if action == "status" and name is None:
         resource_status(as_json)
     elif action == "get" and name:
-        found = resources.get(name)
+        folder = resources.get(name)
         if as_json:
-            emit({"name": name, "found": str(found)})
+            emit({"name": name, "found": str(folder)})
         else:
-            typer.echo(f"{name} is in {found}")
+            typer.echo(f"{name} is in {folder}")
     else:
         raise TaskloomError("write 'taskloom data', 'taskloom data status' or 'taskloom data get NAME'")

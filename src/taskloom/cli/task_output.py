@@ -21,7 +21,7 @@ LISTED = 20
 
 
 def listing(what: str, as_json: bool) -> None:
-    """`taskloom list`."""
+    """Print what `taskloom list` lists."""
     from taskloom import learners, registry, scoring
     from taskloom.recipe import read
 
@@ -49,12 +49,12 @@ def listing(what: str, as_json: bool) -> None:
         learner_settings(what, as_json)
         return
     chosen = [what] if what else list(kinds)
-    found = {kind: kinds[kind]() for kind in chosen}
+    listed = {kind: kinds[kind]() for kind in chosen}
     if as_json:
-        emit({kind: [{"name": n, "describe": d} for n, d in rows] for kind, rows in found.items()})
+        emit({kind: [{"name": n, "describe": d} for n, d in rows] for kind, rows in listed.items()})
         return
     out = console()
-    for kind, rows in found.items():
+    for kind, rows in listed.items():
         if rows:
             out.print(table(kind, ("name", "what it is"), rows), "")
 
@@ -76,18 +76,18 @@ def learner_settings(learner: str, as_json: bool) -> None:
     """Print what may be set of a learner, with defaults and meanings."""
     from taskloom.learners.config import settings
 
-    found = settings(learner)
+    values = settings(learner)
     if as_json:
-        emit({learner: [{"name": n, "default": d, "describe": m} for n, d, m in found]})
-    elif not found:
+        emit({learner: [{"name": n, "default": d, "describe": m} for n, d, m in values]})
+    elif not values:
         console().print(f"{learner} has no settings")
     else:
-        rows = [(n, repr(d) if isinstance(d, str) else str(d), m) for n, d, m in found]
+        rows = [(n, repr(d) if isinstance(d, str) else str(d), m) for n, d, m in values]
         console().print(table(f"settings of {learner}", ("name", "default", "what it is"), rows))
 
 
 def recipe_tasks(name: str, changes: Iterable[str], as_json: bool) -> None:
-    """`taskloom list RECIPE`: its tasks, with what its suite knows of each."""
+    """Print the tasks of a recipe, with what its suite knows of each."""
     from taskloom.recipe import read
 
     recipe = read(name, changes)
@@ -98,25 +98,25 @@ def recipe_tasks(name: str, changes: Iterable[str], as_json: bool) -> None:
         raise TaskloomError(
             f"the tasks of {name} are not listed: each example says its own, in its {place}; write taskloom show {name}"
         )
-    told = {
+    descriptions = {
         name: tasks.tell(name, "instruction") if tasks.tell else plan.describe for name in tasks.names or [recipe.name]
     }
-    facts = {name: tasks.facts(name) if tasks.facts else {} for name in told}
+    facts = {name: tasks.facts(name) if tasks.facts else {} for name in descriptions}
     if as_json:
-        rows = [{"name": name, "describe": said, **facts[name]} for name, said in told.items()]
+        rows = [{"name": name, "describe": text, **facts[name]} for name, text in descriptions.items()]
         emit({"recipe": name, "tasks": rows, "left_out": dict(plan.left_out)})
         return
     if tasks.facts is None:
-        made = table(f"tasks of {name}", ("name", "what it asks"), told.items())
+        grid = table(f"tasks of {name}", ("name", "what it asks"), descriptions.items())
     else:
         heads = ("name", *next(iter(facts.values())))
         lines = [
             (name, *(f"{v:.3g}" if isinstance(v, float) else v for v in known.values()))
             for name, known in facts.items()
         ]
-        made = table(f"tasks of {name}", heads, lines)
+        grid = table(f"tasks of {name}", heads, lines)
     out = console()
-    out.print(made)
+    out.print(grid)
     for warning in plan.warnings:
         out.print(f"note: {cell(warning)}")
 
@@ -124,7 +124,7 @@ def recipe_tasks(name: str, changes: Iterable[str], as_json: bool) -> None:
 def examples(
     name: str, n: int, split: str | None, start: int, seed: int | None, changes: Iterable[str], as_json: bool
 ) -> None:
-    """`taskloom show`."""
+    """Print the examples of `taskloom show`."""
     from taskloom.dataset import dataset, shards
     from taskloom.recipe import read
 
@@ -151,21 +151,21 @@ def examples(
         rows = shards.to_table(part.rows(start, stop) if start < stop else [], start, plan.traits)
     if start >= total:
         raise TaskloomError(f"{name}: split '{chosen}' has {total:,} examples; --start {start} is beyond the last")
-    found = list(shards.to_examples(rows))
+    shown = list(shards.to_examples(rows))
     if as_json:
-        for i, example in enumerate(found):
+        for i, example in enumerate(shown):
             emit({"split": chosen, "index": start + i, **_as_dict(example)})
         return
     out = console()
     head = f"[bold]{cell(name)}[/bold], split {chosen}, {total:,} examples. {cell(about)}\n"
     out.print(head.replace("\n\n", "\n"))
-    for i, example in enumerate(found):
+    for i, example in enumerate(shown):
         out.print(f"[bold]{chosen} {start + i}[/bold]")
         out.print(show(example) if show else plain(example, several), "")
 
 
 def plain(example: Example, named: bool = False) -> str:
-    """An example as text: its task where there are several, input, answers, derivation, traits."""
+    """Format an example as text: its task where there are several, input, answers, derivation, traits."""
     lines = [f"  task     {example.task}"] if named else []
     lines += [f"  input    {_indent(example.input)}", f"  answer   {_few(example.targets)}"]
     if example.derivation:
@@ -180,7 +180,7 @@ def _indent(text: str) -> str:
 
 
 def _as_dict(example: Example) -> dict[str, Any]:
-    found = {
+    fields = {
         "task": example.task,
         "input": example.input,
         "targets": list(example.targets),
@@ -188,27 +188,27 @@ def _as_dict(example: Example) -> dict[str, Any]:
         "derivation": [asdict(s) for s in example.derivation],
     }
     if example.question:
-        found["question"] = example.question
-    return found
+        fields["question"] = example.question
+    return fields
 
 
-def answer(text: str, found: Answer, as_json: bool) -> None:
-    """One line of `taskloom apply`."""
+def answer(text: str, result: Answer, as_json: bool) -> None:
+    """Print one line of `taskloom apply`."""
     if as_json:
-        emit({"input": text, "targets": list(found.targets), "derivation": [asdict(s) for s in found.derivation]})
+        emit({"input": text, "targets": list(result.targets), "derivation": [asdict(s) for s in result.derivation]})
     else:
-        steps = ", ".join(f"{s.rule} → {_few(s.value.split(BAR))}" for s in found.derivation)
-        print(_few(found.targets) + (f"    ({steps})" if steps else ""))
+        steps = ", ".join(f"{s.rule} → {_few(s.value.split(BAR))}" for s in result.derivation)
+        print(_few(result.targets) + (f"    ({steps})" if steps else ""))
 
 
 def _few(values: Sequence[str]) -> str:
-    """The first values; a function may have thousands, and --json has them all."""
+    """Join the first values; a function may have thousands, and --json has them all."""
     more = len(values) - LISTED
     return BAR.join(values[:LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def resource_status(as_json: bool) -> None:
-    """`taskloom data status`."""
+    """Print the table of `taskloom data status`."""
     from taskloom.resources import resources
 
     rows = [(r.name, r.find(), r.fetch is not None, r.describe) for r in resources().values()]

@@ -66,12 +66,12 @@ class Competence:
     tasks: tuple[TaskScore, ...]
 
     def to_dict(self, details: bool = False) -> dict[str, Any]:
-        """For JSON; `details` adds every task."""
-        found = asdict(self)
-        return found if details else {name: value for name, value in found.items() if name != "tasks"}
+        """Return it for JSON; `details` adds every task."""
+        values = asdict(self)
+        return values if details else {name: value for name, value in values.items() if name != "tasks"}
 
     def text(self) -> str:
-        """For people."""
+        """Return it for people."""
         rows = [("all tasks", self.overall), *self.withheld.items()]
         if self.consistency is not None:
             rows.append(("families, by their worst task", self.consistency))
@@ -103,21 +103,21 @@ def competence(
         linked: The trait whose value tasks of one family share; a task belongs to the family of its first example.
         thresholds: The T of each C@T, in percent.
     """
-    found = list(examples)
-    if len(predictions) != len(found):
+    items = list(examples)
+    if len(predictions) != len(items):
         raise InputError(
-            f"{len(predictions):,} predictions and {len(found):,} examples; give one for each, in the dataset's order"
+            f"{len(predictions):,} predictions and {len(items):,} examples; give one for each, in the dataset's order"
         )
-    if not found:
+    if not items:
         raise InputError("there is no example to score; choose another split")
     if not thresholds or not all(0 <= t <= 100 for t in thresholds):
         raise InputError(f"thresholds are percentages from 0 to 100, not {list(thresholds)}")
     scores: dict[str, list[float]] = {}
     first: dict[str, Example] = {}
-    for example, said in zip(found, predictions, strict=True):
+    for example, prediction in zip(items, predictions, strict=True):
         task = _value(example, by)
         first.setdefault(task, example)
-        scores.setdefault(task, []).append(scorer.score(said, example))
+        scores.setdefault(task, []).append(scorer.score(prediction, example))
     tasks = tuple(
         TaskScore(
             task,
@@ -130,7 +130,7 @@ def competence(
     )
     every = [score for values in scores.values() for score in values]
     return Competence(
-        examples=len(found),
+        examples=len(items),
         accuracy=fsum(every) / len(every),
         overall=_row([t.score for t in tasks], thresholds),
         withheld=_withheld(tasks, thresholds),
@@ -182,7 +182,7 @@ def score_dataset(
 
 
 def scorer_of(data: Dataset) -> Scorer:
-    """The scorer of a dataset: by name where the name says all, else as its recipe makes it; any-of for foreign data."""
+    """Return the scorer of a dataset: by name where the name says all, else as its recipe makes it; any-of for foreign data."""
     from taskloom.scoring import SCORERS
 
     manifest: Mapping[str, Any] = data.manifest

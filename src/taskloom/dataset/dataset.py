@@ -44,32 +44,32 @@ class Dataset:
 
     @property
     def splits(self) -> list[str]:
-        """The names of the splits, in the recipe's order."""
+        """Return the names of the splits, in the recipe's order."""
         return list(self.manifest["splits"])
 
     @property
     def digest(self) -> str:
-        """The content digest: equal digests, equal rows."""
+        """Return the content digest: equal digests, equal rows."""
         return str(self.manifest["digest"])
 
     def role(self, split: str) -> Role:
-        """What a split is for: train, test or probe."""
+        """Return what a split is for: train, test or probe."""
         role: Role = self.manifest["splits"][split]["role"]
         return role
 
     def table(self, split: str) -> pa.Table:
-        """A split as one Arrow table."""
+        """Return a split as one Arrow table."""
         if split not in self.manifest["splits"]:
             raise DataError(f"the dataset has no split '{split}'; {nearest(split, self.splits)}")
-        held = self.tables[split]
-        if isinstance(held, pa.Table):
-            return held
+        place = self.tables[split]
+        if isinstance(place, pa.Table):
+            return place
         entry = self.manifest["splits"][split]
-        parts = [shards.read(held / shard["file"]) for shard in entry["shards"]]
+        parts = [shards.read(place / shard["file"]) for shard in entry["shards"]]
         table = pa.concat_tables(parts) if parts else shards.schema({}).empty_table()
         if table.num_rows != entry["n"]:
             raise DataError(
-                f"{held}: split '{split}' has {table.num_rows} rows, its manifest says {entry['n']}; make it again"
+                f"{place}: split '{split}' has {table.num_rows} rows, its manifest says {entry['n']}; make it again"
             )
         return table
 
@@ -85,7 +85,7 @@ class Dataset:
 
     @cached_property
     def recipe(self) -> Recipe:
-        """The recipe that made this dataset."""
+        """Return the recipe that made this dataset."""
         from taskloom.recipe import Recipe
         from taskloom.recipe.finder import load_definitions
 
@@ -130,7 +130,7 @@ def load(folder: str | Path) -> Dataset:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """A manifest, checked for being one."""
+    """Read a manifest and check that it is one."""
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         known = manifest["format"]
@@ -144,7 +144,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
                 (shard["file"], shard["rows"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
-            f"{path} is not a manifest of ours ({type(error).__name__}: {error}); make the dataset again"
+            f"{path} is not a Taskloom manifest ({type(error).__name__}: {error}); make the dataset again"
         ) from error
     if known != FORMAT:
         raise DataError(f"{path} has format {known}, this taskloom reads format {FORMAT}; make the dataset again")
@@ -152,10 +152,10 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def split_digest(blocks: list[str]) -> str:
-    """The digest of a split out of the digests of its blocks."""
+    """Return the digest of a split, given the digests of its blocks."""
     return digest("\n".join(blocks))
 
 
 def content_digest(splits: Mapping[str, Mapping[str, Any]]) -> str:
-    """The digest of a dataset out of names, sizes and digests of its splits."""
+    """Return the digest of a dataset, given names, sizes and digests of its splits."""
     return json_digest([[name, entry["n"], entry["digest"]] for name, entry in splits.items()])

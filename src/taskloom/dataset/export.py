@@ -60,7 +60,7 @@ def _exporter(data: Dataset, folder: str | Path, kind: str) -> Exporter:
         formats = dict(suite.exporters)
         if not formats:
             raise TaskloomError(
-                f"{folder}: {suite.name} made it and offers no other format; 'taskloom make … --jsonl' writes it as JSONL too"
+                f"{folder}: {suite.name} made it and offers no other format; make it with jsonl for one JSON object per line"
             )
     if kind not in formats:
         raise TaskloomError(f"there is no format '{kind}'; {nearest(kind, formats)}")

@@ -30,9 +30,7 @@ def read_foreign(folder: Path) -> dict[str, pa.Table]:
             tables[name] = _read_jsonl(path)
             continue
         if any(shards.read_stamp(p) is not None for p in files):
-            raise DataError(
-                f"{folder} is an unfinished dataset (no {MANIFEST}); run the same 'taskloom make' again to finish it"
-            )
+            raise DataError(f"{folder} is an unfinished dataset (no {MANIFEST}); rerun 'taskloom make' to finish it")
         tables[name] = _joined(files)
     if not tables:
         raise DataError(

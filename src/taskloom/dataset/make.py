@@ -40,7 +40,7 @@ def make(
     """Make a dataset: into a folder, or in memory where `out` is None.
 
     Args:
-        recipe: A recipe, its name (`ctl/A`) or its file.
+        recipe: A recipe, its name or its file.
         out: The folder of the dataset. Whole shards that lie there from an earlier, interrupted call are kept.
         seed: The seed of the samples; the recipe's own by default.
         set: Changes of the recipe's fields: `{"max_length": 8, "splits.train.n": 500}`, or as on the command line
@@ -89,8 +89,8 @@ def _make_into(
         if piece.file in kept:
             report.add(piece)
     missing = [p for p in pieces if p.file not in kept]
-    made = make_shards(recipe, seed, plan, folder, missing, where, report)
-    write_beside(folder, manifest_of_shards(recipe, seed, plan, folder, pieces, kept | made), jsonl)
+    fresh = make_shards(recipe, seed, plan, folder, missing, where, report)
+    write_beside(folder, manifest_of_shards(recipe, seed, plan, folder, pieces, kept | fresh), jsonl)
     _sweep(folder, {p.file for p in pieces})
     return dataset.load(folder)
 
@@ -113,7 +113,7 @@ def _check_splits(plan: Plan) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One `make` at a time in a folder: a second one waits, and then finds everything done, or refuses to mix."""
+    """Hold a folder for one `make` at a time: a second one waits, and then finds everything done, or refuses to mix."""
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; a dataset is a folder")
     try:
@@ -125,15 +125,15 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def default_folder(recipe: Recipe, seed: int) -> Path:
-    """Where a dataset goes when nobody says: data/RECIPE-seedN."""
+    """Return where a dataset goes by default: data/RECIPE-seedN."""
     path = Path(recipe.name.partition("::")[0])
     name = path.stem if path.suffix in (".py", ".yaml", ".yml") else recipe.name
     plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-")
     return Path("data") / f"{plain}-seed{seed}"
 
 
-def _shard_rows(plan: Plan, asked: int | None) -> int:
-    rows = asked if asked is not None else plan.shard_rows
+def _shard_rows(plan: Plan, wanted: int | None) -> int:
+    rows = wanted if wanted is not None else plan.shard_rows
     if rows < shards.BLOCK or rows % shards.BLOCK:
         raise ParameterError("shard_rows", f"must be a multiple of {shards.BLOCK}, not {rows}")
     return rows
@@ -151,17 +151,17 @@ def _in_memory(recipe: Recipe, seed: int, plan: Plan) -> Dataset:
 
 
 def _refuse_other(folder: Path, recipe: Recipe, seed: int, origin: str) -> None:
-    """Never mix two datasets in one folder, and never write among somebody's own files."""
-    found = _owner(folder)
-    if found is None:
+    """Refuse to mix two datasets in one folder, or to write among somebody's own files."""
+    owner = _owner(folder)
+    if owner is None:
         strange = [p for p in folder.rglob("*") if p.is_file() and p.suffix != ".tmp"]
         if strange:
             raise DataError(
                 f"{folder} is not empty ({strange[0].name}) and is not a Taskloom dataset; choose another folder"
             )
-    elif found[1:] != (origin, seed):
+    elif owner[1:] != (origin, seed):
         raise DataError(
-            f"{folder} already holds another dataset ({found[0]}, seed {found[2]}, digest {found[1][:8]}…), not {recipe.name} with "
+            f"{folder} already holds another dataset ({owner[0]}, seed {owner[2]}, digest {owner[1][:8]}…), not {recipe.name} with "
             f"seed {seed} and digest {origin[:8]}… (or its data files have changed); choose another folder, or remove it"
         )
 
@@ -197,7 +197,7 @@ def _kept(folder: Path, origin: str, seed: int, piece: Piece) -> shards.Stamp | 
 
 
 def _sweep(folder: Path, wanted: set[str]) -> None:
-    """Remove shards of ours that a former shard size left behind, and what an interrupted write left beside its place."""
+    """Remove shards that a former shard size left behind, and what an interrupted write left beside its place."""
     for path in folder.glob("*/[0-9][0-9][0-9][0-9][0-9].parquet"):
         if f"{path.parent.name}/{path.name}" not in wanted and shards.read_stamp(path) is not None:
             path.unlink()

@@ -22,7 +22,7 @@ from taskloom.recipe import Recipe
 def manifest_of_shards(
     recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], stamps: dict[str, shards.Stamp]
 ) -> dict[str, Any]:
-    """The manifest of a dataset whose shards, with these stamps, lie in a folder."""
+    """Build the manifest of a dataset whose shards, with these stamps, lie in a folder."""
     entries: dict[str, Any] = {}
     for split in plan.splits:
         mine = [p for p in pieces if p.split == split.name]
@@ -41,7 +41,7 @@ def manifest_of_shards(
 
 
 def manifest_of_tables(recipe: Recipe, seed: int, plan: Plan, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
-    """The manifest of a dataset in memory; it has the digest of the same dataset in a folder."""
+    """Build the manifest of a dataset in memory; it has the digest of the same dataset in a folder."""
     entries = {
         s.name: {
             "n": s.n,
@@ -79,7 +79,7 @@ def _head(recipe: Recipe, seed: int, plan: Plan, entries: dict[str, Any]) -> dic
 
 
 def write_beside(folder: Path, manifest: dict[str, Any], jsonl: bool) -> None:
-    """Write all that is no shard, the manifest last: it says that the rest is there."""
+    """Write everything but the shards, the manifest last: it says that the rest is there."""
     if jsonl:
         _write_jsonl(folder, manifest)
     _write_text(folder / "README.md", _card(manifest))
@@ -103,7 +103,7 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def _card(manifest: dict[str, Any]) -> str:
-    """A dataset card: its head makes `datasets.load_dataset(FOLDER)` find the splits; the rest is for people."""
+    """Write a dataset card: its head makes `datasets.load_dataset(FOLDER)` find the splits; the rest is for people."""
     lines = ["---", "configs:", "- config_name: default", "  data_files:"]
     for name, entry in manifest["splits"].items():
         if entry["n"]:

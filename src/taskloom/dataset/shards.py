@@ -37,7 +37,7 @@ STEP = pa.struct([("rule", pa.string()), ("value", pa.string()), ("of", pa.list_
 
 
 def schema(traits: Mapping[str, type]) -> pa.Schema:
-    """The columns of every dataset; only the fields of `traits` differ.
+    """Return the columns of every dataset; only the fields of `traits` differ.
 
     `question` and `key` are null where they are the whole input; `of` is null where a step follows from the one before.
     """
@@ -56,7 +56,7 @@ def schema(traits: Mapping[str, type]) -> pa.Schema:
 
 
 def to_table(rows: Iterable[Example] | pa.Table, start: int, traits: Mapping[str, type]) -> pa.Table:
-    """Rows as an Arrow table with the dataset's columns; `start` is the index of the first."""
+    """Convert rows to an Arrow table with the dataset's columns; `start` is the index of the first."""
     wanted = schema(traits)
     if isinstance(rows, pa.Table):
         return rows.select(wanted.names).cast(wanted)
@@ -89,7 +89,7 @@ def _traits(example: Example, declared: Mapping[str, type], index: int) -> Mappi
 
 
 def to_examples(table: pa.Table) -> Iterable[Example]:
-    """The rows of a table as examples."""
+    """Yield the rows of a table as examples."""
     for batch in table.to_batches(max_chunksize=4096):
         for row in batch.to_pylist():
             steps = [
@@ -109,7 +109,7 @@ def to_examples(table: pa.Table) -> Iterable[Example]:
 
 
 def block_digests(table: pa.Table) -> list[str]:
-    """The digest of each block of rows; the table must begin at a block boundary."""
+    """Return the digest of each block of rows; the table must begin at a block boundary."""
     columns = [(name, table.column(name).combine_chunks()) for name in table.column_names]
     arrays = [(name, a.chunk(0) if isinstance(a, pa.ChunkedArray) else a) for name, a in columns]
     digests = []
@@ -123,7 +123,7 @@ def block_digests(table: pa.Table) -> list[str]:
 
 
 def _tag(kind: pa.DataType) -> str:
-    """A type's name in our words: Arrow's own differ between memory and file (list items are `item` here and `element` there)."""
+    """Name a type in our words: Arrow's own differ between memory and file (list items are `item` here and `element` there)."""
     if pa.types.is_struct(kind):
         return "struct " + ",".join(field.name for field in kind)
     names = {
@@ -175,7 +175,7 @@ class Stamp:
     counts: dict[str, Any]
 
     def same_place(self, recipe: str, seed: int, split: str, start: int, stop: int) -> bool:
-        """Whether the shard holds just these rows of this recipe and seed."""
+        """Return whether the shard holds just these rows of this recipe and seed."""
         return (self.recipe, self.seed, self.split, self.start, self.stop) == (recipe, seed, split, start, stop)
 
 
@@ -183,7 +183,7 @@ def write(path: Path, table: pa.Table, recipe: str, seed: int, split: str, start
     """Write a shard beside its place and rename it into it."""
     stop = start + table.num_rows
     stamp = Stamp(recipe, seed, split, start, stop, tuple(block_digests(table)), counts(table))
-    said = {
+    payload = {
         "recipe": recipe,
         "seed": seed,
         "split": split,
@@ -192,14 +192,14 @@ def write(path: Path, table: pa.Table, recipe: str, seed: int, split: str, start
         "blocks": stamp.blocks,
         "counts": stamp.counts,
     }
-    stamped = table.replace_schema_metadata({METADATA: json.dumps(said).encode()})
+    stamped = table.replace_schema_metadata({METADATA: json.dumps(payload).encode()})
     with atomic(path) as beside:
         pq.write_table(stamped, beside, compression="zstd", write_statistics=False)
     return stamp
 
 
 def read_stamp(path: Path) -> Stamp | None:
-    """A shard's stamp, or None where the file is no whole shard of ours."""
+    """Read a shard's stamp; None where the file is not a whole shard of a Taskloom dataset."""
     try:
         metadata = pq.read_metadata(path).metadata or {}
     except (pa.ArrowInvalid, OSError):
@@ -207,26 +207,26 @@ def read_stamp(path: Path) -> Stamp | None:
     raw = metadata.get(METADATA)
     if raw is None:
         return None
-    said = json.loads(raw)
-    return Stamp(**{**said, "blocks": tuple(said["blocks"])})
+    payload = json.loads(raw)
+    return Stamp(**{**payload, "blocks": tuple(payload["blocks"])})
 
 
 def read(path: Path) -> pa.Table:
-    """A shard's rows; a damaged file is one clear sentence."""
+    """Read a shard's rows; raise one clear sentence for a damaged file."""
     try:
         table = pq.read_table(path, use_threads=False)
     except FileNotFoundError as error:
-        raise DataError(f"{path} is missing; run the same 'taskloom make' again to restore it") from error
+        raise DataError(f"{path} is missing; rerun 'taskloom make' to restore it") from error
     except (pa.ArrowException, OSError) as error:
         first = str(error).splitlines()[0]
         raise DataError(
-            f"{path} is damaged ({first}); restore it, with the same 'taskloom make' if it is ours"
+            f"{path} is damaged ({first}); restore it; rerun 'taskloom make' if Taskloom made it"
         ) from error
     return table.replace_schema_metadata(None)
 
 
 def intact(path: Path, stamp: Stamp) -> bool:
-    """Whether a shard's rows still have the digests of its stamp."""
+    """Return whether a shard's rows still have the digests of its stamp."""
     try:
         return block_digests(read(path)) == list(stamp.blocks)
     except DataError:
@@ -234,18 +234,18 @@ def intact(path: Path, stamp: Stamp) -> bool:
 
 
 def counts(table: pa.Table) -> dict[str, Any]:
-    """Rows per task and per value of each trait; None for a trait with more than `MANY` values."""
-    found: dict[str, Any] = {"task": value_counts(table.column("task"))}
+    """Count rows per task and per value of each trait; None for a trait with more than `MANY` values."""
+    by_column: dict[str, Any] = {"task": value_counts(table.column("task"))}
     if "traits" in table.column_names:
         traits = table.column("traits").combine_chunks()
         traits = traits.chunk(0) if isinstance(traits, pa.ChunkedArray) else traits
         for field in traits.type:
-            found[field.name] = value_counts(pc.struct_field(traits, field.name))
-    return found
+            by_column[field.name] = value_counts(pc.struct_field(traits, field.name))
+    return by_column
 
 
 def value_counts(values: Any) -> dict[str, int] | None:
-    """Rows per value; None when there are more than `MANY` values."""
+    """Count rows per value; None when there are more than `MANY` values."""
     # A look at the first rows spares counting hundreds of thousands of different values.
     if len(pc.unique(values.slice(0, BLOCK))) > MANY:
         return None
@@ -261,18 +261,18 @@ def _spell(value: Any) -> str:
 
 
 def merge_counts(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Counts of several shards together; the result does not depend on where the shards were cut."""
+    """Merge the counts of several shards; the result does not depend on where the shards were cut."""
     merged: dict[str, Any] = {}
     for part in parts:
-        for name, found in part.items():
-            if name in merged and (merged[name] is None or found is None):
+        for name, values in part.items():
+            if name in merged and (merged[name] is None or values is None):
                 merged[name] = None
             elif name in merged:
-                for value, n in found.items():
+                for value, n in values.items():
                     merged[name][value] = merged[name].get(value, 0) + n
             else:
-                merged[name] = None if found is None else dict(found)
+                merged[name] = None if values is None else dict(values)
     return {
-        name: "many" if found is None or len(found) > MANY else dict(sorted(found.items()))
-        for name, found in merged.items()
+        name: "many" if values is None or len(values) > MANY else dict(sorted(values.items()))
+        for name, values in merged.items()
     }

@@ -49,7 +49,7 @@ class Verification:
     wrong: tuple[Wrong, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return it for JSON."""
         return asdict(self)
 
 
@@ -79,7 +79,7 @@ def verify(folder: str | Path, *, every: bool = False, sample: int = SAMPLE) -> 
 
 
 def _check_plan(data: Dataset, plan: Plan, folder: Path) -> None:
-    """The manifest's own words about sources, splits and scorer against what the recipe says."""
+    """Check the manifest's sources, splits and scorer against the recipe."""
     now = {source.name: source.digest for source in plan.sources}
     if changed := [
         name for name, digest in data.manifest.get("sources", {}).items() if now.get(name, digest) != digest
@@ -88,15 +88,15 @@ def _check_plan(data: Dataset, plan: Plan, folder: Path) -> None:
             f"{folder}: made when {changed[0]} held other data, so its answers cannot be derived again; bring that back, "
             "or make the dataset again in another folder"
         )
-    said = {name: (entry["n"], entry["role"]) for name, entry in data.manifest["splits"].items()}
-    if said != {split.name: (split.n, split.role) for split in plan.splits}:
+    stated = {name: (entry["n"], entry["role"]) for name, entry in data.manifest["splits"].items()}
+    if stated != {split.name: (split.n, split.role) for split in plan.splits}:
         raise DataError(f"{folder}: the manifest's splits are not those of its recipe: it was edited; make it again")
     if data.manifest.get("scorer") != plan.scorer.name:
         raise DataError(f"{folder}: the manifest's scorer is not that of its recipe: it was edited; make it again")
 
 
 def _check_unseen(data: Dataset, folder: Path) -> None:
-    """No training row of a described dataset may have a task that was to be unseen."""
+    """Check that no training row of a described dataset has a task that was to be unseen."""
     for split in data.splits:
         table = data.table(split)
         if data.role(split) == "train" and "traits" in table.column_names:
@@ -149,8 +149,8 @@ def _check_answers(data: Dataset, plan: Plan, split: str, chosen: list[int]) -> 
             if plan.check is not None:
                 solved = tuple(plan.check(example))
             else:
-                made = shards.to_table(plan.split(split).rows(index, index + 1), index, plan.traits)
-                again = next(iter(shards.to_examples(made)))
+                remade = shards.to_table(plan.split(split).rows(index, index + 1), index, plan.traits)
+                again = next(iter(shards.to_examples(remade)))
                 solved = again.targets if again.input == example.input else (f"another input: {again.input}",)
         except DataError:
             raise  # A file or a server that is not there proves nothing about the answer.

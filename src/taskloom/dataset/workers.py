@@ -47,7 +47,7 @@ class Piece:
 
     @property
     def file(self) -> str:
-        """Its path inside the dataset's folder."""
+        """Return its path inside the dataset's folder."""
         return f"{self.split}/{self.number:05d}.parquet"
 
 
@@ -77,7 +77,7 @@ class Where:
 
 
 def origin_of(recipe: str, sources: Mapping[str, str]) -> str:
-    """What shards are stamped with: the recipe's digest, and what its outside resources held when they were made."""
+    """Return what shards are stamped with: the recipe's digest, and what its outside resources held when they were made."""
     if not sources:
         return recipe
     return json_digest([recipe, dict(sources)])
@@ -95,10 +95,10 @@ def make_shards(
 
 
 def table_of(plan: Plan, split: Split, start: int, stop: int) -> pa.Table:
-    """The rows start..stop of a split."""
+    """Return the rows start..stop of a split."""
     table = shards.to_table(split.rows(start, stop), start, plan.traits)
     if table.num_rows != stop - start:
-        raise DataError(f"split '{split.name}' gave {table.num_rows} rows for {start}..{stop}: a fault of its suite")
+        raise DataError(f"split '{split.name}' gave {table.num_rows} rows for {start}..{stop}: a bug in the suite")
     return table
 
 
@@ -111,11 +111,11 @@ def _make_one(recipe: Recipe, seed: int, plan: Plan, folder: Path, piece: Piece)
 def _make_here(
     recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], report: RowCounter
 ) -> dict[str, shards.Stamp]:
-    made = {}
+    stamps = {}
     for piece in pieces:
-        made[piece.file] = _make_one(recipe, seed, plan, folder, piece)
+        stamps[piece.file] = _make_one(recipe, seed, plan, folder, piece)
         report.add(piece)
-    return made
+    return stamps
 
 
 _worker: tuple[Recipe, int, Plan, Path] | None = None
@@ -132,7 +132,7 @@ def _start_worker(recipe: dict[str, Any], name: str, seed: int, folder: str) -> 
 
 
 def _end_with_parent() -> None:
-    """A worker holds both ends of its queue, so nothing else tells it that its parent was killed."""
+    """Stop this worker when its parent is killed: it holds both ends of its queue, so nothing else would end it."""
     parent = parent_process()
     if parent is not None:
         parent.join()
@@ -148,10 +148,10 @@ def _work(piece: Piece) -> shards.Stamp:
 def _make_apart(
     recipe: Recipe, seed: int, folder: Path, pieces: list[Piece], workers: int, report: RowCounter
 ) -> dict[str, shards.Stamp]:
-    """Shards by several fresh processes (spawned: a fork would copy Arrow's threads in an unknown state)."""
-    made: dict[str, shards.Stamp] = {}
+    """Make shards in several fresh processes (spawned: a fork would copy Arrow's threads in an unknown state)."""
+    stamps: dict[str, shards.Stamp] = {}
     if not pieces:
-        return made
+        return stamps
     pool = ProcessPoolExecutor(
         min(workers, len(pieces)),
         mp_context=get_context("spawn"),
@@ -161,18 +161,18 @@ def _make_apart(
     try:
         waiting: dict[Future[shards.Stamp], Piece] = {pool.submit(_work, piece): piece for piece in pieces}
         for future in as_completed(waiting):
-            made[waiting[future].file] = future.result()
+            stamps[waiting[future].file] = future.result()
             report.add(waiting[future])
     except BrokenProcessPool as error:
         raise DataError(
             f"a worker process was killed (out of memory?); {report.done:,} of {report.total:,} rows are safe in {folder}: "
-            "run the same command again to go on, with fewer --workers if memory is short"
+            "rerun the command to resume, with fewer workers if memory is short"
         ) from error
     finally:
         # A worker may be deep in a long shard: what it has written is beside its place and is swept away below.
         processes = list((pool._processes or {}).values())
         pool.shutdown(wait=False, cancel_futures=True)
-        if len(made) < len(pieces):
+        if len(stamps) < len(pieces):
             for process in processes:
                 process.terminate()
             for process in processes:
@@ -180,12 +180,12 @@ def _make_apart(
             sweep(folder)
         else:
             pool.shutdown(wait=True)
-    return made
+    return stamps
 
 
 @lru_cache(maxsize=2)
 def _planned(recipe: str, name: str, seed: int) -> tuple[Recipe, Plan]:
-    """The plan in a process that makes many shards of one dataset."""
+    """Return the plan in a process that makes many shards of one dataset."""
     load_definitions(name)
     rebuilt = Recipe.from_dict(json.loads(recipe))
     return rebuilt, rebuilt.plan(seed)
@@ -194,27 +194,27 @@ def _planned(recipe: str, name: str, seed: int) -> tuple[Recipe, Plan]:
 def _make_by_ray(
     recipe: Recipe, seed: int, folder: Path, pieces: list[Piece], where: Where, report: RowCounter
 ) -> dict[str, shards.Stamp]:
-    """Shards by tasks on a Ray cluster; every node writes into the folder, so all of them must see it."""
+    """Make shards by tasks on a Ray cluster; every node writes into the folder, so all of them must see it."""
     if not pieces:
         return {}
     from taskloom.ray_cluster import Ray
 
-    said, name, there = json.dumps(recipe.to_dict()), recipe.name, str(folder.resolve())
+    recipe_json, name, there = json.dumps(recipe.to_dict()), recipe.name, str(folder.resolve())
 
     def work(piece: Piece) -> shards.Stamp:
-        rebuilt, plan = _planned(said, name, seed)
+        rebuilt, plan = _planned(recipe_json, name, seed)
         return _make_one(rebuilt, seed, plan, Path(there), piece)
 
     cluster = Ray(where.address, where.workers if where.workers > 1 else None)
-    made = {}
+    stamps = {}
     try:
         for piece, stamp in cluster.spread(work, pieces):
             if not (folder / piece.file).is_file():
                 raise DataError(
                     f"a Ray node wrote {piece.file} where {folder} is another folder; put it where all nodes see it"
                 )
-            made[piece.file] = stamp
+            stamps[piece.file] = stamp
             report.add(piece)
     finally:
         cluster.leave()
-    return made
+    return stamps

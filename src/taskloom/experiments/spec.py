@@ -1,7 +1,10 @@
 """The experiment as a person writes it: a YAML file, or the arguments of `taskloom.run`, checked.
 
-recipes: [ctl/A, {recipe: ctl/R, set: {max_length: 8}}] learners: [majority, {learner: bilstm, steps: 2000}] seeds: 3
-grid: {learner.state: [64, 128]}
+Example:
+    recipes: [ctl/A, {recipe: ctl/R, set: {max_length: 8}}]
+    learners: [majority, {learner: bilstm, steps: 2000}]
+    seeds: 3
+    grid: {learner.state: [64, 128]}
 """
 
 from __future__ import annotations

@@ -334,7 +334,7 @@ class Solver(Untrained[FittedSolver]):
             named = sorted({e.task for e in items if isinstance(e, Example) and e.task})
             if len(named) != 1:
                 raise LearnerError(
-                    "the solver must know whose rules to follow: set recipe, e.g. {learner: solver, recipe: ctl/A} "
+                    "the solver must know whose rules to follow: set recipe, e.g. {learner: solver, recipe: NAME} "
                     f"(the training examples name {', '.join(named) or 'no task'})"
                 )
             recipe = named[0]

@@ -11,7 +11,7 @@ from taskloom.recipe.overrides import Changes
 
 
 def answerer(name: str, set: Changes = ()) -> Callable[[str], Answer]:
-    """The function of a task, from an input's text to its answer."""
+    """Return the function of a task, from an input's text to its answer."""
     recipe = read(name, set)
     if recipe.suite.function is not None:
         answer = recipe.suite.function(recipe.fields)
@@ -20,16 +20,16 @@ def answerer(name: str, set: Changes = ()) -> Callable[[str], Answer]:
         from taskloom.descriptions import undescribed
 
         return lambda text: answer(undescribed(text))
-    found = recipe.plan().answer
-    if found is None:
+    function = recipe.plan().answer
+    if function is None:
         raise InputError(
             f"{name} is not a function of one input, so it cannot be applied; 'taskloom show {name}' prints examples"
         )
-    return found
+    return function
 
 
 def apply(name: str, text: str, *, set: Changes = ()) -> Answer:
-    """The answer to one input, with its derivation.
+    """Return the answer to one input, with its derivation.
 
     >>> import taskloom as tl
     >>> [step.rule for step in tl.apply("ctl/A", "c b a 3").derivation]

@@ -28,7 +28,7 @@ class Fields(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _numbers_are_numbers(cls, given: Any) -> Any:
-        """Pydantic takes true for 1."""
+        """Refuse true and false for numbers, which pydantic takes for 1 and 0."""
         for name, value in given.items() if isinstance(given, dict) else ():
             field = cls.model_fields.get(name)
             if isinstance(value, bool) and field is not None and field.annotation in _NUMBERS:
@@ -53,7 +53,7 @@ class Described(Fields):
     @field_validator("unseen", mode="wrap")
     @classmethod
     def _share_or_names(cls, value: Any, read: Callable[[Any], Any]) -> Any:
-        """One sentence instead of one for each kind that it might have been."""
+        """Raise one sentence instead of one for each kind that it might have been."""
         try:
             if not isinstance(value, bool):
                 return read(value)
@@ -75,7 +75,7 @@ class Span:
 
     @classmethod
     def read(cls, value: Any) -> Span:
-        """From `3`, `"2..6"` or another span."""
+        """Read `3`, `"2..6"` or another span."""
         if isinstance(value, Span):
             return value
         if isinstance(value, bool):

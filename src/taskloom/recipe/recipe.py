@@ -54,7 +54,7 @@ class Recipe:
 
     @cached_property
     def digest(self) -> str:
-        """32 hexadecimal digits that stand for everything that determines the data, but the seed."""
+        """Return 32 hexadecimal digits that stand for everything that determines the data, but the seed."""
         core = self._core()
         if self.described is not None:
             core["described"] = self.described.model_dump(mode="json")
@@ -71,7 +71,7 @@ class Recipe:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """The full recipe, as the manifest keeps it and as `from_dict` reads it."""
+        """Return the full recipe, as the manifest keeps it and as `from_dict` reads it."""
         core = self._core()
         kind = "task" if "task" in core else "suite"
         return {
@@ -86,7 +86,7 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "the manifest") -> Recipe:
-        """Rebuild a recipe that `to_dict` wrote."""
+        """Build a recipe again from what `to_dict` wrote."""
         rest = {k: v for k, v in data.items() if k not in ("name", "version", "code")}
         recipe = check(rest, str(data.get("name", where)), where)
         if "version" in data and data["version"] != recipe.suite.version:
@@ -100,7 +100,7 @@ class Recipe:
         return recipe
 
     def plan(self, seed: int | None = None) -> Plan:
-        """What this recipe makes under a seed.
+        """Plan what this recipe makes under a seed.
 
         Random streams hang on the recipe without `described`, so that descriptions come before the very same examples.
         """
@@ -157,5 +157,5 @@ def _described(given: Any, where: str) -> Described | None:
 
 
 def task_suite(task: Task) -> Suite:
-    """A task that is one function, seen as a suite of its own."""
+    """Return a task that is one function as a suite of its own."""
     return Suite(task.name, task.describe, task.fields(), task.weave, task.version(), task.make.__module__)

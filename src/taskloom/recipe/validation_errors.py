@@ -11,7 +11,7 @@ from taskloom.errors import nearest
 
 
 def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
-    """One sentence for what pydantic found: place, fault, remedy."""
+    """Explain what pydantic found in one sentence: place, problem, remedy."""
     parts: dict[str, list[str]] = {}
     for item in error.errors():
         # Where a field takes one of several kinds, pydantic ends the place with the kind that it tried.
@@ -24,12 +24,14 @@ def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
         message = item["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
         given = "" if item["type"] in ("value_error", "missing") else f", not {item['input']!r}"
         parts.setdefault(place, []).append(message + given if not parts.get(place) else message)
-    said = [f"{place}: {' or '.join(found)}" if place else "; ".join(found) for place, found in parts.items()]
-    return f"{where}: " + "; ".join(said)
+    sentences = [
+        f"{place}: {' or '.join(messages)}" if place else "; ".join(messages) for place, messages in parts.items()
+    ]
+    return f"{where}: " + "; ".join(sentences)
 
 
 def _known(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """The field names at a place inside a model, as far as types tell."""
+    """Return the field names at a place inside a model, as far as types tell."""
     here: Any = model
     for step in path:
         if isinstance(here, type) and issubclass(here, BaseModel):
@@ -37,5 +39,5 @@ def _known(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
         else:
             inner = [a for a in get_args(here) if isinstance(a, type) and issubclass(a, BaseModel)]
             here = inner[0] if inner else None
-    found = [here, *get_args(here)]
-    return sorted({name for m in found if isinstance(m, type) and issubclass(m, BaseModel) for name in m.model_fields})
+    types = [here, *get_args(here)]
+    return sorted({name for m in types if isinstance(m, type) and issubclass(m, BaseModel) for name in m.model_fields})

@@ -1,6 +1,6 @@
-"""Reading YAML: the one way in for recipes, experiments, values of --set and the configurations of runs.
+"""Reading YAML: the one way in for recipes, experiments, values of `set` and the configurations of runs.
 
-YAML's own readers let a key that is given twice lose its first value; here that is a fault like any other, with its line.
+YAML's own readers let a key that is given twice lose its first value; here that is an error like any other, with its line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEYS_OF_YAML = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
 
 
 class YamlError(TaskloomError):
-    """A text that is not YAML, or would lose a value. The message goes on after the place: `is not YAML: …`.
+    """A text that is not YAML, or would lose a value. The message continues after the place: `is not YAML: …`.
 
     Attributes:
         line: Where, from 1; None where that is not known.
@@ -38,15 +38,15 @@ class RepeatedKeyError(YamlError):
 
 
 def load(path: Path, error: type[TaskloomError]) -> Any:
-    """The value in a file; what is wrong with it is raised as an `error` that names file and line."""
+    """Load the value in a file; raise an `error` that names file and line for what is wrong with it."""
     try:
         return parse(read_utf8(path, error))
-    except YamlError as fault:
-        raise error(f"{path}{f':{fault.line}' if fault.line else ''} {fault}") from fault
+    except YamlError as cause:
+        raise error(f"{path}{f':{cause.line}' if cause.line else ''} {cause}") from cause
 
 
 def parse(text: str, *, ours: bool = False) -> Any:
-    """The value of a text.
+    """Parse a text.
 
     Args:
         text: YAML; JSON is a part of it.
@@ -62,18 +62,18 @@ def parse(text: str, *, ours: bool = False) -> Any:
             return loader.construct_document(root)
         finally:
             loader.dispose()
-    except yaml.YAMLError as fault:
-        mark = getattr(fault, "problem_mark", None)
-        problem = getattr(fault, "problem", None) or fault
-        raise YamlError(f"is not YAML: {problem}", mark.line + 1 if mark else None) from fault
-    except RecursionError as fault:
-        raise YamlError("is nested too deeply") from fault
-    except ValueError as fault:
-        raise YamlError(f"holds a value that cannot be read ({str(fault).splitlines()[0]})") from fault
+    except yaml.YAMLError as cause:
+        mark = getattr(cause, "problem_mark", None)
+        problem = getattr(cause, "problem", None) or cause
+        raise YamlError(f"is not YAML: {problem}", mark.line + 1 if mark else None) from cause
+    except RecursionError as cause:
+        raise YamlError("is nested too deeply") from cause
+    except ValueError as cause:
+        raise YamlError(f"holds a value that cannot be read ({str(cause).splitlines()[0]})") from cause
 
 
 def _refuse_keys_given_twice(root: yaml.Node, loader: Any) -> None:
-    """Looked for before values are made: merging writes keys twice into a mapping, as it should."""
+    """Refuse a key that is given twice, before values are made: merging writes keys twice into a mapping, as it should."""
     waiting, met = [root], {id(root)}
     while waiting:
         node = waiting.pop()

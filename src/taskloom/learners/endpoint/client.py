@@ -89,7 +89,7 @@ class Gate:
             self._free.notify_all()
 
     def went_well(self) -> None:
-        """After `limit` successes in a row, with all places taken, one more may run: idle places prove nothing."""
+        """Allow one more after `limit` successes in a row with all places taken: idle places prove nothing."""
         with self._free:
             if self._active + 1 < self.limit:
                 return
@@ -99,7 +99,7 @@ class Gate:
                 self._free.notify_all()
 
     def too_much(self) -> None:
-        """Half as many from now on."""
+        """Allow half as many from now on."""
         with self._free:
             self.limit, self._row = max(1, self.limit // 2), 0
 
@@ -130,7 +130,7 @@ class ModelClient:
     def ask(
         self, questions: Sequence[str], most_tokens: int, progress: Callable[[int, int], None] | None = None
     ) -> list[str]:
-        """The answers to some questions, each asked at most once.
+        """Return the answers to some questions, each asked at most once.
 
         Args:
             questions: Whole prompts.
@@ -139,28 +139,28 @@ class ModelClient:
         """
         self._stop.clear()
         digests = [self._digest(q, most_tokens) for q in questions]
-        found: dict[str, str] = {}
+        answers: dict[str, str] = {}
         open_: dict[str, str] = {}
         for digest, question in zip(digests, questions, strict=True):
             known = self.cache.get(digest)
             if known is None:
                 open_[digest] = question
             else:
-                found[digest] = known.decode("utf-8", "surrogatepass")
-        self.spent.cached += len(found)
+                answers[digest] = known.decode("utf-8", "surrogatepass")
+        self.spent.cached += len(answers)
         with ThreadPoolExecutor(max_workers=max(1, min(self.limits.at_once, len(open_)))) as pool:
             running = {d: pool.submit(self._one, d, q, most_tokens) for d, q in open_.items()}
             failed: list[BaseException] = []
             for digest, job in running.items():
                 try:
-                    found[digest] = job.result()
+                    answers[digest] = job.result()
                 except EndpointError as error:
                     failed.append(error)
                 except BaseException:
                     self._stop.set()
                     raise
                 if progress:
-                    progress(len(found), len(set(digests)))
+                    progress(len(answers), len(set(digests)))
         if failed:
             worst = next((e for e in failed if not isinstance(e, _Stopped)), failed[0])
             answered = len(open_) - len(failed)
@@ -169,7 +169,7 @@ class ModelClient:
             raise type(worst)(
                 f"{worst}{why} ({answered} of {len(open_)} open questions were answered and are in the cache)"
             )
-        return [found[d] for d in digests]
+        return [answers[d] for d in digests]
 
     def _digest(self, question: str, most_tokens: int) -> str:
         text = json.dumps([self.url, self.model, question, most_tokens], ensure_ascii=False)
@@ -194,7 +194,7 @@ class ModelClient:
         )
 
     def _try(self, question: str, most_tokens: int) -> tuple[str | None, str, float]:
-        """An answer, or what went wrong and how long to wait."""
+        """Try once: return an answer, or what went wrong and how long to wait."""
         import openai
 
         # Three bytes a token is more tokens than any current tokeniser makes of ordinary text.
@@ -204,8 +204,8 @@ class ModelClient:
         try:
             reply = self._send(question, most_tokens)
             answer = reply["choices"][0]["message"]["content"]
-            told = (reply.get("usage") or {}).get("total_tokens")
-            used = told if isinstance(told, int) and told >= 0 else worst
+            total = (reply.get("usage") or {}).get("total_tokens")
+            used = total if isinstance(total, int) and total >= 0 else worst
             if not isinstance(answer, str):
                 return None, "a reply without text", 0.0
             return answer, "", 0.0
@@ -230,7 +230,7 @@ class ModelClient:
                 self.spent.tokens += used - worst
 
     def _send(self, question: str, most_tokens: int) -> dict[str, Any]:
-        """A request and its reply; the time-out is for the whole, where the library's is for each piece of a reply."""
+        """Send a request and return its reply; the time-out is for the whole, where the library's is for each piece of a reply."""
         until = time.monotonic() + self.limits.timeout
         body = bytearray()
         with self._client.chat.completions.with_streaming_response.create(
@@ -245,13 +245,13 @@ class ModelClient:
                     raise TimeoutError
                 if len(body) > MOST_BYTES:
                     raise ValueError("too long")
-        found = json.loads(bytes(body))
-        if not isinstance(found, dict):
+        reply_json = json.loads(bytes(body))
+        if not isinstance(reply_json, dict):
             raise TypeError("not an object")
-        return found
+        return reply_json
 
     def _said(self, error: Exception) -> str:
-        """An error in one line, with its cause, and never with the key."""
+        """Describe an error in one line, with its cause, and never with the key."""
         lines = [str(e).strip().splitlines()[0][:200] for e in (error, error.__cause__) if str(e or "").strip()]
         text = " ".join([f"{type(error).__name__}:", *lines]) if lines else type(error).__name__
         return text.replace(self._key, "…") if self._key else text
@@ -277,7 +277,7 @@ class _Stopped(EndpointError):  # noqa: N818 - a question that was not asked bec
 
 
 def _pieces(reply: Any) -> Iterator[bytes]:
-    """The bytes of a reply as they come. What breaks off is told by the library below openai, which differs by version."""
+    """Yield the bytes of a reply as they come. The library below openai, which differs by version, reports what breaks off."""
     try:
         yield from reply.iter_bytes()
     except GeneratorExit:

@@ -49,17 +49,17 @@ class QueryClient(Protocol):
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Return its name, for messages."""
 
     @property
     def ordered(self) -> bool:
-        """Whether a sample can be the first inputs in order: a store at hand can sort them all, a far server will not."""
+        """Return whether a sample can be the first inputs in order: a store at hand can sort them all, a far server will not."""
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
-        """The values of these variables in every row of the answer."""
+        """Return the values of these variables in every row of the answer."""
 
     def sources(self) -> tuple[Source, ...]:
-        """What the answers come from, by digest."""
+        """Return what the answers come from, by digest."""
 
 
 class QueryWorld:
@@ -96,15 +96,15 @@ class QueryWorld:
         self._named: dict[str, tuple[str, ...]] = {}
 
     def relations(self) -> tuple[str, ...]:
-        """The names of the catalogue's relations."""
+        """Return the names of the catalogue's relations."""
         return RELATIONS
 
     def predicates(self) -> tuple[str, ...]:
-        """The names of the catalogue's predicates."""
+        """Return the names of the catalogue's predicates."""
         return tuple(PREDICATES)
 
     def relation(self, name: str) -> Relation:
-        """The relation of that name: whole, or on a sample of its inputs and then able to learn more."""
+        """Return the relation of that name: whole, or on a sample of its inputs and then able to learn more."""
         return self._relation(direction(name))
 
     def _relation(self, way: Direction) -> Relation:
@@ -118,12 +118,12 @@ class QueryWorld:
         return self._relations[way]
 
     def predicate(self, name: str) -> Predicate:
-        """The predicate of that name."""
+        """Return the predicate of that name."""
         what = asked(name)
         return self.matching(what.prop, what.object)
 
     def matching(self, relation: str, value: str) -> Predicate:
-        """Whether an entity is among the values of a relation; a sample has some of which that is true, as they may be rare."""
+        """Return the predicate "is among the values of a relation"; a sample has some of which it is true, as they may be rare."""
         way = direction(relation)
         if (way, value) not in self._predicates:
             rows = self._relation(way)
@@ -133,11 +133,11 @@ class QueryWorld:
         return self._predicates[way, value]
 
     def label(self, id: str) -> str | None:
-        """The text of an entity."""
+        """Return the text of an entity."""
         return self.labels((id,)).get(id)
 
     def labels(self, ids: Iterable[str]) -> dict[str, str]:
-        """The texts of many entities, asked for in batches."""
+        """Return the texts of many entities, asked for in batches."""
         wanted = sorted(set(ids))
         missing = [x for x in wanted if x not in self._labels]
         found: dict[str, str] = {}
@@ -155,11 +155,11 @@ class QueryWorld:
         )
 
     def ids(self, label: str) -> tuple[str, ...]:
-        """Every entity of that text."""
+        """Return every entity of that text."""
         return self.namesakes((label,))[label]
 
     def namesakes(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Every entity of each text, asked for in batches."""
+        """Return every entity of each text, asked for in batches."""
         wanted = sorted(set(labels))
         missing = [label for label in wanted if label not in self._named]
         found = self._batched(
@@ -177,14 +177,14 @@ class QueryWorld:
         return {label: self._named[label] for label in wanted}
 
     def sources(self) -> tuple[Source, ...]:
-        """Where the answers come from, by digest."""
+        """Return where the answers come from, by digest."""
         return self._source.sources()
 
     def _sampled(self, way: Direction, inputs: Iterable[str]) -> Relation:
         return Relation(self._at(way, inputs), lambda ids: self._at(way, ids), lambda: self._relation(way.flipped))
 
     def _at(self, way: Direction, ids: Iterable[str]) -> Rows:
-        """The rows of these ids, complete; each is asked for once."""
+        """Return the rows of these ids, complete; each is asked for once."""
         known = self._rows.setdefault(way, {})
         wanted = sorted(set(ids))
         missing = [x for x in wanted if x not in known]
@@ -207,7 +207,7 @@ class QueryWorld:
                 yield to_id(x), to_id(y)
 
     def _batched(self, terms: list[str], pattern: Callable[[str], str]) -> list[tuple[str, str]]:
-        """The pairs of a pattern over all terms, a batch a query; a batch that is too much for the server is halved."""
+        """Return the pairs of a pattern over all terms, a batch a query; a batch that is too much for the server is halved."""
         found: list[tuple[str, str]] = []
         todo = [terms[i : i + self._batch] for i in range(0, len(terms), self._batch)][::-1]
         while todo:
@@ -222,7 +222,7 @@ class QueryWorld:
         return found
 
     def _pairs(self, pattern: str, shrink: bool = True) -> list[tuple[str, str]]:
-        """All values of ?x and ?y, page by page in the order of their texts; pages shrink where a server does not manage them."""
+        """Return all values of ?x and ?y, page by page in the order of their texts; halve pages that a server does not manage."""
         found: dict[tuple[str, str], None] = {}
         after, size = "", self._page
         while True:
