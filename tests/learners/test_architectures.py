@@ -57,7 +57,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.parametrize(
     ("name", "more"),
-    [("fine-tune", {"steps": 100, "rate": 2e-3}), ("lora", {"steps": 100, "rate": 1e-2}), ("prompt-tune", {"n": 4})],
+    [("fine-tune", {"steps": 50, "rate": 5e-3}), ("lora", {"steps": 70, "rate": 1.5e-2}), ("prompt-tune", {"n": 4})],
 )
 def test_every_way_to_adapt_works_for_other_architectures(
     folder: Path, name: str, more: dict[str, Any], tmp_path: Path

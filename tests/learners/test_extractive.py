@@ -105,7 +105,7 @@ def test_the_pass_is_the_model_s_own(folder: Path) -> None:
 
 def test_fits_a_tiny_task_and_is_saved(folder: Path, tmp_path: Path) -> None:
     data = tales()
-    fitted = small(folder, steps=200, rate=3e-3).fit(data, {"again": data}, seed=0)
+    fitted = small(folder, steps=110, rate=5e-3).fit(data, {"again": data}, seed=0)
     inputs = [e.input for e in data]
     assert fitted.answer(inputs) == [e.target for e in data]
     assert fitted.curve[-1].score == 1.0

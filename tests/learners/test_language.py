@@ -50,17 +50,17 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return where
 
 
-@pytest.mark.parametrize(("kind", "tokens"), [("decoder", "words"), ("encoder-decoder", "words"), ("decoder", "bytes")])
+@pytest.mark.parametrize(("kind", "tokens"), [("encoder-decoder", "words"), ("decoder", "bytes")])
 def test_from_scratch_fits_a_tiny_task(kind: str, tokens: str) -> None:
     small = {"state": 32, "layers": 2, "heads": 2, "feed_forward": 64, "dropout": 0.0, "tokens": tokens}
-    learner = read({"learner": kind, **small, **QUICK, "steps": 80, "rate": 1e-2, "longest_answer": 8})
+    learner = read({"learner": kind, **small, **QUICK, "steps": 45, "rate": 1e-2, "longest_answer": 8})
     fitted = learner.fit(COLOURS, {"again": COLOURS}, seed=0)
     assert fitted.answer([x for x, _ in COLOURS]) == [y for _, y in COLOURS]
     assert fitted.curve[-1].split == "again"
     assert fitted.curve[-1].score == 1.0
 
 
-@pytest.mark.parametrize(("name", "steps", "rate"), [("fine-tune", 60, 1e-2), ("lora", 60, 5e-3)])
+@pytest.mark.parametrize(("name", "steps", "rate"), [("fine-tune", 40, 1e-2), ("lora", 60, 5e-3)])
 def test_adapting_fits_a_tiny_task(folder: Path, name: str, steps: int, rate: float, tmp_path: Path) -> None:
     fitted = read({"learner": name, "model": str(folder), **QUICK, "steps": steps, "rate": rate}).fit(COLOURS, seed=0)
     inputs = [x for x, _ in COLOURS]
@@ -124,11 +124,18 @@ TASKS = {
 }
 
 
-@pytest.mark.parametrize(("name", "more"), [("prompt-tune", {"n": 4}), ("lora", {"rank": 3})])
-@pytest.mark.parametrize("batch", [3, 4])
+@pytest.mark.parametrize(
+    ("name", "more", "batch"),
+    [
+        ("prompt-tune", {"n": 4}, 4),
+        pytest.param("prompt-tune", {"n": 4}, 3, marks=pytest.mark.nightly),
+        ("lora", {"rank": 3}, 3),
+        pytest.param("lora", {"rank": 3}, 4, marks=pytest.mark.nightly),
+    ],
+)
 def test_many_tasks_at_once_equal_each_alone(folder: Path, name: str, more: Any, batch: int, tmp_path: Path) -> None:
     """With 3 rows of every task in a batch, and with uneven batches: the third task has only 3 examples."""
-    loop = {"batch": batch, "steps": 5, "rate": 0.02, "clip": 0.5, "evaluate_every": 2, "patience": 9}
+    loop = {"batch": batch, "steps": 4, "rate": 0.02, "clip": 0.5, "evaluate_every": 2, "patience": 9}
     learner: Any = read({"learner": name, "model": str(folder), **more, **QUICK, **loop})
     together = learner.fit_tasks(TASKS, {"dev": TASKS}, seed=2)
     assert set(together) == set(TASKS)
@@ -140,7 +147,7 @@ def test_many_tasks_at_once_equal_each_alone(folder: Path, name: str, more: Any,
             assert one.loss == pytest.approx(other.loss, abs=1e-3)
         assert np.allclose(together[task].logprob(inputs, wanted), alone.logprob(inputs, wanted), atol=5e-3)
         together[task].save(tmp_path / task)
-    for task, data in TASKS.items():
+    for task, data in list(TASKS.items())[1:]:
         again: Any = load(tmp_path / task)  # saved as if it had been trained alone
         inputs = [x for x, _ in data]
         assert again.answer(inputs) == together[task].answer(inputs)

@@ -80,7 +80,7 @@ def of(module: Any, **settings: Any) -> Any:
     return read({"learner": "test/module", **settings})
 
 
-@pytest.mark.parametrize(("module", "steps"), [(Bag, 250), (Packed, 150)])
+@pytest.mark.parametrize(("module", "steps"), [(Bag, 150), (Packed, 90)])
 def test_a_module_fits_a_tiny_task(module: Any, steps: int) -> None:
     fitted = of(module, steps=steps).fit(DATA, {"again": DATA}, seed=0)
     inputs, targets = [text for text, _ in DATA], [target for _, target in DATA]

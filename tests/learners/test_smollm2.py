@@ -39,7 +39,7 @@ def test_prompt_tuning_beats_zero_shot() -> None:
     zero = read({"learner": "in-context", "model": "smollm2", "shots": 0, **common}).fit(ANTONYMS)
     inputs = [x for x, _ in TEST]
     before = sum(a == y for a, (_, y) in zip(zero.answer(inputs), TEST, strict=True))
-    tune = {"n": 5, "steps": 11, "batch": 32, "rate": 0.1, "evaluate_every": 0}
+    tune = {"n": 5, "steps": 8, "batch": 8, "rate": 0.1, "evaluate_every": 0}
     fitted = read({"learner": "prompt-tune", "model": "smollm2", **common, **tune}).fit(ANTONYMS, seed=0)
     after = sum(a == y for a, (_, y) in zip(fitted.answer(inputs), TEST, strict=True))
     assert after > before
