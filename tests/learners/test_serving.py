@@ -55,7 +55,7 @@ def serving(model: Path, log: Path) -> Iterator[str]:
         server.wait(30)
 
 
-@pytest.mark.nightly  # test_smollm2 asks a real model over the same protocol, by a server of ten lines
+@pytest.mark.nightly  # test_endpoint asks a server of our own over the same protocol
 def test_a_served_model_answers_as_the_model_itself(tmp_path: Path) -> None:
     """A tiny model that knows colours, behind a real server, against the same model asked directly."""
     small = {"state": 32, "layers": 2, "heads": 2, "feed_forward": 64, "dropout": 0.0, "longest": 128}
