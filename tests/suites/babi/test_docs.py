@@ -7,7 +7,7 @@ from pathlib import Path
 
 from taskloom.recipe import recipe
 
-PAGE = Path(__file__).parents[3] / "docs" / "babi.md"
+PAGE = Path(__file__).parents[3] / "docs" / "suites" / "babi.md"
 
 
 def test_the_held_out_composition_of_the_docs(tmp_path: Path) -> None:

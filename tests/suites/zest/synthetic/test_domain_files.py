@@ -21,7 +21,7 @@ from taskloom.suites.zest.synthetic.domain_forms import PARTS
 from taskloom.suites.zest.synthetic.plan import check, plan
 from taskloom.suites.zest.synthetic.task_world import task_world
 
-PAGE = Path(__file__).parents[4] / "docs" / "zest.md"
+PAGE = Path(__file__).parents[4] / "docs" / "suites" / "zest.md"
 SIZES = {"train": 60, "dev": 0, "test": 0}
 PARKS: dict[str, Any] = yaml.safe_load((FOLDER / "parks.yaml").read_text(encoding="utf-8"))
 AREA, HEIGHT, LOWEST = PARKS["attributes"][:3]

@@ -1,4 +1,4 @@
-"""What docs/zest.md shows is what the generator makes."""
+"""What docs/suites/zest.md shows is what the generator makes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from taskloom.suites.zest.synthetic.algebra import program_text
 from taskloom.suites.zest.synthetic.show import family
 from taskloom.suites.zest.synthetic.task_world import task_world
 
-PAGE = Path(__file__).parents[4] / "docs" / "zest.md"
+PAGE = Path(__file__).parents[4] / "docs" / "suites" / "zest.md"
 
 
 def test_the_family_on_the_page_is_the_one_that_show_prints() -> None:

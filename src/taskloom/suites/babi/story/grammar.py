@@ -149,7 +149,7 @@ class Grammar:
             return event, pronoun
         if re.search(r"\b[Ee]ither\b", text):
             raise _Unreadable("'either' goes with places only, or the story would not say who holds what")
-        raise _Unreadable("this is none of the sentence forms (docs/babi.md, 'A construct on any event')")
+        raise _Unreadable("this is none of the sentence forms (docs/suites/babi.md, 'A construct on any event')")
 
     def _question(self, text: str) -> Question:
         """Parse a question."""
@@ -162,7 +162,7 @@ class Grammar:
             if form.kind in QUESTIONS:
                 return Question(form.kind, **parts, text=text)  # type: ignore[arg-type]
             return Question("give-qs", **parts, form=cast(GiveForm, form.kind), text=text)
-        raise _Unreadable("this is none of the question forms (docs/babi.md, 'What a group can say')")
+        raise _Unreadable("this is none of the question forms (docs/suites/babi.md, 'What a group can say')")
 
     def resolve(self, event: Event, pronoun: str, before: Event | None) -> Event:
         """Return the event with its pronouns replaced by the subjects, and for "them" the objects, of the sentence before."""
