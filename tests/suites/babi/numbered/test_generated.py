@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from taskloom.errors import RecipeError
@@ -90,7 +90,8 @@ def test_support_is_sufficient_and_minimal(number: int, values: dict[str, Any]) 
         assert lines
         assert len(lines) == example.traits["support"]
         query = task.question(example.question)
-        for size in range(len(lines) + 1):
+        # Of long proofs only the parts that lack one sentence: there are thousands of others.
+        for size in range(len(lines) + 1) if len(lines) < 7 else (len(lines) - 1, len(lines)):
             for part in combinations(sorted(lines), size):
                 facts = task.understand(as_story([told[n - 1] for n in part])).facts
                 known = {n for t in facts for n in task.mentions(t.fact)}
@@ -117,7 +118,6 @@ RANDOM = st.integers(0, 2**32).map(lambda n: Key("say", n).random())
 
 
 @given(RANDOM, PAIR, st.sampled_from("xy"), st.sampled_from("ne"), st.integers(0, 3))
-@settings(max_examples=200, deadline=None)
 def test_a_fact_survives_its_wording(rng: Any, pair: list[str], axis: str, way: str, slot: int) -> None:
     one, other = pair
     beyond = task17_positions.Beyond(one, other, axis)
@@ -171,7 +171,6 @@ def any_knobs(draw: st.DrawFn) -> tuple[int, dict[str, Any]]:
 
 
 @given(any_knobs(), st.integers(0, 1000))
-@settings(max_examples=250, deadline=None)
 def test_any_possible_knobs_work(setting: tuple[int, dict[str, Any]], index: int) -> None:
     number, values = setting
     try:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from taskloom.errors import InputError
@@ -92,7 +92,6 @@ def test_every_cut_of_a_file_is_read_or_refused(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.text(max_size=40), max_size=6), st.sampled_from(sorted(TASKS)))
-@settings(max_examples=60, deadline=None)
 def test_any_text_is_read_or_refused(lines: list[str], number: int) -> None:
     with contextlib.suppress(InputError):
         TASKS[number].parse(lines)
@@ -101,7 +100,6 @@ def test_any_text_is_read_or_refused(lines: list[str], number: int) -> None:
 
 
 @given(st.sampled_from(sorted(TASKS)), st.integers(0, 50), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
 def test_damaged_stories_are_read_or_refused(number: int, index: int, rng: random.Random) -> None:
     """Words lost, doubled or exchanged: an answer or one sentence of ours, never another error."""
     text = TASKS[number].story(Key("damage", number).random(index)).text()
