@@ -75,8 +75,8 @@ def torment(folder: Path, kills: int, seed: int, longest: float) -> dict[str, in
                     os.kill(chance.choice(pids), signal.SIGKILL)
                 done[victims.pop()] += 1
                 time.sleep(0.05)
-        _, said = driver.communicate()
-        assert "Traceback" not in said, said
+        _, output = driver.communicate()
+        assert "Traceback" not in output, output
         if driver.returncode == 0:
             assert contents(folder / f"tormented-{done['stores']}") == wanted
             done["stores"] += 1
@@ -88,8 +88,8 @@ def prepared(folder: Path, experiment: dict[str, Any]) -> Path:
     """A folder with an experiment and its undisturbed store."""
     write(folder, experiment)
     driver = start(folder, "undisturbed")
-    _, said = driver.communicate()
-    assert driver.returncode == 0, said
+    _, output = driver.communicate()
+    assert driver.returncode == 0, output
     return folder
 
 
@@ -113,8 +113,8 @@ def test_two_drivers_on_one_store_share_the_work(filled: Path, tmp_path: Path) -
     write(tmp_path, baselines())
     first, second = (start(tmp_path, "shared", workers=1) for _ in range(2))
     for driver in (first, second):
-        _, said = driver.communicate()
-        assert driver.returncode == 0, said
+        _, output = driver.communicate()
+        assert driver.returncode == 0, output
     assert contents(tmp_path / "shared") == contents(filled)
 
 
@@ -165,10 +165,10 @@ def test_an_interrupt_ends_cleanly_and_says_how_to_go_on(tmp_path: Path) -> None
     driver = waiting(tmp_path)
     workers = children(driver.pid)
     driver.send_signal(signal.SIGINT)
-    _, said = driver.communicate(timeout=60)
+    _, output = driver.communicate(timeout=60)
     assert driver.returncode == 130
-    assert "what was finished is kept" in said
-    assert "Traceback" not in said
+    assert "what was finished is kept" in output
+    assert "Traceback" not in output
     assert len(workers) == 2
     for worker in workers:
         assert not Path(f"/proc/{worker}").exists()
@@ -201,9 +201,9 @@ def test_a_killed_worker_fails_its_cell_and_the_next_run_retries_just_that(
     driver = waiting(tmp_path)
     os.kill(children(driver.pid)[0], signal.SIGKILL)
     (tmp_path / "go").touch()
-    said, _ = driver.communicate()
+    output, _ = driver.communicate()
     assert driver.returncode == 1
-    assert "killed by SIGKILL (out of memory?)" in said
+    assert "killed by SIGKILL (out of memory?)" in output
     store = Store(tmp_path / "runs")
     assert len(failures(store)) == 1  # what waited behind it went to another worker
     assert len(store.names()) == 3
@@ -302,11 +302,11 @@ def test_files_that_may_not_grow(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 
     driver = start(tmp_path, "runs", workers=1, preexec_fn=limit)
-    _, said = driver.communicate()
+    _, output = driver.communicate()
     assert driver.returncode == 2
-    assert "cannot write to" in said
-    assert "every finished run is kept" in said
-    assert "Traceback" not in said
+    assert "cannot write to" in output
+    assert "every finished run is kept" in output
+    assert "Traceback" not in output
     after = contents(tmp_path / "runs")
     assert {k: after[k] for k in before} == before
     fill(baselines(seeds=2), tmp_path / "runs")

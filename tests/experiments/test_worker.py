@@ -35,13 +35,13 @@ def test_scores_are_those_of_the_predictions_by_the_suites_scorer(filled: Path) 
         name: tl.make(name, set=[f"{k}={json.dumps(v)}" for k, v in recipe()["set"].items()]) for name in ("ctl/A",)
     }
     for run in store.names():
-        said = store.scores(run)
+        scores = store.scores(run)
         rows = pq.read_table(store.folder(run) / "predictions.parquet").to_pylist()
-        for split, entry in said["splits"].items():
+        for split, entry in scores["splits"].items():
             mine = [r for r in rows if r["split"] == split]
             assert entry["n"] == len(mine)
             assert entry["score"] == pytest.approx(sum(r["score"] for r in mine) / len(mine))
-            if said["recipe"] == "ctl/A":
+            if scores["recipe"] == "ctl/A":
                 examples = list(data["ctl/A"][split])
                 assert [r["input"] for r in mine] == [e.input for e in examples]
                 assert [r["score"] for r in mine] == [
@@ -51,7 +51,7 @@ def test_scores_are_those_of_the_predictions_by_the_suites_scorer(filled: Path) 
                     {k: v if isinstance(v, str) else json.dumps(v) for k, v in e.traits.items()} for e in examples
                 ]
                 assert [dict(r["traits"]) for r in mine] == traits
-                assert said["data"] == data["ctl/A"].digest
+                assert scores["data"] == data["ctl/A"].digest
 
 
 def test_predictions_join_the_columns_of_their_run(filled: Path) -> None:
@@ -85,11 +85,11 @@ def test_a_dry_run_says_what_exists_and_what_it_costs(
 ) -> None:
     larger = write(tmp_path, {**baselines(seeds=3), "learners": ["majority", "nearest-neighbour", "bag-of-words"]})
     assert cli(["run", str(larger), "--store", str(filled), "--dry-run", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert sum(c["present"] for c in said["cells"]) == 8
-    assert len(said["cells"]) == 18
-    assert said["estimate"]["known"] == 4
-    assert said["estimate"]["unknown"] == 6
+    plan = json.loads(capsys.readouterr().out)
+    assert sum(c["present"] for c in plan["cells"]) == 8
+    assert len(plan["cells"]) == 18
+    assert plan["estimate"]["known"] == 4
+    assert plan["estimate"]["unknown"] == 6
     assert cli(["run", str(larger), "--store", str(filled), "--dry-run"]) == 0
     assert "18 runs, 8 present, 10 missing; cost: about" in capsys.readouterr().out
     assert cli(["run", str(larger), "--store", str(tmp_path / "nowhere"), "--dry-run"]) == 0

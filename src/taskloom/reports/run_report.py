@@ -61,7 +61,7 @@ def report(
     table = runs(store)
     failed = failures(table.store)
     if not len(table) and not failed:
-        raise RunsError(f"{store} holds no finished run yet; fill it with 'taskloom run EXPERIMENT --store {store}'")
+        raise RunsError(f"{store} holds no finished run yet; fill it with 'taskloom run'")
     sections = [s for s in _sections(table, failed, level, data) if s is not None]
     count = f"{len(table):,} runs" if len(table) != 1 else "1 run"
     lead = (

@@ -200,7 +200,9 @@ def is_binary(values: Floats) -> bool:
 
 def _check_share(right: float, n: float) -> None:
     if not (n > 0 and 0 <= right <= n):
-        raise StatisticsError(f"{right} right of {n} is no share: at least one item, and no more right than there are")
+        raise StatisticsError(
+            f"{right} right of {n} is not a share: it needs at least one item, and no more right than there are"
+        )
 
 
 def _score_interval(share: float, n: float, q: float) -> tuple[float, float]:

@@ -67,7 +67,7 @@ class PowerQuestion:
                 raise StatisticsError(f"{name}: {value} is not possible; {_ALLOWED[name]}")
         if not 0 <= other <= 1:
             raise StatisticsError(
-                f"accuracy {self.accuracy} and a gap of {self.gap} make {other:.6g}, which is no accuracy"
+                f"accuracy {self.accuracy} and a gap of {self.gap} make {other:.6g}, which is not an accuracy"
             )
 
     @property
