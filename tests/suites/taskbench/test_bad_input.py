@@ -139,7 +139,7 @@ def test_damaged_wordnet_files(tree: Path, capsys: pytest.CaptureFixture[str]) -
 def test_missing_and_damaged_corpora(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tree / "brown.zip").unlink()
     (tree / "brown.zip").write_bytes(b"PK\x03\x04junk")
-    assert "no zip file" in refused(capsys, "show", "taskbench/synonyms[spa]")
+    assert "not a zip file" in refused(capsys, "show", "taskbench/synonyms[spa]")
     (tree / "brown.zip").unlink()
     said = refused(capsys, "show", "taskbench/synonyms[spa]")
     assert "'brown'" in said

@@ -77,7 +77,7 @@ FAULTS = [
     ('"vowels[eng]"', '"synonyms[eng]"', "'synonyms[eng]' is there already"),
     ('"vowels[eng]"', '"P22"', "'P22' is there already (father)"),
     ('"vowels[eng]"', '"vowels[deu]"', "there are no words of 'deu'"),
-    ('"vowels[eng]"', '"vowels(eng)"', "is no name for an atom"),
+    ('"vowels[eng]"', '"vowels(eng)"', "is not a valid name for an atom"),
     ("{c for c in word if c in VOWELS}", "word", "a relation gives a set of texts"),
     ("{c for c in word if c in VOWELS}", "{1}", "a relation gives a set of texts"),
     ("{c for c in word if c in VOWELS}", "{' '}", "none of them empty"),

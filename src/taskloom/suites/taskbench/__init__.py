@@ -26,7 +26,7 @@ WIKIDATA = Resource(
 
 
 def _resolve(name: str) -> dict[str, Any] | None:
-    """An expression is a recipe of one function; what looks like a misspelt recipe is left to the search for recipes."""
+    """Turn an expression into a recipe of one function; leave what looks like a misspelt recipe to the search for recipes."""
     from difflib import get_close_matches
     from pathlib import Path
 
@@ -49,7 +49,7 @@ def _function(fields: TaskbenchFields) -> Callable[[str], Answer]:
 
 
 def _code(fields: TaskbenchFields) -> dict[str, str]:
-    """Digests of the files that added atoms come from; only functions and atoms that a recipe names can be such."""
+    """Return the digests of the files that added atoms come from; only functions and atoms that a recipe names can be such."""
     from hashlib import blake2b
 
     from taskloom.registry import source_of
@@ -79,7 +79,7 @@ def _code(fields: TaskbenchFields) -> dict[str, str]:
     resources=(NLTK_DATA, WIKIDATA),
 )
 def weave(fields: TaskbenchFields, key: Key) -> Plan:
-    """The plan of a function recipe."""
+    """Plan a function recipe."""
     from taskloom.suites.taskbench.plan import plan
 
     return plan(fields, key)

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def numbers(values: NDArray[Any]) -> pa.Array:
-    """Numbers as an Arrow array."""
+    """Convert numbers to an Arrow array."""
     kinds = {"int32": pa.int32(), "int64": pa.int64(), "float64": pa.float64()}
-    held = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(kinds[held.dtype.name], len(held), [None, pa.py_buffer(held)])
+    contiguous = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(kinds[contiguous.dtype.name], len(contiguous), [None, pa.py_buffer(contiguous)])
 
 
 def strings(texts: Sequence[str]) -> pa.Array:
-    """Texts as an Arrow array."""
+    """Convert texts to an Arrow array."""
     raw = [text.encode() for text in texts]
     ends = np.zeros(len(raw) + 1, dtype=np.int32)
     np.cumsum(np.fromiter(map(len, raw), dtype=np.int64, count=len(raw)), out=ends[1:])
@@ -31,13 +31,13 @@ _HELD: dict[int, tuple[Sequence[str], pa.Array]] = {}
 
 
 def held(texts: Sequence[str]) -> pa.Array:
-    """The texts as an Arrow array, converted once; the list is held so that its identity stays its own."""
-    found = _HELD.get(id(texts))
-    if found is None:
+    """Convert texts to an Arrow array, once; the list is kept so that its identity stays its own."""
+    entry = _HELD.get(id(texts))
+    if entry is None:
         if len(_HELD) > 64:
             _HELD.clear()
-        found = _HELD[id(texts)] = (texts, strings(texts))
-    return found[1]
+        entry = _HELD[id(texts)] = (texts, strings(texts))
+    return entry[1]
 
 
 def even(values: pa.Array, size: int, rows: int) -> pa.Array:
@@ -46,5 +46,5 @@ def even(values: pa.Array, size: int, rows: int) -> pa.Array:
 
 
 def repeated(value: str | None, kind: pa.DataType, n: int) -> pa.Array:
-    """One text, or nothing, n times."""
+    """Return one text, or nothing, n times."""
     return pa.nulls(n, kind) if value is None else pa.repeat(strings([value])[0], n)

@@ -69,13 +69,13 @@ def atom(name: str, *, one: str, many: str = "", define: str = "", gives: str = 
         one: English for one value, with {x} for the argument; for predicates a verb phrase ("is short").
         many: English for all values; for predicates the negation ("is not short").
         define: One sentence that explains it.
-        gives: The kind of its values where it is not told by the brackets: `word[eng]`, `word[spa]` or `entity`.
+        gives: The kind of its values where the brackets do not give it: `word[eng]`, `word[spa]` or `entity`.
     """
 
     def record(function: F) -> F:
         match = re.fullmatch(r"([^\W\d]\w*)(?:\[(\w+)(?:->(\w+))?\])?", name)
         if match is None:
-            raise TaskloomError(f"'{name}' is no name for an atom: write e.g. rhymes[eng]")
+            raise TaskloomError(f"'{name}' is not a valid name for an atom: write e.g. rhymes[eng]")
         for code in filter(None, match.groups()[1:]):
             if code not in LANGUAGES:
                 raise TaskloomError(
@@ -84,15 +84,15 @@ def atom(name: str, *, one: str, many: str = "", define: str = "", gives: str = 
         _refuse_taken(name, function.__module__)
         source = f"word[{match[2]}]" if match[2] else "entity"
         if get_type_hints(function).get("return") is bool:
-            found = Type("predicate", source)
+            kind = Type("predicate", source)
         else:
-            found = Type("relation", source, gives or (f"word[{match[3]}]" if match[3] else source))
+            kind = Type("relation", source, gives or (f"word[{match[3]}]" if match[3] else source))
         _ADDED[name] = Known(
             name,
-            found,
+            kind,
             "own",
             one,
-            many or (f"not: {one}" if found.form == "predicate" else one),
+            many or (f"not: {one}" if kind.form == "predicate" else one),
             define,
             name,
             name,
@@ -108,7 +108,7 @@ def atom(name: str, *, one: str, many: str = "", define: str = "", gives: str = 
 
 
 def _refuse_taken(name: str, module: str) -> None:
-    """Silence would give one of two functions of a name, and nobody knows which."""
+    """Raise where the name is taken: silence would give one of two functions, and nobody knows which."""
     there = _ADDED.get(name)
     if there is None and canonical(name) is not None:
         raise TaskloomError(f"the atom '{name}' is there already ({canonical(name)}); choose another name")
@@ -119,7 +119,7 @@ def _refuse_taken(name: str, module: str) -> None:
 
 
 def added() -> dict[str, Known]:
-    """The atoms that were added by `@atom`."""
+    """Return the atoms that were added by `@atom`."""
     return _ADDED
 
 
@@ -209,7 +209,7 @@ birthplace|place_of_birth|buenosaires|Q1486|born in Buenos Aires
 
 
 def slug(name: str) -> str:
-    """A label as a name: blanks and hyphens become underscores."""
+    """Turn a label into a name: blanks and hyphens become underscores."""
     return re.sub(r"[\s-]+", "_", name.strip())
 
 
@@ -272,26 +272,26 @@ def _fixed() -> dict[str, Known]:
 
 @lru_cache(maxsize=1)
 def _spellings() -> dict[str, str]:
-    """Every spelling of a name, folded, with the name: the paper's, the reference's and ours."""
-    found: dict[str, str] = {}
+    """Return every spelling of a name, folded, with the name: the paper's, the reference's and ours."""
+    spellings: dict[str, str] = {}
     for name, known in _fixed().items():
         for spelling in (name, known.paper, known.reference):
-            found[fold(spelling)] = name
+            spellings[fold(spelling)] = name
     for relation in ("instance_of", "occupation", "place_of_birth"):
         for known in _fixed().values():
             if known.fact and known.fact[0] == relation:
                 # is{occupation=actor}: by the word in our own name as well as by the Wikidata id.
-                found[fold(f"is{{{relation}={known.name.split('_', 2)[2]}}}")] = known.name
-    return found
+                spellings[fold(f"is{{{relation}={known.name.split('_', 2)[2]}}}")] = known.name
+    return spellings
 
 
 def fold(name: str) -> str:
-    """A spelling without case, blanks, hyphens and underscores."""
+    """Return a spelling without case, blanks, hyphens and underscores."""
     return re.sub(r"[\s_-]+(?!>)", "", name.casefold())
 
 
 def canonical(spelling: str) -> str | None:
-    """Our name for an atom in any of its spellings, or None."""
+    """Return our name for an atom in any of its spellings, or None."""
     if spelling in _ADDED:
         return spelling
     folded = fold(spelling)
@@ -308,18 +308,18 @@ def canonical(spelling: str) -> str | None:
 
 
 def find(spelling: str) -> str | None:
-    """Our name for an atom, also one that an installed package adds (entry-point group `taskloom`)."""
-    found = canonical(spelling)
-    if found is None:
+    """Return our name for an atom, also one that an installed package adds (entry-point group `taskloom`)."""
+    name = canonical(spelling)
+    if name is None:
         from taskloom.registry import load_entry_points
 
         load_entry_points()
-        found = canonical(spelling)
-    return found
+        name = canonical(spelling)
+    return name
 
 
 def known(name: str) -> Known | None:
-    """What is known of an atom by our name for it, or None."""
+    """Return what is known of an atom by our name for it, or None."""
     if name in _ADDED:
         return _ADDED[name]
     random = re.fullmatch(r"random(\d+)\[(\w+)\]", name)
@@ -337,37 +337,37 @@ def known(name: str) -> Known | None:
         return Known(
             name, Type("relation", "entity", "entity"), "factual", one, phrase, "", name, name, wikidata=name
         )  # fmt: skip
-    found = _fixed().get(name)
-    return None if found is None or name.endswith(".inv") else found
+    entry = _fixed().get(name)
+    return None if entry is None or name.endswith(".inv") else entry
 
 
 def phrases(name: str) -> tuple[str, str]:
     """Return English for one value and for all values of an atom; for a predicate its claim and its denial."""
-    found = known(name)
-    assert found is not None
-    return found.one, found.many
+    entry = known(name)
+    assert entry is not None
+    return entry.one, entry.many
 
 
 def inverse_phrases(name: str) -> tuple[str, str] | None:
-    """English for the inverse of an atom, one value and all values, where it has words of its own."""
-    found = _fixed().get(f"{name}.inv")
-    return (found.one, found.many) if found else None
+    """Return English for the inverse of an atom, one value and all values, where it has words of its own."""
+    entry = _fixed().get(f"{name}.inv")
+    return (entry.one, entry.many) if entry else None
 
 
 def signature(name: str) -> Type | None:
-    """The type of an atom, or None."""
-    found = known(name)
-    return found.type if found else None
+    """Return the type of an atom, or None."""
+    entry = known(name)
+    return entry.type if entry else None
 
 
 def names() -> list[str]:
-    """The names of all atoms (of the endless `random0[eng]`, `random1[eng]`, … the four of the paper)."""
+    """Return the names of all atoms (of the endless `random0[eng]`, `random1[eng]`, … the four of the paper)."""
     fixed = [name for name in _fixed() if not name.endswith(".inv")]
     return sorted({*fixed, *_ADDED, *(f"random{k}[eng]" for k in range(4))})
 
 
 def factual_names() -> list[str]:
-    """The names of the factual atoms, those inverses that the paper lists by themselves included."""
+    """Return the names of the factual atoms, those inverses that the paper lists by themselves included."""
     return sorted(name for name, known in _fixed().items() if known.family == "factual")
 
 

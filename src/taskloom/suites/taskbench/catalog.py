@@ -146,18 +146,18 @@ class CatalogTask:
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """The atoms, from left to right."""
+        """Give the atoms, from left to right."""
         return tuple(atoms_of(parse(self.expression)))
 
     @property
     def family(self) -> str:
-        """The families in one word, such as `lexical+random`."""
+        """Give the families in one word, such as `lexical+random`."""
         return "+".join(sorted(self.families))
 
 
 @lru_cache(maxsize=1)
 def catalog() -> tuple[CatalogTask, ...]:
-    """All 499 tasks, words before sequences."""
+    """Return all 499 tasks, words before sequences."""
     words = [*_atomic(), *_lexical_compositions(), *_factual_compositions()]
     mapped = [f for f in words if not _is_predicate(f)]
     only_mapped = [*SCARCE, *_pairs("chain", _ONLY_MAPPED_CHAINS), *_pairs("union", _ONLY_MAPPED_UNIONS)]
@@ -167,15 +167,15 @@ def catalog() -> tuple[CatalogTask, ...]:
     elements = [*(f"{r}[eng]" for r in RELATIONS), "translate[eng->spa]", *_random_atoms()]
     sequences += [f"map({f}, filter({p}))" for f in elements for p in filters]
     seen: dict[str, str] = {}
-    found = []
+    tasks = []
     for expression in (*words, *sequences):
         task = _task(expression, seen)
-        found.append(task)
-    return tuple(found)
+        tasks.append(task)
+    return tuple(tasks)
 
 
 def select(families: Collection[str], compositions: Collection[str]) -> list[CatalogTask]:
-    """The tasks all of whose atoms are of these families, of these compositions; operand swaps are left out."""
+    """Return the tasks all of whose atoms are of these families, of these compositions; operand swaps are left out."""
     return [t for t in catalog() if t.families <= set(families) and t.composition in compositions and not t.same_as]
 
 
@@ -258,8 +258,8 @@ def composition(expression: Expression) -> str:
 
 def family(expression: Expression) -> str:
     """Return the families of the atoms: lexical, random, factual, or several of them joined by +."""
-    found = {known.family for atom in atoms_of(expression) if (known := atoms.known(atom)) is not None}
-    return "+".join(sorted(found))
+    families = {known.family for atom in atoms_of(expression) if (known := atoms.known(atom)) is not None}
+    return "+".join(sorted(families))
 
 
 def composition_names() -> list[str]:
@@ -274,7 +274,7 @@ def composition_names() -> list[str]:
 
 
 def compositions(atoms: Iterable[str], kinds: Collection[str]) -> list[str]:
-    """The names of all functions of these kinds over these atoms, each once, words before sequences.
+    """Return the names of all functions of these kinds over these atoms, each once, words before sequences.
 
     >>> compositions(["father", "mother"], ["chain", "union", "map"])[:3]
     ['chain(father, father)', 'chain(father, mother)', 'chain(mother, father)']
@@ -286,16 +286,16 @@ def compositions(atoms: Iterable[str], kinds: Collection[str]) -> list[str]:
     """
     typed = [read_typed(atom) for atom in dict.fromkeys(atoms)]
     words = [*typed, *_typed_pairs(typed, kinds)]
-    found = [tree for tree, _ in (words if "atomic" in kinds else words[len(typed) :])]
-    found += [Map((f,)) for f, kind in words if "map" in kinds and kind.form == "relation"]
-    found += [Filter((p,)) for p, kind in words if "filter" in kinds and kind.form == "predicate"]
+    trees = [tree for tree, _ in (words if "atomic" in kinds else words[len(typed) :])]
+    trees += [Map((f,)) for f, kind in words if "map" in kinds and kind.form == "relation"]
+    trees += [Filter((p,)) for p, kind in words if "filter" in kinds and kind.form == "predicate"]
     if "map_filter" in kinds:
-        found += [
+        trees += [
             Map((f, Filter((p,))))
             for (f, one), (p, other) in product(typed, repeat=2)
             if one.form == "relation" and other.form == "predicate" and one.source == other.source
         ]
-    return list(dict.fromkeys(name(tree) for tree in found))
+    return list(dict.fromkeys(name(tree) for tree in trees))
 
 
 def _typed_pairs(typed: list[tuple[Expression, Type]], kinds: Collection[str]) -> Iterator[tuple[Expression, Type]]:
@@ -312,7 +312,7 @@ def _typed_pairs(typed: list[tuple[Expression, Type]], kinds: Collection[str]) -
 
 
 def check_atom(text: str) -> str:
-    """The normal name of an atom or of the inverse of one; anything else is an error."""
+    """Return the normal name of an atom or of the inverse of one; raise for anything else."""
     tree = read_typed(text)[0].normal()
     if not isinstance(tree, Atom | Inverse):
         raise RecipeError(

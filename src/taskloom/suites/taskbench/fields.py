@@ -129,7 +129,7 @@ class TaskbenchFields(Fields):
     @field_validator("functions")
     @classmethod
     def _normal(cls, given: tuple[str, ...]) -> tuple[str, ...]:
-        """Functions by their normal names, so that two spellings of a recipe have one digest."""
+        """Name functions by their normal form, so that two spellings of a recipe have one digest."""
         from taskloom.suites.taskbench.language import name, read
 
         return tuple(dict.fromkeys(name(read(text)) for text in given))
@@ -143,7 +143,7 @@ class TaskbenchFields(Fields):
         return self
 
     def tasks(self) -> list[str]:
-        """The normal names of all functions of the recipe, in order, each once."""
+        """Return the normal names of all functions of the recipe, in order, each once."""
         from taskloom.suites.taskbench.catalog import compositions, paper_atoms, select
         from taskloom.suites.taskbench.language import name, parse
 
@@ -155,7 +155,7 @@ class TaskbenchFields(Fields):
         return list(dict.fromkeys(names))
 
     def lexicon_for(self, atoms: set[str]) -> str:
-        """The lexicon: as told, or `nltk` where the packaged one lacks a language or the sentiments."""
+        """Return the lexicon: as given, or `nltk` where the packaged one lacks a language or the sentiments."""
         beyond = sorted(a for a in atoms if "spa" in a.partition("[")[2] or a.startswith("is_sentiment"))
         if self.lexicon == "packaged" and beyond:
             raise RecipeError(

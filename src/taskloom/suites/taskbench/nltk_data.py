@@ -11,7 +11,7 @@ from taskloom.suites.taskbench.worlds.words.corpora import WANTED
 
 
 def fetch(folder: Path) -> None:
-    """Let NLTK download the corpora into a folder."""
+    """Download the corpora into a folder, by NLTK."""
     try:
         import nltk
     except ImportError as error:

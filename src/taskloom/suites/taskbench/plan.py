@@ -44,69 +44,69 @@ class Function:
 
     @property
     def task(self) -> str:
-        """The name of the task that rows carry."""
+        """Give the name of the task that rows carry."""
         return PREFIX + self.name
 
     @property
     def element(self) -> Expression | None:
-        """For a sequence function that maps: the function of one word."""
+        """Give the function of one word of a sequence function that maps."""
         return self.expression.element if isinstance(self.expression, Map) else None
 
 
 def functions(fields: TaskbenchFields) -> list[Function]:
-    """The functions of a recipe."""
-    found = []
+    """Return the functions of a recipe."""
+    chosen = []
     for name in fields.tasks():
         expression, kind = read_typed(name)
-        found.append(Function(name, expression, kind))
-    return found
+        chosen.append(Function(name, expression, kind))
+    return chosen
 
 
 def answerer(fields: TaskbenchFields) -> Callable[[str], Answer]:
-    """The function of a recipe that has one function."""
+    """Return the function of a recipe that has one function."""
     from taskloom.errors import InputError
 
-    asked = functions(fields)
-    if len(asked) != 1:
-        raise InputError(f"this recipe has {len(asked)} functions; apply one of them by name, e.g. {asked[0].task}")
-    return open_world(fields, asked).deriver(asked[0])
+    chosen = functions(fields)
+    if len(chosen) != 1:
+        raise InputError(f"this recipe has {len(chosen)} functions; apply one of them by name, e.g. {chosen[0].task}")
+    return open_world(fields, chosen).deriver(chosen[0])
 
 
 def plan(fields: TaskbenchFields, key: Key) -> Plan:
-    """The plan of a function recipe."""
-    return _Weaver(fields, key).plan(lambda task: False)
+    """Plan a function recipe."""
+    return _Planner(fields, key).plan(lambda task: False)
 
 
-class _Weaver:
+class _Planner:
     def __init__(self, fields: TaskbenchFields, key: Key) -> None:
         self.fields = fields
         self.key = key
-        self.asked = functions(fields)
-        self.world: World = open_world(fields, self.asked)
+        self.functions = functions(fields)
+        self.world: World = open_world(fields, self.functions)
         self.hashes = Hashes(key.child("content"))
         self.shares = SplitShares(fields.shares)
         self.left_out: dict[str, int] = {}
         self.noted: dict[str, dict[str, int]] = {}
 
     @cached_property
-    def made(self) -> list[WordRows | SequenceRows]:
-        return [rows for f in self.asked if (rows := self._rows(f)) is not None]
+    def task_rows(self) -> list[WordRows | SequenceRows]:
+        return [rows for f in self.functions if (rows := self._rows(f)) is not None]
 
-    def plan(self, held: Withheld) -> Plan:
-        made = self.made
-        if not made:
+    def plan(self, withheld: Withheld) -> Plan:
+        tasks = self.task_rows
+        if not tasks:
             raise RecipeError("; ".join(self._warnings()))
-        taught = [rows for rows in made if not held(rows.task)]
-        splits = [self._split(name, taught if name == "train" else made) for name in self.shares.weights]
+        taught = [rows for rows in tasks if not withheld(rows.task)]
+        splits = [self._split(name, taught if name == "train" else tasks) for name in self.shares.weights]
         splits = [s for s in splits if s.n]
         splits += self._small(taught)
         if self.fields.answers:
             splits += self._answers()
-        one = self.asked[0] if len(self.asked) == 1 else None
+        one = self.functions[0] if len(self.functions) == 1 else None
         return Plan(
             splits=tuple(splits),
             traits=TRAITS,
-            describe=self._tell(one.task, "instruction") if one else "Apply the named function.",
+            describe=self._describe(one.task, "instruction") if one else "Apply the named function.",
             scorer=ByTask(self._sequence_scorer),
             answer=self.world.deriver(one) if one else None,
             check=None if self.fields.labels == "permuted" else self._check,
@@ -114,16 +114,18 @@ class _Weaver:
             left_out=self.left_out,
             warnings=self._warnings(),
             show=self._show,
-            tasks=Tasks(tell=self._tell, names=tuple(rows.task for rows in made), facts=self._facts, without=self.plan),
+            tasks=Tasks(
+                tell=self._describe, names=tuple(rows.task for rows in tasks), facts=self._facts, without=self.plan
+            ),
         )
 
     def _facts(self, task: str) -> dict[str, str | int | float]:
-        """The kind and the profile of a function, as its rows have it: of the mixture where a union is balanced."""
-        rows = next(rows for rows in self.made if rows.task == task)
+        """Return the kind and the profile of a function, as its rows have it: of the mixture where a union is balanced."""
+        rows = next(rows for rows in self.task_rows if rows.task == task)
         return {**rows.traits, **asdict(profile(rows.answered))}
 
-    def _tell(self, task: str, level: Level) -> str:
-        """The description of a function; where labels are shuffled, its meaning is of no help."""
+    def _describe(self, task: str, level: Level) -> str:
+        """Describe a function; where labels are shuffled, its meaning is of no help."""
         if self.fields.labels == "permuted":
             return "Give the word that goes with the given one; the pairs were shuffled and can only be known by heart."
         expression, _ = read_typed(task.removeprefix(PREFIX))
@@ -133,10 +135,10 @@ class _Weaver:
         expression, kind = read_typed(example.task.removeprefix(PREFIX))
         answerer = self.world.deriver(Function(example.task.removeprefix(PREFIX), expression, kind))
         if kind.form == "sequence":
-            said = showing.sequence(example, answerer, self.fields.sequences.separators)
+            text = showing.sequence(example, answerer, self.fields.sequences.separators)
         else:
-            said = showing.words(example, answerer)
-        return said if len(self.asked) == 1 else "  " + example.task.replace("[", r"\[") + "\n" + said
+            text = showing.words(example, answerer)
+        return text if len(self.functions) == 1 else "  " + example.task.replace("[", r"\[") + "\n" + text
 
     def _leave_out(self, name: str, examples: int, why: str) -> None:
         self.left_out[name] = examples
@@ -144,8 +146,8 @@ class _Weaver:
 
     def _warnings(self) -> tuple[str, ...]:
         return tuple(
-            f"{'1 function is' if len(found) == 1 else f'{len(found)} functions are'} {what}: {_counts(found)}"
-            for what, found in self.noted.items()
+            f"{'1 function is' if len(counts) == 1 else f'{len(counts)} functions are'} {what}: {_counts(counts)}"
+            for what, counts in self.noted.items()
         )
 
     @property
@@ -172,7 +174,7 @@ class _Weaver:
     def _sequences(
         self, function: Function, solved: FunctionTable, key: Key, traits: dict[str, str]
     ) -> SequenceRows | None:
-        """Sequences of a function; where few are possible, each of them once."""
+        """Plan the sequences of a function; where few are possible, each of them once."""
         s = self.fields.sequences
         sampler = Sequences(solved, key, self.hashes, self.shares, s.length, s.kept, s.word_disjoint)
         room = {split: sampler.size(split) for split in self.shares.weights}
@@ -187,7 +189,7 @@ class _Weaver:
         return SequenceRows(function.task, sampler, counts, traits, s.separators, keyed, self.world.trace(function))
 
     def _unfit(self, solved: FunctionTable, room: dict[str, int]) -> str:
-        """Why there are no datasets of sequences of a function, or nothing."""
+        """Explain why there are no datasets of sequences of a function; empty where there are."""
         least = self.fields.sequences.words
         if sum(room.values()) < self.fields.minimum:
             return self._too_few
@@ -196,7 +198,7 @@ class _Weaver:
         return "" if all(room.values()) else "want of words of its own in some split (word_disjoint)"
 
     def _balanced(self, function: Function, key: Key, traits: dict[str, str]) -> WordRows | None:
-        """A union as a balanced mixture of its operands; only inputs that both of them know can be tested."""
+        """Plan a union as a balanced mixture of its operands; only inputs that both of them know can be tested."""
         tree = function.expression
         if not isinstance(tree, Union) or len(tree.parts) != 2:
             raise RecipeError(
@@ -215,8 +217,8 @@ class _Weaver:
         rows = WordRows(function.task, solved, key, self.hashes, self.shares, traits, permuted=permuted, traces=traces)
         return replace(rows, sides=numbers, side_names=names, shared=both)
 
-    def _split(self, name: str, made: list[WordRows | SequenceRows]) -> Split:
-        counts = [rows.count(name) for rows in made]
+    def _split(self, name: str, tasks: list[WordRows | SequenceRows]) -> Split:
+        counts = [rows.count(name) for rows in tasks]
         starts = [0, *accumulate(counts)]
 
         def rows(start: int, stop: int) -> pa.Table:
@@ -224,35 +226,35 @@ class _Weaver:
 
             parts = []
             at = max(0, bisect_right(starts, start) - 1)
-            while at < len(made) and starts[at] < stop:
+            while at < len(tasks) and starts[at] < stop:
                 low, high = max(start, starts[at]), min(stop, starts[at + 1])
                 if low < high:
-                    parts.append(made[at].rows(name, low - starts[at], high - starts[at]))
+                    parts.append(tasks[at].rows(name, low - starts[at], high - starts[at]))
                 at += 1
-            found = pa.concat_tables(parts)
-            return found.set_column(0, "index", index_column(start, stop))
+            table = pa.concat_tables(parts)
+            return table.set_column(0, "index", index_column(start, stop))
 
         return Split(name, sum(counts), rows, role_of(name))
 
-    def _small(self, made: list[WordRows | SequenceRows]) -> list[Split]:
-        """Few-shot and memorisation sets: subsets of the training split."""
-        found = []
+    def _small(self, tasks: list[WordRows | SequenceRows]) -> list[Split]:
+        """Plan few-shot and memorisation sets: subsets of the training split."""
+        splits = []
         if self.fields.few_shot:
             k = self.fields.few_shot.k
             for draw in range(self.fields.few_shot.draws):
-                found.append(
-                    _subset(f"{k}-shot-{draw}", k, made, f"{k} training examples of each task, draw {draw + 1}", draw)
+                splits.append(
+                    _subset(f"{k}-shot-{draw}", k, tasks, f"{k} training examples of each task, draw {draw + 1}", draw)
                 )
         if self.fields.memorise:
             n = self.fields.memorise
-            found.append(_subset("memorise", n, made, f"{n:,} training examples of each task, to be learnt by heart"))
-        return [split for split in found if split.n]
+            splits.append(_subset("memorise", n, tasks, f"{n:,} training examples of each task, to be learnt by heart"))
+        return [split for split in splits if split.n]
 
     def _answers(self) -> list[Split]:
-        """The answers of every word that sequences are made of, once for each function that is not itself a task."""
-        present = {f.name for f in self.asked}
+        """Plan the answers of every word that sequences are made of, once for each function that is not itself a task."""
+        present = {f.name for f in self.functions}
         wanted: dict[str, Function] = {}
-        for function in self.asked:
+        for function in self.functions:
             if function.element is not None and function.name not in self.left_out:
                 name = show(function.element)
                 if name not in present:
@@ -272,7 +274,7 @@ class _Weaver:
 
     @cached_property
     def _by_task(self) -> dict[str, Function]:
-        return {f.task: f for f in self.asked}
+        return {f.task: f for f in self.functions}
 
     def _sequence_scorer(self, task: str) -> Positions | None:
         function = self._by_task.get(task)
@@ -287,14 +289,14 @@ class _Weaver:
         return self.world.check(Function(name, expression, kind), example)
 
 
-def _counts(found: dict[str, int]) -> str:
-    listed = [f"{name} ({n})" for name, n in found.items()]
+def _counts(counts: dict[str, int]) -> str:
+    listed = [f"{name} ({n})" for name, n in counts.items()]
     rest = f" and {len(listed) - LISTED:,} more, in the manifest" if len(listed) > LISTED else ""
     return ", ".join(listed[:LISTED]) + rest
 
 
-def _subset(name: str, k: int, made: Iterable[WordRows | SequenceRows], describe: str, draw: int = 0) -> Split:
-    chosen = [(rows, places) for rows in made if len(places := rows.few(name, k, draw))]
+def _subset(name: str, k: int, tasks: Iterable[WordRows | SequenceRows], describe: str, draw: int = 0) -> Split:
+    chosen = [(rows, places) for rows in tasks if len(places := rows.few(name, k, draw))]
     starts = [0, *accumulate(len(places) for _, places in chosen)]
 
     def rows(start: int, stop: int) -> pa.Table:
@@ -309,11 +311,11 @@ def _subset(name: str, k: int, made: Iterable[WordRows | SequenceRows], describe
 
 
 def _portions(n: int, shares: SplitShares) -> dict[str, int]:
-    """n divided by the shares; the first split gets what rounding leaves."""
+    """Divide n by the shares; the first split gets what rounding leaves."""
     total = sum(shares.weights.values())
-    found = {name: round(n * weight / total) for name, weight in shares.weights.items()}
-    found["train"] += n - sum(found.values())
-    return found
+    portions = {name: round(n * weight / total) for name, weight in shares.weights.items()}
+    portions["train"] += n - sum(portions.values())
+    return portions
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,9 +330,9 @@ class Surveyed:
 
 
 def survey(fields: TaskbenchFields) -> list[Surveyed]:
-    """Every function of a recipe with its domain size, mean number of answers, and majority and chance baselines."""
-    asked = functions(fields)
-    world = open_world(fields, asked)
+    """Return every function of a recipe with its domain size, mean number of answers, and majority and chance baselines."""
+    chosen = functions(fields)
+    world = open_world(fields, chosen)
     return [
         Surveyed(
             f.name,
@@ -339,12 +341,12 @@ def survey(fields: TaskbenchFields) -> list[Surveyed]:
             tuple(atoms_of(f.expression)),
             profile(world.solve(f)),
         )
-        for f in asked
+        for f in chosen
     ]
 
 
 def solved_of(fields: TaskbenchFields) -> list[FunctionTable]:
-    """Every function of a recipe, evaluated on its domain."""
-    asked = functions(fields)
-    world = open_world(fields, asked)
-    return [world.solve(f) for f in asked]
+    """Evaluate every function of a recipe on its domain."""
+    chosen = functions(fields)
+    world = open_world(fields, chosen)
+    return [world.solve(f) for f in chosen]

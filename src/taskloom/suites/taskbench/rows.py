@@ -63,48 +63,48 @@ class WordRows:
 
     @cached_property
     def _rows(self) -> NDArray[np.uint64]:
-        """One hash a row, also where two sides share a word."""
+        """Hash each row, also where two sides share a word."""
         if self.sides is None:
             return self._content
         return salted(self._content + self.sides.astype(np.uint64), self.key, "side")
 
     @cached_property
     def _members(self) -> dict[str, NDArray[np.int64]]:
-        """The rows of each split, in a keyed order."""
+        """Give the rows of each split, in a keyed order."""
         order = np.argsort(salted(self._rows, self.key, "order"), kind="stable")
         if self.permuted:
             return {"train": order}
         content = self._content[order]
-        found = {split: order[self.shares.member(content, split)] for split in self.shares.weights}
+        members = {split: order[self.shares.member(content, split)] for split in self.shares.weights}
         if self.shared is not None:
-            found |= {split: rows[self.shared[rows]] for split, rows in found.items() if split != "train"}
-        return found
+            members |= {split: rows[self.shared[rows]] for split, rows in members.items() if split != "train"}
+        return members
 
     @cached_property
     def _official(self) -> NDArray[np.int64]:
-        """For each row the place of the official answer among its answers: y ~ Unif(f(x))."""
+        """Give for each row the place of the official answer among its answers: y ~ Unif(f(x))."""
         drawn = salted(self._rows, self.key, "official")
         return (drawn % self.solved.answers.counts.astype(np.uint64)).astype(np.int64)
 
     @cached_property
     def _labels(self) -> NDArray[np.int32]:
-        """For each row its one label, shuffled across inputs (App. E)."""
+        """Give for each row its one label, shuffled across inputs (App. E)."""
         own = self.solved.answers.values[self.solved.answers.starts[:-1] + self._official]
         return np.asarray(own[np.argsort(salted(self._rows, self.key, "permuted"), kind="stable")])
 
     @property
     def answered(self) -> FunctionTable:
-        """The function with the answers that rows have: shuffled labels make it another one."""
+        """Give the function with the answers that rows have: shuffled labels make it another one."""
         if not self.permuted:
             return self.solved
         return replace(self.solved, answers=Table(np.arange(len(self._labels) + 1, dtype=np.int64), self._labels))
 
     def count(self, split: str) -> int:
-        """How many rows a split has."""
+        """Count the rows of a split."""
         return len(self._members.get(split, ()))
 
     def few(self, name: str, k: int, draw: int = 0) -> NDArray[np.int64]:
-        """A drawn subset of the training rows; of a balanced union as many of one side as of the other."""
+        """Draw a subset of the training rows; of a balanced union as many of one side as of the other."""
         train = self._members["train"]
         drawn = train[np.argsort(salted(self._rows[train], self.key, name), kind="stable")]
         if self.sides is not None:
@@ -114,11 +114,11 @@ class WordRows:
         return drawn[:k]
 
     def rows(self, split: str, start: int, stop: int) -> pa.Table:
-        """Rows start..stop of a split."""
+        """Return rows start..stop of a split."""
         return self.table(self._members[split][start:stop])
 
     def table(self, chosen: NDArray[np.int64]) -> pa.Table:
-        """The rows of these places of the domain."""
+        """Return the rows of these places of the domain."""
         solved = self.solved
         if self.permuted:
             answers = self.answered.answers.take(chosen)
@@ -169,15 +169,15 @@ class SequenceRows:
 
     @property
     def answered(self) -> FunctionTable:
-        """The function with the answers that rows have."""
+        """Give the function with the answers that rows have."""
         return self.sampler.solved
 
     def count(self, split: str) -> int:
-        """How many rows a split has."""
+        """Count the rows of a split."""
         return self.counts.get(split, 0)
 
     def few(self, name: str, k: int, draw: int = 0) -> NDArray[np.int64]:
-        """A drawn subset of the training rows, in their order.
+        """Draw a subset of the training rows, in their order.
 
         A block of neighbours, since rows are drawn one by one independently anyway, and another block for every draw. Where
         there are too few blocks for the draws, any rows.
@@ -189,15 +189,15 @@ class SequenceRows:
         return np.sort(np.argsort(self.sampler.key.child("few", name).words(0, n), kind="stable")[:k])
 
     def table(self, chosen: NDArray[np.int64]) -> pa.Table:
-        """These rows of the training split, which are neighbours or few."""
+        """Return these rows of the training split, which are neighbours or few."""
         if not len(chosen):
             return self.rows("train", 0, 0)
         first = int(chosen[0])
-        found = self.rows("train", first, int(chosen[-1]) + 1)
-        return found if found.num_rows == len(chosen) else found.take(numbers(chosen - first))
+        table = self.rows("train", first, int(chosen[-1]) + 1)
+        return table if table.num_rows == len(chosen) else table.take(numbers(chosen - first))
 
     def rows(self, split: str, start: int, stop: int) -> pa.Table:
-        """Rows start..stop of a split."""
+        """Return rows start..stop of a split."""
         solved, length = self.sampler.solved, self.sampler.length
         drawn = self.sampler.draw(split, start, stop)
         between = strings([" # " if self.separators else " "])[0]
@@ -210,8 +210,8 @@ class SequenceRows:
         raw = self.sampler.key.child("choice", split).words(start * int(m), stop * int(m))
         picked = solved.answers.starts[drawn.places] + (raw % counts.astype(np.uint64)).astype(np.int64)
         chosen = solved.answers.values[picked]
-        said = held(solved.outputs).take(numbers(chosen))
-        targets = pc.binary_join(even(said, int(m), stop - start), between)
+        text = held(solved.outputs).take(numbers(chosen))
+        targets = pc.binary_join(even(text, int(m), stop - start), between)
         mean = counts.reshape(stop - start, -1).mean(axis=1) if len(counts) else np.zeros(stop - start)
         traits = dict(self.traits) | {"answers": mean, "length": np.full(stop - start, length, np.int64)}
         steps = None
@@ -224,7 +224,7 @@ class SequenceRows:
 def join_balanced(
     first: FunctionTable, second: FunctionTable, hashes: Hashes, shares: SplitShares, key: Key
 ) -> tuple[FunctionTable, NDArray[np.int8], NDArray[np.bool_]]:
-    """The balanced mixture of two relations (App. D): every common input once for each, and equal numbers of the others.
+    """Build the balanced mixture of two relations (App. D): every common input once for each, and as many of the others.
 
     The others are for training alone, so their numbers are made equal there: training sees each relation equally often.
     Returns the mixture, for each row the relation it belongs to, and whether its input is a common one.
@@ -251,7 +251,7 @@ def join_balanced(
 
 
 def _samenumbers(first: FunctionTable, second: FunctionTable) -> tuple[FunctionTable, FunctionTable]:
-    """The two functions with one numbering of their texts; words share theirs anyway, facts have one a function."""
+    """Return both functions with one numbering of their texts; words share theirs anyway, facts have one a function."""
     if first.inputs is second.inputs and first.outputs is second.outputs:
         return first, second
     inputs = sorted({*first.inputs, *second.inputs})
@@ -269,7 +269,7 @@ def _samenumbers(first: FunctionTable, second: FunctionTable) -> tuple[FunctionT
 
 
 def _official_first(table: Table, official: NDArray[np.int64]) -> Table:
-    """Each row with its official answer moved to the front, the others in their order."""
+    """Move the official answer of each row to the front, the others in their order."""
     counts = table.counts
     place = np.arange(len(table.values)) - np.repeat(table.starts[:-1], counts)
     wanted = np.repeat(official, counts)
@@ -280,12 +280,12 @@ def _official_first(table: Table, official: NDArray[np.int64]) -> Table:
 
 
 def list_of_texts(table: Table, texts: Sequence[str]) -> pa.Array:
-    """A table as an Arrow column of lists of texts."""
+    """Convert a table to an Arrow column of lists of texts."""
     return pa.ListArray.from_arrays(numbers(table.starts.astype(np.int32)), held(texts).take(numbers(table.values)))
 
 
 def index_column(start: int, stop: int) -> pa.Array:
-    """The numbers of rows start..stop."""
+    """Return the numbers of rows start..stop."""
     return numbers(np.arange(start, stop, dtype=np.int64))
 
 

@@ -42,17 +42,17 @@ class SplitShares:
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """The interval of each split."""
+        """Give the interval of each split."""
         total = sum(self.weights.values())
-        found: dict[str, tuple[float, float]] = {}
+        intervals: dict[str, tuple[float, float]] = {}
         reached = 0.0
         for name, weight in self.weights.items():
-            found[name] = (reached / total, (reached + weight) / total)
+            intervals[name] = (reached / total, (reached + weight) / total)
             reached += weight
-        return found
+        return intervals
 
     def member(self, hashes: U64, split: str) -> NDArray[np.bool_]:
-        """For each hash whether it belongs to the split."""
+        """Return for each hash whether it belongs to the split."""
         low, high = self.bounds[split]
         unit = (hashes >> np.uint64(11)).astype(np.float64) / float(1 << 53)
         return np.asarray((unit >= low) & (unit < high))
@@ -66,7 +66,7 @@ class Hashes:
         self._known: dict[str, int] = {}
 
     def of(self, texts: Sequence[str], numbers: NDArray[np.int32]) -> U64:
-        """The hashes of the texts with these numbers."""
+        """Return the hashes of the texts with these numbers."""
         known, hash64 = self._known, self.key.hash64
         wanted = [texts[number] for number in numbers.tolist()]
         for text in wanted:
@@ -76,7 +76,7 @@ class Hashes:
 
 
 def salted(hashes: U64, key: Key, *parts: str | int) -> U64:
-    """Other hashes of the same content, for another purpose."""
+    """Return other hashes of the same content, for another purpose."""
     return mix_all(hashes ^ np.uint64(key.hash64(*parts)))
 
 
@@ -124,13 +124,13 @@ class Sequences:
         return self.kept if self.solved.filtered else self.length
 
     def space(self, split: str) -> int:
-        """How many different sequences the words that a split may draw from can form."""
+        """Count the different sequences that the words of a split can form."""
         inside, outside = self.pools(split)
         m = self._kept
         return comb(self.length, m) * int(len(inside) ** m) * int(len(outside) ** (self.length - m))
 
     def size(self, split: str) -> int:
-        """How many different sequences the split has; where they are too many to be listed, about how many."""
+        """Count the different sequences of the split; where they are too many to be listed, estimate."""
         space = self.space(split)
         if space <= LISTED:
             return len(self._listed(split).words)
@@ -139,11 +139,11 @@ class Sequences:
         return space if self.word_disjoint else space * round((high - low) * 10**6) // 10**6
 
     def _listed(self, split: str) -> Drawn:
-        """Every sequence of a small split once, in a keyed order."""
-        held = self._lists.get(split)
-        if held is None:
-            held = self._lists[split] = self._list(split)
-        return held
+        """List every sequence of a small split once, in a keyed order."""
+        listed = self._lists.get(split)
+        if listed is None:
+            listed = self._lists[split] = self._list(split)
+        return listed
 
     @cached_property
     def _lists(self) -> dict[str, Drawn]:
@@ -185,7 +185,7 @@ class Sequences:
         return np.flatnonzero(self.shares.member(inside, split)), np.flatnonzero(self.shares.member(outside, split))
 
     def draw(self, split: str, start: int, stop: int) -> Drawn:
-        """Sequences start..stop of a split."""
+        """Draw sequences start..stop of a split."""
         solved, m = self.solved, self._kept
         if self.space(split) <= LISTED:
             listed = self._listed(split)
@@ -233,17 +233,17 @@ class Sequences:
 
 @lru_cache(maxsize=4)
 def _counted(bases: tuple[int, ...]) -> I64:
-    """All numbers with these bases of their digits, one row a number."""
-    found = np.zeros((prod(bases), len(bases)), dtype=np.int64)
-    rest = np.arange(len(found))
+    """Enumerate all numbers with these bases of their digits, one row a number."""
+    digits = np.zeros((prod(bases), len(bases)), dtype=np.int64)
+    rest = np.arange(len(digits))
     for column, base in enumerate(bases):
-        rest, found[:, column] = np.divmod(rest, base)
-    return found
+        rest, digits[:, column] = np.divmod(rest, base)
+    return digits
 
 
 def _sequence_hash(hashes: U64) -> U64:
-    """A hash of each row, which depends on the order."""
-    found = np.zeros(len(hashes), dtype=np.uint64)
+    """Hash each row in its order."""
+    combined = np.zeros(len(hashes), dtype=np.uint64)
     for column in hashes.T:
-        found = mix_all(found * np.uint64(0x9E3779B97F4A7C15) + column)
-    return found
+        combined = mix_all(combined * np.uint64(0x9E3779B97F4A7C15) + column)
+    return combined

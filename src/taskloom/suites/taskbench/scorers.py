@@ -17,7 +17,7 @@ from taskloom.suites.taskbench.evaluation.derivations import items, join
 
 
 def plain(text: str) -> str:
-    """A text in one case, one Unicode form and single blanks; full stops stay, since 'Jr.' may end an answer anywhere."""
+    """Return a text in one case, one Unicode form and single blanks; full stops stay, since 'Jr.' may end an answer."""
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
@@ -26,7 +26,7 @@ Sets = Sequence[Sequence[str]]
 
 
 def best_segmentation(words: Sequence[str], sets: Sequence[frozenset[tuple[str, ...]]]) -> list[bool]:
-    """Which positions are right under the best division of the words into consecutive answers, one a position.
+    """Return which positions are right under the best division of the words into consecutive answers, one a position.
 
     Every answer has at least one word. Where the words do not last for all positions, the last ones stay empty and are wrong;
     what is left over goes to the last position. With n positions, m words and answers of k different lengths it takes n·m·k steps.
@@ -79,25 +79,25 @@ class Positions:
     name: str = "positions"
 
     def score(self, prediction: str, example: Example) -> float:
-        """Right positions over all positions (the length of the right result), or 1 and 0 where `whole`."""
+        """Score right positions over all positions (the length of the right result), or 1 and 0 where `whole`."""
         right = self.right(prediction, example)
         if self.whole:
             return float(all(right))
         return sum(right) / len(right) if right else float(not prediction.strip())
 
     def right(self, prediction: str, example: Example) -> list[bool]:
-        """Which positions are right."""
+        """Return which positions are right."""
         accepted = [[plain(answer) for answer in answers] for answers in self.sets(example)]
         if not self.separators:
             return best_segmentation(
                 plain(prediction).split(), [frozenset(tuple(a.split()) for a in s) for s in accepted]
             )
-        said = [plain(item) for item in prediction.split("#")]
-        if len(said) > len(accepted) > 0:
+        parts = [plain(item) for item in prediction.split("#")]
+        if len(parts) > len(accepted) > 0:
             # What is left over belongs to the last position, as without separators.
-            said = [*said[: len(accepted) - 1], " # ".join(said[len(accepted) - 1 :])]
-        said += [""] * (len(accepted) - len(said))
-        return [item in answers for item, answers in zip(said, accepted, strict=False)]
+            parts = [*parts[: len(accepted) - 1], " # ".join(parts[len(accepted) - 1 :])]
+        parts += [""] * (len(accepted) - len(parts))
+        return [item in answers for item, answers in zip(parts, accepted, strict=False)]
 
     def explain(self, prediction: str, example: Example) -> str:
         """Names the positions that are wrong."""
@@ -108,8 +108,8 @@ class Positions:
         sets = self.sets(example)
         first = sets[int(wrong[0]) - 1]
         shown = ", ".join(list(first)[:5]) + (", …" if len(first) > 5 else "")
-        said = f"{len(right) - len(wrong)} of {len(right)} positions are right"
-        return f"{said}; wrong: {', '.join(wrong)} (right at {wrong[0]}: {shown})"
+        answers = f"{len(right) - len(wrong)} of {len(right)} positions are right"
+        return f"{answers}; wrong: {', '.join(wrong)} (right at {wrong[0]}: {shown})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +124,14 @@ class ReferencePositions:
     name: str = "reference-compatible"
 
     def score(self, prediction: str, example: Example) -> float:
-        """Matching positions over the number of positions."""
+        """Score matching positions over the number of positions."""
         sets = self.sets(example)
         lower = prediction.lower()
-        said = [item.strip() for item in lower.split("#")] if self.separators else lower.split()
-        return sum(a in set(s) for a, s in zip(said, sets, strict=False)) / len(sets) if sets else 0.0
+        answers = [item.strip() for item in lower.split("#")] if self.separators else lower.split()
+        return sum(a in set(s) for a, s in zip(answers, sets, strict=False)) / len(sets) if sets else 0.0
 
     def explain(self, prediction: str, example: Example) -> str:
-        """Says how it compares."""
+        """Explain how it compares."""
         return f"{self.score(prediction, example):.0%} by the first {len(self.sets(example))} words, as the published code scores"
 
 
@@ -146,11 +146,11 @@ class ByTask:
         return self.sequences(example.task) or AnyOf()
 
     def score(self, prediction: str, example: Example) -> float:
-        """The score by the scorer of the example's task."""
+        """Return the score by the scorer of the example's task."""
         return self._own(example).score(prediction, example)
 
     def explain(self, prediction: str, example: Example) -> str:
-        """The explanation by the scorer of the example's task."""
+        """Return the explanation by the scorer of the example's task."""
         return self._own(example).explain(prediction, example)
 
 

@@ -13,7 +13,7 @@ SHOWN = 6
 
 
 def words(example: Example, answerer: Answerer) -> str:
-    """A word with its answers and, where the function is composed, the steps."""
+    """Return a word with its answers and, where the function is composed, the steps."""
     rest = example.targets[1:]
     lines = [f"  {example.input} → {example.target}" + (f"   or {_few(rest)}" if rest else "")]
     try:
@@ -29,7 +29,7 @@ def words(example: Example, answerer: Answerer) -> str:
 
 
 def sequence(example: Example, answerer: Answerer, separators: bool) -> str:
-    """A sequence and its result, and for each position of the result what is acceptable there."""
+    """Return a sequence and its result, and for each position of the result what is acceptable there."""
     lines = [f"  {example.input}", f"  → {example.target}"]
     sets = answerer.positions(example.key or example.input)
     given = items(example.target, True) if separators else _cut(example.target, sets)
@@ -46,22 +46,22 @@ def _few(values: list[str] | tuple[str, ...]) -> str:
 
 
 def _origin(step: Step, number: int) -> str:
-    """Where a step's input came from, unless it is the step before."""
+    """Return where a step's input came from, unless it is the step before."""
     if step.of is None or step.of in ((), (number - 1,)):
         return ""
     return f"   (of steps {', '.join(str(i + 1) for i in step.of)})"
 
 
 def _cut(text: str, sets: list[tuple[str, ...]]) -> list[str]:
-    """A right result without separators, cut at the positions: for each the longest start that leaves a right rest."""
+    """Return a right result without separators, cut at the positions: for each the longest start that leaves a right rest."""
     accepted = [frozenset(tuple(a.split()) for a in s) for s in sets]
     words = text.split()
-    found: list[str] = []
+    lines: list[str] = []
     for i, answers in enumerate(accepted):
         for size in sorted({len(a) for a in answers}, reverse=True):
             rest = words[size:]
             if tuple(words[:size]) in answers and all(best_segmentation(rest, accepted[i + 1 :])):
-                found.append(" ".join(words[:size]))
+                lines.append(" ".join(words[:size]))
                 words = rest
                 break
-    return found
+    return lines

@@ -36,12 +36,12 @@ class Table:
 
     @classmethod
     def empty(cls, rows: int) -> Table:
-        """A table of empty sets."""
+        """Return a table of empty sets."""
         return cls(np.zeros(rows + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
 
     @classmethod
     def of_pairs(cls, owners: I64, values: NDArray[Any], rows: int) -> Table:
-        """The table of these pairs, repeated ones once."""
+        """Return the table of these pairs, repeated ones once."""
         if len(owners) == 0:
             return cls.empty(rows)
         width = int(values.max()) + 1
@@ -57,29 +57,29 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
+        """Give the number of rows."""
         return len(self.starts) - 1
 
     @property
     def counts(self) -> I64:
-        """The size of each row's set."""
+        """Give the size of each row's set."""
         return np.diff(self.starts)
 
     def row(self, i: int) -> I32:
-        """The set of one row."""
+        """Return the set of one row."""
         return self.values[self.starts[i] : self.starts[i + 1]]
 
     def owners(self) -> I64:
-        """For each value the row it belongs to."""
+        """Return for each value the row it belongs to."""
         return np.repeat(np.arange(self.rows, dtype=np.int64), self.counts)
 
     def take(self, rows: I64 | I32) -> Table:
-        """The table of these rows, in this order."""
+        """Return the table of these rows, in this order."""
         counts = self.counts[rows]
         return Table(_starts(counts), self.values[_ranges(self.starts[:-1][rows], counts)])
 
     def after(self, inner: Table) -> Table:
-        """This relation after another: row i gets the union of this table's rows at the values of inner's row i."""
+        """Apply this relation after another: row i gets the union of this table's rows at the values of inner's row i."""
         sizes = self.counts[inner.values]
         reached = np.concatenate(([0], np.cumsum(sizes)))[inner.starts]
         parts: list[Table] = []
@@ -101,25 +101,25 @@ class Table:
         return Table.of_pairs(np.repeat(rows, counts), values, high - low)
 
     def union(self, other: Table) -> Table:
-        """The union of the two sets of each row."""
+        """Return the union of the two sets of each row."""
         owners = np.concatenate((self.owners(), other.owners()))
         return Table.of_pairs(owners, np.concatenate((self.values, other.values)), self.rows)
 
     def intersection(self, other: Table) -> Table:
-        """The intersection of the two sets of each row."""
+        """Return the intersection of the two sets of each row."""
         return self.keep(self.inside(other))
 
     def keep(self, mask: Mask) -> Table:
-        """Only the values at which the mask, one truth value for each value, holds."""
+        """Keep the values at which the mask, one truth value for each value, holds."""
         totals = np.concatenate(([0], np.cumsum(mask)))
         return Table(totals[self.starts].astype(np.int64), self.values[mask])
 
     def flipped(self, rows: int) -> Table:
-        """The inverse relation, as a table of `rows` rows."""
+        """Return the inverse relation, as a table of `rows` rows."""
         return Table.of_pairs(self.values.astype(np.int64), self.owners(), rows)
 
     def closure(self) -> Table:
-        """The transitive closure of a relation of symbols with themselves.
+        """Return the transitive closure of a relation of symbols with themselves.
 
         Goes on only from the pairs that the last step found, so each pair is expanded once (WordNet's nouns are 18 steps deep).
         """
@@ -131,7 +131,7 @@ class Table:
         return reached
 
     def inside(self, other: Table) -> Mask:
-        """For each value whether it is also in the other table's row."""
+        """Return for each value whether it is also in the other table's row."""
         width = np.int64(1 + max(self.values.max(initial=0), other.values.max(initial=0)))
         here = self.owners() * width + self.values
         there = other.owners() * width + other.values
@@ -141,7 +141,7 @@ class Table:
         return np.asarray(there[places] == here)
 
     def has(self, rows: I64 | I32, values: I64 | I32) -> Mask:
-        """For each pair of a row and a value whether the value is in the row's set: many binary searches side by side."""
+        """Return for each pair of a row and a value whether the value is in the row's set: many binary searches side by side."""
         if not len(self.values):
             return np.zeros(len(rows), dtype=np.bool_)
         low, end = self.starts[rows], self.starts[np.add(rows, 1)]
@@ -157,13 +157,13 @@ class Table:
         return np.asarray((low < end) & (self.values[np.minimum(low, len(self.values) - 1)] == values))
 
     def any(self, mask: Mask) -> Mask:
-        """For each row whether the mask, one truth value for each symbol, holds of some value."""
+        """Return for each row whether the mask, one truth value for each symbol, holds of some value."""
         totals = np.concatenate(([0], np.cumsum(mask[self.values])))
         return np.asarray(totals[self.starts[1:]] > totals[self.starts[:-1]])
 
 
 def stack(parts: list[Table]) -> Table:
-    """Tables below one another."""
+    """Stack tables below one another."""
     if len(parts) == 1:
         return parts[0]
     counts = np.concatenate([part.counts for part in parts])
@@ -171,13 +171,13 @@ def stack(parts: list[Table]) -> Table:
 
 
 def of_sets(sets: list[list[int]]) -> Table:
-    """The table of these sets, kept in the given order (which must be sorted where it matters)."""
+    """Return the table of these sets, kept in the given order (which must be sorted where it matters)."""
     counts = np.array([len(s) for s in sets], dtype=np.int64)
     return Table(_starts(counts), np.array([v for s in sets for v in s], dtype=np.int32))
 
 
 def _runs(keys: NDArray[Any]) -> bool:
-    """Whether the keys are a few sorted runs behind one another, which a merging sort joins in one pass."""
+    """Return whether the keys are a few sorted runs behind one another, which a merging sort joins in one pass."""
     return int(np.count_nonzero(keys[1:] < keys[:-1])) < 8
 
 
@@ -188,7 +188,7 @@ def _starts(counts: NDArray[Any]) -> I64:
 
 
 def _ranges(starts: I64, counts: I64) -> I64:
-    """The numbers starts[i]..starts[i] + counts[i] for all i, behind one another."""
+    """Return the numbers starts[i]..starts[i] + counts[i] for all i, behind one another."""
     total = int(counts.sum())
     offsets = np.cumsum(counts) - counts
     return np.asarray(np.arange(total, dtype=np.int64) + np.repeat(starts - offsets, counts))

@@ -58,7 +58,7 @@ Path = tuple[str, ...]
 
 
 def outline(tree: Expression, source: int | None = None, steps: Outline | None = None) -> Outline:
-    """The steps of a relation or predicate (in normal form); `source` is the step that gives its inputs."""
+    """Return the steps of a relation or predicate (in normal form); `source` is the step that gives its inputs."""
     steps = [] if steps is None else steps
     of = () if source is None else (source,)
     match tree:
@@ -85,7 +85,7 @@ def outline(tree: Expression, source: int | None = None, steps: Outline | None =
 
 
 def is_predicate(tree: Expression) -> bool:
-    """Whether an expression without map and filter is a predicate."""
+    """Return whether an expression without map and filter is a predicate."""
     from taskloom.suites.taskbench import atoms
 
     match tree:
@@ -113,19 +113,19 @@ class WordPaths:
             return self._truths(tree, inputs)
         return [self._texts(column) for column in self._values(tree, inputs, answers)]
 
-    def _texts(self, found: I32) -> pa.Array:
-        nothing = found == NOTHING
+    def _texts(self, items: I32) -> pa.Array:
+        nothing = items == NOTHING
         if not nothing.any():
-            return held(self.words.shown).take(numbers(found))
+            return held(self.words.shown).take(numbers(items))
         # Place 0 is nothing: the texts that occur are few beside all words.
-        different, places = np.unique(found[~nothing], return_inverse=True)
+        different, places = np.unique(items[~nothing], return_inverse=True)
         listed = pa.concat_arrays([strings([""]), held(self.words.shown).take(numbers(different))])
-        where = np.zeros(len(found), dtype=np.int64)
+        where = np.zeros(len(items), dtype=np.int64)
         where[~nothing] = places + 1
         return listed.take(numbers(where))
 
     def _values(self, tree: Expression, xs: I32, ys: I32) -> list[I32]:
-        """One column a step; where y is nothing, so is everything that leads to it."""
+        """Return one column a step; where y is nothing, so is everything that leads to it."""
         match tree:
             case Atom() | Inverse():
                 return [ys]
@@ -148,7 +148,7 @@ class WordPaths:
                 assert_never(tree)
 
     def _table(self, tree: Expression, items: I32) -> tuple[Table, I32]:
-        """The values of a relation, and for each item its row; of an atom the whole table, which is at hand anyway."""
+        """Return the values of a relation, and for each item its row; of an atom the whole table, which is at hand anyway."""
         match tree:
             case Atom(name):
                 return self.words.relation(name), items
@@ -159,15 +159,15 @@ class WordPaths:
                 return evaluator.values(tree, different, self.words), places.astype(np.int32)
 
     def _has(self, tree: Expression, xs: I32, ys: I32) -> Mask:
-        """For each pair whether y is a value at x."""
-        found: Mask = np.asarray(ys != NOTHING)
-        table, rows = self._table(tree, xs[found])
-        found[found] = table.has(rows, ys[found])
-        return found
+        """Return for each pair whether y is a value at x."""
+        present: Mask = np.asarray(ys != NOTHING)
+        table, rows = self._table(tree, xs[present])
+        present[present] = table.has(rows, ys[present])
+        return present
 
     def _between(self, outer: Expression, inner: Expression, xs: I32, ys: I32) -> I32:
-        """For each pair the first z of inner(x) with y in outer(z)."""
-        found = np.full(len(xs), NOTHING, dtype=np.int32)
+        """Return for each pair the first z of inner(x) with y in outer(z)."""
+        middle = np.full(len(xs), NOTHING, dtype=np.int32)
         places = np.flatnonzero(ys != NOTHING)
         table, rows = self._table(inner, xs[places])
         forward = True
@@ -184,12 +184,12 @@ class WordPaths:
             owners, zs = places[low:high][tried.owners()], tried.values
             right = self._has(outer, zs, ys[owners]) if forward else self._has(inner, xs[owners], zs)
             # Written backwards, so that the first of several stays.
-            found[owners[right][::-1]] = zs[right][::-1]
+            middle[owners[right][::-1]] = zs[right][::-1]
             low = high
-        return found
+        return middle
 
     def _truths(self, tree: Expression, xs: I32) -> list[pa.Array]:
-        """One column a step of a predicate."""
+        """Return one column a step of a predicate."""
         truth = evaluator.holds(tree, xs, self.words)
         columns: list[pa.Array] = []
         match tree:
@@ -211,13 +211,13 @@ class WordPaths:
         return [*columns, strings(["false", "true"]).take(numbers(truth.astype(np.int32)))]
 
     def _matching(self, head: Expression, inner: Expression, xs: I32) -> I32:
-        """For each x the first z of inner(x) of which the predicate holds."""
+        """Return for each x the first z of inner(x) of which the predicate holds."""
         table, rows = self._table(inner, xs)
         tried = table.take(rows)
         right = evaluator.holds(head, tried.values, self.words)
-        found = np.full(len(xs), NOTHING, dtype=np.int32)
-        found[tried.owners()[right][::-1]] = tried.values[right][::-1]
-        return found
+        matches = np.full(len(xs), NOTHING, dtype=np.int32)
+        matches[tried.owners()[right][::-1]] = tried.values[right][::-1]
+        return matches
 
 
 class FactPaths:
@@ -251,7 +251,7 @@ class FactPaths:
         self.space.say(met)
 
     def _meet(self, tree: Expression, items: set[str], met: set[str]) -> set[str]:
-        """The values of a relation at any of the items; all that lies on the way is added to `met`."""
+        """Return the values of a relation at any of the items; all that lies on the way is added to `met`."""
         match tree:
             case Chain(parts):
                 for part in reversed(parts if not is_predicate(parts[0]) else parts[1:]):
@@ -280,9 +280,9 @@ class FactPaths:
             else:
                 tries = (self._path(tree, item, goals[y]) for item in begun[x])
                 paths[x, y] = next((path for path in tries if path), ("",) * size)
-        said = self.space.say({item for path in paths.values() for item in path})
+        labels = self.space.say({item for path in paths.values() for item in path})
         for pair, path in paths.items():
-            known[pair] = tuple([said.get(item, item) for item in path])
+            known[pair] = tuple([labels.get(item, item) for item in path])
 
     def _values(self, tree: Expression, x: str) -> tuple[str, ...]:
         match tree:
@@ -294,7 +294,7 @@ class FactPaths:
                 return Deriver.values(tree, x, self.space)
 
     def _path(self, tree: Expression, x: str, goals: Collection[str]) -> Path:
-        """The values of each step from x to one of the goals, or nothing."""
+        """Return the values of each step from x to one of the goals, or nothing."""
         match tree:
             case Chain():
                 for z in self._values(tree.inner, x):
@@ -327,7 +327,7 @@ class FactPaths:
                 assert_never(tree)
 
     def _truths(self, tree: Expression, given: tuple[str, ...]) -> Path:
-        """The values of each step of a predicate at whatever a name may mean."""
+        """Return the values of each step of a predicate at whatever a name may mean."""
         deriver = Deriver(tree, self.space.predicate_type, self.space)
         decided = deriver.decided(given)
         truth = ("true" if deriver.holds(decided) else "false",)

@@ -33,14 +33,14 @@ SEPARATOR = "#"
 
 
 def items(text: str, separators: bool | None = None) -> list[str]:
-    """The items of a sequence: what lies between separators, or else between blanks."""
+    """Split a sequence into its items, at separators or else at blanks."""
     split = SEPARATOR in text if separators is None else separators
-    found = [item.strip() for item in text.split(SEPARATOR)] if split else text.split()
-    return [item for item in found if item]
+    parts = [item.strip() for item in text.split(SEPARATOR)] if split else text.split()
+    return [item for item in parts if item]
 
 
 def join(texts: Iterable[str], separators: bool) -> str:
-    """A sequence as text."""
+    """Join the items of a sequence to a text."""
     return (f" {SEPARATOR} " if separators else " ").join(texts)
 
 
@@ -48,35 +48,35 @@ class Space(Protocol):
     """Where atoms have values: words, entities, or both."""
 
     def enter(self, text: str, kind: str) -> tuple[str, ...]:
-        """What a text may mean: one word, or every entity of that name; an error where it means nothing."""
+        """Return what a text may mean: one word, or every entity of that name; raise where it means nothing."""
 
     def look(self, name: str, item: str, inverse: bool = False) -> tuple[str, ...]:
-        """The values of a relation, or of its inverse, at one item."""
+        """Return the values of a relation, or of its inverse, at one item."""
 
     def holds(self, name: str, item: str) -> bool:
-        """Whether a predicate holds of one item."""
+        """Return whether a predicate holds of one item."""
 
     def decides(self, name: str, item: str) -> bool:
-        """Whether a predicate is known to hold or not to hold of one item."""
+        """Return whether a predicate is known to hold or not to hold of one item."""
 
     def is_value(self, value: str, items: tuple[str, ...]) -> bool:
-        """Whether a value that somebody wrote is among the items."""
+        """Return whether a value that somebody wrote is among the items."""
 
     def show(self, items: Iterable[str]) -> tuple[str, ...]:
-        """Items as they are written in examples."""
+        """Return items as they are written in examples."""
 
 
 class Deriver:
     """Answers single inputs of one function (in normal form)."""
 
-    def __init__(self, expression: Expression, found: Type, space: Space, separators: bool = False) -> None:
+    def __init__(self, expression: Expression, kind: Type, space: Space, separators: bool = False) -> None:
         self.expression = expression
-        self.type = found
+        self.type = kind
         self.space = space
         self.separators = separators
 
     def __call__(self, text: str) -> Answer:
-        """The acceptable answers to one input and how they come about."""
+        """Return the acceptable answers to one input and how they come about."""
         if self.type.form == "sequence":
             return self._sequence(text)
         given = self.space.enter(text, self.type.source)
@@ -98,15 +98,15 @@ class Deriver:
 
     @classmethod
     def values(cls, function: Expression, item: str, space: Space) -> tuple[str, ...]:
-        """The values of a relation at one item, without the steps."""
+        """Return the values of a relation at one item, without the steps."""
         return cls(function, Type("relation", ""), space)._values(function, (item,), None, [])[0]
 
     def decided(self, given: tuple[str, ...]) -> tuple[str, ...]:
-        """Those items of which it is known whether the predicate holds."""
+        """Return the items of which it is known whether the predicate holds."""
         return self._decided(self.expression, given)
 
     def holds(self, given: tuple[str, ...]) -> bool:
-        """Whether the predicate holds of any of the items."""
+        """Return whether the predicate holds of any of the items."""
         return self._holds(self.expression, given, [])
 
     def _add(self, steps: list[Step], rule: str, values: Iterable[str], of: tuple[int, ...]) -> int:
@@ -116,16 +116,16 @@ class Deriver:
     def _values(
         self, function: Expression, given: tuple[str, ...], source: int | None, steps: list[Step]
     ) -> tuple[tuple[str, ...], int]:
-        """The values of a relation at a set of texts, and the step that gave them; `source` is the step the texts came from."""
+        """Return the values of a relation at texts, and the step that gave them; `source` is the step the texts came from."""
         of = () if source is None else (source,)
         match function:
             case Atom(name):
-                found = _all(lambda x: self.space.look(name, x), given)
-                return found, self._add(steps, name, found, of)
+                reached = _all(lambda x: self.space.look(name, x), given)
+                return reached, self._add(steps, name, reached, of)
             case Inverse():
                 name = function.atom
-                found = _all(lambda x: self.space.look(name, x, inverse=True), given)
-                return found, self._add(steps, function.notation, found, of)
+                reached = _all(lambda x: self.space.look(name, x, inverse=True), given)
+                return reached, self._add(steps, function.notation, reached, of)
             case Chain(parts):
                 for part in reversed(parts):
                     given, source = self._values(part, given, source, steps)
@@ -133,8 +133,8 @@ class Deriver:
                 return given, source
             case Union(parts):
                 both = [self._values(part, given, source, steps) for part in parts]
-                found = _all(lambda x: x, [values for values, _ in both])
-                return found, self._add(steps, "union", found, tuple(step for _, step in both))
+                reached = _all(lambda x: x, [values for values, _ in both])
+                return reached, self._add(steps, "union", reached, tuple(step for _, step in both))
             case Intersection() | Difference():
                 return self._pointwise(function, given, source, steps)
             case Is() | PredicateOperator() | SequenceOperator():
@@ -151,11 +151,11 @@ class Deriver:
         for x in given:
             rows.append(tuple(combine(*(set(self._values(part, (x,), None, [])[0]) for part in function.parts))))
         operands = tuple(self._values(part, given, source, steps)[1] for part in function.parts)
-        found = _all(lambda x: x, rows)
-        return found, self._add(steps, function.word, found, operands)
+        values = _all(lambda x: x, rows)
+        return values, self._add(steps, function.word, values, operands)
 
     def _decided(self, predicate: Expression, given: tuple[str, ...]) -> tuple[str, ...]:
-        """Those entities of which it is known whether the predicate holds: of a river nobody knows whether it is an actor.
+        """Return the entities of which it is known whether the predicate holds: of a river nobody knows whether it is an actor.
 
         Of words everything is known: one without synonyms has none that is a noun.
         """
@@ -179,18 +179,18 @@ class Deriver:
                 assert_never(predicate)
 
     def _holds(self, predicate: Expression, given: tuple[str, ...], steps: list[Step]) -> bool:
-        """Whether a predicate holds of any of the things that the input may mean."""
+        """Return whether a predicate holds of any of the things that the input may mean."""
         match predicate:
             case Atom(name):
                 true = any(self.space.holds(name, x) for x in given)
                 steps.append(Step(name, _truth(true), ()))
             case Is(relation, value):
-                found, step = self._values(relation, given, None, steps)
-                true = self.space.is_value(value, found)
+                values, step = self._values(relation, given, None, steps)
+                true = self.space.is_value(value, values)
                 steps.append(Step(show(predicate), _truth(true), (step,)))
             case Chain():
-                found, step = self._values(predicate.rest, given, None, steps)
-                matching = [y for y in found if self._holds(predicate.head, (y,), [])]
+                values, step = self._values(predicate.rest, given, None, steps)
+                matching = [y for y in values if self._holds(predicate.head, (y,), [])]
                 kept = self._add(steps, f"those that {show(predicate.head)}", matching, (step,))
                 true = bool(matching)
                 steps.append(Step("any", _truth(true), (kept,)))
@@ -203,7 +203,7 @@ class Deriver:
         return true
 
     def _logic(self, predicate: Land | Lor | Lnot, given: tuple[str, ...], steps: list[Step]) -> bool:
-        """Decide at each thing by itself: two namesakes that each fulfil one half do not fulfil a conjunction."""
+        """Evaluate at each thing by itself: two namesakes that each fulfil one half do not fulfil a conjunction."""
         of = []
         for part in predicate.parts:
             self._holds(part, given, steps)
@@ -253,19 +253,19 @@ class Deriver:
         return chosen
 
     def positions(self, text: str) -> list[tuple[str, ...]]:
-        """For a sequence function the acceptable answers at each position of the result, as they are written in examples."""
+        """Return the acceptable answers at each position of a sequence function's result, as they are written in examples."""
         function, predicate = map_filter(self.expression)
-        found = []
+        answers = []
         for item in items(text):
             xs = self.space.enter(item, self.type.source)
             if predicate is None or self._kept(predicate, xs):
                 values = xs if function is None else self._values(function, xs, None, [])[0]
-                found.append(self.space.show(values))
-        return found
+                answers.append(self.space.show(values))
+        return answers
 
 
 def _all(look: Callable[..., tuple[str, ...]], given: Iterable[object]) -> tuple[str, ...]:
-    """All values at all members of a set, sorted."""
+    """Return all values at all members of a set, sorted."""
     rows = [look(x) for x in given]
     if len(rows) == 1:
         return tuple(sorted(rows[0]))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def values(function: Expression, rows: Rows, words: Words) -> Table:
-    """The values of a relation (in normal form) at each of these words."""
+    """Return the values of a relation (in normal form) at each of these words."""
     match function:
         case Atom(name):
             return words.relation(name).take(rows)
@@ -76,7 +76,7 @@ def _after(part: Expression, table: Table, words: Words) -> Table:
 
 
 def _renumbered(table: Table, size: int) -> tuple[Rows, Table]:
-    """The different values of a table, and the table with each value replaced by its place among them."""
+    """Return the different values of a table, and the table with each value replaced by its place among them."""
     met = np.zeros(size, dtype=np.bool_)
     met[table.values] = True
     different = np.flatnonzero(met).astype(np.int32)
@@ -86,7 +86,7 @@ def _renumbered(table: Table, size: int) -> tuple[Rows, Table]:
 
 
 def holds(predicate: Expression, rows: Rows, words: Words) -> Mask:
-    """Whether a predicate (in normal form) holds of each of these words."""
+    """Return whether a predicate (in normal form) holds of each of these words."""
     match predicate:
         case Atom(name):
             return words.predicate(name)[rows]
@@ -145,5 +145,5 @@ def _domain_values(function: Expression, rows: Rows, words: Words) -> tuple[Rows
 
 @lru_cache(maxsize=256)
 def _vocabulary_values(function: Expression, language: str, words: Words) -> Table:
-    """The values at the whole vocabulary, kept: map(f), map(f, filter(p)) and f itself share them."""
+    """Return the values at the whole vocabulary, kept: map(f), map(f, filter(p)) and f itself share them."""
     return values(function, words.vocabulary[language], words)

@@ -44,7 +44,7 @@ class FunctionTable:
 
     @property
     def words(self) -> int:
-        """How many words (or names) inputs are made of; for filters the smaller of the two kinds."""
+        """Give the number of words (or names) that inputs are made of; for filters the smaller of the two kinds."""
         return min(len(self.domain), len(self.dropped)) if self.filtered else len(self.domain)
 
 
@@ -66,7 +66,7 @@ class Profile:
 
 
 def profile(solved: FunctionTable) -> Profile:
-    """The profile of a function; for sequence functions that of one position."""
+    """Return the profile of a function; for sequence functions that of one position."""
     counts = solved.answers.counts
     if not len(counts):
         return Profile(0, 0.0, 0.0, 0.0)

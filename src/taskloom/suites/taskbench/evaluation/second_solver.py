@@ -56,7 +56,7 @@ class PlainSolver:
         self._meant: dict[str, dict[int, list[str]]] = {}
 
     def relation(self, expression: Expression, text: str) -> set[str]:
-        """The values of a relation at one text."""
+        """Return the values of a relation at one text."""
         match expression:
             case Atom(name):
                 return self.values(name, text)
@@ -84,7 +84,7 @@ class PlainSolver:
                 assert_never(expression)
 
     def predicate(self, expression: Expression, text: str) -> bool:
-        """Whether a predicate holds of one text."""
+        """Return whether a predicate holds of one text."""
         match expression:
             case Atom(name):
                 return self.holds(name, text)
@@ -104,7 +104,7 @@ class PlainSolver:
                 assert_never(expression)
 
     def sequence(self, expression: Expression, texts: list[str]) -> list[set[str]]:
-        """What a sequence function makes of a sequence: the acceptable words at each position of the result."""
+        """Return what a sequence function makes of a sequence: the acceptable words at each position of the result."""
         return [images for _, images in self._sequence(expression, [(text, {text}) for text in texts])]
 
     def _sequence(self, expression: Expression, items: list[tuple[str, set[str]]]) -> list[tuple[str, set[str]]]:
@@ -125,11 +125,11 @@ class PlainSolver:
         return [text for text, senses in zip(self.lexicon.texts, known, strict=True) if senses]
 
     def values(self, name: str, text: str) -> set[str]:
-        """The values of an atom at one text."""
-        held = self._held.get((name, text))
-        if held is None:
-            held = self._held[name, text] = self._find(name, text)
-        return held
+        """Return the values of an atom at one text."""
+        known = self._held.get((name, text))
+        if known is None:
+            known = self._held[name, text] = self._find(name, text)
+        return known
 
     def _find(self, name: str, text: str) -> set[str]:
         known = atoms.known(name)
@@ -138,8 +138,8 @@ class PlainSolver:
             return atoms.call(known, text)
         if known.family == "random":
             language = random_relations.parts(name)[1]
-            found = random_relations.image(name, text, self._vocabulary[language], self.words.pairing)
-            return set() if found is None else {found}
+            partner = random_relations.image(name, text, self._vocabulary[language], self.words.pairing)
+            return set() if partner is None else {partner}
         match = re.fullmatch(r"(\w+)\[(\w+)(?:->(\w+))?\]", name)
         assert match is not None
         source, target = match[2], match[3] or match[2]
@@ -153,7 +153,7 @@ class PlainSolver:
         return {y for y in lemmas if y.lower() != text.lower() and self._allowed(text, y, target)}
 
     def _inverse(self, name: str, text: str) -> set[str]:
-        """The words that have a text among their values: lexical links are walked backwards, others tried on every word once."""
+        """Find the words that have a text among their values: walk lexical links backwards, try others on every word once."""
         known = atoms.known(name)
         assert known is not None
         match = re.fullmatch(r"(\w+)\[(\w+)(?:->(\w+))?\]", name)
@@ -169,11 +169,11 @@ class PlainSolver:
         ends = [] if number is None else self._senses_by(target, number)
         link = "" if match[1] in ("synonyms", "translate") else match[1]
         starts = {s for end in ends for s in (self._led_to(link, end) if link else {end})}
-        found = {x for s in starts for x in self._meaning(source).get(s, ())}
-        return {x for x in found if x.lower() != text.lower() and self._allowed(x, text, target)}
+        texts = {x for s in starts for x in self._meaning(source).get(s, ())}
+        return {x for x in texts if x.lower() != text.lower() and self._allowed(x, text, target)}
 
     def _led_to(self, link: str, end: int) -> set[int]:
-        """The senses from which one link (antonyms) or any number of links lead to a sense."""
+        """Return the senses from which one link (antonyms) or any number of links lead to a sense."""
         if link not in self._backward:
             backward = self._backward[link] = {}
             for s, targets in enumerate(self._list(link, self.lexicon.links[link])):
@@ -190,7 +190,7 @@ class PlainSolver:
         return reached - {end}
 
     def _meaning(self, language: str) -> dict[int, list[str]]:
-        """For each sense the words that have it, by asking every word of the language once."""
+        """Return for each sense the words that have it, by asking every word of the language once."""
         if language not in self._meant:
             meant = self._meant[language] = {}
             for x in self._language(language):
@@ -217,7 +217,7 @@ class PlainSolver:
         return {code: set(row) for code, row in self._vocabulary.items()}
 
     def _senses(self, text: str, language: str) -> list[int]:
-        """The senses of a text: by morphology from the lemmas of each sense, not from the table of senses."""
+        """Return the senses of a text: by morphology from the lemmas of each sense, not from the table of senses."""
         if language == "eng" and self.rules.senses == "all":
             return [
                 sense
@@ -230,9 +230,9 @@ class PlainSolver:
         return list(self.lexicon.find(text, language))
 
     def _linked(self, link: str, senses: list[int]) -> set[int]:
-        """The senses at the end of one link (antonyms) or of any number of links; round a cycle no sense leads to itself."""
+        """Return the senses at the end of one link (antonyms) or of any number of links; round a cycle no sense leads to itself."""
         table = self._list(link, self.lexicon.links[link])
-        found: set[int] = set()
+        ends: set[int] = set()
         for sense in senses:
             reached: set[int] = set()
             frontier = {sense}
@@ -241,11 +241,11 @@ class PlainSolver:
                 reached |= frontier
                 if link == "antonyms":
                     break
-            found |= reached - {sense}
-        return found
+            ends |= reached - {sense}
+        return ends
 
     def holds(self, name: str, text: str) -> bool:
-        """Whether a predicate atom holds of one text."""
+        """Return whether a predicate atom holds of one text."""
         known = atoms.known(name)
         assert known is not None
         if known.family == "own":
@@ -265,7 +265,7 @@ class PlainSolver:
         return self._list(f"written {language}", self.lexicon.written[language])[number]
 
     def _list(self, name: str, table: Table) -> list[list[int]]:
-        """A table as plain lists, which are walked many times faster one by one."""
+        """Convert a table to plain lists, which are walked many times faster one by one."""
         if name not in self._lists:
             flat, bounds = table.values.tolist(), table.starts.tolist()
             self._lists[name] = [flat[a:b] for a, b in pairwise(bounds)]

@@ -29,7 +29,7 @@ class Paths(Protocol):
     def columns(
         self, tree: Expression, solved: FunctionTable, inputs: NDArray[np.int32], answers: NDArray[np.int32]
     ) -> list[pa.Array]:
-        """For each step of the outline the texts of its values, one for each pair of an input and its answer."""
+        """Return for each step of the outline the texts of its values, one for each pair of an input and its answer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,14 +40,14 @@ class Trace:
     paths: Paths
 
     def words(self, solved: FunctionTable, inputs: NDArray[np.int32], answers: NDArray[np.int32]) -> pa.Array:
-        """One derivation for each pair of an input and its official answer."""
+        """Return one derivation for each pair of an input and its official answer."""
         tree = self.function.expression
         return derivations(outline(tree), self.paths.columns(tree, solved, inputs, answers), len(inputs))
 
     def sequences(
         self, solved: FunctionTable, kept: NDArray[np.int32], answers: NDArray[np.int32], texts: pa.Array, rows: int
     ) -> pa.Array:
-        """One derivation for each sequence: the words that the filter kept, then the values at each of them.
+        """Return one derivation for each sequence: the words that the filter kept, then the values at each of them.
 
         Args:
             solved: The function.
@@ -72,7 +72,7 @@ class Trace:
 
 
 def derivations(steps: Outline, columns: list[pa.Array], rows: int) -> pa.Array:
-    """The derivations of rows that have the same steps with other values."""
+    """Return the derivations of rows that have the same steps with other values."""
     many = len(steps)
     # The columns lie behind one another; the derivations want them row by row.
     order = np.arange(rows * many, dtype=np.int64)
@@ -82,5 +82,5 @@ def derivations(steps: Outline, columns: list[pa.Array], rows: int) -> pa.Array:
     sources = np.array([i for _, of in steps for i in of], dtype=np.int32)
     starts = np.append((np.arange(rows)[:, None] * ends[-1] + ends[:-1]).ravel(), rows * ends[-1])
     used = pa.ListArray.from_arrays(numbers(starts.astype(np.int32)), numbers(np.tile(sources, rows)))
-    made = pa.StructArray.from_arrays([rules, values, used], fields=list(STEP))
-    return even(made, many, rows)
+    steps_array = pa.StructArray.from_arrays([rules, values, used], fields=list(STEP))
+    return even(steps_array, many, rows)

@@ -22,7 +22,7 @@ class ExpressionError(RecipeError):
 
 
 def point(text: str, span: tuple[int, int], width: int = 100) -> str:
-    """The text on one line, and below it carets under the span; long texts are cut around the place.
+    """Print the text on one line, and below it carets under the span; cut long texts around the place.
 
     >>> print(point("chain(fathr, mother)", (6, 11)))
       chain(fathr, mother)

@@ -68,11 +68,11 @@ class Atom:
         return Inverse((self,))
 
     def value(self, x: str, number: int, words: Phrases) -> str:
-        """Say one value or all values at x."""
+        """Describe one value or all values at x."""
         return words.phrases(self.name)[number].format(x=x)
 
     def claim(self, true: bool, words: Phrases) -> str:
-        """Say that the predicate holds, or that it does not."""
+        """State that the predicate holds, or that it does not."""
         return words.phrases(self.name)[0 if true else 1]
 
 
@@ -100,7 +100,7 @@ class Is:
         return self
 
     def claim(self, true: bool, words: Phrases) -> str:
-        """Say that the value is there, or that it is not."""
+        """State that the value is there, or that it is not."""
         phrase = as_relation(self.relation).value("it", ONE, words)
         if phrase.endswith(" of it"):
             return f"{'has' if true else 'does not have'} {self.value} as {phrase.removesuffix(' of it')}"
@@ -201,7 +201,7 @@ class Chain(RelationOperator):
         return Chain.of(self.parts[:-1])
 
     def infer(self, checker: Checker) -> Type:
-        """Follow the parts from the last to the first; only the first may be a predicate, since truth values are not words."""
+        """Walk the parts from the last to the first; only the first may be a predicate, since truth values are not words."""
         start = checker.want(self.inner, "relation", self.word)
         reached = start
         for position in range(len(self.parts) - 2, -1, -1):
@@ -216,7 +216,7 @@ class Chain(RelationOperator):
         return Type(reached.form, start.source, reached.target)
 
     def normal(self) -> Expression:
-        """Flatten chains of chains."""
+        """Merge chains of chains."""
         return Chain.of(part.normal() for part in self.parts)
 
     def inverted(self) -> Expression:
@@ -224,13 +224,13 @@ class Chain(RelationOperator):
         return Chain.of(as_relation(part).inverted() for part in reversed(self.parts))
 
     def value(self, x: str, number: int, words: Phrases) -> str:
-        """Say "an antonym of a hyponym of x"."""
+        """Describe it as "an antonym of a hyponym of x"."""
         for part in reversed(self.parts):
             x = as_relation(part).value(x, number, words)
         return x
 
     def claim(self, true: bool, words: Phrases) -> str:
-        """Say "has among the synonyms of it one that can be a noun"."""
+        """Describe it as "has among the synonyms of it one that can be a noun"."""
         among = as_relation(self.rest).value("it", ALL, words)
         return f"has among {among} {'one' if true else 'none'} that {as_predicate(self.head).claim(True, words)}"
 
@@ -243,11 +243,11 @@ class Union(RelationOperator):
     symmetric = True
 
     def infer(self, checker: Checker) -> Type:
-        """Require relations of one type."""
+        """Check that the operands are relations of one type."""
         return checker.alike(self, "relation")
 
     def normal(self) -> Expression:
-        """Flatten, sort, and list each operand once."""
+        """Sort the operands, merge nested ones, and list each once."""
         return commuted(Union, (part.normal() for part in self.parts))
 
     def inverted(self) -> Expression:
@@ -255,7 +255,7 @@ class Union(RelationOperator):
         return commuted(Union, (as_relation(part).inverted() for part in self.parts))
 
     def value(self, x: str, number: int, words: Phrases) -> str:
-        """Say "a synonym of x or an antonym of x"."""
+        """Describe it as "a synonym of x or an antonym of x"."""
         return (" or ", " and ")[number].join(as_relation(part).value(x, number, words) for part in self.parts)
 
 
@@ -267,11 +267,11 @@ class Intersection(RelationOperator):
     symmetric = True
 
     def infer(self, checker: Checker) -> Type:
-        """Require relations of one type."""
+        """Check that the operands are relations of one type."""
         return checker.alike(self, "relation")
 
     def normal(self) -> Expression:
-        """Flatten, sort, and list each operand once."""
+        """Sort the operands, merge nested ones, and list each once."""
         return commuted(Intersection, (part.normal() for part in self.parts))
 
     def inverted(self) -> Expression:
@@ -279,7 +279,7 @@ class Intersection(RelationOperator):
         return commuted(Intersection, (as_relation(part).inverted() for part in self.parts))
 
     def value(self, x: str, number: int, words: Phrases) -> str:
-        """Say "something that is both a synonym of x and an antonym of x"."""
+        """Describe it as "something that is both a synonym of x and an antonym of x"."""
         both = " and ".join(as_relation(part).value(x, ONE, words) for part in self.parts)
         return f"something that is both {both}"
 
@@ -302,7 +302,7 @@ class Difference(RelationOperator):
         return self.parts[1]
 
     def infer(self, checker: Checker) -> Type:
-        """Require relations of one type."""
+        """Check that the operands are relations of one type."""
         return checker.alike(self, "relation")
 
     def normal(self) -> Expression:
@@ -317,7 +317,7 @@ class Difference(RelationOperator):
         return Difference(tuple(as_relation(part).inverted() for part in self.parts))
 
     def value(self, x: str, number: int, words: Phrases) -> str:
-        """Say "a synonym of x that is not a hyponym of x"."""
+        """Describe it as "a synonym of x that is not a hyponym of x"."""
         kept, removed = (as_relation(part).value(x, number, words) for part in self.parts)
         return f"{kept} {('that is not', 'except')[number]} {removed}"
 
@@ -350,12 +350,12 @@ class Inverse(RelationOperator):
         return f"{self.word}({self.part.notation})"
 
     def infer(self, checker: Checker) -> Type:
-        """Swap what the relation takes and gives."""
+        """Reverse what the relation takes and gives."""
         inner = checker.want(self.part, "relation", self.word)
         return Type("relation", inner.target, inner.source)
 
     def normal(self) -> Expression:
-        """Push the inverse down to the atoms, where two of them cancel."""
+        """Move the inverse down to the atoms, where two of them cancel."""
         return as_relation(self.part.normal()).inverted()
 
     def inverted(self) -> Expression:
@@ -363,7 +363,7 @@ class Inverse(RelationOperator):
         return self.part
 
     def value(self, x: str, number: int, words: Phrases) -> str:
-        """Say it in words of its own where the inverse has them ("a child of x")."""
+        """Describe it in words of its own where the inverse has them ("a child of x")."""
         phrases = words.inverse_phrases(self.atom)
         if phrases is not None:
             return phrases[number].format(x=x)
@@ -380,15 +380,15 @@ class Land(PredicateOperator):
     symmetric = True
 
     def infer(self, checker: Checker) -> Type:
-        """Require predicates of one type."""
+        """Check that the operands are predicates of one type."""
         return checker.alike(self, "predicate")
 
     def normal(self) -> Expression:
-        """Flatten, sort, and list each operand once."""
+        """Sort the operands, merge nested ones, and list each once."""
         return commuted(Land, (part.normal() for part in self.parts))
 
     def claim(self, true: bool, words: Phrases) -> str:
-        """Say "both p and q", or its negation by De Morgan's law."""
+        """State "both p and q", or its negation by De Morgan's law."""
         return _joined(self.parts, true, true, words)
 
 
@@ -400,15 +400,15 @@ class Lor(PredicateOperator):
     symmetric = True
 
     def infer(self, checker: Checker) -> Type:
-        """Require predicates of one type."""
+        """Check that the operands are predicates of one type."""
         return checker.alike(self, "predicate")
 
     def normal(self) -> Expression:
-        """Flatten, sort, and list each operand once."""
+        """Sort the operands, merge nested ones, and list each once."""
         return commuted(Lor, (part.normal() for part in self.parts))
 
     def claim(self, true: bool, words: Phrases) -> str:
-        """Say "either p or q", or its negation by De Morgan's law."""
+        """State "either p or q", or its negation by De Morgan's law."""
         return _joined(self.parts, true, not true, words)
 
 
@@ -426,16 +426,16 @@ class Lnot(PredicateOperator):
         return self.parts[0]
 
     def infer(self, checker: Checker) -> Type:
-        """Require a predicate."""
+        """Check that the operand is a predicate."""
         return checker.want(self.part, "predicate", self.word)
 
     def normal(self) -> Expression:
-        """Cancel two negations."""
+        """Remove double negation."""
         inner = self.part.normal()
         return inner.part if isinstance(inner, Lnot) else Lnot((inner,))
 
     def claim(self, true: bool, words: Phrases) -> str:
-        """Say the opposite."""
+        """State the opposite."""
         return as_predicate(self.part).claim(not true, words)
 
 
@@ -446,7 +446,7 @@ class Map(SequenceOperator):
     word = "map"
 
     def infer(self, checker: Checker) -> Type:
-        """Require a relation, and a sequence function that gives what it takes."""
+        """Check that the operands are a relation and a sequence function that gives what it takes."""
         own = checker.want(self.element, "relation", self.word)
         return checker.sequence(self, own.source, own.target)
 
@@ -468,7 +468,7 @@ class Filter(SequenceOperator):
     word = "filter"
 
     def infer(self, checker: Checker) -> Type:
-        """Require a predicate, and a sequence function that gives what it takes."""
+        """Check that the operands are a predicate and a sequence function that gives what it takes."""
         own = checker.want(self.element, "predicate", self.word)
         return checker.sequence(self, own.source, own.source)
 

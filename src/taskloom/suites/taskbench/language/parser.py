@@ -66,7 +66,7 @@ def _lark() -> Lark:
 
 
 def read(text: str) -> Expression:
-    """The expression that a text says, with every atom known and every type right.
+    """Read an expression, with every atom known and every type right.
 
     >>> read("chain(father, mother)") == read("father(mother)") == read("father(mother(0))")
     True
@@ -76,7 +76,7 @@ def read(text: str) -> Expression:
 
 
 def read_typed(text: str) -> tuple[Expression, Type]:
-    """The expression that a text says, and its type."""
+    """Read an expression and its type."""
     from taskloom.suites.taskbench import atoms
 
     expression = parse(text)
@@ -84,7 +84,7 @@ def read_typed(text: str) -> tuple[Expression, Type]:
 
 
 def parse(text: str, find: Find | None = None) -> Expression:
-    """The expression that a text says; atoms are known, types are not looked at.
+    """Parse an expression; atoms are known, types are not checked.
 
     Args:
         text: In any of the three notations.
@@ -98,10 +98,10 @@ def parse(text: str, find: Find | None = None) -> Expression:
     except UnexpectedInput as error:
         raise _unreadable(error, text) from None
     reader = _TreeReader(text, find)
-    found = reader.item(tree.children[0])
-    if found is None:
-        raise ExpressionError("a place for the input alone is no function; write a name such as synonyms[eng]", text)
-    return found
+    expression = reader.item(tree.children[0])
+    if expression is None:
+        raise ExpressionError("a place for the input alone is not a function; write a name such as synonyms[eng]", text)
+    return expression
 
 
 def _refuse_monsters(text: str) -> None:
@@ -128,9 +128,9 @@ def _unreadable(error: Exception, text: str) -> ExpressionError:
         wanted = set(error.allowed or ())
     words = [_WORDS[name] for name in sorted(wanted) if name in _WORDS]
     at = len(text) if place is None or place < 0 else place
-    found = f"'{text[at]}'" if at < len(text) else "the end"
+    met = f"'{text[at]}'" if at < len(text) else "the end"
     expected = f"expected {' or '.join(words)}" if words else "this cannot be read"
-    return ExpressionError(f"{expected} here, found {found}", text, (at, at + 1))
+    return ExpressionError(f"{expected} here, found {met}", text, (at, at + 1))
 
 
 class _TreeReader:
@@ -172,7 +172,7 @@ class _TreeReader:
         return self.operator(operator, tree, suffixes, arguments)
 
     def wrapped(self, tree: Tree[Token], suffixes: list[Tree[Token]], arguments: list[Tree[Token]]) -> Expression:
-        """The reference's wiki{…}: a hint to its query builder, nothing to us."""
+        """Read the reference's wiki{…}: a hint to its query builder, nothing to us."""
         inner = self.inside(tree, suffixes, "wiki")
         return self.applied(inner, arguments)
 
@@ -200,10 +200,10 @@ class _TreeReader:
         return self.applied(operator(tuple(parts), _span(tree)), arguments[1:])
 
     def operand(self, name: str, tree: Tree[Token]) -> Expression:
-        found = self.item(tree)
-        if found is None:
+        expression = self.item(tree)
+        if expression is None:
             raise self.fail(f"{name} takes functions, not the input", tree)
-        return found
+        return expression
 
     def sequence(
         self,
@@ -230,7 +230,7 @@ class _TreeReader:
         return operator(tuple(parts), _span(tree))
 
     def applied(self, function: Expression, arguments: list[Tree[Token]]) -> Expression:
-        """f(g) and f(g(0)) are chains; f(0) and f(x) are f."""
+        """Apply a function to its arguments: f(g) and f(g(0)) are chains; f(0) and f(x) are f."""
         for group in arguments:
             items = _items(group)
             if len(items) != 1:
@@ -261,10 +261,10 @@ class _TreeReader:
         if name.strip() == "is":
             return self.is_predicate(pair, spelling[2:].strip(), span)
         find = self.own or atoms.find
-        found = find(self.relocated(spelling, arguments))
-        if found is None:
+        known = find(self.relocated(spelling, arguments))
+        if known is None:
             raise ExpressionError(_unknown(spelling), self.text, span)
-        atom = Atom(found, span)
+        atom = Atom(known, span)
         return Inverse((atom,), span) if inverse else atom
 
     def suffix(self, tree: Tree[Token]) -> str:
@@ -276,7 +276,7 @@ class _TreeReader:
         return self.text[first + 1 : last - 1].strip()
 
     def relocated(self, spelling: str, arguments: list[Tree[Token]]) -> str:
-        """The reference's early lists write synonyms[eng](0[spa]) for the Spanish synonyms of a Spanish word."""
+        """Move a language: the reference's early lists write synonyms[eng](0[spa]) for Spanish synonyms of a Spanish word."""
         for group in arguments:
             for item in _items(group):
                 if _data(item) == "position" and len(item.children) > 1 and "->" not in spelling:
@@ -284,16 +284,16 @@ class _TreeReader:
         return spelling
 
     def is_predicate(self, pair: str, language: str, span: Span) -> Expression:
-        """is{POS=noun}[eng], is{occupation=actor}: a named atom where there is one, else any relation and value."""
+        """Read is{POS=noun}[eng] or is{occupation=actor} as a named atom where there is one, else as a relation and a value."""
         from taskloom.suites.taskbench import atoms
 
         relation, equals, value = (part.strip() for part in pair.partition("="))
         if not equals or not relation or not value:
             raise ExpressionError("is needs a relation and a value: is{occupation=actor}", self.text, span)
         find = self.own or atoms.canonical
-        found = find(f"is{{{relation}={value}}}{language}")
-        if found is not None:
-            return Atom(found, span)
+        known = find(f"is{{{relation}={value}}}{language}")
+        if known is not None:
+            return Atom(known, span)
         inner = find(relation + language) or find(relation)
         if inner is None:
             raise ExpressionError(_unknown(relation + language), self.text, span)

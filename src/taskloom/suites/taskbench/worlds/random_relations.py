@@ -27,14 +27,14 @@ _MASK = (1 << 64) - 1
 
 
 def mix(value: int) -> int:
-    """The finaliser of SplitMix64: every bit of the input reaches every bit of the output."""
+    """Apply the finaliser of SplitMix64: every bit of the input reaches every bit of the output."""
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
     return value ^ (value >> 31)
 
 
 def mix_all(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """`mix` for many values at once."""
+    """Apply `mix` to many values at once."""
     z = values ^ (values >> np.uint64(30))
     z = z * np.uint64(0xBF58476D1CE4E5B9)
     z ^= z >> np.uint64(27)
@@ -43,25 +43,25 @@ def mix_all(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def parts(name: str) -> tuple[int, str]:
-    """The seed and the language of an atom such as `random0[eng]`."""
+    """Return the seed and the language of an atom such as `random0[eng]`."""
     match = re.fullmatch(r"random(\d+)\[(\w+)\]", name)
     assert match is not None
     return int(match[1]), match[2]
 
 
 def text_hashes(texts: Sequence[str]) -> NDArray[np.uint64]:
-    """A hash of each text, which all random relations share."""
+    """Hash each text; all random relations share the hashes."""
     key = Key("taskbench", "random")
     return np.array([key.hash64(text) for text in texts], dtype=np.uint64)
 
 
 def seed_hash(name: str) -> int:
-    """The hash that tells one random relation from another."""
+    """Return the hash that tells one random relation from another."""
     return Key("taskbench", "random", *parts(name)).hash64("seed")
 
 
 def relation(name: str, hashes: NDArray[np.uint64], vocabulary: NDArray[np.int32], pairing: Pairing) -> Table:
-    """The table of a random relation over all words.
+    """Build the table of a random relation over all words.
 
     Args:
         name: The atom.
@@ -87,7 +87,7 @@ def relation(name: str, hashes: NDArray[np.uint64], vocabulary: NDArray[np.int32
 
 
 def image(name: str, text: str, vocabulary: Sequence[str], pairing: Pairing) -> str | None:
-    """The image of one word, by whole numbers alone: the independent second reckoning.
+    """Compute the image of one word, by whole numbers alone: the independent second reckoning.
 
     Args:
         name: The atom.

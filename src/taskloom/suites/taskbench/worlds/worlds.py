@@ -30,10 +30,10 @@ class Answerer(Protocol):
     """Answers single inputs, and says what is acceptable at each position of a sequence's result."""
 
     def __call__(self, text: str) -> Answer:
-        """The answer to one input."""
+        """Answer one input."""
 
     def positions(self, text: str) -> list[tuple[str, ...]]:
-        """The acceptable answers at each position."""
+        """Return the acceptable answers at each position."""
 
 
 class World(Protocol):
@@ -41,19 +41,19 @@ class World(Protocol):
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """What it comes from, by digest."""
+        """Give what it comes from, by digest."""
 
     def solve(self, function: Function) -> FunctionTable:
-        """A function on its whole domain."""
+        """Evaluate a function on its whole domain."""
 
     def deriver(self, function: Function) -> Answerer:
-        """A function on single inputs."""
+        """Return a function on single inputs."""
 
     def trace(self, function: Function) -> Trace:
-        """How the official answers of a function come about."""
+        """Return how the official answers of a function come about."""
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
-        """The acceptable answers to an example, derived again in another way."""
+        """Derive the acceptable answers to an example again, in another way."""
 
 
 class WordFunctions:
@@ -66,23 +66,23 @@ class WordFunctions:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The lexicon's sources."""
+        """Give the lexicon's sources."""
         return self.words.sources
 
     def solve(self, function: Function) -> FunctionTable:
-        """A function on its whole domain."""
+        """Evaluate a function on its whole domain."""
         return solve(function.expression, function.type, self.words)
 
     def deriver(self, function: Function) -> Deriver:
-        """A function on single inputs."""
+        """Return a function on single inputs."""
         return Deriver(function.expression, function.type, self.words, self.separators)
 
     def trace(self, function: Function) -> Trace:
-        """How the official answers of a function come about."""
+        """Return how the official answers of a function come about."""
         return Trace(function, WordPaths(self.words))
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
-        """The acceptable answers by plain sets; for sequences the stored one where it is right, else a right one."""
+        """Derive the acceptable answers by plain sets; for sequences the stored one where it is right, else a right one."""
         given = [self.words.known_text(x, function.type.source) for x in self._items(function, example.input)]
         if function.type.form == "predicate":
             return ("true" if self.plain.predicate(function.expression, given[0]) else "false",)
@@ -116,43 +116,43 @@ class Worlds:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The sources of the worlds that were opened."""
+        """Give the sources of the worlds that were opened."""
         return tuple(dict.fromkeys(source for world in self._worlds.values() for source in world.sources))
 
     def solve(self, function: Function) -> FunctionTable:
-        """A function on its whole domain."""
+        """Evaluate a function on its whole domain."""
         return self._of(function).solve(function)
 
     def deriver(self, function: Function) -> Answerer:
-        """A function on single inputs."""
+        """Return a function on single inputs."""
         return self._of(function).deriver(function)
 
     def trace(self, function: Function) -> Trace:
-        """How the official answers of a function come about."""
+        """Return how the official answers of a function come about."""
         return self._of(function).trace(function)
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
-        """The acceptable answers, derived again in another way."""
+        """Derive the acceptable answers again, in another way."""
         return self._of(function).check(function, example)
 
 
 def _place(facts: str) -> str:
-    """Where facts lie; `wikidata` is the resource of that name, wherever it is on this machine."""
+    """Return where facts lie; `wikidata` is the resource of that name, wherever it is on this machine."""
     name, mark, settings = facts.partition("#")
     if name != "wikidata":
         return facts
-    found = resource("wikidata").find()
-    if found is None:
+    folder = resource("wikidata").find()
+    if folder is None:
         raise DataError(
             "facts: wikidata wants the file wikidata/wikidata-subset.nt.gz below TASKLOOM_DATA, and it is not there; "
             "name a file or an endpoint, or use facts=synthetic"
         )
-    return f"{found / 'wikidata-subset.nt.gz'}{mark}{settings}"
+    return f"{folder / 'wikidata-subset.nt.gz'}{mark}{settings}"
 
 
-def open_world(fields: TaskbenchFields, asked: Iterable[Function]) -> World:
-    """The world in which all these functions can be evaluated."""
-    used = {atom for function in asked for atom in atoms_of(function.expression)}
+def open_world(fields: TaskbenchFields, functions: Iterable[Function]) -> World:
+    """Open the world in which all these functions can be evaluated."""
+    used = {atom for function in functions for atom in atoms_of(function.expression)}
     families = {atom: k.family for atom in used if (k := atoms.known(atom)) is not None}
     own = tuple(sorted(atom for atom, family in families.items() if family == "own"))
     rules = Rules(fields.rules.senses, fields.rules.inflections, fields.rules.outputs)

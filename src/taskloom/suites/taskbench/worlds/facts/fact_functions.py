@@ -56,28 +56,28 @@ class FactSpace:
         return isinstance(self.world, QueryWorld)
 
     def enter(self, text: str, kind: str) -> tuple[str, ...]:
-        """Every entity of that name, or the word."""
+        """Return every entity of that name, or the word."""
         if kind != "entity":
             return self._lexical().enter(text, kind)
         wanted = text.strip()
-        found = self.world.ids(wanted)
-        if not found and self.world.label(wanted) is not None:
-            found = (wanted,)
-        if not found:
+        entities = self.world.ids(wanted)
+        if not entities and self.world.label(wanted) is not None:
+            entities = (wanted,)
+        if not entities:
             raise InputError(
                 f"'{wanted}' is not an entity of this world; give a label as the world writes it, or an id"
             )
-        return tuple(found)
+        return tuple(entities)
 
     def _lexical(self) -> Words:
         assert self.words is not None
         return self.words
 
     def look(self, name: str, item: str, inverse: bool = False) -> tuple[str, ...]:
-        """The values of a relation, or of its inverse, at one entity or word."""
-        held = self._relations.get((name, inverse))
-        if held is not None:
-            return held.of(item)
+        """Return the values of a relation, or of its inverse, at one entity or word."""
+        cached = self._relations.get((name, inverse))
+        if cached is not None:
+            return cached.of(item)
         known = atoms.known(name)
         assert known is not None
         if known.family != "factual":
@@ -96,7 +96,7 @@ class FactSpace:
         return next(((spelling,) for spelling in (written, written.lower()) if spelling in known), ())
 
     def holds(self, name: str, item: str) -> bool:
-        """Whether a predicate holds of one entity or word."""
+        """Return whether a predicate holds of one entity or word."""
         known = atoms.known(name)
         assert known is not None
         if known.family != "factual":
@@ -104,28 +104,28 @@ class FactSpace:
         return bool(self.world.predicate(name).at((item,)).get(item, False))
 
     def decides(self, name: str, item: str) -> bool:
-        """Whether the entity has the property at all that the predicate asks about."""
+        """Return whether the entity has the property at all that the predicate asks about."""
         known = atoms.known(name)
         assert known is not None
         return known.family != "factual" or item in self.world.predicate(name).at((item,))
 
     def is_value(self, value: str, items: tuple[str, ...]) -> bool:
-        """Whether a value, given as id or label, is among the items."""
+        """Return whether a value, given as id or label, is among the items."""
         return value in items or value.replace(" ", "_") in items or any(x in items for x in self.world.ids(value))
 
     def show(self, items: Iterable[str]) -> tuple[str, ...]:
-        """Labels, each once; what has none cannot be said. Words are written as words."""
+        """Return labels, each once, without what has none. Words are written as words."""
         return tuple(sorted(set(self.say(items).values())))
 
     def say(self, items: Iterable[str]) -> dict[str, str]:
-        """What each item is called, asked for all at once; what has no name is left out."""
+        """Return what each item is called, asked for all at once; what has no name is left out."""
         known = self.words.numbers if self.words else {}
         given = set(items)
         written = {x: x.replace("_", " ") for x in given if x in known}
         return written | self.world.labels(x for x in given if x not in known and is_id(x))
 
     def meanings(self, texts: Iterable[str], kind: str = "") -> dict[str, tuple[str, ...]]:
-        """What each text of an example may mean: entities of that name, and a word; only one of them where the kind is told."""
+        """Return what each text of an example may mean: entities of that name, and a word; one of them where the kind is given."""
         wanted = set(texts)
         if kind.startswith("word"):
             return {text: self._lexical().enter(text, kind) for text in wanted}
@@ -150,22 +150,22 @@ class FactFunctions:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """What the facts come from."""
+        """Give what the facts come from."""
         return self.world.sources() + (self.words.sources if self.words else ())
 
     def deriver(self, function: Function) -> Deriver:
-        """A function on single inputs."""
+        """Return a function on single inputs."""
         return Deriver(function.expression, function.type, self.space, self.separators)
 
     def trace(self, function: Function) -> Trace:
-        """How the official answers come about."""
+        """Return how the official answers come about."""
         tree = map_filter(function.expression)[0] if function.type.form == "sequence" else function.expression
         if tree is not None:
             self.paths.prepare(tree, self.solve(function))
         return Trace(function, self.paths)
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
-        """The answers again, input by input from the entities of that name."""
+        """Derive the answers again, input by input from the entities of that name."""
         deriver = self.deriver(function)
         if function.name not in self._checked and function.type.source == "entity":
             # Who bears the names that are asked, for all of them at once: a server is asked a few times, not once a name.
@@ -176,7 +176,7 @@ class FactFunctions:
         return confirm([list(s) for s in deriver.positions(example.key or example.input)], example, self.separators)
 
     def solve(self, function: Function) -> FunctionTable:
-        """A function on its whole domain."""
+        """Evaluate a function on its whole domain."""
         if function.name not in self._solved:
             self._solved[function.name] = self._solve(function)
         return self._solved[function.name]
@@ -201,17 +201,17 @@ class FactFunctions:
         return _solved(function, kept, [x for x, true in truth.items() if not true and _fits(x)])
 
     def _answers(self, tree: Expression) -> Mapping[str, tuple[str, ...]]:
-        """From label to labels."""
+        """Map labels to labels."""
         if _mixed(tree):
             return self._one_by_one(tree)
         return facts.name_relation(self.world, self.composer.relation(tree)).answers
 
     def _truth(self, tree: Expression) -> Mapping[str, bool]:
-        """From label to truth, wherever it is known."""
+        """Map labels to truth, wherever it is known."""
         return facts.name_predicate(self.world, self.composer.predicate(tree)).truth
 
     def _balanced(self, tree: Expression) -> dict[str, bool]:
-        """As many true as false inputs, the false ones of the same types as the true ones."""
+        """Choose as many true as false inputs, the false ones of the same types as the true ones."""
         predicate = self.composer.predicate(tree)
         size = min(LIMIT, 2 * len(predicate.positives))
         chosen = facts.balanced(self.world, predicate, size, Key("taskbench", "negatives", show(tree)))
@@ -220,7 +220,7 @@ class FactFunctions:
         return {labels[x]: truth[labels[x]] for x in chosen if x in labels and labels[x] in truth}
 
     def _one_by_one(self, tree: Expression) -> dict[str, tuple[str, ...]]:
-        """A mixed function at every input that its innermost atoms know."""
+        """Evaluate a mixed function at every input that its innermost atoms know."""
         kind = type_of(tree, atoms.signature)
         deriver = Deriver(tree, kind, self.space)
         if kind.source == "entity":
@@ -231,13 +231,13 @@ class FactFunctions:
         else:
             assert self.words is not None
             texts = [self.words.shown[i] for i in self.words.vocabulary[kind.language].tolist()]
-        found = {}
+        answers = {}
         for text in texts:
             try:
-                found[text] = deriver(text).targets
+                answers[text] = deriver(text).targets
             except InputError:
                 continue
-        return found
+        return answers
 
 
 def _family(name: str) -> str:
@@ -254,7 +254,7 @@ def _fits(text: str) -> bool:
 
 
 def _solved(function: Function, answers: Mapping[str, tuple[str, ...]], dropped: Iterable[str] = ()) -> FunctionTable:
-    """The graph of a function that is given by texts."""
+    """Return the graph of a function that is given by texts."""
     inputs = sorted(answers)
     outside = sorted(dropped)
     outputs = sorted({y for ys in answers.values() for y in ys})

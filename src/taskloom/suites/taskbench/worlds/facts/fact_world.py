@@ -27,34 +27,34 @@ class FactWorld(Protocol):
     """Facts about entities."""
 
     def relations(self) -> tuple[str, ...]:
-        """The names of the catalogue's relations."""
+        """Return the names of the catalogue's relations."""
 
     def predicates(self) -> tuple[str, ...]:
-        """The names of the catalogue's predicates."""
+        """Return the names of the catalogue's predicates."""
 
     def relation(self, name: str) -> Relation:
-        """The relation of that name (`father`, `father.inv`, or a property id such as `P26`)."""
+        """Return the relation of that name (`father`, `father.inv`, or a property id such as `P26`)."""
 
     def predicate(self, name: str) -> Predicate:
-        """The predicate of that name (`is_occupation_actor`)."""
+        """Return the predicate of that name (`is_occupation_actor`)."""
 
     def matching(self, relation: str, value: str) -> Predicate:
-        """Whether an entity is among the values of a relation: `matching("occupation", "Q33999")` asks for actors."""
+        """Build the predicate that a value is among those of a relation: `matching("occupation", "Q33999")` asks for actors."""
 
     def label(self, id: str) -> str | None:
-        """The text of an entity, or None where it has none."""
+        """Return the text of an entity, or None where it has none."""
 
     def labels(self, ids: Iterable[str]) -> dict[str, str]:
-        """The texts of many entities at once; those without one are left out."""
+        """Return the texts of many entities at once; those without one are left out."""
 
     def ids(self, label: str) -> tuple[str, ...]:
-        """Every entity of that text."""
+        """Return every entity of that text."""
 
     def namesakes(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Every entity of each of many texts at once."""
+        """Return every entity of each of many texts at once."""
 
     def sources(self) -> tuple[Source, ...]:
-        """What the answers depend on, by digest."""
+        """Return what the answers depend on, by digest."""
 
 
 class TableWorld:
@@ -81,15 +81,15 @@ class TableWorld:
         self._predicates: dict[tuple[Direction, str], Predicate] = {}
 
     def relations(self) -> tuple[str, ...]:
-        """The names of the catalogue's relations."""
+        """Return the names of the catalogue's relations."""
         return RELATIONS
 
     def predicates(self) -> tuple[str, ...]:
-        """The names of the catalogue's predicates."""
+        """Return the names of the catalogue's predicates."""
         return tuple(PREDICATES)
 
     def relation(self, name: str) -> Relation:
-        """The relation of that name (`father`, `father.inv`, or a property id such as `P26`)."""
+        """Return the relation of that name (`father`, `father.inv`, or a property id such as `P26`)."""
         return self._relation(direction(name))
 
     def _relation(self, way: Direction) -> Relation:
@@ -101,45 +101,45 @@ class TableWorld:
         return self._relations[way]
 
     def predicate(self, name: str) -> Predicate:
-        """The predicate of that name."""
+        """Return the predicate of that name."""
         what = asked(name)
         return self.matching(what.prop, what.object)
 
     def matching(self, relation: str, value: str) -> Predicate:
-        """Whether an entity is among the values of a relation."""
+        """Build the predicate that a value is among those of a relation."""
         way = direction(relation)
         if (way, value) not in self._predicates:
             self._predicates[way, value] = Predicate.matching(self._relation(way), value, asked_classes(way, value))
         return self._predicates[way, value]
 
     def label(self, id: str) -> str | None:
-        """The text of an entity."""
+        """Return the text of an entity."""
         return self._labels.get(id)
 
     def labels(self, ids: Iterable[str]) -> dict[str, str]:
-        """The texts of many entities; those without one are left out."""
+        """Return the texts of many entities; those without one are left out."""
         known = self._labels
         return {x: known[x] for x in ids if x in known}
 
     def ids(self, label: str) -> tuple[str, ...]:
-        """Every entity of that text."""
+        """Return every entity of that text."""
         return self._ids.get(label, ())
 
     def namesakes(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Every entity of each text."""
+        """Return every entity of each text."""
         return {label: self.ids(label) for label in labels}
 
     def sources(self) -> tuple[Source, ...]:
-        """The files, or the settings of a synthetic world, by digest."""
+        """Return the files, or the settings of a synthetic world, by digest."""
         return self._sources()
 
     @cached_property
     def _labels(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        labels: dict[str, str] = {}
         for x, label in self._read_labels():
-            if label.strip() and (x not in found or label < found[x]):
-                found[x] = label
-        return found
+            if label.strip() and (x not in labels or label < labels[x]):
+                labels[x] = label
+        return labels
 
     @cached_property
     def _ids(self) -> Relation:
@@ -147,12 +147,12 @@ class TableWorld:
 
 
 def asked_classes(way: Direction, value: str) -> tuple[str, ...]:
-    """The class that a predicate asks about, where it asks what a thing is an instance of."""
+    """Return the class that a predicate asks about, where it asks what a thing is an instance of."""
     return (value,) if way == Direction(INSTANCE_OF) else ()
 
 
 def subclasses(world: FactWorld, classes: Iterable[str]) -> frozenset[str]:
-    """These classes and every kind of them, by following "subclass of" downwards.
+    """Return these classes and every kind of them, by following "subclass of" downwards.
 
     One level at a time, so that an endpoint is asked once a level and not once a class; Wikidata's links have cycles.
     """

@@ -67,16 +67,16 @@ class WorldKnobs:
 
 
 def synthetic_world(knobs: WorldKnobs | None = None) -> TableWorld:
-    """The invented world of these knobs."""
+    """Build the invented world of these knobs."""
     knobs = knobs or WorldKnobs()
-    loom = _Loom(knobs)
+    builder = _WorldBuilder(knobs)
     digest = Key("synthetic facts", VERSION, *(f"{k}={v!r}" for k, v in sorted(asdict(knobs).items()))).digest.hex()
     source = Source("synthetic world", digest)
-    return TableWorld(lambda p: loom.pairs.get(p, {}), lambda: loom.labels.items(), lambda: (source,))
+    return TableWorld(lambda p: builder.pairs.get(p, {}), lambda: builder.labels.items(), lambda: (source,))
 
 
 def roomy_world(tasks: Iterable[str], examples: int, knobs: WorldKnobs | None = None) -> tuple[TableWorld, WorldKnobs]:
-    """A world grown until every task has at least so many examples.
+    """Build a world that is grown until every task has at least `examples` examples.
 
     For a predicate that means as many with half of them true and half false.
 
@@ -104,7 +104,7 @@ def roomy_world(tasks: Iterable[str], examples: int, knobs: WorldKnobs | None = 
     )
 
 
-class _Loom:
+class _WorldBuilder:
     """Makes one world: first the entities of each kind, then families, then all other facts."""
 
     def __init__(self, knobs: WorldKnobs) -> None:
@@ -121,14 +121,14 @@ class _Loom:
             self._entities(kind, max(2, round(share * knobs.people)))
         self._confuse()
         for fact in FACTS:
-            self._weave(fact)
+            self._add_facts(fact)
         self._languages()
 
     def put(self, prop: str, x: str, y: str) -> None:
         self.pairs.setdefault(prop, {})[(x, y)] = None
 
     def _classes(self) -> None:
-        """Everything with a fixed name: classes, sexes, and what the predicates ask for."""
+        """Add everything with a fixed name: classes, sexes, and what the predicates ask for."""
         for kind, (iri, label, parent) in CLASSES.items():
             self.labels[iri] = label
             if parent:
@@ -157,7 +157,7 @@ class _Loom:
         return id
 
     def _people(self) -> None:
-        """Generation by generation: couples, and children of one couple, who bear the father's family name."""
+        """Add people by generations: couples, and children of one couple, who bear the father's family name."""
         knobs = self.knobs
         parents: list[tuple[str, str]] = []
         family_of: dict[str, str] = {}
@@ -194,7 +194,7 @@ class _Loom:
                 self.put(SUBCLASS_OF, id, above)
 
     def _confuse(self) -> None:
-        """Let some bear the name of an earlier one of their kind."""
+        """Give some the name of an earlier one of their kind."""
         for kind, ids in self.kinds.items():
             if kind in NOUNS or not self.knobs.ambiguity:
                 continue
@@ -205,7 +205,7 @@ class _Loom:
                 if rng.random() < self.knobs.ambiguity:
                     self.labels[own[i]] = self.labels[other]
 
-    def _weave(self, fact: Fact) -> None:
+    def _add_facts(self, fact: Fact) -> None:
         """Draw the facts of one line of the schema."""
         rng = self.key.random("fact", fact.relation, fact.domain)
         prop = PROPERTIES[fact.relation]
@@ -224,7 +224,7 @@ class _Loom:
                     break
 
     def _pick(self, rng: Random, ranges: list[list[str]], kinds: tuple[str, ...]) -> str:
-        """One entity; the first of a kind are met more often, and what predicates ask for is met most often."""
+        """Draw one entity; the first of a kind come more often, and what predicates ask for most often."""
         which = int(len(ranges) * rng.random())
         fixed = NAMED_BY.get(kinds[which], ())
         if fixed and rng.random() < ANCHORED:
@@ -232,7 +232,7 @@ class _Loom:
         return ranges[which][int(len(ranges[which]) * rng.random() ** 1.5)]
 
     def _languages(self) -> None:
-        """Whoever is a citizen somewhere mostly has that country's language as the native one, and speaks it."""
+        """Add languages: citizens of a country mostly have its language as the native one, and speak it."""
         citizens = self.pairs.get(PROPERTIES["country_of_citizenship"], {})
         official: dict[str, str] = {}
         for country, spoken in self.pairs.get(PROPERTIES["official_language"], {}):

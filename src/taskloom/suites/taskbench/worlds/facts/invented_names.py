@@ -34,7 +34,7 @@ class Names:
         self._members: dict[str, int] = {}
 
     def word(self) -> str:
-        """The next word: three syllables for the first 614,125, four after that."""
+        """Return the next word: three syllables for the first 614,125, four after that."""
         if not self._block:
             first, syllables = self._count, 3
             while first >= len(_SYLLABLES) ** syllables:
@@ -47,7 +47,7 @@ class Names:
         return self._block.pop()
 
     def person(self, female: bool, family: str) -> str:
-        """A first name, or several where a family has had them all, and the family's name."""
+        """Return a first name, or several where a family has had them all, and the family's name."""
         number = self._members.get(family, 0)
         self._members[family] = number + 1
         pool = self._given[female]

@@ -29,23 +29,23 @@ _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def to_id(iri: str) -> str:
-    """The id of an IRI."""
+    """Return the id of an IRI."""
     short = iri.removeprefix(ENTITY)
     return short if short != iri and _SHORT.fullmatch(short) else iri
 
 
 def is_entity(iri: str) -> bool:
-    """Whether an IRI names an entity, and not a value that is only known to exist."""
+    """Return whether an IRI names an entity, and not a value that is only known to exist."""
     return _NAMELESS not in iri
 
 
 def is_id(text: str) -> bool:
-    """Whether a text can be the id of an entity."""
+    """Return whether a text can be the id of an entity."""
     return bool(_SHORT.fullmatch(text) or _SAFE_IRI.fullmatch(text))
 
 
 def to_iri(id: str) -> str:
-    """The IRI of an id."""
+    """Return the IRI of an id."""
     iri = ENTITY + id if _SHORT.fullmatch(id) else id
     if not _SAFE_IRI.fullmatch(iri):
         raise InputError(f"{id[:80]!r} is not an entity: an id looks like 'Q84', an IRI like '{ENTITY}Q84'")
@@ -53,19 +53,19 @@ def to_iri(id: str) -> str:
 
 
 def iri_term(id: str) -> str:
-    """An entity as a term of a query."""
+    """Write an entity as a term of a query."""
     return f"<{to_iri(id)}>"
 
 
 def property_term(property: str) -> str:
-    """A property as a term of a query."""
+    """Write a property as a term of a query."""
     if not _PROPERTY_ID.fullmatch(property):
         raise InputError(f"{property[:80]!r} is not a property: an id looks like 'P22'")
     return f"<{PROPERTY}{property}>"
 
 
 def text_term(text: str) -> str:
-    """A text as a quoted term of a query; everything that could end it, and every control character, is escaped."""
+    """Write a text as a quoted term of a query, with everything escaped that could end it, and every control character."""
     out = []
     for c in text:
         if c in _ESCAPED:
@@ -80,7 +80,7 @@ def text_term(text: str) -> str:
 
 
 def check_language(language: str) -> str:
-    """A language tag that is fit to stand in a query."""
+    """Check that a language tag is fit to stand in a query, and return it."""
     if not _LANGUAGE.fullmatch(language):
         raise InputError(f"{language[:40]!r} is not a language tag: write 'en', 'es', 'pt-br'")
     return language

@@ -53,7 +53,7 @@ class NamedPredicate:
 
 
 def name_relation(world: FactWorld, relation: Relation, collisions: Collisions = "merge") -> NamedRelation:
-    """The relation as text; entities without a label cannot be named and are left out, on either side."""
+    """Turn the relation into text; entities without a label cannot be named and are left out, on either side."""
     relation = _with_namesakes(world, relation)
     labels = world.labels(relation.keys() | relation.outputs())
     before, after = 0, 0
@@ -75,10 +75,10 @@ def name_relation(world: FactWorld, relation: Relation, collisions: Collisions =
 
 
 def name_predicate(world: FactWorld, predicate: Predicate, collisions: Collisions = "merge") -> NamedPredicate:
-    """The predicate as text."""
+    """Turn the predicate into text."""
     if predicate.partial:
-        found = world.namesakes(world.labels(predicate).values())
-        predicate = predicate.at({*predicate, *(x for xs in found.values() for x in xs)})
+        truths = world.namesakes(world.labels(predicate).values())
+        predicate = predicate.at({*predicate, *(x for xs in truths.values() for x in xs)})
     labels = world.labels(predicate)
     kept: dict[str, list[str]] = {}
     for x in predicate:
@@ -91,17 +91,17 @@ def name_predicate(world: FactWorld, predicate: Predicate, collisions: Collision
 
 
 def _with_namesakes(world: FactWorld, relation: Relation) -> Relation:
-    """A sample also at the namesakes of its inputs, whose answers are right for the same text."""
+    """Expand a sample to the namesakes of its inputs, whose answers are right for the same text."""
     if not relation.partial:
         return relation
-    found = world.namesakes(world.labels(relation).values())
-    return relation.at({*relation, *(x for xs in found.values() for x in xs)})
+    namesakes = world.namesakes(world.labels(relation).values())
+    return relation.at({*relation, *(x for xs in namesakes.values() for x in xs)})
 
 
 def _resolve(
     world: FactWorld, kept: Mapping[str, list[str]], collisions: Collisions
 ) -> tuple[dict[str, tuple[str, ...]], int]:
-    """Which inputs stay, in order, and how many labels are ambiguous.
+    """Return which inputs stay, in order, and how many labels are ambiguous.
 
     For `drop` a label is ambiguous when any two entities of the world share it, for `merge` only if both have answers here:
     a namesake without answers adds none.

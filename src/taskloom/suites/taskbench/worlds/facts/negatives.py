@@ -16,7 +16,7 @@ from taskloom.suites.taskbench.worlds.facts.relation import Predicate
 
 
 def balanced(world: FactWorld, predicate: Predicate, n: int, key: Key) -> dict[str, bool]:
-    """About n entities with their truth, as many true as false (one more false where n is odd), in a keyed order.
+    """Draw about n entities with their truth, as many true as false (one more false where n is odd), in a keyed order.
 
     Fewer where the world has fewer of either side.
 
@@ -34,7 +34,7 @@ def balanced(world: FactWorld, predicate: Predicate, n: int, key: Key) -> dict[s
 
 
 def same_type_negatives(world: FactWorld, predicate: Predicate, true: Iterable[str], n: int, key: Key) -> list[str]:
-    """Up to n entities of which the predicate is false, spread over types as the true ones are.
+    """Draw up to n entities of which the predicate is false, spread over types as the true ones are.
 
     What a type lacks in false entities is made up from the other types of true entities, then from any. For "is an instance of",
     where the type itself is asked, near things come first: instances of a class that has a parent in common with the asked one.
@@ -59,7 +59,7 @@ def _negatives(world: FactWorld, predicate: Predicate, true: list[str], n: int, 
 
 
 def _types(world: FactWorld, ids: list[str]) -> dict[str, str]:
-    """The type of each entity: of its classes the commonest one here, so that types are few; empty where it has none."""
+    """Return the type of each entity: of its classes the commonest one here, so that types are few; empty where it has none."""
     classes = world.relation(INSTANCE_OF).at(ids)
     common = Counter(c for x in ids for c in classes.get(x, ()))
     return {x: max(classes.get(x, ("",)), key=lambda c: (common[c], c)) for x in ids}
@@ -74,14 +74,14 @@ def _nearness(world: FactWorld, predicate: Predicate, true: list[str], false: li
 
 
 def _without_doubtful(world: FactWorld, predicate: Predicate) -> Predicate:
-    """The predicate without entities that belong to a subclass of an asked class but not to the class itself."""
+    """Return the predicate without entities that belong to a subclass of an asked class but not to the class itself."""
     if not predicate.classes:
         return predicate
-    asked = set(predicate.classes)
-    below = subclasses(world, asked) - asked
+    wanted = set(predicate.classes)
+    below = subclasses(world, wanted) - wanted
     classes = world.relation(INSTANCE_OF).at(predicate)
-    doubtful = {x for x, of in classes.items() if below.intersection(of) and not asked.intersection(of)}
-    return Predicate({x: true for x, true in predicate.items() if x not in doubtful}, classes=asked)
+    doubtful = {x for x, of in classes.items() if below.intersection(of) and not wanted.intersection(of)}
+    return Predicate({x: true for x, true in predicate.items() if x not in doubtful}, classes=wanted)
 
 
 def _shuffled(ids: Iterable[str], key: Key) -> list[str]:

@@ -24,7 +24,7 @@ _ENDPOINT = {"inputs": int, "language": str, "page": int, "batch": int}
 
 
 def open_world(where: str, cache: Path | None = None) -> FactWorld:
-    """The world that a line of text names.
+    """Open the world that a line of text names.
 
     Args:
         where: `synthetic`, a path, or the address of a SPARQL server, and settings after `#`.
@@ -57,16 +57,16 @@ def open_world(where: str, cache: Path | None = None) -> FactWorld:
 
 
 def _settings(where: str, text: str, kinds: Mapping[str, type]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for part in text.split("&") if text else []:
         name, _, value = part.partition("=")
         if name not in kinds:
             raise InputError(f"'{where[:100]}' has no setting '{name}'; {nearest(name, kinds)}")
-        if name in found:
+        if name in settings:
             raise InputError(f"'{where[:100]}' sets '{name}' twice")
         try:
-            found[name] = kinds[name](value)
+            settings[name] = kinds[name](value)
         except ValueError:
             kind = {int: "a whole number", float: "a number"}.get(kinds[name], "a text")
             raise InputError(f"'{name}' in '{where[:100]}' must be {kind}, not '{value}'") from None
-    return found
+    return settings

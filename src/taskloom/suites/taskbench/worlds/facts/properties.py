@@ -99,12 +99,12 @@ class Direction:
 
     @property
     def flipped(self) -> Direction:
-        """The same property read the other way."""
+        """Give the same property read the other way."""
         return Direction(self.prop, not self.inverse)
 
 
 def direction(name: str) -> Direction:
-    """The property behind a relation's name, e.g. `father`, `father.inv`, `P26`."""
+    """Return the property behind a relation's name, e.g. `father`, `father.inv`, `P26`."""
     stem = name.removesuffix(".inv")
     if _PROPERTY_ID.fullmatch(stem):
         return Direction(stem, stem != name)
@@ -118,7 +118,7 @@ def direction(name: str) -> Direction:
 
 
 def asked(name: str) -> FactPredicate:
-    """What the predicate of that name asks."""
+    """Return what the predicate of that name asks."""
     if name in PREDICATES:
         return PREDICATES[name]
     if name in RELATIONS:

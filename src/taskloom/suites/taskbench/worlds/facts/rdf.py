@@ -43,20 +43,20 @@ class StoreAsker:
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Name the source in messages."""
         return "the fact store"
 
     @property
     def ordered(self) -> bool:
-        """A store at hand has no time limit, and the same files then give the same sample."""
+        """Return True: a store at hand has no time limit, and the same files then give the same sample."""
         return True
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
-        """The values of these variables in every row of the answer."""
+        """Return the values of these variables in every row of the answer."""
         return [tuple(solution[v].value for v in variables) for solution in self.store.query(query)]
 
     def sources(self) -> tuple[Source, ...]:
-        """The files."""
+        """Return the files, by digest."""
         return self.files
 
 
@@ -92,23 +92,23 @@ class RdfWorld(TableWorld):
         cache = cache or cache_folder()
         if keep == "auto":
             keep = "memory" if sum(file.stat().st_size for file in files) <= MEMORY_LIMIT else "disk"
-        found = tuple(file_source(file, cache if keep == "disk" else None) for file in files)
+        paths = tuple(file_source(file, cache if keep == "disk" else None) for file in files)
         if keep == "memory":
             self.store: Any = memory_store(files, chunk, lines)
         else:
-            name = Key(*(source.digest for source in found), lines.pattern if lines else b"").digest.hex()
+            name = Key(*(source.digest for source in paths), lines.pattern if lines else b"").digest.hex()
             self.store = disk_store(files, name, cache, chunk, lines)
-        super().__init__(self._pairs, self._labelled, lambda: found)
+        super().__init__(self._pairs, self._labelled, lambda: paths)
 
     def query(self, sparql: str) -> Any:
-        """The store's answer to any SPARQL query, as pyoxigraph gives it."""
+        """Return the store's answer to any SPARQL query, as pyoxigraph gives it."""
         try:
             return self.store.query(sparql)
         except SyntaxError as error:
             raise InputError(f"the query cannot be read: {error}") from error
 
     def sampled(self, inputs: int) -> QueryWorld:
-        """The same facts, known on the first so many inputs of each relation and asked for where a composition needs more.
+        """Return the same facts, known on the first so many inputs of each relation and asked for where a composition needs more.
 
         For dumps whose relations do not fit into memory: nothing is read but what is asked for.
         """
@@ -127,15 +127,15 @@ class RdfWorld(TableWorld):
         from pyoxigraph import Literal, NamedNode
 
         wanted, general = self._languages
-        found: set[str] = set()
+        labels: set[str] = set()
         spare: list[tuple[str, str]] = []
         for quad in self.store.quads_for_pattern(None, NamedNode(LABEL), None):
             x, label = quad.subject.value, quad.object
             if not isinstance(label, Literal) or not label.value.strip():
                 continue
             if label.language == wanted:
-                found.add(x)
+                labels.add(x)
                 yield to_id(x), label.value
             elif label.language == general:
                 spare.append((x, label.value))
-        yield from ((to_id(x), label) for x, label in spare if x not in found)
+        yield from ((to_id(x), label) for x, label in spare if x not in labels)

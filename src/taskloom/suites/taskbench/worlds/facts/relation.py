@@ -50,7 +50,7 @@ class Relation(Mapping[str, tuple[str, ...]]):
 
     @classmethod
     def of_pairs(cls, pairs: Iterable[tuple[str, str]]) -> Relation:
-        """The relation that holds of exactly these pairs."""
+        """Return the relation that holds of exactly these pairs."""
         rows: dict[str, list[str]] = {}
         for x, y in pairs:
             rows.setdefault(x, []).append(y)
@@ -66,11 +66,11 @@ class Relation(Mapping[str, tuple[str, ...]]):
         return len(self._rows)
 
     def items(self) -> ItemsView[str, tuple[str, ...]]:
-        """Inputs with their outputs, in order."""
+        """Return inputs with their outputs, in order."""
         return self._rows.items()
 
     def keys(self) -> KeysView[str]:
-        """The inputs, in order."""
+        """Return the inputs, in order."""
         return self._rows.keys()
 
     def __repr__(self) -> str:
@@ -78,34 +78,34 @@ class Relation(Mapping[str, tuple[str, ...]]):
 
     @property
     def partial(self) -> bool:
-        """Whether only a sample of the domain is listed and `at` may find more."""
+        """Tell whether only a sample of the domain is listed and `at` may find more."""
         return self._ask is not None
 
     @property
     def size(self) -> int:
-        """The number of pairs."""
+        """Give the number of pairs."""
         return sum(map(len, self._rows.values()))
 
     def of(self, x: str) -> tuple[str, ...]:
-        """The outputs of one input: empty where there are none, and asked for where only a sample is known."""
+        """Return the outputs of one input: empty where there are none, and asked for where only a sample is known."""
         # Single inputs come by the thousand a second; most are answered by one look.
-        found = self._rows.get(x)
-        if found is not None or self._ask is None:
-            return found or ()
+        row = self._rows.get(x)
+        if row is not None or self._ask is None:
+            return row or ()
         return self.at((x,)).get(x, ())
 
     def outputs(self) -> set[str]:
-        """Every output of any input."""
+        """Return every output of any input."""
         return set().union(*self._rows.values())
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Every input with every output, in order."""
+        """Return every input with every output, in order."""
         for x, ys in self._rows.items():
             for y in ys:
                 yield x, y
 
     def at(self, ids: Iterable[str]) -> Relation:
-        """The relation on these inputs, complete: what is not known yet is asked for, all at once."""
+        """Return the relation on these inputs, complete: what is not known yet is asked for, all at once."""
         wanted = set(ids)
         rows = {x: self._rows[x] for x in wanted if x in self._rows}
         if self._ask is not None and len(rows) < len(wanted):
@@ -113,7 +113,7 @@ class Relation(Mapping[str, tuple[str, ...]]):
         return Relation(rows, self._ask, self._flip)
 
     def inverse(self) -> Relation:
-        """The relation from outputs to inputs."""
+        """Return the relation from outputs to inputs."""
         if self._flip is not None:
             return self._flip()
         return Relation.of_pairs((y, x) for x, y in self.pairs())
@@ -148,7 +148,7 @@ class Predicate(Mapping[str, bool]):
 
     @classmethod
     def matching(cls, relation: Relation, value: str, classes: Iterable[str] = ()) -> Predicate:
-        """True where any output equals the value, false where there are outputs and none does.
+        """Build the predicate that is true where any output equals the value, and false where there are outputs and none does.
 
         The published reference keeps one arbitrary output of a many-valued relation instead, so that an actor who is also a
         politician may be labelled as no actor.
@@ -169,11 +169,11 @@ class Predicate(Mapping[str, bool]):
         return len(self._truth)
 
     def items(self) -> ItemsView[str, bool]:
-        """Entities with their truth, in order."""
+        """Return entities with their truth, in order."""
         return self._truth.items()
 
     def keys(self) -> KeysView[str]:
-        """The entities, in order."""
+        """Return the entities, in order."""
         return self._truth.keys()
 
     def __repr__(self) -> str:
@@ -181,21 +181,21 @@ class Predicate(Mapping[str, bool]):
 
     @property
     def partial(self) -> bool:
-        """Whether only a sample of the domain is listed and `at` may find more."""
+        """Tell whether only a sample of the domain is listed and `at` may find more."""
         return self._ask is not None
 
     @property
     def positives(self) -> tuple[str, ...]:
-        """The entities of which it is true."""
+        """Give the entities of which it is true."""
         return tuple(x for x, true in self._truth.items() if true)
 
     @property
     def negatives(self) -> tuple[str, ...]:
-        """The entities of which it is false."""
+        """Give the entities of which it is false."""
         return tuple(x for x, true in self._truth.items() if not true)
 
     def at(self, ids: Iterable[str]) -> Predicate:
-        """The predicate on these entities, as far as they are in its domain."""
+        """Return the predicate on these entities, as far as they are in its domain."""
         wanted = set(ids)
         truth = {x: self._truth[x] for x in wanted if x in self._truth}
         if self._ask is not None and len(truth) < len(wanted):

@@ -39,7 +39,7 @@ Domain = Literal["either", "common"]
 
 
 def chain(outer: Relation, inner: Relation) -> Relation:
-    """The outer relation of every output of the inner one.
+    """Apply the outer relation to every output of the inner one.
 
     >>> father = Relation({"c": ["b"], "b": ["a"]})
     >>> dict(chain(father, father))
@@ -51,7 +51,7 @@ def chain(outer: Relation, inner: Relation) -> Relation:
 
 
 def union(a: Relation, b: Relation, domain: Domain = "either") -> Relation:
-    """The outputs of both relations.
+    """Return the outputs of both relations.
 
     Args:
         a: One relation.
@@ -65,7 +65,7 @@ def union(a: Relation, b: Relation, domain: Domain = "either") -> Relation:
 
 
 def intersection(a: Relation, b: Relation) -> Relation:
-    """The outputs that both relations give; inputs without a common output are outside the domain."""
+    """Return the outputs that both relations give; inputs without a common output are outside the domain."""
     a_at, b_at = _widened(a, b)
     rows = {x: set(a_at[x]) & set(b_at[x]) for x in a_at.keys() & b_at.keys()}
     return Relation(rows, _asker(a, b, intersection))
@@ -79,12 +79,12 @@ def difference(a: Relation, b: Relation) -> Relation:
 
 
 def inverse(relation: Relation) -> Relation:
-    """From outputs to inputs."""
+    """Invert a relation: from outputs to inputs."""
     return relation.inverse()
 
 
 def land(p: Predicate, q: Predicate, domain: Domain = "common") -> Predicate:
-    """Both are true.
+    """Combine predicates: both are true.
 
     Args:
         p: One predicate.
@@ -96,18 +96,18 @@ def land(p: Predicate, q: Predicate, domain: Domain = "common") -> Predicate:
 
 
 def lor(p: Predicate, q: Predicate, domain: Domain = "common") -> Predicate:
-    """At least one is true; with the domain `either` one known truth decides."""
+    """Combine predicates: at least one is true; with the domain `either` one known truth decides."""
     return _logic(p, q, any, True, domain, lor)
 
 
 def lnot(p: Predicate) -> Predicate:
-    """True where the predicate is false; what is unknown stays unknown."""
+    """Invert a predicate: true where it is false; what is unknown stays unknown."""
     ask = (lambda ids: {x: not true for x, true in p.at(ids).items()}) if p.partial else None
     return Predicate({x: not true for x, true in p.items()}, ask, p.classes)
 
 
 def _widened(a: Relation, b: Relation) -> tuple[Relation, Relation]:
-    """Each relation also on the other's domain, which changes nothing unless one is a sample."""
+    """Expand each relation to the other's domain, which changes nothing unless one is a sample."""
     return (a.at(a.keys() | b.keys()) if a.partial else a), (b.at(a.keys() | b.keys()) if b.partial else b)
 
 
@@ -125,7 +125,7 @@ def _logic(
     domain: Domain,
     operator: Callable[[Predicate, Predicate, Domain], Predicate],
 ) -> Predicate:
-    """Three-valued logic in one place: `decisive` is the truth value that settles the matter alone (false for and, true for or)."""
+    """Combine by three-valued logic; `decisive` is the truth value that settles the matter alone (false for and, true for or)."""
     everyone = p.keys() | q.keys()
     p_at, q_at = p.at(everyone), q.at(everyone)
     truth = {x: combine([p_at[x], q_at[x]]) for x in p_at.keys() & q_at.keys()}

@@ -160,7 +160,7 @@ class CachedClient:
     """A server of millions of entities runs out of time sorting them for a sample."""
 
     def __init__(self, client: SparqlClient, cache: Path, refresh: bool = False) -> None:
-        """Remember answers of this client's server.
+        """Keep the answers of this client's server.
 
         Args:
             client: Who asks.

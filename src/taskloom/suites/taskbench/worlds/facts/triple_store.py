@@ -1,7 +1,7 @@
 """N-Triples files in pyoxigraph, the embedded SPARQL store: in memory, or once and for all on disk.
 
 Files are read in chunks of whole lines. On disk the store lies under the digest of the files' bytes; it is built beside its place,
-with the number of chunks that are in, and renamed when it is whole. A killed load goes on after its last whole chunk (loading
+with the number of chunks that are in, and renamed when it is whole. A killed load resumes after its last whole chunk (loading
 a chunk twice changes nothing, since a store is a set of triples), and a second process waits for the first.
 """
 
@@ -40,12 +40,12 @@ Only = re.Pattern[bytes] | None
 
 
 def cache_folder() -> Path:
-    """Where derived files lie: `TASKLOOM_CACHE`, or `~/.cache/taskloom`."""
+    """Return where derived files lie: `TASKLOOM_CACHE`, or `~/.cache/taskloom`."""
     return Path(os.environ.get("TASKLOOM_CACHE") or Path.home() / ".cache" / "taskloom") / "facts"
 
 
 def rdf_files(path: Path) -> list[Path]:
-    """The N-Triples files that a path means: itself, or those in a folder, by name."""
+    """Return the N-Triples files that a path means: itself, or those in a folder, by name."""
     if path.is_dir():
         files = sorted(p for p in path.iterdir() if p.name.endswith(ENDINGS) and p.is_file())
         if not files:
@@ -59,7 +59,7 @@ def rdf_files(path: Path) -> list[Path]:
 
 
 def file_source(path: Path, cache: Path | None = None) -> Source:
-    """The digest of a file's bytes; with a cache it is remembered by size and time of change (a full dump takes minutes)."""
+    """Compute the digest of a file's bytes; a cache keeps it by size and time of change (a full dump takes minutes)."""
     if cache is None:
         return Source(path.name, _digest(path))
     stat = path.stat()
@@ -95,7 +95,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def lines_about(properties: Iterable[str], languages: Iterable[str]) -> re.Pattern[bytes]:
-    """The lines of these properties between entities, and the labels in these languages.
+    """Return the lines of these properties between entities, and the labels in these languages.
 
     Of a full dump that is a small part, and the rest is never parsed. The pattern takes any blanks that N-Triples allows.
     """
@@ -105,7 +105,7 @@ def lines_about(properties: Iterable[str], languages: Iterable[str]) -> re.Patte
 
 
 def memory_store(files: list[Path], chunk: int = CHUNK, only: Only = None) -> Any:
-    """A store in memory with the triples of the files."""
+    """Load the triples of the files into a store in memory."""
     store = _oxigraph().Store()
     for _, name, first_line, lines in _chunks(files, chunk):
         _load(store, name, first_line, lines, only)
@@ -113,7 +113,7 @@ def memory_store(files: list[Path], chunk: int = CHUNK, only: Only = None) -> An
 
 
 def disk_store(files: list[Path], digest: str, cache: Path, chunk: int = CHUNK, only: Only = None) -> Any:
-    """The store on disk with the triples of the files, made now unless it is there already; opened for reading.
+    """Open the store on disk with the triples of the files for reading; build it unless it is there already.
 
     Args:
         files: Where the triples are.
@@ -176,7 +176,7 @@ def _load(store: Any, name: str, first_line: int, lines: bytes, only: Only) -> N
 
 
 def _chunks(files: list[Path], size: int) -> Iterator[tuple[int, str, int, bytes]]:
-    """Pieces of whole lines with their number, their file and their first line's number; always the same for the same size."""
+    """Yield pieces of whole lines with number, file and number of the first line; always the same for the same size."""
     number = 0
     for path in files:
         line = 1

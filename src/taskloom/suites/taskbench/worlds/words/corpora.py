@@ -17,7 +17,7 @@ WANTED = ("wordnet", "omw-1.4", "sentiwordnet", "brown", "cess_esp")
 
 
 def trees() -> list[Path]:
-    """Folders that may hold an NLTK data tree, in the order in which they are searched."""
+    """List the folders that may hold an NLTK data tree, in the order in which they are searched."""
     places = [Path(os.environ["TASKLOOM_DATA"]) / "nltk_data"] if os.environ.get("TASKLOOM_DATA") else []
     places.append(cache_folder() / "data" / "nltk_data")
     places += [Path(p) for p in os.environ.get("NLTK_DATA", "").split(os.pathsep) if p]
@@ -34,18 +34,18 @@ class Corpus:
         try:
             self._zip = zipfile.ZipFile(path) if path.suffix == ".zip" else None
         except (OSError, zipfile.BadZipFile) as error:
-            raise DataError(f"{path} is no zip file, or it is damaged ({error}); get the corpus again") from error
+            raise DataError(f"{path} is not a zip file, or it is damaged ({error}); get the corpus again") from error
 
     def names(self) -> list[str]:
-        """The names of its files, below the corpus's own folder, sorted."""
+        """Return the names of its files, below the corpus's own folder, sorted."""
         if self._zip is not None:
-            found = [n.removeprefix(f"{self.name}/") for n in self._zip.namelist() if not n.endswith("/")]
+            names = [n.removeprefix(f"{self.name}/") for n in self._zip.namelist() if not n.endswith("/")]
         else:
-            found = [str(p.relative_to(self.path)) for p in self.path.rglob("*") if p.is_file()]
-        return sorted(found)
+            names = [str(p.relative_to(self.path)) for p in self.path.rglob("*") if p.is_file()]
+        return sorted(names)
 
     def text(self, name: str, encoding: str = "utf-8") -> str:
-        """One file as text."""
+        """Read one file as text."""
         try:
             if self._zip is not None:
                 return self._zip.read(f"{self.name}/{name}").decode(encoding)
@@ -54,24 +54,24 @@ class Corpus:
             raise DataError(f"{self.path} lacks the file {name}, or it is damaged; get the corpus again") from error
 
     def lines(self, name: str, encoding: str = "utf-8") -> Iterator[str]:
-        """The lines of one file."""
+        """Read the lines of one file."""
         yield from self.text(name, encoding).split("\n")
 
     def digest(self) -> str:
-        """A digest of the corpus that costs no reading: name, size and checksum of each file."""
-        said = blake2b(digest_size=16)
+        """Compute a digest of the corpus that costs no reading: name, size and checksum of each file."""
+        text = blake2b(digest_size=16)
         if self._zip is not None:
             for info in sorted(self._zip.infolist(), key=lambda i: i.filename):
                 if not info.is_dir():
-                    said.update(f"{info.filename}:{info.file_size}:{info.CRC};".encode())
+                    text.update(f"{info.filename}:{info.file_size}:{info.CRC};".encode())
         else:
             for name in self.names():
-                said.update(f"{self.name}/{name}:".encode() + (self.path / name).read_bytes())
-        return said.hexdigest()
+                text.update(f"{self.name}/{name}:".encode() + (self.path / name).read_bytes())
+        return text.hexdigest()
 
 
 def find(name: str) -> Corpus | None:
-    """A corpus by name, or None."""
+    """Find a corpus by name; return None where there is none."""
     for tree in trees():
         folder = tree / "corpora" / name
         if folder.is_dir():
@@ -82,12 +82,12 @@ def find(name: str) -> Corpus | None:
 
 
 def get(name: str) -> Corpus:
-    """A corpus by name, or one sentence that says where it was looked for."""
-    found = find(name)
-    if found is None:
+    """Find a corpus by name; raise where there is none, and say where it was looked for."""
+    corpus = find(name)
+    if corpus is None:
         raise DataError(
             f"the corpus '{name}' of the NLTK data is not here (looked in {', '.join(map(str, trees()))}); run "
             "'taskloom data get nltk', set NLTK_DATA to an NLTK data tree, or use lexicon=packaged (English "
             "without sentiment) or lexicon=synthetic (invented words)"
         )
-    return found
+    return corpus

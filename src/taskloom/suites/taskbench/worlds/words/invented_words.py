@@ -27,12 +27,12 @@ BRANCHES = 4
 
 
 def digest() -> str:
-    """What tells one version of the words from another."""
+    """Return what tells one version of the words from another."""
     return Key("taskbench", "invented words", VERSION).digest.hex()
 
 
 def read() -> RawLexicon:
-    """What the invented lexicon is compiled from."""
+    """Build what the invented lexicon is compiled from."""
     key = Key("taskbench", "invented words", VERSION)
     net = WordNet(pos=[p for p, n in MEANINGS.items() for _ in range(n)])
     net.exceptions = {p: {} for p in MEANINGS}
@@ -53,15 +53,15 @@ def read() -> RawLexicon:
 
 
 def _ranges() -> dict[str, range]:
-    found, start = {}, 0
+    ranges, start = {}, 0
     for pos, n in MEANINGS.items():
-        found[pos] = range(start, start + n)
+        ranges[pos] = range(start, start + n)
         start += n
-    return found
+    return ranges
 
 
 def _link(net: WordNet, rng: Random) -> None:
-    """Kinds, opposites and entailments; some opposites are also kinds or entailed, so that their intersections have inputs."""
+    """Add kinds, opposites and entailments; some opposites are also kinds or entailed, so that intersections have inputs."""
     ranges = _ranges()
     kinds: list[tuple[int, int]] = []
     for pos in ("n", "v"):
@@ -83,7 +83,7 @@ def _link(net: WordNet, rng: Random) -> None:
 
 
 def _words(net: WordNet, key: Key, language: str) -> list[list[str]]:
-    """The words of every meaning: new ones, some of two parts, and some that another meaning has already."""
+    """Draw the words of every meaning: new ones, some of two parts, and some that another meaning has already."""
     rng = key.random("words", language)
     names = Names(key.child("names", language))
     mark = "" if language == "eng" else "o"

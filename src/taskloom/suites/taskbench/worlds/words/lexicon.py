@@ -74,36 +74,36 @@ class Lexicon:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """The number of each text."""
+        """Give the number of each text."""
         return {text: i for i, text in enumerate(self.texts)}
 
     @cached_property
     def shown(self) -> list[str]:
-        """Every text as it is written in examples: underscores are blanks."""
+        """Give every text as it is written in examples: underscores are blanks."""
         return [text.replace("_", " ").strip() for text in self.texts]
 
     @cached_property
     def written(self) -> dict[str, Table]:
-        """For each language and word the senses that list just this spelling as a lemma."""
+        """Give for each language and word the senses that list just this spelling as a lemma."""
         return {code: table.flipped(len(self.texts)) for code, table in self.lemmas.items()}
 
     @cached_property
     def base_forms(self) -> dict[str, dict[str, list[int]]]:
-        """For each part of speech the lower-case base forms with their words: what morphology may arrive at."""
-        found: dict[str, dict[str, list[int]]] = {p: {} for p in POS}
+        """Give for each part of speech the lower-case base forms with their words: what morphology may arrive at."""
+        forms: dict[str, dict[str, list[int]]] = {p: {} for p in POS}
         owners = self.lemmas["eng"].owners()
         pairs = np.unique(np.stack((self.pos[owners].astype(np.int64), self.lemmas["eng"].values)), axis=1)
         for pos, word in pairs.T.tolist():
-            found[POS[pos]].setdefault(self.texts[word].lower(), []).append(word)
-        return found
+            forms[POS[pos]].setdefault(self.texts[word].lower(), []).append(word)
+        return forms
 
     def bases(self, text: str) -> dict[str, list[str]]:
-        """The base forms of an English text for each part of speech."""
+        """Return the base forms of an English text for each part of speech."""
         form = text.lower()
         return {p: bases(form, p, self.base_forms[p], self.exceptions[p]) for p in POS}
 
     def find(self, text: str, language: str) -> tuple[int, ...]:
-        """The senses of any text: of a word in the lexicon by the table, of another English form by morphology."""
+        """Return the senses of any text: of a word in the lexicon by the table, of another English form by morphology."""
         number = self.numbers.get(text.strip().replace(" ", "_"))
         if number is not None and (row := self.senses[language].row(number)).size:
             return tuple(row.tolist())
@@ -111,19 +111,19 @@ class Lexicon:
         if language != "eng":
             number = self.numbers.get(form)
             return () if number is None else tuple(self.senses[language].row(number).tolist())
-        found: list[int] = []
+        senses: list[int] = []
         for p, forms in self.bases(form).items():
             for base in forms:
                 for word in self.base_forms[p][base]:
-                    found.extend(
-                        s for s in self.senses["eng"].row(word).tolist() if POS[self.pos[s]] == p and s not in found
+                    senses.extend(
+                        s for s in self.senses["eng"].row(word).tolist() if POS[self.pos[s]] == p and s not in senses
                     )
-        return tuple(found)
+        return tuple(senses)
 
 
 @lru_cache(maxsize=2)
 def open_lexicon(name: str) -> Lexicon:
-    """The lexicon of that name: `nltk` (the paper's, from an NLTK data tree), `packaged` (English), `synthetic` (invented)."""
+    """Open a lexicon: `nltk` (the paper's, from an NLTK data tree), `packaged` (English) or `synthetic` (invented)."""
     if name == "synthetic":
         return _cached("synthetic", (Source("invented-words", invented_words.digest()),), invented_words.read)
     if name == "packaged":
@@ -143,8 +143,8 @@ def _read_nltk(trees: Mapping[str, corpora.Corpus]) -> RawLexicon:
     spanish_words = {lemma for row in spanish for lemma in row}
     counts = _whole(trees["brown"], brown_counts)
     treebank = _whole(trees["cess_esp"], cess_words)
-    for name, found in (("omw-1.4", spanish_words), ("brown", counts), ("cess_esp", treebank)):
-        if not found:
+    for name, words in (("omw-1.4", spanish_words), ("brown", counts), ("cess_esp", treebank)):
+        if not words:
             raise _damaged(trees[name], "no word was found in it")
     return RawLexicon(
         net,
@@ -158,7 +158,7 @@ def _read_nltk(trees: Mapping[str, corpora.Corpus]) -> RawLexicon:
 
 
 def _whole(corpus: corpora.Corpus, read: Callable[[corpora.Corpus], T]) -> T:
-    """What is read of a corpus; whatever a reader stumbles over, the corpus is at fault."""
+    """Read a corpus; whatever a reader stumbles over, the corpus is damaged."""
     try:
         return read(corpus)
     except (ValueError, LookupError) as error:
@@ -170,17 +170,17 @@ def _damaged(corpus: corpora.Corpus, why: str) -> DataError:
 
 
 def _cached(name: str, sources: tuple[Source, ...], read: Any) -> Lexicon:
-    said = blake2b(f"{FORMAT}:{sources}".encode(), digest_size=12).hexdigest()
-    place = f"lexicon-{name}-{said}"
-    found = array_cache.load(place)
-    if found is None:
-        found = compile_raw(read())
-        array_cache.store(place, *found)
-    return _lexicon(*found, sources)
+    fingerprint = blake2b(f"{FORMAT}:{sources}".encode(), digest_size=12).hexdigest()
+    place = f"lexicon-{name}-{fingerprint}"
+    compiled = array_cache.load(place)
+    if compiled is None:
+        compiled = compile_raw(read())
+        array_cache.store(place, *compiled)
+    return _lexicon(*compiled, sources)
 
 
 def compile_raw(raw: RawLexicon) -> tuple[dict[str, NDArray[Any]], str]:
-    """The arrays and the text of a lexicon."""
+    """Compute the arrays and the text of a lexicon."""
     net = raw.net
     texts = sorted({lemma for rows in (net.lemmas, raw.spanish) for row in rows for lemma in row})
     numbers = {text: i for i, text in enumerate(texts)}
@@ -240,19 +240,19 @@ def _english_senses(net: WordNet, texts: list[str]) -> Table:
 
 
 def _spanish_senses(raw: RawLexicon, texts: list[str]) -> Table:
-    """Spanish has no sense counts of its own; the senses are ranked by those of the English words that share them."""
+    """Rank Spanish senses by the counts of the English words that share them; Spanish has none of its own."""
     weight = [0] * len(raw.net.pos)
     for form, row in raw.net.index.items():
         for sense, count in zip(row, raw.net.counts[form], strict=True):
             weight[sense] += count
-    found: dict[str, list[int]] = {}
+    senses_of: dict[str, list[int]] = {}
     for sense, lemmas in enumerate(raw.spanish):
         for lemma in lemmas:
-            found.setdefault(lemma.lower(), []).append(sense)
-    for form, senses in found.items():
-        found[form] = sorted(set(senses), key=lambda s: (-weight[s], s))
+            senses_of.setdefault(lemma.lower(), []).append(sense)
+    for form, senses in senses_of.items():
+        senses_of[form] = sorted(set(senses), key=lambda s: (-weight[s], s))
     spanish = {lemma for lemmas in raw.spanish for lemma in lemmas}
-    return of_sets([found[text.lower()] if text in spanish else [] for text in texts])
+    return of_sets([senses_of[text.lower()] if text in spanish else [] for text in texts])
 
 
 def _lexicon(arrays: Mapping[str, NDArray[Any]], text: str, sources: tuple[Source, ...]) -> Lexicon:

@@ -34,7 +34,7 @@ ENDS = frozenset(old[-1] for rules in _RULES.values() for old, _ in rules)
 
 
 def bases(form: str, pos: str, known: Collection[str], exceptions: Mapping[str, list[str]]) -> list[str]:
-    """The known base forms of a lower-case form for one part of speech, the form itself first.
+    """Return the known base forms of a lower-case form for one part of speech, the form itself first.
 
     Args:
         form: The form.
@@ -45,11 +45,11 @@ def bases(form: str, pos: str, known: Collection[str], exceptions: Mapping[str, 
     if form in exceptions:
         return _known([form, *exceptions[form]], known)
     forms = _detach([form], pos)
-    found = _known([form, *forms], known)
-    while forms and not found:
+    listed = _known([form, *forms], known)
+    while forms and not listed:
         forms = _detach(forms, pos)
-        found = _known(forms, known)
-    return found
+        listed = _known(forms, known)
+    return listed
 
 
 def _detach(forms: list[str], pos: str) -> list[str]:

@@ -29,12 +29,12 @@ LEAST_TAGGED = 3
 
 @cache
 def digest() -> str:
-    """The digest of the table."""
+    """Return the digest of the table."""
     return blake2b(TABLE.read_bytes(), digest_size=16).hexdigest()
 
 
 def pack(net: WordNet) -> bytes:
-    """WordNet as the bytes of the table. The same files give the same bytes."""
+    """Encode WordNet as the bytes of the table. The same files give the same bytes."""
     forms = sorted(net.index)
     texts = [lemma for row in net.lemmas for lemma in row]
     arrays: dict[str, NDArray[Any]] = {
@@ -48,13 +48,13 @@ def pack(net: WordNet) -> bytes:
     }
     for link in ("hypernyms", "entailments", "antonyms"):
         arrays[link] = np.array(net.links[link], dtype=np.int32).reshape(-1, 2).T
-    held = io.BytesIO()
-    np.savez(held, allow_pickle=False, **arrays)
-    return lzma.compress(held.getvalue(), preset=9 | lzma.PRESET_EXTREME)
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    return lzma.compress(buffer.getvalue(), preset=9 | lzma.PRESET_EXTREME)
 
 
 def unpack(packed: bytes) -> WordNet:
-    """WordNet from the bytes of the table."""
+    """Decode WordNet from the bytes of the table."""
     arrays = np.load(io.BytesIO(lzma.decompress(packed)), allow_pickle=False)
     net = WordNet(pos=[POS[p] for p in arrays["pos"].tolist()])
     net.lemmas = _groups(_lines(arrays["lemmas"]), arrays["lemma_counts"].tolist())
@@ -74,13 +74,13 @@ def unpack(packed: bytes) -> WordNet:
 
 
 def read() -> RawLexicon:
-    """What the packaged lexicon is compiled from."""
+    """Read what the packaged lexicon is compiled from."""
     net = unpack(TABLE.read_bytes())
     return RawLexicon(net, [[] for _ in net.pos], None, {"eng": common(net), "spa": []})
 
 
 def common(net: WordNet) -> list[str]:
-    """The vocabulary: lower-case single words that WordNet's own sense-tagged texts show to be common."""
+    """Return the vocabulary: lower-case single words that WordNet's own sense-tagged texts show to be common."""
     written = {lemma for row in net.lemmas for lemma in row}
     return [f for f, n in net.counts.items() if sum(n) >= LEAST_TAGGED and f in written and "_" not in f]
 
@@ -94,9 +94,9 @@ def _lines(blob: NDArray[np.uint8]) -> list[str]:
 
 
 def _groups(items: list[Any], sizes: list[int]) -> list[list[Any]]:
-    found = []
+    groups = []
     at = 0
     for size in sizes:
-        found.append(items[at : at + size])
+        groups.append(items[at : at + size])
         at += size
-    return found
+    return groups

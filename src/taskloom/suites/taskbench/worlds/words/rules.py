@@ -43,7 +43,7 @@ class LexicalWorld:
         self.rules = rules
 
     def relation(self, name: str) -> Table:
-        """The table of a relation over all words: for each word the words that it is related to."""
+        """Return the table of a relation over all words: for each word the words that it is related to."""
         stem, source, target = _parts(name)
         lexicon = self.lexicon
         senses = lexicon.senses[source]
@@ -56,7 +56,7 @@ class LexicalWorld:
         return self._allowed(lexicon.lemmas[target].after(senses), target)
 
     def _allowed(self, table: Table, language: str) -> Table:
-        """Without the argument itself in any capitals, and what the rules leave out."""
+        """Drop the argument itself in any capitals, and what the rules leave out."""
         owners = table.owners()
         fold = self.lexicon.fold
         keep = fold[owners] != fold[table.values]
@@ -70,7 +70,7 @@ class LexicalWorld:
         return table
 
     def _inflected(self, table: Table) -> NDArray[np.bool_]:
-        """For each pair whether one word is a base form of the other."""
+        """Return for each pair whether one word is a base form of the other."""
         roots = self._roots()
         width = np.int64(len(self.lexicon.texts))
         known = np.unique(roots.owners() * width + roots.values)
@@ -78,7 +78,7 @@ class LexicalWorld:
         return np.isin(owners * width + values, known) | np.isin(values * width + owners, known)
 
     def _roots(self) -> Table:
-        """For each English word the words that are its base forms, itself left out."""
+        """Return for each English word the words that are its base forms, itself left out."""
         lexicon = self.lexicon
         pairs: set[tuple[int, int]] = set()
         for word in np.flatnonzero(lexicon.senses["eng"].counts).tolist():
@@ -88,7 +88,7 @@ class LexicalWorld:
         return Table.of_pairs(array[:, 0], array[:, 1], len(lexicon.texts))
 
     def predicate(self, name: str) -> NDArray[np.bool_]:
-        """For each word whether the predicate holds of it."""
+        """Return for each word whether the predicate holds of it."""
         match = re.fullmatch(r"is_(pos|sentiment)_(\w+)\[(\w+)\]", name)
         assert match is not None
         lexicon = self.lexicon

@@ -51,7 +51,7 @@ class RawLexicon:
 
 
 def read_wordnet(corpus: Corpus) -> WordNet:
-    """WordNet 3.0 from its database files."""
+    """Read WordNet 3.0 from its database files."""
     net = WordNet()
     pointers: list[tuple[int, str, str, int]] = []
     for pos in POS:
@@ -114,8 +114,8 @@ def _read_counts(corpus: Corpus, net: WordNet, places: dict[tuple[str, str, int]
 
 
 def read_spanish(corpus: Corpus, net: WordNet) -> list[list[str]]:
-    """The Spanish lemma names of each synset, from an OMW 1.x table."""
-    found: list[list[str]] = [[] for _ in net.pos]
+    """Read the Spanish lemma names of each synset, from an OMW 1.x table."""
+    lemmas: list[list[str]] = [[] for _ in net.pos]
     strangers = 0
     for line in corpus.lines("spa/wn-data-spa.tab"):
         parts = line.strip().split("\t")
@@ -127,19 +127,19 @@ def read_spanish(corpus: Corpus, net: WordNet) -> list[list[str]]:
             strangers += 1
             continue
         lemma = parts[-1].strip().replace(" ", "_")
-        if lemma not in found[place]:
-            found[place].append(lemma)
+        if lemma not in lemmas[place]:
+            lemmas[place].append(lemma)
     if strangers:
         raise DataError(
             f"{strangers} rows of {corpus.path} name synsets that this WordNet lacks: its files are not the official WordNet 3.0 "
             "(some distributions rebuild them with other offsets); take the nltk_data copy of both"
         )
-    return found
+    return lemmas
 
 
 def read_sentiment(corpus: Corpus, net: WordNet) -> list[int]:
-    """The sign of positive minus negative score of each synset: 1, -1, 0, or 2 where it is not scored."""
-    found = [2] * len(net.pos)
+    """Read the sign of positive minus negative score of each synset: 1, -1, 0, or 2 where it is not scored."""
+    signs = [2] * len(net.pos)
     name = next((n for n in corpus.names() if n.startswith("SentiWordNet")), "SentiWordNet_3.0.0.txt")
     for line in corpus.lines(name):
         if line.startswith("#") or "\t" not in line:
@@ -148,12 +148,12 @@ def read_sentiment(corpus: Corpus, net: WordNet) -> list[int]:
         place = net.places.get((pos.strip(), int(offset))) if pos.strip() else None
         if place is not None:
             score = float(positive) - float(negative)
-            found[place] = (score > 0) - (score < 0)
-    return found
+            signs[place] = (score > 0) - (score < 0)
+    return signs
 
 
 def brown_counts(corpus: Corpus) -> Counter[str]:
-    """How often each lower-cased token occurs in the Brown corpus."""
+    """Count each lower-cased token of the Brown corpus."""
     counts: Counter[str] = Counter()
     for name in corpus.names():
         if re.fullmatch(r"c[a-r]\d\d", name):
@@ -162,9 +162,9 @@ def brown_counts(corpus: Corpus) -> Counter[str]:
 
 
 def cess_words(corpus: Corpus) -> set[str]:
-    """The lower-cased tokens of the Spanish treebank."""
-    found: set[str] = set()
+    """Read the lower-cased tokens of the Spanish treebank."""
+    words: set[str] = set()
     for name in corpus.names():
         if name.endswith(".tbf"):
-            found.update(word.lower() for word in _LEAF.findall(corpus.text(name, "iso-8859-15")))
-    return found
+            words.update(word.lower() for word in _LEAF.findall(corpus.text(name, "iso-8859-15")))
+    return words

@@ -65,7 +65,7 @@ class Words:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """What the words come from."""
+        """Give what the words come from."""
         return self.lexicon.sources
 
     @cached_property
@@ -73,7 +73,7 @@ class Words:
         return random_relations.text_hashes(self.texts)
 
     def _of_language(self, code: str) -> NDArray[np.bool_]:
-        """For each word whether the language has it."""
+        """Return for each word whether the language has it."""
         has = np.zeros(len(self.texts), dtype=np.bool_)
         has[self.lexicon.lemmas[code].values] = True
         return has
@@ -82,7 +82,7 @@ class Words:
         return np.flatnonzero(self.lexicon.senses[language].counts)
 
     def _try_out(self, name: str) -> dict[str, set[str]]:
-        """The values of an added atom at every word of its language, as texts with underscores."""
+        """Evaluate an added atom at every word of its language, as texts with underscores."""
         known = atoms.known(name)
         assert known is not None
         if known.type.source == "entity" or known.type.target == "entity":
@@ -91,13 +91,13 @@ class Words:
         return {texts[i]: atoms.call(known, texts[i]) for i in self._language(known.type.language).tolist()}
 
     def relation(self, name: str) -> Table:
-        """A relation as a table over all words."""
+        """Return a relation as a table over all words."""
         if name not in self._tables:
             self._tables[name] = self._relation(name)
         return self._tables[name]
 
     def inverse(self, name: str) -> Table:
-        """The inverse of a relation as a table over all words."""
+        """Return the inverse of a relation as a table over all words."""
         key = f"{name}.inv"
         if key not in self._tables:
             self._tables[key] = self.relation(name).flipped(len(self.texts))
@@ -118,7 +118,7 @@ class Words:
         return _padded(self.lexical.relation(name), len(self.texts))
 
     def predicate(self, name: str) -> NDArray[np.bool_]:
-        """A predicate as one truth value for each word."""
+        """Return a predicate as one truth value for each word."""
         if name not in self._masks:
             known = atoms.known(name)
             assert known is not None
@@ -126,17 +126,17 @@ class Words:
                 holds = [text in self._own[name] and "true" in self._own[name][text] for text in self.texts]
                 self._masks[name] = np.array(holds, dtype=np.bool_)
             else:
-                found = self.lexical.predicate(name)
-                self._masks[name] = np.pad(found, (0, len(self.texts) - len(found)))
+                mask = self.lexical.predicate(name)
+                self._masks[name] = np.pad(mask, (0, len(self.texts) - len(mask)))
         return self._masks[name]
 
     def look(self, name: str, text: str, inverse: bool = False) -> tuple[str, ...]:
-        """The values of a relation (or its inverse) at one text; any text will do, also one that is no word of the lexicon."""
+        """Return the values of a relation (or its inverse) at any text, also one that is not a word of the lexicon."""
         key = (f"{name}.inv" if inverse else name, text)
-        held = self._images.get(key)
-        if held is None:
-            held = self._images[key] = self._look(name, text, inverse)
-        return held
+        images = self._images.get(key)
+        if images is None:
+            images = self._images[key] = self._look(name, text, inverse)
+        return images
 
     def _look(self, name: str, text: str, inverse: bool) -> tuple[str, ...]:
         number = self.numbers.get(text)
@@ -154,7 +154,7 @@ class Words:
         return PlainSolver(self)
 
     def holds(self, name: str, text: str) -> bool:
-        """Whether a predicate holds of one text."""
+        """Return whether a predicate holds of one text."""
         number = self.numbers.get(text)
         if number is not None:
             return bool(self.predicate(name)[number])
@@ -163,23 +163,23 @@ class Words:
         return known.family == "own" and "true" in atoms.call(known, text)
 
     def enter(self, text: str, kind: str) -> tuple[str, ...]:
-        """The word that a text means."""
+        """Return the word that a text means."""
         return (self.known_text(text, kind),)
 
     def show(self, items: Iterable[str]) -> tuple[str, ...]:
-        """Words as they are written in examples."""
+        """Return words as they are written in examples."""
         return tuple([item.replace("_", " ").strip() for item in items])
 
     def decides(self, name: str, item: str) -> bool:
-        """Every predicate of words is decided for every word."""
+        """Return True: every predicate of words is decided for every word."""
         return True
 
     def is_value(self, value: str, items: tuple[str, ...]) -> bool:
-        """Whether a value that somebody wrote is among the words."""
+        """Return whether a value that somebody wrote is among the words."""
         return value.replace(" ", "_") in items
 
     def known_text(self, text: str, kind: str) -> str:
-        """An input as the lexicon writes it; an unknown one is an error."""
+        """Return an input as the lexicon writes it; raise for an unknown one."""
         written = text.strip().replace(" ", "_")
         for spelling in (written, written.lower()):
             if spelling in self.numbers:
@@ -200,5 +200,5 @@ def _padded(table: Table, rows: int) -> Table:
 
 @lru_cache(maxsize=4)
 def open_words(lexicon: str, rules: Rules, pairing: random_relations.Pairing, own: tuple[str, ...]) -> Words:
-    """Words with their tables, kept for the whole process: equal settings share their tables."""
+    """Open words with their tables, kept for the whole process: equal settings share their tables."""
     return Words(open_lexicon(lexicon), rules, pairing, own)
