@@ -17,7 +17,9 @@ import yaml
 
 import taskloom
 from taskloom.cli.app import COMMANDS
+from taskloom.experiments import engines
 from taskloom.registry import SUITES
+from tests.experiments.sweeps import InlineEngine
 from tests.shell_lines import run_line, statements
 
 ROOT = Path(__file__).parent.parent
@@ -47,7 +49,12 @@ def titled(page: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_pages_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shell lines first (they make the data), then the Python, each page in one folder and one namespace."""
+    """Shell lines first (they make the data), then the Python, each page in one folder and one namespace.
+
+    Experiments run in this process: starting workers that import torch would cost more than all the rest, and
+    tests/experiments is about them.
+    """
+    monkeypatch.setattr(engines, "start", lambda name, **options: InlineEngine())
     for file, _ in titled(page):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, tmp_path / file)
