@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -15,9 +15,46 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
+from taskloom.files import json_digest
 from taskloom.plan import Level
+from taskloom.seeding import Key
 
 _NUMBERS = (int, float, int | None, float | None)
+
+Kind = Literal["world", "draw", "presentation"]
+"""What a field is about: what is true, which items a split has, or how an item is written."""
+
+
+def world(default: Any = ..., **arguments: Any) -> Any:
+    """Declare a field that says what is true; a change of it changes every item. Arguments are pydantic's `Field`'s."""
+    return _declare("world", default, arguments)
+
+
+def draw(default: Any = ..., **arguments: Any) -> Any:
+    """Declare a field that says which items a split has; it moves no item of a split that it does not name."""
+    return _declare("draw", default, arguments)
+
+
+def presentation(default: Any = ..., **arguments: Any) -> Any:
+    """Declare a field that says how an item is written; the items stay the same."""
+    return _declare("presentation", default, arguments)
+
+
+def _declare(kind: Kind, default: Any, arguments: dict[str, Any]) -> Any:
+    if "default_factory" in arguments:
+        return Field(json_schema_extra={"kind": kind}, **arguments)
+    return Field(default, json_schema_extra={"kind": kind}, **arguments)
+
+
+def split_key(key: Key, split: str, own: Mapping[str, Any] | None = None) -> Key:
+    """Return the key of a split's stream: it depends on the world, the seed, the split's name and its own draw fields.
+
+    Args:
+        key: What a suite's `weave` is given: the world fields and the seed.
+        split: The split's name.
+        own: Draw fields of this split that change the distribution of its items. Never its size: a smaller split is a prefix.
+    """
+    return key.child("split", split, json_digest(own)) if own else key.child("split", split)
 
 
 class Fields(BaseModel):
@@ -34,6 +71,49 @@ class Fields(BaseModel):
             if isinstance(value, bool) and field is not None and field.annotation in _NUMBERS:
                 raise ValueError(f"{name}: write a number, not {str(value).lower()}")
         return given
+
+    @classmethod
+    def field_kinds(cls) -> dict[str, Kind]:
+        """Return the kind of every field by its dotted name; a field of a group has the group's kind unless it declares its own."""
+        return dict(_kinds(cls))
+
+    def key_fields(self) -> dict[str, Any]:
+        """Return the fields that random streams are keyed by: those of the world; all, where a suite declares no kinds."""
+        values = self.model_dump(mode="json")
+        kinds = self.field_kinds()
+        return _world_part(values, kinds) if kinds else values
+
+
+def _kinds(model: type[BaseModel], prefix: str = "", within: Kind | None = None) -> Iterator[tuple[str, Kind]]:
+    for name, field in model.model_fields.items():
+        declared = field.json_schema_extra.get("kind") if isinstance(field.json_schema_extra, dict) else None
+        kind: Any = declared or within
+        if kind is not None:
+            yield prefix + name, kind
+        for inner in _models(field.annotation):
+            yield from _kinds(inner, f"{prefix}{name}.", kind)
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models that a field holds itself; models inside lists and mappings have the kind of their field."""
+    for part in (annotation, *get_args(annotation)):
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            yield part
+
+
+def _world_part(values: Mapping[str, Any], kinds: Mapping[str, Kind], prefix: str = "") -> dict[str, Any]:
+    """Return the values of world fields, groups of fields entered."""
+    part: dict[str, Any] = {}
+    for name, value in values.items():
+        path = prefix + name
+        grouped = any(other.startswith(f"{path}.") for other in kinds)
+        if isinstance(value, dict) and grouped:
+            inner = _world_part(value, kinds, f"{path}.")
+            if inner:
+                part[name] = inner
+        elif kinds.get(path, "world") == "world":
+            part[name] = value
+    return part
 
 
 class Size(Fields):

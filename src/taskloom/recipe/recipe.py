@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from taskloom.errors import RecipeError, TaskloomError, nearest
 from taskloom.files import json_digest
-from taskloom.recipe.fields import Described
+from taskloom.recipe.fields import Described, Fields
 from taskloom.recipe.finder import find
 from taskloom.recipe.overrides import Changes, override
 from taskloom.recipe.validation_errors import explain
@@ -102,9 +102,12 @@ class Recipe:
     def plan(self, seed: int | None = None) -> Plan:
         """Plan what this recipe makes under a seed.
 
-        Random streams hang on the recipe without `described`, so that descriptions come before the very same examples.
+        Random streams hang on its key fields, without `described`, so that descriptions come before the very same examples.
         """
-        key = Key(json_digest(self._core()), self.seed if seed is None else seed)
+        core = self._core()
+        if isinstance(self.fields, Fields):
+            core["fields"] = self.fields.key_fields()
+        key = Key(json_digest(core), self.seed if seed is None else seed)
         plan = self.suite.weave(self.fields, key)
         if self.described is None:
             return plan
