@@ -16,7 +16,6 @@ from random import Random
 from taskloom.errors import InputError, nearest
 from taskloom.example import Example
 from taskloom.prediction_files import Prediction
-from taskloom.scoring import ROUNDING
 from taskloom.suites.zest.evaluation import corrected, official, totals
 from taskloom.suites.zest.evaluation.errors import MISTAKES, mistake
 from taskloom.suites.zest.evaluation.flags import FLAGS, differ, flags
@@ -227,8 +226,7 @@ def _report(
     dropped = sum(value is None for value in paired)
     if dropped:
         notes = [*notes, f"{dropped} paraphrases or flips whose base task is not in the gold file are left out of C@T"]
-    rounding = 0.0 if by_script else ROUNDING
-    by_type = totals.table(scores, paired, lambda s: str(s.task.kind), thresholds, rounding)
+    by_type = totals.table(scores, paired, lambda s: str(s.task.kind), thresholds, by_script)
     if "normal" in by_type:  # the script's order: types as they appear, base tasks last
         by_type["normal"] = by_type.pop("normal")
     own: list[float | None] = [s.f1 for s in scores]
@@ -237,16 +235,16 @@ def _report(
     return ScoreReport(
         mode=mode,
         by_type=by_type,
-        overall=totals.average(by_type),
+        overall=totals.average(by_type, by_script),
         own={
-            "type": totals.table(scores, own, lambda s: str(s.task.kind), thresholds, rounding),
-            "domain": totals.table(scores, own, lambda s: s.task.domain, thresholds, rounding),
+            "type": totals.table(scores, own, lambda s: str(s.task.kind), thresholds, by_script),
+            "domain": totals.table(scores, own, lambda s: s.task.domain, thresholds, by_script),
             "format": totals.table(
                 scores,
                 own,
                 lambda s: totals.official_format(s.task) if by_script else s.task.format,
                 thresholds,
-                rounding,
+                by_script,
             ),
         },
         instance_mean=fsum(i.score for i in instances) / len(instances) if instances else 0.0,

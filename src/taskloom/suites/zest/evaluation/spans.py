@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from taskloom.suites.zest.evaluation.assignment import best_pairs
@@ -85,13 +85,18 @@ def word_f1(gold: tuple[Bag, Bag], predicted: tuple[Bag, Bag]) -> float:
     return (2 * precision * recall) / (precision + recall)
 
 
+def in_turn(values: Iterable[float]) -> float:
+    """Add one value after the other, with the rounding errors that this has."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
 def mean(values: Sequence[float]) -> float:
     """Compute the mean with NumPy's order of summation, which differs in the last bit from eight values on."""
     if len(values) < 8:
-        total = 0.0
-        for value in values:
-            total += value
-        return total / len(values)
+        return in_turn(values) / len(values)
     import numpy as np
 
     return float(np.mean(np.array(values)))

@@ -8,7 +8,7 @@ from math import fsum
 
 from taskloom.scoring import ROUNDING, competence_at
 from taskloom.suites.zest.evaluation.official import Judged, Undefined
-from taskloom.suites.zest.evaluation.spans import numpy_round
+from taskloom.suites.zest.evaluation.spans import in_turn, mean, numpy_round
 from taskloom.suites.zest.task_files import CLASSIFICATION_WORDS, EXTRACTION_WORDS, ZestTask, first_word
 
 PAIRED = ("paraphrase", "target_semantics")
@@ -48,11 +48,14 @@ def task_f1(gained: float, predicted: int, positive: int) -> float:
 
 
 def task_score(task: ZestTask, judged: Iterable[Judged], exactly: bool) -> ZestTaskScore:
-    """Sum up a task; `exactly` sums without rounding errors, so that the order of instances cannot matter."""
+    """Sum up a task; `exactly` sums without rounding errors, so that the order of instances cannot matter.
+
+    The script adds one score after the other. Python's `sum` does not since 3.12: it compensates rounding errors.
+    """
     entries = [entry for j in judged for entry in j.entries]
     counts = {bucket: sum(b == bucket for b, _ in entries) for bucket in ("tp", "fp", "fn", "tn")}
     scores = [score for bucket, score in entries if bucket == "tp"]
-    gained = fsum(scores) if exactly else sum(scores, 0.0)
+    gained = fsum(scores) if exactly else in_turn(scores)
     f1 = task_f1(gained, counts["tp"] + counts["fp"], counts["tp"] + counts["fn"])
     return ZestTaskScore(task, gained, counts["tp"], counts["fp"], counts["fn"], counts["tn"], f1)
 
@@ -104,10 +107,15 @@ def pair_corrected(scores: Sequence[ZestTaskScore]) -> list[float | None]:
     return values
 
 
-def row(values: Sequence[float], thresholds: Sequence[float], rounding: float = ROUNDING) -> Row:
-    """Compute mean and C@T of some tasks; the public script compares floats as they are (`rounding=0`)."""
-    mean = {"mean": fsum(values) / len(values)}
-    return mean | {threshold_name(t): competence_at(values, t, rounding) for t in thresholds}
+def row(values: Sequence[float], thresholds: Sequence[float], by_script: bool = False) -> Row:
+    """Compute mean and C@T of some tasks.
+
+    The public script sums in NumPy's order and compares floats as they are; otherwise sums are exact and a score on the border
+    counts.
+    """
+    rounding = 0.0 if by_script else ROUNDING
+    centre = mean(values) if by_script else fsum(values) / len(values)
+    return {"mean": centre} | {threshold_name(t): competence_at(values, t, rounding) for t in thresholds}
 
 
 def threshold_name(threshold: float) -> str:
@@ -120,20 +128,25 @@ def table(
     values: Sequence[float | None],
     group: Callable[[ZestTaskScore], str],
     thresholds: Sequence[float],
-    rounding: float = ROUNDING,
+    by_script: bool = False,
 ) -> dict[str, Row]:
     """Compute rows by some property of the tasks; tasks without a value are left out."""
     groups: dict[str, list[float]] = {}
     for score, value in zip(scores, values, strict=True):
         if value is not None:
             groups.setdefault(group(score), []).append(value)
-    return {name: row(members, thresholds, rounding) for name, members in groups.items()}
+    return {name: row(members, thresholds, by_script) for name, members in groups.items()}
 
 
-def average(rows: Mapping[str, Row]) -> Row:
-    """Compute the unweighted mean over the categories: the overall score of the leaderboard."""
+def average(rows: Mapping[str, Row], by_script: bool = False) -> Row:
+    """Compute the unweighted mean over the categories: the overall score of the leaderboard.
+
+    The script adds the rows from top to bottom, and prints what that gives: where the shares come to 0.055 the last bit decides
+    between 5 and 6.
+    """
+    add = in_turn if by_script else fsum
     columns = list(next(iter(rows.values()), {}))
-    return {c: fsum(r[c] for r in rows.values()) / len(rows) for c in columns}
+    return {c: add([r[c] for r in rows.values()]) / len(rows) for c in columns}
 
 
 def printed(value: float) -> int:
