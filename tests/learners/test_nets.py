@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -18,6 +19,9 @@ from taskloom.learners.scratch.nets.dropout import Dice  # noqa: E402
 from taskloom.learners.scratch.nets.ndr import NDR, asked_before, geometric_attention  # noqa: E402
 from taskloom.learners.scratch.nets.ops import Net, count  # noqa: E402
 from taskloom.learners.scratch.nets.transformer import Transformer  # noqa: E402
+from taskloom.learners.scratch.tokens import Encoded  # noqa: E402
+from taskloom.learners.training.settings import Training  # noqa: E402
+from taskloom.learners.training.step import Stepper  # noqa: E402
 
 # The oracle's names for the weights, in its own words, and ours.
 RENAME = {
@@ -107,6 +111,34 @@ def test_batched_products_equal_one_by_one(name: str, monkeypatch: pytest.Monkey
             assert torch.allclose(net.forward(weights, tokens, lengths, masks), one, atol=1e-5)
             # The identity stands for the compiler here: the fused form is used, and nothing is compiled.
             assert torch.allclose(net.forward(weights, tokens, lengths, masks, lambda f: f), one, atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("name", ["bilstm", "transformer", "ndr"])
+def test_a_seed_learns_the_same_in_a_stack_in_the_form_of_accelerators(
+    name: str, precision: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gradients, moments and weights after steps with a tight clip: batched products, packed attention, autocast, on the CPU."""
+    monkeypatch.setattr(ops, "one_by_one", lambda x: False)
+    net = build(name, {"vocabulary": 6, "classes": 3, "state": 16, "heads": 2, "ff": 12, "layers_run": 2})
+    random = np.random.default_rng(0)
+    data = Encoded(random.integers(0, 6, (24, 7)), random.integers(3, 8, 24), random.integers(0, 3, 24))
+    how = Training(batch=24, rate=1e-2, warmup=2, clip=0.05, weight_decay=0.01, precision=precision, device="cpu")
+
+    def trained(seeds: list[int]) -> Stepper:
+        stepper = Stepper(net, data, seeds, how)
+        stepper.wrap = lambda f: f  # stands for the compiler: attention is packed, nothing is compiled
+        for _ in range(3):
+            stepper.advance(torch.arange(24), 7)
+        return stepper
+
+    alone = trained([5]).state
+    for seeds in ([5, 1], [3, 1, 5, 4]):
+        stack, place = trained(seeds).state, seeds.index(5)
+        for part in ("weights", "mean", "square", "loss", "updates"):
+            one, whole = getattr(alone, part)[0], getattr(stack, part)[place]
+            # NDR's are the same bits; one sum of the Transformer is ordered by the size of the stack.
+            assert float((one - whole).norm()) <= (0.0 if name == "ndr" else 1e-5 * float(one.norm())), part
 
 
 @pytest.mark.parametrize(
