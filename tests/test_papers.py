@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAPERS = ROOT / "docs" / "papers"
-REPRODUCED = ["ctlpp", "dyna-babi", "zest"]
+REPRODUCED = ["ctlpp", "dyna-babi", "taskbench500", "zest"]
 """The papers that Taskloom implements whole; each has a page with a table of at least ten concepts."""
 
 CODE = re.compile(r"`([^`]+)`")
