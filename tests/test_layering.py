@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,7 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in SOURCE.rglob("*.py")}
 
 
+@cache
 def imports(path: Path) -> list[tuple[str, int]]:
     """All modules of ours that a file imports, also inside functions; not those for type checkers alone."""
     tree = ast.parse(path.read_text())
@@ -126,6 +128,7 @@ def test_importing_the_package_pulls_in_not_even_arrow() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@cache
 def run_time_imports() -> dict[str, set[str]]:
     """Return what each module of ours imports at run time, at its top or inside functions."""
     return {name: {module for module, _ in imports(path)} - {name} for name, path in MODULES.items()}
@@ -145,8 +148,7 @@ def reachable(start: str, graph: dict[str, set[str]]) -> set[str]:
 
 def test_there_is_no_cycle_of_imports_at_run_time() -> None:
     """Also inside suites and packages, and counting imports inside functions: what depends on what has one direction."""
-    graph = run_time_imports()
-    graph["taskloom"] = set()  # the front door, which exports everything
+    graph = {**run_time_imports(), "taskloom": set()}  # the front door exports everything
     in_cycles = sorted(name for name in graph if name in reachable(name, graph))
     assert in_cycles == []
 

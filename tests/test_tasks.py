@@ -197,4 +197,3 @@ def test_an_installed_package_adds_a_task(tmp_path: Path) -> None:
     out = tmp_path / "made"
     command("make", "words/reverse", "-o", str(out), "--set", "splits={train: {n: 50}, test: {n: 9}}", "--workers", "2")
     command("verify", str(out), "--all")
-    command("audit", str(out))

@@ -199,7 +199,7 @@ def test_chernoff(weights: dict[str, float], alpha: float) -> None:
 
 @pytest.mark.parametrize("name", ["ctl/A", "ctl/A-reference", "ctl/R", "ctl/S", "ctl/length"])
 def test_no_leaks_in_ours(name: str) -> None:
-    found = tl.audit(tl.make(name, set=["splits.train.n=30000"]))
+    found = tl.audit(tl.make(name, set=["splits.train.n=5000"]))
     assert found.leaks == []
     assert sum(r.exact + r.near + r.contradictions for r in found.repeats) == 0
     ood = next(d for d in found.divergence if d.split == "ood")

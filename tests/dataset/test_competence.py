@@ -22,7 +22,10 @@ RECIPES = {
     "ctl/A": ("iid", ["splits={train: {n: 1000}, iid: {n: 60}}"]),
     "babi/diverse-T7": ("test", ["splits={train: {n: 60}, test: {n: 34}}"]),
     "babi/17": ("test", ["splits={train: {n: 60}, test: {n: 30}}"]),
-    "taskbench/english": ("test", ["sequences.n=100"]),
+    "taskbench/english": (
+        "test",
+        ["lexicon=synthetic", "sequences.n=100", "functions=['antonyms[eng]', 'map(synonyms[eng])']"],
+    ),
     "zest/synthetic": ("train", ["tasks={train: 40, dev: 0, test: 0}", "passages=3"]),
 }
 
