@@ -79,6 +79,9 @@ def _flat(default: Any, data: dict[str, Any], where: str) -> dict[str, Any]:
     for key in given:
         if key not in known:
             raise LearnerError(f"{where}: the training loop has no setting '{key}'; {nearest(key, known)}")
+    for counted, other in (("steps", "epochs"), ("evaluate_every", "evaluate_epochs")):
+        if counted in given and given.get(other):
+            raise LearnerError(f"{where}: {counted} and {other} are both set; set one of the two")
     if known:
         values["training"] = {**loop, **given}
     return values

@@ -84,6 +84,7 @@ def losses(
     prompts: Tensor | None = None,
     tasks: Tensor | None = None,
     fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
+    smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the summed cross entropy of each example, its number of target tokens, and whether each of them is the likeliest.
 
@@ -93,6 +94,7 @@ def losses(
         prompts: [tasks, n, d] vectors that stand before the inputs.
         tasks: [batch] which prompt belongs to which example; none needed for one task.
         fast: What makes it faster, where the model is one whose layers we know.
+        smoothing: The share of a target token's probability that is spread over the vocabulary.
     """
     if prompts is not None and tasks is None:
         tasks = _first(batch.ids)
@@ -102,13 +104,14 @@ def losses(
     else:
         run = {"decoder": _decoder, "encoder-decoder": _encoder_decoder, "pointer": _pointer}[base.kind]
         logits = run(base, batch, prompts, tasks)
-    each, right = (fast.wrap(_judged) if fast.wrap else _judged)(logits, batch.labels)
+    each, right = (fast.wrap(_judged) if fast.wrap else _judged)(logits, batch.labels, smoothing)
     return each, (batch.labels != IGNORED).sum(1), right
 
 
-def _judged(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+def _judged(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
     """Compute the summed cross entropy of each row, and whether each of its targets is the likeliest."""
-    each = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none")
+    flat = logits.float().flatten(0, 1)
+    each = F.cross_entropy(flat, labels.flatten(), ignore_index=IGNORED, reduction="none", label_smoothing=smoothing)
     right = ((logits.detach().argmax(-1) == labels) | (labels == IGNORED)).all(1)
     return each.view(labels.shape).sum(1), right
 

@@ -70,6 +70,8 @@ class Adapter:
         prompts: Tensor | None = None,
         identity: Mapping[str, Any] | None = None,
     ) -> None:
+        # Tasks of different sizes take the same steps; epochs are those of the largest.
+        how = how.for_rows(max(len(rows) for rows in tasks.values()))
         self.base, self.how, self.seed, self.prompts = base, how, seed, prompts
         self.trained = dict(trained)
         self.tasks = dict(tasks)
@@ -77,6 +79,7 @@ class Adapter:
         self.stacked = prompts is not None or len(self.tasks) > 1
         self.device = next(iter(self.trained.values())).device
         self.precision = pick_precision(how.precision, self.device)
+        _check_how(base, how, len(self.tasks))
         self.optimiser = _optimiser(list(self.trained.values()), how, self.device)
         self.orders = {
             name: Order(np.array(rows.lengths(), dtype=np.int64), how.batch, how.order_seed)
@@ -286,7 +289,7 @@ class Adapter:
         adapters = self.base.choice.of(which, self.even) if self.stacked else contextlib.nullcontext()
         with computing(self.precision, self.device), adapters:
             tasks = which if self.prompts is not None else None
-            each, _, right = losses(self.base, batch, self.prompts, tasks, fast)
+            each, _, right = losses(self.base, batch, self.prompts, tasks, fast, self.how.label_smoothing)
         shares = each / counts[which]
         torch.autograd.backward(shares.sum() * self.scale)
         if fast.rounded:
@@ -348,7 +351,7 @@ class Adapter:
         tensors = {f"trained.{n}": t for n, t in self.trained.items()}
         for name, tensor in self.trained.items():
             for part, value in self.optimiser.state[tensor].items():
-                tensors[f"optimiser.{part}.{name}"] = value
+                tensors[f"optimiser.{part}.{name}"] = torch.as_tensor(value)  # Adafactor counts its steps in Python
         if self.best is not None:
             tensors |= {f"best.{n}": t for n, t in self.best.items()}
         records = {name: dataclasses.asdict(r) for name, r in self.records.items()}
@@ -384,10 +387,30 @@ class Adapter:
             )
 
 
+def _check_how(base: Base, how: Training, tasks: int) -> None:
+    """Refuse settings that this model cannot be trained with."""
+    if how.label_smoothing and base.kind == "pointer":
+        raise LearnerError(
+            "label_smoothing spreads a target over a vocabulary, and this learner points at spans; set it to 0"
+        )
+    if how.optimiser == "adafactor" and tasks > 1:
+        raise LearnerError(
+            "optimiser is adafactor, which scales a step by the size of all tasks' weights together; train tasks one by one, or "
+            "use adamw"
+        )
+
+
 def _optimiser(tensors: list[Tensor], how: Training, device: torch.device) -> torch.optim.Optimizer:
     """Build torch's own optimiser; on a GPU fused, with a rate that a captured step can read."""
     if how.optimiser == "sgd":
         raise LearnerError("optimiser is sgd, which only networks from scratch can take; use adamw or adam")
+    if how.optimiser == "adafactor":
+        from transformers.optimization import Adafactor
+
+        # T5's own training: a given rate times the size of each weight, no momentum, updates clipped at a size of 1.
+        return Adafactor(  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
+            tensors, lr=how.rate, scale_parameter=True, relative_step=False, weight_decay=how.weight_decay
+        )
     kind = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam
     on_gpu = device.type == "cuda"
     rate = torch.tensor(how.rate, device=device) if on_gpu else how.rate

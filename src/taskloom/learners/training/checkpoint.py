@@ -26,7 +26,7 @@ FAULT = "fault.json"
 WITHOUT_EFFECT = frozenset({"threads", "device", "compile", "graphs", "checkpoint_every"})
 """Settings that a resumed run may change, since they change no result beyond rounding."""
 
-REMEDIES = frozenset({"rate", "warmup", "halve_every", "clip", "precision"})
+REMEDIES = frozenset({"rate", "warmup", "halve_every", "decay", "clip", "precision"})
 """Settings that a run may change when it is resumed after a loss that was not a number."""
 
 

@@ -86,6 +86,7 @@ def train(
         seconds: Time granted to this call: then the run is saved and `Paused` raised. Needs a folder.
     """
     evaluate = evaluate or {}
+    how = how.for_rows(len(data))
     _check(data, seeds, how, evaluate, folder, seconds)
     folder = None if folder is None else Path(folder)
     with using_threads(how.threads), watching(folder) as watch:
@@ -108,6 +109,8 @@ def _check(
         raise LearnerError("there is nothing to learn from: the split is empty")
     if (data.labels < 0).any():
         raise LearnerError("a training example has an answer that is not a class of the network")
+    if how.optimiser == "adafactor":
+        raise LearnerError("optimiser is adafactor, which only language models can take; use adamw, adam or sgd")
     if how.patience and "dev" not in evaluate:
         raise LearnerError(
             "patience stops a run by its score on the split 'dev', and there is none: pass evaluate={'dev': …} or set patience "

@@ -6,6 +6,7 @@ All weights of all seeds lie in one matrix [seeds, numbers]: an update is a doze
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Mapping
 
 import torch
@@ -104,6 +105,9 @@ def update(state: TrainingState, gradient: Tensor, how: Training, fp16: bool) ->
     rate = how.rate * ((state.step + 1) / how.warmup).clamp(max=1.0) if how.warmup else torch.full_like(norm, how.rate)
     if how.halve_every:
         rate = rate * 0.5 ** (state.step // how.halve_every)
+    elif how.decay != "constant":
+        past = ((state.step - how.warmup) / max(1, how.steps - how.warmup)).clamp(0.0, 1.0)
+        rate = rate * (1 - past if how.decay == "linear" else 0.5 * (1 + torch.cos(math.pi * past)))
     rate = rate * fine
     if how.weight_decay and how.optimiser != "adamw":
         gradient = gradient + how.weight_decay * state.weights

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
-from taskloom.learners.interface import LearnerError
+from taskloom.learners.interface import LearnerError, later_setting
 
 MOST_THREADS = 1_024
 """More threads than any machine has cores; torch would start them all the same, and crash."""
@@ -19,12 +19,13 @@ class Training:
     """How a network is trained. The defaults are those that the CTL++ models share.
 
     Attributes:
-        steps: Updates in all.
+        steps: Updates in all, unless `epochs` is set.
         batch: Examples in an update.
-        rate: Learning rate after the warm-up, constant unless `halve_every` is set.
+        rate: Learning rate after the warm-up, constant unless `halve_every` or `decay` is set.
         warmup: The rate is rate * (i + 1) / warmup in step i < warmup.
         halve_every: Steps after which the rate is halved each time; 0: never.
-        optimiser: `adamw` (decoupled weight decay), `adam`, or `sgd` (plain, without momentum).
+        optimiser: `adamw` (decoupled weight decay), `adam`, `sgd` (plain; networks from scratch) or `adafactor` (the
+            rate times each weight's size, as T5 was trained; language models).
         beta2: How slowly Adam forgets the squares of gradients.
         weight_decay: Of all weights.
         clip: The largest global norm of a seed's gradient; 0 is no limit.
@@ -39,6 +40,10 @@ class Training:
         shortest: Batches are padded to at least this many tokens, so that rare short lengths need no program of their own.
         compile: Whether layers are compiled on a GPU.
         graphs: Whether steps are captured as CUDA graphs, one per length.
+        epochs: Passes over the training split in place of `steps`; 0: `steps` counts.
+        evaluate_epochs: Epochs between points of the learning curve in place of `evaluate_every`; 0: that counts.
+        decay: After the warm-up the rate stays (`constant`), or falls to 0 at the last step (`linear`, `cosine`).
+        label_smoothing: The share of a target's probability that is spread evenly over all classes or tokens in training.
     """
 
     steps: int = 80_000
@@ -46,7 +51,7 @@ class Training:
     rate: float = 1.5e-4
     warmup: int = 500
     halve_every: int = 0
-    optimiser: Literal["adamw", "adam", "sgd"] = "adamw"
+    optimiser: Literal["adamw", "adam", "sgd", "adafactor"] = "adamw"
     beta2: float = 0.999
     weight_decay: float = 0.0
     clip: float = 5.0
@@ -61,6 +66,10 @@ class Training:
     shortest: int = 0
     compile: bool = True
     graphs: bool = True
+    epochs: float = later_setting(0.0)
+    evaluate_epochs: float = later_setting(0.0)
+    decay: Literal["constant", "linear", "cosine"] = later_setting("constant")
+    label_smoothing: float = later_setting(0.0)
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -79,6 +88,8 @@ class Training:
             "patience",
             "shortest",
             "threads",
+            "epochs",
+            "evaluate_epochs",
         ):
             if getattr(self, name) < 0:
                 raise LearnerError(f"{name} is {getattr(self, name)}; it must be at least 0")
@@ -90,11 +101,36 @@ class Training:
             raise LearnerError(f"rate is {self.rate}; a learning rate must be above 0")
         if not 0 < self.beta2 < 1:
             raise LearnerError(f"beta2 is {self.beta2}; it must lie between 0 and 1")
+        if not 0 <= self.label_smoothing < 1:
+            raise LearnerError(f"label_smoothing is {self.label_smoothing}; it must be at least 0 and below 1")
+        if self.decay != "constant" and self.halve_every:
+            raise LearnerError(f"decay is {self.decay} and halve_every is {self.halve_every}; set one of the two")
+
+    def for_rows(self, rows: int) -> Training:
+        """Return the settings for a training split of so many rows, with epochs turned into steps.
+
+        An epoch leaves out the rows that do not fill a batch; a split that is smaller than a batch is one batch.
+        """
+        if not self.epochs and not self.evaluate_epochs:
+            return self
+        per_epoch = max(1, rows // self.batch)
+        steps = max(1, round(self.epochs * per_epoch)) if self.epochs else self.steps
+        every = max(1, round(self.evaluate_epochs * per_epoch)) if self.evaluate_epochs else self.evaluate_every
+        return replace(self, steps=steps, evaluate_every=every, epochs=0.0, evaluate_epochs=0.0)
 
     def rate_at(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""
         rate = self.rate * min(1.0, (step + 1) / self.warmup) if self.warmup else self.rate
-        return rate * 0.5 ** (step // self.halve_every) if self.halve_every else rate
+        if self.halve_every:
+            return rate * 0.5 ** (step // self.halve_every)
+        if self.decay == "constant":
+            return rate
+        past = self.share_past(step)
+        return rate * (1 - past if self.decay == "linear" else 0.5 * (1 + math.cos(math.pi * past)))
+
+    def share_past(self, step: int) -> float:
+        """Return how much of the time after the warm-up is over before a step, from 0 to 1."""
+        return min(1.0, max(0, step - self.warmup) / max(1, self.steps - self.warmup))
 
     def points(self) -> set[int]:
         """Return the steps after which the splits are evaluated; the last one always."""

@@ -201,7 +201,7 @@ class Stepper:
         tokens, lengths, labels = self.data.batch(rows, width)
         dice = Dice(self.seeds, self.state.step, self.net.sites, first)
         logits = self.net.forward(self.weights, tokens, lengths, dice, self.wrap).float()
-        losses, hits = judge(self.net, logits, tokens, labels)
+        losses, hits = judge(self.net, logits, tokens, labels, self.how.label_smoothing)
         loss = losses.sum(1) / batch
         total = (loss * self.state.scale[:, 0]).sum()
         gradients = torch.autograd.grad(total, list(self.weights.values()), materialize_grads=True)

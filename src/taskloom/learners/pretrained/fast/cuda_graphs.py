@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 def can_capture(base: Base, how: Training, device: torch.device) -> bool:
     """Return whether a step may be captured: on a GPU, a causal model, and no dropout, whose masks must follow the step.
 
-    Nor in fp16, where a step whose gradients overflow has to be left out.
+    Nor in fp16, where a step whose gradients overflow has to be left out, nor with Adafactor, which counts steps in Python.
     """
     if (
         device.type != "cuda"
         or not how.graphs
         or how.precision == "fp16"
+        or how.optimiser == "adafactor"
         or base.kind != "decoder"
         or not plain(base.model)
     ):

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from taskloom.learners.interface import LearnerError
 from taskloom.learners.scratch.nets.ops import Net
 
 
@@ -22,15 +23,21 @@ class Judging(Protocol):
         """Compute loss and hit [seeds, batch] of each example; a label of -1 has no loss and is not a hit."""
 
 
-def judge(net: Net, logits: Tensor, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute loss and hit [seeds, batch] of each example.
+def judge(net: Net, logits: Tensor, tokens: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    """Compute loss and hit [seeds, batch] of each example; `smoothing` spreads that share of a target over all classes.
 
     An answer that was no class in training (-1) has no probability: it is wrong, and left out of the loss.
     """
     if isinstance(net, Judging):
+        if smoothing:
+            raise LearnerError(
+                "label_smoothing spreads a target over classes, and this network points at spans; set it to 0"
+            )
         return net.judge(logits, tokens, labels)
     seeds = logits.shape[0]
-    losses = F.cross_entropy(logits.flatten(0, 1), labels.repeat(seeds), reduction="none", ignore_index=-1)
+    losses = F.cross_entropy(
+        logits.flatten(0, 1), labels.repeat(seeds), reduction="none", ignore_index=-1, label_smoothing=smoothing
+    )
     return losses.view(seeds, -1), logits.detach().argmax(-1) == labels
 
 
