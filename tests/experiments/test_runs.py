@@ -294,7 +294,6 @@ def test_rows_go_elsewhere(runs: Runs) -> None:
         (lambda r: r.accuracy(split="odd"), "did you mean 'ood'"),
         (lambda r: r.accuracy(over="sedes"), "did you mean 'seeds'"),
         (lambda r: r.accuracy(by="score"), "group by another column or trait"),
-        (lambda r: r.where(recipe="ctl/A").accuracy(over="tasks"), "at least two tasks"),
         (lambda r: r.where(learner="lstm"), "values of learner: bilstm, transformer"),
         (lambda r: r.where(lerner="bilstm"), "did you mean 'learner'"),
         (lambda r: r.compare("bilstm", "transfomer"), "did you mean 'transformer'"),
@@ -310,3 +309,10 @@ def test_bad_questions(runs: Runs, ask: Any, word: str) -> None:
 def test_an_unknown_correction(runs: Runs) -> None:
     with pytest.raises(StatisticsError, match="there is no correction"):
         runs.compare("bilstm", "transformer", correction="sidak")
+
+
+def test_a_group_of_one_task_has_a_mean_and_no_interval(runs: Runs) -> None:
+    for row in runs.where(recipe="ctl/A").accuracy(over="tasks"):
+        assert row["mean"] == pytest.approx(scores("ctl/A", row["learner"], row["split"]).mean())
+        assert np.isnan(row["low"])
+        assert (row["n"], row["method"]) == (1, "one task")

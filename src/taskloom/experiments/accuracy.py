@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.errors import nearest
+from taskloom.experiments.cells import TASK_FIELD
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.groups import ScoreGroup, groups, numbered, trait
 from taskloom.experiments.result_table import ResultTable
@@ -42,7 +44,7 @@ def accuracy(runs: Runs, by: Sequence[str], splits: Sequence[str], over: str, le
         raise RunsError(f"an interval cannot be over '{over}'; {nearest(over, OVER)}")
     check_splits(runs, splits)
     own, traits = columns_of(runs, by)
-    apart = [c for c in _apart(runs, over, splits) if c not in own] + own
+    apart = [c for c in _apart(runs, over, splits) if c not in own and not (c == TASK_FIELD and "task" in traits)] + own
     if over == "seeds" and not traits:
         return _of_scores(runs, apart, splits, level)
     data = ScoredRows(runs, apart, traits, splits, tasks=over.endswith("tasks"))
@@ -102,12 +104,18 @@ def _over_tasks(data: ScoredRows, group: ScoreGroup, over: str, level: float) ->
             cells.setdefault((data.about[run]["seed"], name), []).append(float(scores[tasks == task].mean()))
     seeds, names = sorted({s for s, _ in cells}), sorted({n for _, n in cells}, key=str)
     if len(names) < 2:
-        raise RunsError("an interval over tasks needs at least two tasks (or recipes) in every group")
+        return _one_task([float(np.mean(v)) for v in cells.values()], level)
     whole = len(cells) == len(seeds) * len(names)
     if whole:
         table = np.array([[np.mean(cells[s, n]) for n in names] for s in seeds])
         return over_tasks(table, level) if over == "tasks" else two_way(table, level)
     return over_tasks([np.mean([np.mean(v) for (_, m), v in cells.items() if m == n]) for n in names], level)
+
+
+def _one_task(means: Sequence[float], level: float) -> Estimate:
+    """Return the mean of a group of one task without an interval: from one, nothing is known of others."""
+    mean = sum(means) / len(means)
+    return Estimate(mean, math.nan, math.nan, math.nan, len(means), 1, math.nan, "one task", level)
 
 
 class ScoredRows:
@@ -201,7 +209,7 @@ def columns_of(runs: Runs, by: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split what to group by into columns of the runs and traits (or the task) of the examples."""
     own, traits = [], []
     for name in dict.fromkeys(by):
-        column = runs.find_column(name)
+        column = runs.find_column(name) if name != "task" else None  # the examples' own, of runs on one task as well
         if column is not None and column != name and name in _traits(runs):
             column = None  # `length` is the examples' own, where they have it, before it is short for `recipe.length`
         if column in ("n", "score"):
@@ -222,7 +230,7 @@ def varying(runs: Runs) -> list[str]:
 
 
 def _apart(runs: Runs, over: str, splits: Sequence[str]) -> list[str]:
-    columns = [c for c in varying(runs) if not (over.endswith("tasks") and c == "recipe")]
+    columns = [c for c in varying(runs) if not (over.endswith("tasks") and c in ("recipe", TASK_FIELD))]
     return [*columns, *(["split"] if len(splits or runs.splits) > 1 else [])]
 
 

@@ -26,10 +26,15 @@ from taskloom.learners.interface import LEARNERS, Learner, find_learner
 from taskloom.plan import Plan
 from taskloom.recipe import Recipe, check
 from taskloom.recipe import read as read_recipe
+from taskloom.recipe.fields import Described
 from taskloom.registry import is_python
 
 VERSION = 1
 """Raised whenever the code here would give the same cell other predictions or scores."""
+
+
+TASK_FIELD = "recipe.task"
+"""The field of a run on one task of a recipe of several."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,29 @@ class CellData:
         """Return the plan of its recipe and seed."""
         return self.recipe.plan(self.seed)
 
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Return the names of its tasks, where they can be listed."""
+        return self.plan.tasks.names or ()
+
+    @property
+    def unlabelled(self) -> bool:
+        """Return whether it has several tasks and no input tells which one it is of."""
+        tasks = self.plan.tasks
+        if tasks.by != "task" or len(self.tasks) < 2 or self.recipe.described is not None:
+            return False
+        return tasks.tell is None or bool(tasks.tell(self.tasks[0], "instruction"))
+
+    def described(self) -> CellData:
+        """Return the same data with the description of its task before every input."""
+        block = dict(self.block)
+        if "recipe" in block:
+            block["set"] = {**block.get("set", {}), "described": True}
+        else:
+            block["described"] = True
+        recipe = dataclasses.replace(self.recipe, described=Described())
+        return CellData(recipe, self.seed, block, {**self.fields, "described": True})
+
     @cached_property
     def key(self) -> str:
         """Return the name of the data: by the contract of purity, equal keys have equal rows."""
@@ -81,6 +109,7 @@ class Cell:
         train: The split to learn from; empty where the recipe has none.
         tests: The splits to answer, each with the data that it belongs to.
         keep: What is kept.
+        task: The only task of the recipe that is learned and answered; empty: all of them.
     """
 
     data: CellData
@@ -91,6 +120,7 @@ class Cell:
     train: str
     tests: tuple[tuple[str, CellData], ...]
     keep: Keep
+    task: str = ""
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -117,6 +147,7 @@ class Cell:
             "train": self.train,
             "tests": [[split, data.key] for split, data in self.tests],
             "keep": self.keep.model_dump(),
+            **({"task": self.task} if self.task else {}),
         }
         return json_digest(determined_by)
 
@@ -124,15 +155,19 @@ class Cell:
     def fields(self) -> dict[str, Any]:
         """Return what was set or tried: `recipe.FIELD` and `learner.SETTING` with their values."""
         own = {f"recipe.{k}": v for k, v in self.data.fields.items()}
+        if self.task:
+            own[TASK_FIELD] = self.task
         return own | {f"learner.{k}": v for k, v in self.block.items() if k != "learner"}
 
     def config(self) -> dict[str, Any]:
         """Return the experiment of this run alone, as `taskloom run` reads it."""
         tests = [split if data is self.data else data.recipe.name for split, data in self.tests]
+        tasks: str | list[str] | None = [self.task] if self.task else "mixed" if self.data.unlabelled else None
         return {
             "recipes": [dict(self.data.block)],
             "learners": [dict(self.block)],
             "seeds": [self.seed],
+            **({"tasks": tasks} if tasks else {}),
             "train": self.train or "train",
             "evaluate": list(dict.fromkeys(tests)),
             "keep": self.keep.model_dump(),
@@ -150,13 +185,38 @@ def expand(experiment: Experiment) -> list[Cell]:
     _check_grid(experiment, recipes, learners)
     others: dict[str, CellData] = {}
     cells: dict[str, Cell] = {}
-    for data in recipes:
+    for given in recipes:
+        data, tasks = _tasks(given, experiment.tasks)
         train, tests = _splits(data, experiment, others)
-        for block, name, learner in learners:
-            for seed in experiment.seed_list:
-                cell = Cell(data, learner, name, block, seed, train, tests, experiment.keep)
-                cells.setdefault(cell.run, cell)
+        for task, (block, name, learner), seed in itertools.product(tasks, learners, experiment.seed_list):
+            cell = Cell(data, learner, name, block, seed, train, tests, experiment.keep, task)
+            cells.setdefault(cell.run, cell)
     return list(cells.values())
+
+
+def _tasks(data: CellData, choice: str | list[str] | None) -> tuple[CellData, list[str]]:
+    """Return the data and the tasks that get cells of their own; one empty name stands for all tasks in one cell."""
+    if choice is None and data.unlabelled:
+        raise ExperimentError(
+            f"recipes: {data.name} has {len(data.tasks)} tasks, and its inputs do not tell which one they are of; choose "
+            "tasks: each (a model for every task), tasks: together (one model, given the description of the task) or "
+            "tasks: mixed (one model, without it)"
+        )
+    if choice is None or choice == "mixed":
+        return data, [""]
+    if choice == "together":
+        return data.described() if data.unlabelled else data, [""]
+    names = data.plan.tasks.names
+    if names is None:
+        raise ExperimentError(
+            f"recipes: the tasks of {data.name} cannot be listed, so they cannot be run one by one; leave 'tasks' out"
+        )
+    if choice == "each":
+        return data, list(names) if len(names) > 1 else [""]
+    for name in choice:
+        if name not in names:
+            raise ExperimentError(f"tasks: {data.name} has no task '{name}'; {nearest(name, names)}")
+    return data, list(dict.fromkeys(choice)) if len(names) > 1 else [""]
 
 
 def _part(grid: Mapping[str, list[Any]], head: str) -> dict[str, list[Any]]:

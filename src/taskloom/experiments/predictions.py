@@ -8,20 +8,22 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from taskloom.dataset import Dataset, Examples, dataset
+from taskloom.descriptions import task_column
 from taskloom.errors import DataError, TaskloomError
 from taskloom.example import Example
 from taskloom.experiments import store as stores
-from taskloom.experiments.cells import Cell
+from taskloom.experiments.cells import Cell, CellData
 from taskloom.experiments.store import Store
 from taskloom.learners.interface import Fitted
-from taskloom.scoring import Scorer
 
 MOST_CANDIDATES = 200
 """Log-probabilities of all answers are for tasks with few of them: they cost a pass per candidate and example."""
@@ -57,32 +59,63 @@ def split_in(folder: Path, split: str) -> Examples:
         return dataset_in(folder)[split]
 
 
-@lru_cache(maxsize=16)
-def _examples(folder: Path, split: str) -> list[Example]:
-    return list(split_in(folder, split))
+@dataclass(frozen=True, slots=True)
+class SplitPart:
+    """The rows of a split that a cell uses.
+
+    Attributes:
+        folder: The folder of the dataset.
+        split: The split.
+        by: `task`, or the trait that names the task of a row.
+        task: The only task that is used; empty: all.
+    """
+
+    folder: Path
+    split: str
+    by: str = "task"
+    task: str = ""
+
+
+def part_of(store: Store, cell: Cell, data: CellData, split: str) -> SplitPart:
+    """Return the part of a split that a cell learns or answers."""
+    folder = data_folder(store, data.key)
+    return SplitPart(folder, split, data.plan.tasks.by, cell.task) if cell.task else SplitPart(folder, split)
+
+
+def read_part(part: SplitPart) -> Examples:
+    """Return the examples of a part."""
+    whole = split_in(part.folder, part.split)
+    if not part.task:
+        return whole
+    own = pc.fill_null(pc.equal(task_column(whole.table, part.by), part.task), False)
+    return Examples(whole.table.filter(own), whole.manifest)
 
 
 @lru_cache(maxsize=16)
-def _data_columns(folder: Path, split: str) -> pa.Table:
+def _examples(part: SplitPart) -> list[Example]:
+    return list(read_part(part))
+
+
+@lru_cache(maxsize=16)
+def _data_columns(part: SplitPart) -> pa.Table:
     """Return the columns of predictions.parquet that the data gives; runs of one recipe share them."""
-    table = split_in(folder, split).table
-    examples = _examples(folder, split)
+    table, split = read_part(part).table, part.split
+    examples = _examples(part)
     traits = [[(k, v if isinstance(v, str) else json.dumps(v)) for k, v in e.traits.items()] for e in examples]
     named = pa.DictionaryArray.from_arrays(pa.array([0] * len(examples), pa.int32()), pa.array([split]))
     columns = {"split": named, **{c: table[c] for c in ("index", "task", "input", "targets")}}
     return pa.table({**columns, "traits": pa.array(traits, stores.PREDICTION_COLUMNS.field("traits").type)})
 
 
-def score_split(
-    store: Store, cell: Cell, model: Fitted, split: str, scorer: Scorer, folder: Path
-) -> tuple[pa.Table, dict[str, Any]]:
+def score_split(store: Store, cell: Cell, model: Fitted, split: str, data: CellData) -> tuple[pa.Table, dict[str, Any]]:
     """Answer and score one split; return its rows of predictions.parquet and its scores."""
-    examples = _examples(folder, split)
+    part, scorer = part_of(store, cell, data, split), data.plan.scorer
+    examples = _examples(part)
     inputs = [e.input for e in examples]
     predictions = model.answer(inputs)
     scores = [scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
     candidates, logprobs = _log_probabilities(store, cell, model, examples)
-    table = _data_columns(folder, split)
+    table = _data_columns(part)
     table = table.append_column("prediction", pa.array(predictions, pa.string()))
     table = table.append_column("score", pa.array(scores, pa.float64()))
     table = table.append_column("candidates", pa.array(candidates, pa.list_(pa.string())))
@@ -100,7 +133,7 @@ def _log_probabilities(
     if cell.keep.logprobs == "targets":
         rows = [list(e.targets) for e in examples]
     else:
-        every = sorted({e.target for e in _examples(data_folder(store, cell.data.key), cell.train)})
+        every = sorted({e.target for e in _examples(part_of(store, cell, cell.data, cell.train))})
         if len(every) > MOST_CANDIDATES:
             raise TaskloomError(
                 f"keep.logprobs: {cell.data.name} has {len(every)} different answers (limit {MOST_CANDIDATES}); "

@@ -26,6 +26,10 @@ LAST_SEED = 2**32 - 1
 """The greatest seed that every library takes."""
 
 
+TASKS = ("each", "together", "mixed")
+"""How recipes of several tasks are run."""
+
+
 class ExperimentError(TaskloomError):
     """An experiment that cannot be read, has a misspelt key, or asks for the impossible."""
 
@@ -81,6 +85,9 @@ class Experiment(Fields):
         learners: Names (`bilstm`, `smollm2/fine-tune`), files (`mine.py`, `mine.py::NAME`), or blocks
             `{learner: NAME, setting: value, grid: {setting: [values]}}`.
         seeds: How many, or which.
+        tasks: How recipes of several tasks are run: `each` task by a model of its own, all `together` by one model that is given
+            the description of the task, `mixed` without it, or the names of tasks that each get a model. By default a recipe
+            whose inputs do not tell their task is refused.
         train: The split to learn from.
         evaluate: The splits to answer; a recipe's name stands for its test splits. By default all test splits of the recipe and of
             the recipe that it names as `tested_by`.
@@ -94,6 +101,7 @@ class Experiment(Fields):
     recipes: list[str | dict[str, Any]]
     learners: list[str | dict[str, Any]]
     seeds: int | list[int] = 1
+    tasks: str | list[str] | None = None
     train: str = "train"
     evaluate: list[str] = Field(default_factory=list)
     grid: dict[str, list[Any]] = Field(default_factory=dict)
@@ -114,6 +122,15 @@ class Experiment(Fields):
     @classmethod
     def _listed(cls, value: Any) -> Any:
         return [value] if isinstance(value, str | dict) else list(value) if isinstance(value, tuple) else value
+
+    @field_validator("tasks")
+    @classmethod
+    def _known_choice(cls, value: str | list[str] | None) -> str | list[str] | None:
+        if isinstance(value, str) and value not in TASKS:
+            raise ValueError(f"{nearest(value, TASKS)}; or a list of tasks by name, not {value!r}")
+        if value == []:
+            raise ValueError("name at least one task")
+        return value
 
     @field_validator("recipes", "learners", mode="after")
     @classmethod

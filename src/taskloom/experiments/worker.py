@@ -31,7 +31,7 @@ from taskloom.errors import TaskloomError
 from taskloom.experiments import store as stores
 from taskloom.experiments.cells import Cell, expand
 from taskloom.experiments.environment import environment
-from taskloom.experiments.predictions import data_folder, dataset_in, score_split, split_in
+from taskloom.experiments.predictions import data_folder, dataset_in, part_of, read_part, score_split
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import Store, StoreError
 from taskloom.learners.interface import Fitted
@@ -133,9 +133,13 @@ def job_folder(store: Store, name: str) -> Path:
 
 
 def _cell(config: Mapping[str, Any]) -> Cell:
-    """Return the cell of a config; runs that differ in the seed alone share recipe, plan and learner."""
+    """Return the cell of a config; runs that differ in seed or task alone share recipe, plan and learner."""
     [seed] = config["seeds"]
-    return dataclasses.replace(_template(json.dumps({**config, "seeds": [0]})), seed=seed)
+    tasks = config.get("tasks")
+    shared = {**config, "seeds": [0], **({"tasks": "mixed"} if tasks else {})}
+    return dataclasses.replace(
+        _template(json.dumps(shared)), seed=seed, task=tasks[0] if isinstance(tasks, list) else ""
+    )
 
 
 @lru_cache(maxsize=64)
@@ -243,8 +247,8 @@ def _fit_tasks(store: Store, cells: Sequence[Cell], folder: Path) -> list[Fitted
 
 
 def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
-    train: Any = split_in(data_folder(store, cell.data.key), cell.train) if cell.train else []
-    return train, {split: split_in(data_folder(store, data.key), split) for split, data in cell.tests}
+    train: Any = read_part(part_of(store, cell, cell.data, cell.train)) if cell.train else []
+    return train, {split: read_part(part_of(store, cell, data, split)) for split, data in cell.tests}
 
 
 def _finish(store: Store, job: Job, cell: Cell, model: Fitted, folder: Path, seconds: float) -> dict[str, str]:
@@ -254,7 +258,7 @@ def _finish(store: Store, job: Job, cell: Cell, model: Fitted, folder: Path, sec
     try:
         parts, scores = [], {}
         for split, data in cell.tests:
-            part, scores[split] = score_split(store, cell, model, split, data.plan.scorer, data_folder(store, data.key))
+            part, scores[split] = score_split(store, cell, model, split, data)
             parts.append(part)
         if cell.keep.model:
             with stores.writing(beside):

@@ -1,0 +1,121 @@
+"""Recipes of several tasks in experiments: a model for each, one that is given the task, and the mixture only by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskloom.experiments.cells import TASK_FIELD, expand
+from taskloom.experiments.jobs import jobs
+from taskloom.experiments.rescore import rescore
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.spec import ExperimentError, Resources, check
+from taskloom.experiments.store import Store
+from tests.experiments.sweeps import fill, recipe
+
+FUNCTIONS = ["antonyms[eng]", "synonyms[eng]", "chain(antonyms[eng], synonyms[eng])"]
+NAMES = [f"taskbench/{name}" for name in FUNCTIONS]
+
+
+def functions(**more: Any) -> dict[str, Any]:
+    block = {"recipe": "taskbench/english", "set": {"functions": FUNCTIONS}}
+    return {"recipes": [block], "learners": ["majority"], "evaluate": ["test"], **more}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    path = tmp_path_factory.mktemp("tasks") / "runs"
+    for choice in ("each", "together", "mixed"):
+        assert not fill(functions(tasks=choice), path).state.failed
+    return Store(path)
+
+
+def test_a_mixture_that_no_input_tells_apart_is_refused_unless_asked_for() -> None:
+    with pytest.raises(
+        ExperimentError, match=r"taskbench/english has 3 tasks.*tasks: each.*tasks: together.*tasks: mixed"
+    ):
+        expand(check(functions(), "test"))
+    [cell] = expand(check(functions(tasks="mixed"), "test"))
+    assert cell.config()["tasks"] == "mixed"
+    assert expand(check(cell.config(), "test"))[0].run == cell.run
+
+
+def test_digests_of_recipes_of_one_task_do_not_depend_on_the_choice() -> None:
+    [plain] = expand(check({"recipes": [recipe()], "learners": ["majority"]}, "test"))
+    for choice in ("together", "mixed"):
+        [cell] = expand(check({"recipes": [recipe()], "learners": ["majority"], "tasks": choice}, "test"))
+        assert cell.run == plain.run
+        assert cell.config() == plain.config()
+    one = {"recipes": ["taskbench/antonyms[eng]"], "learners": ["majority"]}
+    assert [c.run for c in expand(check({**one, "tasks": "each"}, "test"))] == [
+        c.run for c in expand(check(one, "test"))
+    ]
+
+
+def test_together_is_the_recipe_with_descriptions() -> None:
+    [cell] = expand(check(functions(tasks="together"), "test"))
+    described = functions()
+    described["recipes"][0]["set"]["described"] = True
+    [same] = expand(check(described, "test"))
+    assert cell.run == same.run
+    assert cell.config() == same.config()
+
+
+def test_each_gives_a_run_for_every_task_from_one_dataset(store: Store) -> None:
+    cells = expand(check(functions(tasks="each"), "test"))
+    assert [cell.task for cell in cells] == NAMES
+    assert len({cell.run for cell in cells}) == 3
+    assert len({cell.data.key for cell in cells}) == 1
+    for cell in cells:
+        assert expand(check(cell.config(), "test"))[0].run == cell.run
+        rows = store.predictions([cell.run])
+        assert set(rows["task"].to_pylist()) == {cell.task}
+        assert len(set(rows["prediction"].to_pylist())) == 1  # the majority of its own task
+    table = Runs(store).where({TASK_FIELD: NAMES}).table
+    assert sorted(table[TASK_FIELD].to_pylist()) == sorted(NAMES)
+    [mixed] = expand(check(functions(tasks="mixed"), "test"))
+    assert sum(table["n"].to_pylist()) == store.scores(mixed.run)["splits"]["test"]["n"]
+
+
+def test_scores_over_tasks_and_by_family_and_composition(store: Store) -> None:
+    runs = Runs(store).where({TASK_FIELD: NAMES})
+    rows = {row["task"]: row for row in runs.accuracy(by="task")}
+    assert set(rows) == set(NAMES)
+    [whole] = runs.accuracy(over="tasks")
+    assert whole["mean"] == pytest.approx(sum(row["mean"] for row in rows.values()) / 3)
+    assert whole["n"] == 3
+    by = {row["composition"]: row for row in runs.accuracy(by="composition", over="tasks")}
+    assert len(by) == 2  # atomic functions, and one chain
+    assert sorted(row["n"] for row in by.values()) == [1, 2]
+
+
+def test_runs_of_tasks_are_rescored_and_mixed_runs_of_older_versions_too(store: Store) -> None:
+    assert {change.changed for change in rescore(store.path, "own")} == {0}
+    [mixed] = expand(check(functions(tasks="mixed"), "test"))
+    config = store.folder(mixed.run) / "config.yaml"
+    config.write_text(config.read_text().replace("tasks: mixed\n", ""))
+    assert {change.changed for change in rescore(store.path, "own", [mixed.run])} == {0}
+
+
+def test_tasks_go_into_one_batch_where_the_learner_can(tmp_path: Path) -> None:
+    cells = expand(check({**functions(tasks="each"), "learners": ["tiny-test/lora"]}, "test"))
+    store = Store(tmp_path / "runs", create=True)
+    [job] = jobs(store, cells, {cell.run for cell in cells}, Resources())
+    assert job.kind == "tasks"
+    assert len(job.runs) == 3
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"tasks": "eech"}, "tasks: .*did you mean 'each'"),
+        ({"tasks": []}, "tasks: .*name at least one task"),
+        ({"tasks": ["taskbench/antonym[eng]"]}, r"has no task 'taskbench/antonym\[eng\]'.*antonyms"),
+        ({"tasks": "each", "recipes": [recipe()]}, "the tasks of ctl/A cannot be listed"),
+    ],
+)
+def test_choices_that_cannot_be(more: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ExperimentError, match=sentence):
+        expand(check({**functions(), **more}, "test"))
