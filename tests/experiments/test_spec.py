@@ -83,6 +83,13 @@ def test_the_digest_covers_what_determines_a_run(change: dict[str, Any]) -> None
     assert cells(**base)[0].run != cells(**{**base, **change})[0].run
 
 
+def test_changes_of_a_recipe_may_be_fields_or_text() -> None:
+    fields = cells(recipes=[{"recipe": "ctl/A", "set": {"splits.train.n": 500, "max_length": 4}}])
+    text = cells(recipes=[{"recipe": "ctl/A", "set": ["splits.train.n=500", "max_length=4"]}])
+    assert [c.run for c in fields] == [c.run for c in text]
+    assert fields[0].data.fields == text[0].data.fields == {"splits.train.n": 500, "max_length": 4}
+
+
 def test_the_digest_does_not_cover_resources_or_the_store() -> None:
     assert [c.run for c in cells()] == [c.run for c in cells(resources={"cpus": 2, "stack": 1}, store="elsewhere")]
 

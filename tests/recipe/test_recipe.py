@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -47,6 +48,32 @@ def test_extends_merges_deeply(tmp_path: Path) -> None:
     sizes = {s.name: s.n for s in read(path).plan(0).splits}
     assert sizes["train"] == 1234
     assert sizes["iid"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"max_length": 5}, ["max_length=5"]),
+        ({"splits.train.n": 500}, ["splits.train.n=500"]),
+        ({"splits": {"train": {"n": 500}, "iid": {"n": 5}}}, ["splits={train: {n: 500}, iid: {n: 5}}"]),
+        ({"splits": {"train": {"n": 9}}, "splits.train.n": 500}, ["splits={train: {n: 9}}", "splits.train.n=500"]),
+        ({"splits.train.n": 500, "splits": {"train": {"n": 9}}}, ["splits.train.n=500", "splits={train: {n: 9}}"]),
+        ({"described.unseen": ("a q", "q a")}, ["described={unseen: [a q, q a]}"]),
+    ],
+)
+def test_set_takes_fields_or_text(fields: dict[str, Any], text: list[str]) -> None:
+    assert read("ctl/A", fields).digest == read("ctl/A", text).digest != read("ctl/A").digest
+
+
+def test_set_leaves_the_given_fields_alone() -> None:
+    fields: dict[str, Any] = {"splits": {"train": {"n": 9}}, "splits.train.n": 500}
+    assert [s.n for s in read("ctl/A", fields).plan(0).splits] == [500]
+    assert fields == {"splits": {"train": {"n": 9}}, "splits.train.n": 500}
+
+
+def test_a_set_that_is_one_text_is_refused() -> None:
+    with pytest.raises(RecipeError, match=r"write a list of changes, \['max_length=5'\]"):
+        read("ctl/A", "max_length=5")
 
 
 @pytest.mark.parametrize(

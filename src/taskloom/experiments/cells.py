@@ -27,6 +27,7 @@ from taskloom.plan import Plan
 from taskloom.recipe import Recipe, check
 from taskloom.recipe import read as read_recipe
 from taskloom.recipe.fields import Described
+from taskloom.recipe.overrides import parse_changes
 from taskloom.registry import is_python
 
 VERSION = 1
@@ -255,7 +256,8 @@ def _named_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
             f"recipes: {block['recipe']}: unknown key '{unknown[0]}'; fields of the recipe stand under 'set', e.g. "
             f"set: {{{unknown[0]}: …}}"
         )
-    fields = {**_mapping(block.get("set"), f"recipes: {block['recipe']}: set"), **tried}
+    given = parse_changes(block["set"]) if isinstance(block.get("set"), list) else block.get("set")
+    fields = {**_mapping(given, f"recipes: {block['recipe']}: set"), **tried}
     recipe = read_recipe(str(block["recipe"]), [f"{k}={json.dumps(v, default=str)}" for k, v in fields.items()])
     seed = block.get("seed", recipe.seed)
     if not isinstance(seed, int) or isinstance(seed, bool):
