@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "taskloom"
 
 LAYERS = [
     {"errors"},
-    {"files"},
+    {"files", "arguments"},
     {"example", "recipe.yaml_files", "prediction_files", "http_client"},
     {"seeding", "scoring", "offers"},
     {"plan"},

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import taskloom as tl
@@ -333,3 +334,31 @@ def test_content_digests_see_every_value() -> None:
         changed = shards.block_digests(type(table).from_pylist(rows, schema=table.schema))
         assert changed[0] == digests[0]
         assert changed[1] != digests[1], column
+
+
+def test_every_spelling_of_a_number_is_one_number(tmp_path: Path) -> None:
+    small = ["splits={train: {n: 500}}"]
+    wanted = tl.make("ctl/A", seed=1, set=small).digest
+    for number, seed in enumerate((np.int64(1), np.uint8(1), "1")):
+        made = tl.make("ctl/A", tmp_path / str(number), seed=seed, set={"splits": {"train": {"n": np.int32(500)}}})  # type: ignore[arg-type]
+        assert made.digest == wanted
+        assert made.manifest["seed"] == 1
+        assert tl.load(tmp_path / str(number)).digest == wanted
+        assert tl.verify(tmp_path / str(number)).wrong == ()
+
+
+@pytest.mark.parametrize("seed", [1.5, 1.0, True, "1.5", "one", np.float64(1), [1]])
+def test_a_seed_that_is_not_a_whole_number_is_refused(seed: Any) -> None:
+    with pytest.raises(TaskloomError, match="seed must be a whole number, not"):
+        tl.make("ctl/A", seed=seed, set=["splits={train: {n: 500}}"])
+
+
+def test_numbers_of_processes_and_rows_are_whole_numbers(tmp_path: Path) -> None:
+    for arguments in ({"workers": 1.5}, {"shard_rows": 1000.5}):
+        with pytest.raises(TaskloomError, match=f"{next(iter(arguments))} must be a whole number"):
+            tl.make("ctl/A", tmp_path / "d", set=SMALL, **arguments)  # type: ignore[arg-type]
+
+
+def test_a_recipe_file_may_be_a_path(tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text("extends: ctl/A\nsplits: {train: {n: 500}}\n")
+    assert tl.make(tmp_path / "r.yaml").digest == tl.make(str(tmp_path / "r.yaml")).digest

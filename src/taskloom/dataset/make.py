@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 
+from taskloom.arguments import whole
 from taskloom.dataset import Dataset, dataset, shards
 from taskloom.dataset.manifest import manifest_of_shards, manifest_of_tables, write_beside
 from taskloom.dataset.workers import MakeProgress, Piece, RowCounter, Where, make_shards, origin_of, table_of
@@ -25,7 +27,7 @@ MOST_ROWS = 10**11
 
 
 def make(
-    recipe: str | Recipe,
+    recipe: str | PathLike[str] | Recipe,
     out: str | Path | None = None,
     *,
     seed: int | None = None,
@@ -54,11 +56,12 @@ def make(
     """
     if engine not in ("local", "ray"):
         raise TaskloomError(f"no engine is called '{engine}'; {nearest(engine, ('local', 'ray'))}")
-    if isinstance(recipe, str):
+    if not isinstance(recipe, Recipe):
         recipe = read(recipe, set)
     elif set:
         raise ParameterError("set", "goes with a recipe's name, not with a checked recipe")
-    seed = recipe.seed if seed is None else seed
+    seed = recipe.seed if seed is None else whole(seed, "seed")
+    workers = whole(workers, "workers")
     plan = recipe.plan(seed)
     if workers < 1:
         raise ParameterError("workers", f"must be at least 1, not {workers}")
@@ -133,7 +136,7 @@ def default_folder(recipe: Recipe, seed: int) -> Path:
 
 
 def _shard_rows(plan: Plan, wanted: int | None) -> int:
-    rows = wanted if wanted is not None else plan.shard_rows
+    rows = plan.shard_rows if wanted is None else whole(wanted, "shard_rows")
     if rows < shards.BLOCK or rows % shards.BLOCK:
         raise ParameterError("shard_rows", f"must be a multiple of {shards.BLOCK}, not {rows}")
     return rows

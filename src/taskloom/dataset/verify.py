@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from taskloom.arguments import whole
 from taskloom.dataset import Dataset, dataset, shards
 from taskloom.descriptions import UNSEEN, task_column
 from taskloom.errors import DataError, TaskloomError
@@ -58,6 +59,7 @@ def verify(folder: str | Path, *, every: bool = False, sample: int = SAMPLE) -> 
     folder = Path(folder)
     if not (folder / dataset.MANIFEST).is_file():
         raise DataError(f"{folder} has no {dataset.MANIFEST}; verify checks datasets made by 'taskloom make'")
+    sample = whole(sample, "sample")
     data = dataset.load(folder)
     rows = _check_bytes(data, folder)
     recipe = data.recipe

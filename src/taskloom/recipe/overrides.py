@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from taskloom.arguments import plain
 from taskloom.errors import ParameterError, RecipeError
 from taskloom.recipe import yaml_files
 from taskloom.recipe.yaml_files import RepeatedKeyError, YamlError
@@ -37,7 +38,7 @@ def override(data: dict[str, Any], changes: Changes) -> None:
     """Set fields of a recipe's data."""
     fields = changes if isinstance(changes, Mapping) else parse_changes(changes)
     for path, value in fields.items():
-        _assign(data, str(path), _plain(value))
+        _assign(data, str(path), plain(value))
 
 
 def parse_changes(changes: Iterable[str]) -> dict[str, Any]:
@@ -73,15 +74,6 @@ def _parse(text: str, change: str) -> Any:
         raise ChangeError(change, f"the value {error}") from error
     except YamlError as error:
         raise ChangeError(change, f"the value {error}; quote it") from error
-
-
-def _plain(value: Any) -> Any:
-    """Copy a value with the types that YAML has, so that Python's spellings of one recipe are one recipe."""
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return str(value) if isinstance(value, Path) else value
 
 
 def _assign(data: dict[str, Any], path: str, value: Any) -> None:

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from taskloom.errors import RecipeError, TaskloomError, nearest
+from taskloom.arguments import whole
+from taskloom.errors import ParameterError, RecipeError, TaskloomError, nearest
 from taskloom.files import json_digest
 from taskloom.recipe.fields import Described, Fields
 from taskloom.recipe.finder import find
@@ -107,7 +109,7 @@ class Recipe:
         core = self._core()
         if isinstance(self.fields, Fields):
             core["fields"] = self.fields.key_fields()
-        key = Key(json_digest(core), self.seed if seed is None else seed)
+        key = Key(json_digest(core), self.seed if seed is None else whole(seed, "seed"))
         plan = self.suite.weave(self.fields, key)
         if self.described is None:
             return plan
@@ -116,13 +118,14 @@ class Recipe:
         return describe(plan, self.described.level, self.described.unseen, key)
 
 
-def read(name: str, set: Changes = ()) -> Recipe:
+def read(name: str | PathLike[str], set: Changes = ()) -> Recipe:
     """Find and check a recipe by name or file, with changes of its fields.
 
     Args:
         name: `suite/recipe`, `my-recipe.yaml`, a task's name, or `tasks.py` (`tasks.py::NAME` where it defines several things).
         set: Fields and values, `{"max_length": 8, "splits.train.n": 1000}`, or the same as text, `["max_length=8"]`.
     """
+    name = fspath(name)
     data, where = find(name)
     override(data, set)
     return check(data, name, where)
@@ -136,9 +139,10 @@ def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
         suite = SUITES.get(str(data["suite"])) if "suite" in data else task_suite(TASKS.get(str(data["task"])))
     except TaskloomError as error:
         raise RecipeError(f"{where}: {error}") from error
-    seed = data.get("seed", 0)
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise RecipeError(f"{where}: seed must be a whole number, not {seed!r}")
+    try:
+        seed = whole(data.get("seed", 0), "seed")
+    except ParameterError as error:
+        raise RecipeError(f"{where}: {error}") from error
     given = {key: value for key, value in data.items() if key not in RESERVED}
     try:
         fields = suite.fields.model_validate(given)

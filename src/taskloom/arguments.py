@@ -1,0 +1,40 @@
+"""The one form that arguments have inside: whatever a person's Python spells `1` as, it is `1` from the door on."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from os import PathLike, fspath
+from typing import Any
+
+from taskloom.errors import ParameterError
+
+
+def whole(value: Any, parameter: str) -> int:
+    """Return a whole number as an `int`: digests of `1`, `np.int64(1)` and `"1"` are then those of one number.
+
+    Args:
+        value: A whole number of any library, or its digits as text.
+        parameter: Its name, for the error.
+    """
+    if isinstance(value, str) and value.strip().removeprefix("-").isdecimal() and len(value) <= 40:
+        return int(value)
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise ParameterError(parameter, f"must be a whole number, not {value!r:.80}")
+
+
+def plain(value: Any) -> Any:
+    """Copy a value with the types that YAML has, so that Python's spellings of one recipe are one recipe."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, PathLike):
+        return fspath(value)
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):  # its numbers, truth values, texts and arrays
+        return plain(value.tolist())
+    return value
