@@ -6,12 +6,13 @@ suite of another package has them as ours do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from taskloom.example import Example
+    from taskloom.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,9 @@ class Evaluation(Protocol):
     def text(self) -> str:
         """Return it for people."""
 
+
+RunScores = Callable[["Plan", Sequence["Example"], Sequence[str]], Mapping[str, float]]
+"""From a recipe's plan, the examples of a split and their predictions to named scores of the whole, such as `{"C@90": 0.25}`."""
 
 Solver = Callable[..., SolveReport]
 """`solve(path, **options)`: answers every question of a file; the path `-` is standard input."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from taskloom.example import Answer
-    from taskloom.offers import Evaluator, Exporter, Option, Solver
+    from taskloom.offers import Evaluator, Exporter, Option, RunScores, Solver
     from taskloom.plan import Plan
     from taskloom.resources import Resource
     from taskloom.scoring import Scorer
@@ -129,6 +129,7 @@ class Suite:
         exporters: Formats of `taskloom export`, by name.
         solve: Answers every question of a file: `taskloom solve`.
         evaluate: Scores predictions in the suite's own way: `taskloom score`; suites without one are scored task by task.
+        run_scores: Scores a whole split in the suite's own way; runs have them as columns beside the mean score.
         options: Options that the suite adds to commands.
         resources: Outside data that it can use: `taskloom data`.
     """
@@ -147,6 +148,7 @@ class Suite:
     evaluate: Evaluator | None = None
     options: tuple[Option, ...] = ()
     resources: tuple[Resource, ...] = ()
+    run_scores: RunScores | None = None
 
     def recipe_files(self) -> dict[str, Path]:
         """Return the recipe names of this suite with their files."""
@@ -173,6 +175,7 @@ def suite(
     evaluate: Evaluator | None = None,
     options: Sequence[Option] = (),
     resources: Sequence[Resource] = (),
+    run_scores: RunScores | None = None,
 ) -> Callable[[Callable[[F, Key], Plan]], Callable[[F, Key], Plan]]:
     """Register a function from checked recipe fields and a key to a plan as a suite; the arguments are `Suite`'s attributes."""
 
@@ -192,6 +195,7 @@ def suite(
             evaluate,
             tuple(options),
             tuple(resources),
+            run_scores,
         )
         SUITES.add(name, recorded, weave.__module__)
         return weave

@@ -273,7 +273,7 @@ def test_data_that_cannot_be_made_fails_its_cells_with_the_reason(tmp_path: Path
 
 def forget_datasets() -> None:
     """Read datasets again, as a new worker does."""
-    for cached in (predictions.dataset_in, predictions.split_in, predictions._examples, predictions._data_columns):
+    for cached in (predictions.dataset_in, predictions.split_in, predictions.read_examples, predictions._data_columns):
         cached.cache_clear()
 
 

@@ -60,7 +60,7 @@ def _together(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         worker._template,
         predictions.dataset_in,
         predictions.split_in,
-        predictions._examples,
+        predictions.read_examples,
         predictions._data_columns,
     ):
         cached.cache_clear()

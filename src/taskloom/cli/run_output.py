@@ -63,8 +63,9 @@ def _telling(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
     return labels
 
 
-def _mean(runs: list[Any], split: str) -> str:
-    scores = [r[split]["score"] for r in runs if split in r and r[split]["score"] is not None]
+def _mean(runs: list[Any], split: str, name: str = "") -> str:
+    entries = [r[split].get("scores", {}).get(name) if name else r[split]["score"] for r in runs if split in r]
+    scores = [score for score in entries if score is not None]
     return percent(sum(scores) / len(scores)) if scores else "-"
 
 
@@ -85,9 +86,19 @@ def outcome(result: Outcome, command: str, as_json: bool) -> None:
     groups: dict[tuple[str, str, str], list[Any]] = {}
     for s, fields in zip(scores, telling, strict=True):
         groups.setdefault((s["recipe"], s["learner"], fields), []).append(s["splits"])
-    lines = [(*key, len(same), *(_mean(same, split) for split in splits)) for key, same in groups.items()]
+    suite = sorted(
+        {(split, k) for s in scores for split, entry in s["splits"].items() for k in entry.get("scores", {})}
+    )
+    shown = [(split, "") for split in splits] + suite
+    lines = [(*key, len(same), *(_mean(same, *column) for column in shown)) for key, same in groups.items()]
     if lines:
-        heads = ("recipe", "learner", "fields that differ", "seeds", *splits)
+        heads = (
+            "recipe",
+            "learner",
+            "fields that differ",
+            "seeds",
+            *(f"{split} {name}".strip() for split, name in shown),
+        )
         console().print(table("mean scores", heads, lines), "")
     print(f"{state.before:,} runs were there, {state.done:,} are new, in {result.store.path}")
     if state.failed:

@@ -17,7 +17,7 @@ from taskloom.experiments.errors import RunsError
 from taskloom.experiments.groups import ScoreGroup, groups, numbered, trait
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import Estimate, over_items, over_seeds, over_tasks, two_way
-from taskloom.experiments.store import PREDICTION_COLUMNS, PREDICTIONS, StoreError, read_parquet
+from taskloom.experiments.store import PREDICTION_COLUMNS, PREDICTIONS, SUITE_SCORE, StoreError, read_parquet
 
 if TYPE_CHECKING:
     from taskloom.experiments.runs import Runs
@@ -48,11 +48,39 @@ def accuracy(runs: Runs, by: Sequence[str], splits: Sequence[str], over: str, le
     if over == "seeds" and not traits:
         return _of_scores(runs, apart, splits, level)
     data = ScoredRows(runs, apart, traits, splits, tasks=over.endswith("tasks"))
+    suite = SuiteScores(runs, splits) if not traits and not over.endswith("tasks") else None
     rows = []
     for group in data.groups():
         measured = Measured(_estimate(data, group, over, level), [float(s.mean()) for s in group.scores])
-        rows.append(_row(dict(zip([*apart, *traits], group.values, strict=True)), measured))
-    return ResultTable([*apart, *traits, *MEASURES], rows)
+        row = _row(dict(zip([*apart, *traits], group.values, strict=True)), measured)
+        rows.append(row if suite is None else row | suite.of([data.names[run] for run in group.runs], row.get("split")))
+    return ResultTable([*apart, *traits, *MEASURES, *(suite.columns if suite else ())], rows)
+
+
+class SuiteScores:
+    """The scores that suites compute of whole splits, and their means over runs.
+
+    Attributes:
+        columns: Their names, as results have them: without `score.`, but for names that results have already (`score.mean`).
+    """
+
+    def __init__(self, runs: Runs, splits: Sequence[str]) -> None:
+        own = runs.suite_scores
+        table = runs.table.select(["run", "split", *own]).to_pylist() if own else []
+        self._rows = {(row["run"], row["split"]): row for row in table if not splits or row["split"] in splits}
+        self._own = [c for c in own if any(row[c] is not None for row in self._rows.values())]
+        self._only = next(iter({split for _, split in self._rows}), "")
+        short = [c.removeprefix(SUITE_SCORE) for c in self._own]
+        self.columns = [c if name in MEASURES else name for c, name in zip(self._own, short, strict=True)]
+
+    def of(self, runs: Sequence[str], split: str | None) -> dict[str, float | None]:
+        """Return the mean of each score over runs in a split (None: the only one)."""
+        rows = [self._rows.get((run, split or self._only), {}) for run in runs]
+        means = {}
+        for name, column in zip(self.columns, self._own, strict=True):
+            values = [row[column] for row in rows if row.get(column) is not None]
+            means[name] = sum(values) / len(values) if values else None
+        return means
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +168,7 @@ class ScoredRows:
         self.names = list(dict.fromkeys(table["run"].to_pylist()))
         place = {name: i for i, name in enumerate(self.names)}
         self.about: list[dict[str, Any]] = [{}] * len(self.names)
-        for row in table.drop_columns(["split", "n", "score"]).to_pylist():
+        for row in table.drop_columns(["split", "n", "score", *runs.suite_scores]).to_pylist():
             self.about[place[row["run"]]] = row
         wanted = ["split", "index", "score", *(["task"] if tasks or "task" in traits else [])]
         rows, number = self._read([*wanted, *(["traits"] if set(traits) - {"task"} else [])])
@@ -212,7 +240,7 @@ def columns_of(runs: Runs, by: Sequence[str]) -> tuple[list[str], list[str]]:
         column = runs.find_column(name) if name != "task" else None  # the examples' own, of runs on one task as well
         if column is not None and column != name and name in _traits(runs):
             column = None  # `length` is the examples' own, where they have it, before it is short for `recipe.length`
-        if column in ("n", "score"):
+        if column in ("n", "score", *runs.suite_scores):
             raise RunsError(f"'{name}' is what is measured; group by another column or trait")
         own.append(column) if column else traits.append(name)
     return own, traits
@@ -241,12 +269,15 @@ def _of_scores(runs: Runs, apart: Sequence[str], splits: Sequence[str], level: f
         table = table.filter(pa.array([s in splits for s in table["split"].to_pylist()]))
     number = pa.chunked_array([pa.array(np.arange(table.num_rows))])
     rows = []
+    suite = SuiteScores(runs, splits)
+    names = table["run"].to_pylist()
     for group in groups([table[c] for c in apart], number, table["n"], number, table["score"]):
         means = [float(s[0]) for s in group.scores]
         n = int(group.items[0][0])
         estimate = over_seeds(means, level, n) if len(means) > 1 else _alone(means[0], n, level)
-        rows.append(_row(dict(zip(apart, group.values, strict=True)), Measured(estimate, means)))
-    return ResultTable([*apart, *MEASURES], rows)
+        row = _row(dict(zip(apart, group.values, strict=True)), Measured(estimate, means))
+        rows.append(row | suite.of([names[run] for run in group.runs], row.get("split")))
+    return ResultTable([*apart, *MEASURES, *suite.columns], rows)
 
 
 def _alone(mean: float, n: int, level: float) -> Estimate:

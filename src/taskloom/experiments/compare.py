@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskloom.errors import nearest
-from taskloom.experiments.accuracy import ScoredRows, check_splits, columns_of
+from taskloom.experiments.accuracy import ScoredRows, SuiteScores, check_splits, columns_of
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.groups import ScoreGroup
 from taskloom.experiments.result_table import ResultTable
@@ -77,13 +77,20 @@ def compare(
         raise RunsError(
             f"{a!r} and {b!r} have nothing in common to compare: no split, or no value of {', '.join(apart)}"
         )
+    suite = [SuiteScores(side, splits) for side in sides] if not traits else []
+    names = [c for c in suite[0].columns if c in suite[1].columns] if suite else []
     rows = []
     for values in shared:
         comparison = _test(data, [t[values] for t in tables], test, level)
-        rows.append({**dict(zip([*apart, *traits], values, strict=True)), **_measures(comparison)})
+        row = {**dict(zip([*apart, *traits], values, strict=True)), **_measures(comparison)}
+        for side, one, score, table in zip("ab", data, suite, tables, strict=False):
+            means = score.of([one.names[run] for run in table[values].runs], row.get("split"))
+            row |= {f"{side} {name}": means[name] for name in names}
+        rows.append(row)
     for row, p in zip(rows, correct([row["p"] for row in rows], correction), strict=True):
         row["corrected_p"] = float(p)
-    return ResultTable([*apart, *traits, *MEASURES], rows)
+    beside = [f"{side} {name}" for name in names for side in "ab"]
+    return ResultTable([*apart, *traits, *MEASURES, *beside], rows)
 
 
 def _measures(comparison: Comparison) -> dict[str, Any]:

@@ -92,7 +92,8 @@ def read_part(part: SplitPart) -> Examples:
 
 
 @lru_cache(maxsize=16)
-def _examples(part: SplitPart) -> list[Example]:
+def read_examples(part: SplitPart) -> list[Example]:
+    """Return the examples of a part as a list."""
     return list(read_part(part))
 
 
@@ -100,7 +101,7 @@ def _examples(part: SplitPart) -> list[Example]:
 def _data_columns(part: SplitPart) -> pa.Table:
     """Return the columns of predictions.parquet that the data gives; runs of one recipe share them."""
     table, split = read_part(part).table, part.split
-    examples = _examples(part)
+    examples = read_examples(part)
     traits = [[(k, v if isinstance(v, str) else json.dumps(v)) for k, v in e.traits.items()] for e in examples]
     named = pa.DictionaryArray.from_arrays(pa.array([0] * len(examples), pa.int32()), pa.array([split]))
     columns = {"split": named, **{c: table[c] for c in ("index", "task", "input", "targets")}}
@@ -110,7 +111,7 @@ def _data_columns(part: SplitPart) -> pa.Table:
 def score_split(store: Store, cell: Cell, model: Fitted, split: str, data: CellData) -> tuple[pa.Table, dict[str, Any]]:
     """Answer and score one split; return its rows of predictions.parquet and its scores."""
     part, scorer = part_of(store, cell, data, split), data.plan.scorer
-    examples = _examples(part)
+    examples = read_examples(part)
     inputs = [e.input for e in examples]
     predictions = model.answer(inputs)
     scores = [scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
@@ -120,9 +121,15 @@ def score_split(store: Store, cell: Cell, model: Fitted, split: str, data: CellD
     table = table.append_column("score", pa.array(scores, pa.float64()))
     table = table.append_column("candidates", pa.array(candidates, pa.list_(pa.string())))
     table = table.append_column("logprobs", pa.array(logprobs, pa.list_(pa.float64())))
-    return table.select(stores.PREDICTION_COLUMNS.names).cast(stores.PREDICTION_COLUMNS), summary(
-        [e.task for e in examples], scores
-    )
+    scored = {**summary([e.task for e in examples], scores), **suite_scores(data, examples, predictions)}
+    return table.select(stores.PREDICTION_COLUMNS.names).cast(stores.PREDICTION_COLUMNS), scored
+
+
+def suite_scores(data: CellData, examples: Sequence[Example], predictions: Sequence[str]) -> dict[str, Any]:
+    """Compute what the suite itself says of a whole split, under the key `scores`; empty where it says nothing."""
+    score = data.recipe.suite.run_scores
+    scores = dict(score(data.plan, examples, predictions)) if score is not None and examples else {}
+    return {"scores": scores} if scores else {}
 
 
 def _log_probabilities(
@@ -133,7 +140,7 @@ def _log_probabilities(
     if cell.keep.logprobs == "targets":
         rows = [list(e.targets) for e in examples]
     else:
-        every = sorted({e.target for e in _examples(part_of(store, cell, cell.data, cell.train))})
+        every = sorted({e.target for e in read_examples(part_of(store, cell, cell.data, cell.train))})
         if len(every) > MOST_CANDIDATES:
             raise TaskloomError(
                 f"keep.logprobs: {cell.data.name} has {len(every)} different answers (limit {MOST_CANDIDATES}); "

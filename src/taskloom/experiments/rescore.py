@@ -8,7 +8,7 @@ to complete a rescoring that was killed in between.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from taskloom.dataset.dataset import MANIFEST
 from taskloom.example import Example, Trait
 from taskloom.experiments import store as stores
-from taskloom.experiments.cells import expand
-from taskloom.experiments.predictions import summary
+from taskloom.experiments.cells import CellData, expand
+from taskloom.experiments.predictions import SplitPart, data_folder, read_examples, suite_scores, summary
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import Store
 from taskloom.files import atomic
@@ -77,11 +78,11 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
         return []  # its predictions were not kept, so its scores stay as they are
     table = stores.read_parquet(path)
     splits = table["split"].cast(pa.string())
-    by_split = {s: find_scorer(name) for s in old["splits"]} if name != OWN else _scorers(store.config(run))
-    scores = [
-        by_split[s].score(p, e)
-        for s, p, e in zip(splits.to_pylist(), table["prediction"].to_pylist(), _examples(table), strict=True)
-    ]
+    data = recipe_data(store.config(run)) if name == OWN else {}
+    by_split = {s: data[s].plan.scorer if data else find_scorer(name) for s in old["splits"]}
+    examples = stored_examples(store, table, data)
+    texts = table["prediction"].to_pylist()
+    scores = [by_split[s].score(p, e) for s, p, e in zip(splits.to_pylist(), texts, examples, strict=True)]
     column = pa.array(scores, pa.float64())
     new = {**old, "scorer": _label(old, by_split), "splits": {}}
     changes = []
@@ -89,6 +90,11 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
         mine = pc.equal(splits, split)
         after, before = column.filter(mine.combine_chunks()), table["score"].filter(mine)
         scored = summary(table["task"].filter(mine).to_pylist(), after.to_pylist())
+        if data:
+            rows = [i for i, one in enumerate(mine.to_pylist()) if one]
+            scored |= suite_scores(data[split], [examples[i] for i in rows], [texts[i] for i in rows])
+        elif "scores" in entry:
+            scored["scores"] = entry["scores"]  # the suite's own, whoever scores the single answers
         new["splits"][split] = scored
         changed = pc.sum(pc.not_equal(pa.chunked_array([after]), before)).as_py() or 0
         head = (run, old["recipe"], old["learner"], old["seed"], split, scored["n"])
@@ -108,11 +114,31 @@ def _label(old: dict[str, Any], by_split: dict[str, Scorer]) -> str:
     return names[0] if len(names) == 1 else str(old["scorer"])
 
 
+def recipe_data(config: str) -> dict[str, CellData]:
+    """Return the data of each split that the run of a config answered."""
+    # It is the recipe's, whichever tasks the run has; runs of older versions do not say that their tasks are mixed.
+    return _recipe_data(json.dumps({**parse(config, ours=True), "tasks": "mixed", "seeds": [0]}))
+
+
 @lru_cache(maxsize=64)
-def _scorers(config: str) -> dict[str, Scorer]:
-    # The scorer is the recipe's, whichever tasks the run has; runs of older versions do not say that their tasks are mixed.
-    [cell] = expand(check({**parse(config, ours=True), "tasks": "mixed"}, stores.CONFIG))
-    return {split: data.plan.scorer for split, data in cell.tests}
+def _recipe_data(config: str) -> dict[str, CellData]:
+    [cell] = expand(check(json.loads(config), stores.CONFIG))
+    return dict(cell.tests)
+
+
+def stored_examples(store: Store, table: pa.Table, data: Mapping[str, CellData]) -> list[Example]:
+    """Return the examples of stored predictions: whole where the store has their dataset, else as far as they were kept."""
+    kept = list(_examples(table))
+    splits, places = table["split"].to_pylist(), table["index"].to_pylist()
+    for split, own in data.items():
+        folder = data_folder(store, own.key)
+        if not (folder / MANIFEST).is_file():
+            continue
+        whole = read_examples(SplitPart(folder, split))
+        for i, (name, index) in enumerate(zip(splits, places, strict=True)):
+            if name == split and index < len(whole) and whole[index].input == kept[i].input:
+                kept[i] = whole[index]
+    return kept
 
 
 def _examples(table: pa.Table) -> Iterable[Example]:

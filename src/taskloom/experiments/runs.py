@@ -20,7 +20,7 @@ from taskloom.experiments.accuracy import accuracy
 from taskloom.experiments.compare import Selection, compare
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
-from taskloom.experiments.store import Store, StoreError
+from taskloom.experiments.store import SUITE_SCORE, Store, StoreError
 
 OWN = ("run", "recipe", "learner", "seed")
 """Columns that every table of runs begins with; then come the fields, then split, n, score."""
@@ -49,7 +49,13 @@ class Runs:
     @property
     def fields(self) -> list[str]:
         """Return the columns of what was set or tried: `recipe.FIELD`, `learner.SETTING`."""
-        return [c for c in self.table.column_names if c not in (*OWN, "split", "n", "score")]
+        others = (*OWN, "split", "n", "score", *self.suite_scores)
+        return [c for c in self.table.column_names if c not in others]
+
+    @property
+    def suite_scores(self) -> list[str]:
+        """Return the columns of scores that the suites compute themselves: `score.C@90`."""
+        return [c for c in self.table.column_names if c.startswith(SUITE_SCORE)]
 
     @property
     def splits(self) -> list[str]:

@@ -49,6 +49,9 @@ DIGEST = re.compile("[0-9a-f]{32}")
 REQUIRED = ("run", "kind", "recipe", "learner", "seed", "fields", "scorer", "splits", "data")
 """Keys that scores.json must have."""
 
+SUITE_SCORE = "score."
+"""Stands before the names of scores that a suite computes itself, in the table of runs: `score.C@90`."""
+
 PREDICTION_COLUMNS = pa.schema(
     [
         ("split", pa.dictionary(pa.int32(), pa.string())),
@@ -177,7 +180,8 @@ class Store:
         return environment if isinstance(environment, dict) else {}
 
     def runs(self, names: Iterable[str] | None = None, *, seconds: bool = False) -> pa.Table:
-        """Return a table with a row per run and split: run, recipe, learner, seed, one column per field, split, n, score.
+        """Return a table with a row per run and split: run, recipe, learner, seed, one column per field, split, n, score, and
+        one column per score that the suites compute themselves (`score.C@90`).
 
         Rows are sorted by everything but the digest, so that equal stores have equal tables.
 
@@ -299,6 +303,9 @@ def _table(scores: list[dict[str, Any]], took: Mapping[str, Any] | None) -> pa.T
     columns["split"] = pa.array([split for _, split, *_ in rows], pa.string())
     columns["n"] = pa.array([entry["n"] for _, _, entry, _ in rows], pa.int64())
     columns["score"] = pa.array([entry["score"] for _, _, entry, _ in rows], pa.float64())
+    for name in sorted({name for _, _, entry, _ in rows for name in entry.get("scores", {})}):
+        values = [entry.get("scores", {}).get(name) for _, _, entry, _ in rows]
+        columns[SUITE_SCORE + name] = pa.array(values, pa.float64())
     if took is not None:
         columns["seconds"] = pa.array([took[head[4]] for head, *_ in rows], pa.float64())
     return pa.table(columns)

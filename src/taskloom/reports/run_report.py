@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 import taskloom
 from taskloom.errors import TaskloomError
-from taskloom.experiments.accuracy import known_traits, varying
+from taskloom.experiments.accuracy import SuiteScores, known_traits, varying
 from taskloom.experiments.driver import failure, failures
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.result_table import probability
@@ -97,6 +97,10 @@ def _interval(row: Row) -> str:
 
 def _fixed(name: str) -> Any:
     return lambda row: f"{row[name]:.3f}"
+
+
+def _known(name: str) -> Any:
+    return lambda row: "" if row[name] is None else f"{row[name]:.3f}"
 
 
 def _whole(name: str) -> Any:
@@ -181,7 +185,7 @@ class RunSections:
 
     def _rows(self) -> list[Row]:
         """Return one labelled row per run."""
-        table = self.runs.table.drop_columns(["split", "n", "score"])
+        table = self.runs.table.drop_columns(["split", "n", "score", *self.runs.suite_scores])
         return list({row["run"]: self._label(row) for row in table.to_pylist()}.values())
 
     def _accuracy(self, by: Sequence[str], over: str) -> list[Row]:
@@ -216,7 +220,8 @@ class RunSections:
         for row in rows:
             panels.setdefault(row["recipe"], []).append(_mark(row, row["split"], row["learner"]))
         figure = plots.intervals(dict(list(panels.items())[:MOST_PANELS]))
-        return Section("Scores", "", SCORES, tuple(rows), figure)
+        columns = (*SCORES, *(Column(name, _known(name), number=True) for name in SuiteScores(self.runs, ()).columns))
+        return Section("Scores", "", columns, tuple(rows), figure)
 
     def learning(self) -> Section | None:
         """Show learning curves: the mean over seeds, each seed faintly behind it, and the score of guessing."""

@@ -6,10 +6,10 @@ Any expression of the language is a recipe: `taskbench/chain(antonyms[eng], hypo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from taskloom.example import Answer
+from taskloom.example import Answer, Example
 from taskloom.plan import Plan
 from taskloom.registry import suite
 from taskloom.resources import Resource
@@ -68,6 +68,22 @@ def _code(fields: TaskbenchFields) -> dict[str, str]:
     }
 
 
+def _run_scores(plan: Plan, examples: Sequence[Example], predictions: Sequence[str]) -> dict[str, float]:
+    """Score the sequences of a split: the share of right positions, and of sequences that are right at every position."""
+    from taskloom.suites.taskbench.scorers import ByTask, Positions
+
+    assert isinstance(plan.scorer, ByTask)
+    right = []
+    for example, prediction in zip(examples, predictions, strict=True):
+        scorer = plan.scorer.sequences(example.task)
+        if isinstance(scorer, Positions):
+            right.append(scorer.right(prediction, example))
+    positions = [one for sequence in right for one in sequence]
+    if not positions:
+        return {}
+    return {"per-position": sum(positions) / len(positions), "whole-sequence": sum(map(all, right)) / len(right)}
+
+
 @suite(
     "taskbench",
     fields=TaskbenchFields,
@@ -77,6 +93,7 @@ def _code(fields: TaskbenchFields) -> dict[str, str]:
     function=_function,
     code=_code,
     resources=(NLTK_DATA, WIKIDATA),
+    run_scores=_run_scores,
 )
 def weave(fields: TaskbenchFields, key: Key) -> Plan:
     """Plan a function recipe."""

@@ -29,6 +29,22 @@ def _evaluate(
     return evaluation.score_examples(gold, predictions, mode, thresholds)
 
 
+def _run_scores(plan: Plan, examples: Sequence[Example], predictions: Sequence[str]) -> dict[str, float]:
+    """Score a whole split as `taskloom score zest` does: by the paper, and by the public script where it does not stop."""
+    from taskloom.suites.zest import evaluation
+
+    scores: dict[str, float] = {}
+    for mode, head in (("corrected", ""), ("official", "official ")):
+        try:
+            report = evaluation.score_examples(examples, predictions, mode)
+        except evaluation.Undefined:
+            continue
+        scores |= {head + (name if name == "mean" else f"C@{name}"): value for name, value in report.overall.items()}
+        if "paraphrase" in report.by_type:
+            scores[f"{head}consistency"] = report.by_type["paraphrase"]["mean"]
+    return scores
+
+
 @suite(
     "zest",
     fields=ZestFields,
@@ -36,6 +52,7 @@ def _evaluate(
     version=4,
     evaluate=_evaluate,
     options=(Option("score", "mode", "official (as the public script) or corrected."),),
+    run_scores=_run_scores,
     resources=(Resource("zest", "the ZEST files (zest: its own tasks)", ("zest/train.jsonl", "zest/dev.jsonl")),),
 )
 def weave(fields: ZestFields, key: Key) -> Plan:
