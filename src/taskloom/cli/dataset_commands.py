@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from taskloom.cli.options import Folder, Json, RecipeName, Seed, Set
+from taskloom.cli.options import Folder, Json, RecipeName, Seed, Set, TaskFile
 from taskloom.cli.suite_options import NOTHING, as_changes
 
 
@@ -62,6 +62,7 @@ def export(
     split: Annotated[str, typer.Option("--split", help="Which split.")],
     kind: Annotated[str, typer.Option("--format", help="A format that the dataset's suite offers.")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")],
+    task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
     """Write a split in another format, such as the layout of a published dataset; a suite says which it offers.
@@ -75,7 +76,7 @@ def export(
     from taskloom.cli.output import emit
     from taskloom.dataset.export import export as export_split
 
-    file = export_split(folder, split, kind, out)
+    file = export_split(folder, split, kind, out, task=task)
     if as_json:
         emit({"file": str(out), "format": kind, "examples": file.examples, "left_out": file.left_out})
     else:
@@ -86,6 +87,7 @@ def export(
 def verify(
     folder: Folder,
     every: Annotated[bool, typer.Option("--all", help="Derive every answer again, not a sample.")] = False,
+    task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
     """Check a dataset's bytes against its manifest, and its answers by the task's second solver.
@@ -94,11 +96,13 @@ def verify(
     Examples:
       $ taskloom verify my-data
       $ taskloom verify my-data --all --json
+
+    A dataset of a task file of your own has its answers checked when you name that file: --task FILE.
     """
     from taskloom.cli.dataset_output import verification
     from taskloom.dataset import verify as verifying
 
-    result = verifying.verify(folder, every=every)
+    result = verifying.verify(folder, every=every, task=task)
     verification(result, folder, as_json)
     if result.wrong:
         raise typer.Exit(1)

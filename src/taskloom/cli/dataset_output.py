@@ -79,6 +79,9 @@ def verification(result: Verification, folder: Path, as_json: bool) -> None:
         emit({"folder": str(folder), "ok": not result.wrong, **result.to_dict()})
         return
     print(f"{folder}: {result.rows:,} rows have the bytes of the manifest (digest {result.digest})")
+    if result.unchecked:
+        print(f"no answer was derived again: --{result.unchecked}")
+        return
     print(f"{result.answers:,} answers derived again by {result.method}: {len(result.wrong)} differ")
     for wrong in result.wrong[:10]:
         print(f"  {wrong.split} {wrong.index}: {wrong.input!r} has {list(wrong.stored)}, solved {list(wrong.solved)}")

@@ -24,3 +24,13 @@ RecipeName = Annotated[
 
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A dataset's folder.")]
+
+
+TaskFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--task",
+        metavar="FILE",
+        help="The Python file that defines the dataset's task; one that only the dataset names is never run.",
+    ),
+]

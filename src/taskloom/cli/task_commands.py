@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from taskloom.cli.options import Json, RecipeName, Seed, Set
+from taskloom.cli.options import Json, RecipeName, Seed, Set, TaskFile
 from taskloom.cli.suite_options import NOTHING, as_changes
 from taskloom.errors import TaskloomError
 
@@ -53,6 +53,7 @@ def show(
     start: Annotated[int, typer.Option("--start", help="Index of the first example.", min=0)] = 0,
     seed: Seed = None,
     set: Set = None,
+    task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
     """Print examples as a person reads them, with the derivation of each answer.
@@ -64,7 +65,7 @@ def show(
     """
     from taskloom.cli.task_output import examples
 
-    examples(name, n, split, start, seed, set or (), as_json)
+    examples(name, n, split, start, seed, set or (), as_json, task)
 
 
 def apply(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,14 @@ def recipe_tasks(name: str, changes: Iterable[str], as_json: bool) -> None:
 
 
 def examples(
-    name: str, n: int, split: str | None, start: int, seed: int | None, changes: Iterable[str], as_json: bool
+    name: str,
+    n: int,
+    split: str | None,
+    start: int,
+    seed: int | None,
+    changes: Iterable[str],
+    as_json: bool,
+    task: Path | None = None,
 ) -> None:
     """Print the examples of `taskloom show`."""
     from taskloom.dataset import dataset, shards
@@ -141,8 +148,10 @@ def examples(
         several = "task" in data.table(chosen).column_names and len(data.table(chosen).column("task").unique()) > 1
         if "seed" in data.manifest and not as_json:
             # Made from files that are no longer there, or by a task that is not: then it is shown plainly.
-            with suppress(TaskloomError):
-                show = data.recipe.plan(data.manifest["seed"]).show
+            with nullcontext() if task else suppress(TaskloomError):
+                show = data.recipe_by(task).plan(data.manifest["seed"]).show
+    elif task is not None:
+        raise TaskloomError(f"--task goes with the folder of a dataset; {name} is a recipe")
     else:
         plan = read(name, changes).plan(seed)
         part = plan.split(split) if split else plan.splits[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,12 +85,25 @@ class Dataset:
 
     @cached_property
     def recipe(self) -> Recipe:
-        """Return the recipe that made this dataset."""
-        from taskloom.recipe import Recipe
-        from taskloom.recipe.finder import load_definitions
+        """Return the recipe that made this dataset; its task or suite must be known in this process."""
+        return self.recipe_by()
 
-        load_definitions(str(self.manifest["recipe"].get("name", "")))
-        return Recipe.from_dict(self.manifest["recipe"])
+    def recipe_by(self, task: str | Path | None = None) -> Recipe:
+        """Return the recipe that made this dataset, by the Python file that defines its task.
+
+        Args:
+            task: The file. A person names it: a file that only the manifest names is never imported, for it may have come
+                with the data. None where the task or suite is part of an installed package, or known already.
+        """
+        from taskloom.recipe import Recipe
+        from taskloom.recipe.finder import is_yaml
+        from taskloom.registry import is_python, load_file
+
+        if task is not None:
+            load_file(Path(str(task).partition("::")[0]))
+        recipe = Recipe.from_dict(self.manifest["recipe"])
+        # Worker processes import what a recipe's name says.
+        return replace(recipe, name=recipe.suite.name) if is_python(recipe.name) or is_yaml(recipe.name) else recipe
 
 
 @dataclass(frozen=True, slots=True)

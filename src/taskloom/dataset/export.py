@@ -31,7 +31,9 @@ class ExportedFile:
     reason: str
 
 
-def export(folder: str | Path, split: str, kind: str, path: str | Path) -> ExportedFile:
+def export(
+    folder: str | Path, split: str, kind: str, path: str | Path, *, task: str | Path | None = None
+) -> ExportedFile:
     """Write a split of a dataset into one file.
 
     Args:
@@ -39,8 +41,11 @@ def export(folder: str | Path, split: str, kind: str, path: str | Path) -> Expor
         split: Which split.
         kind: A format that the dataset's suite offers.
         path: The file; it is whole or absent.
+        task: The Python file that defines the dataset's suite, where it is not one of an installed package.
     """
     data = load(folder)
+    if task is not None:
+        data.recipe_by(task)
     exporter = _exporter(data, folder, kind)
     table = data.table(split)
     if data.manifest["recipe"].get("described"):

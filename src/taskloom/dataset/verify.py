@@ -14,6 +14,7 @@ from taskloom.dataset import Dataset, dataset, shards
 from taskloom.descriptions import UNSEEN, task_column
 from taskloom.errors import DataError, TaskloomError
 from taskloom.plan import Plan
+from taskloom.recipe.recipe import ChangedCodeError, UnknownCodeError
 from taskloom.seeding import Key
 
 SAMPLE = 1_000
@@ -39,8 +40,9 @@ class Verification:
         digest: The content digest, recomputed from the rows and equal to the manifest's.
         rows: Rows whose bytes were checked.
         answers: Answers that were derived again.
-        method: `second solver`, or `regeneration` for tasks that have none.
+        method: `second solver`, or `regeneration` for tasks that have none; empty where no answer was derived.
         wrong: Answers that came out differently.
+        unchecked: Why no answer was derived, where the code that made the dataset is not known.
     """
 
     digest: str
@@ -48,21 +50,41 @@ class Verification:
     answers: int
     method: str
     wrong: tuple[Wrong, ...]
+    unchecked: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it for JSON."""
         return asdict(self)
 
 
-def verify(folder: str | Path, *, every: bool = False, sample: int = SAMPLE) -> Verification:
-    """Check a dataset: digests of every row, the recipe's own digest, and a sample of the answers (or all of them)."""
+def verify(
+    folder: str | Path, *, every: bool = False, sample: int = SAMPLE, task: str | Path | None = None
+) -> Verification:
+    """Check a dataset: digests of every row, the recipe's own digest, and a sample of the answers (or all of them).
+
+    Args:
+        folder: The dataset's folder.
+        every: Derive every answer again, not a sample.
+        sample: Answers of each split that are derived again.
+        task: The Python file that defines the dataset's task or suite. Without it, a dataset of a file that is not known in this
+            process has only its bytes checked: a file that a manifest names is never imported.
+    """
     folder = Path(folder)
     if not (folder / dataset.MANIFEST).is_file():
         raise DataError(f"{folder} has no {dataset.MANIFEST}; verify checks datasets made by 'taskloom make'")
     sample = whole(sample, "sample")
     data = dataset.load(folder)
     rows = _check_bytes(data, folder)
-    recipe = data.recipe
+    try:
+        recipe = data.recipe_by(task)
+    except UnknownCodeError as error:
+        if task is not None:
+            raise DataError(
+                f"{folder}: {task} does not define what made the dataset; name the file that does"
+            ) from error
+        return Verification(data.digest, rows, 0, "", (), str(error))
+    except ChangedCodeError as error:
+        raise DataError(f"{folder}: its bytes are those of the manifest, but {error}") from error
     if recipe.digest != data.manifest["recipe_digest"]:
         raise DataError(
             f"{folder}: the manifest's recipe has digest {recipe.digest}, not {data.manifest['recipe_digest']}: it was edited"

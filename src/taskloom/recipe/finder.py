@@ -19,11 +19,11 @@ from taskloom.registry import SUITES, TASKS, is_python, load_file
 def load_definitions(name: str) -> None:
     """Import the Python file that a recipe's name refers to, so that its task or suite is known.
 
-    A worker process, or a later `verify`, does this before it rebuilds a recipe from a manifest.
+    A worker process does this before it rebuilds a recipe that a person named. Never for a name that only data give.
     """
     if is_python(name):
         find(name)
-    elif _is_yaml(name):
+    elif is_yaml(name):
         # It may extend a recipe of a Python file. The recipe itself is known already: its file need not be there any more.
         with suppress(TaskloomError):
             find(name)
@@ -31,7 +31,7 @@ def load_definitions(name: str) -> None:
 
 def find(name: str) -> tuple[dict[str, Any], str]:
     """Return the data of a recipe, unchecked, and where it is defined."""
-    if _is_yaml(name):
+    if is_yaml(name):
         return _load_yaml(Path(name))
     if is_python(name):
         return _in_python(name)
@@ -51,7 +51,8 @@ def find(name: str) -> tuple[dict[str, Any], str]:
     )
 
 
-def _is_yaml(name: str) -> bool:
+def is_yaml(name: str) -> bool:
+    """Return whether a name is that of a recipe file."""
     return name.endswith((".yaml", ".yml"))
 
 
@@ -85,7 +86,7 @@ def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> tuple[dict[str, Any
     if "extends" in data:
         parent = str(data.pop("extends"))
         beside = path.parent / parent
-        if _is_yaml(parent) and beside.is_file():
+        if is_yaml(parent) and beside.is_file():
             base, _ = _load_yaml(beside, (*within, path.resolve()))
         else:
             base, _ = find(parent)

@@ -34,6 +34,21 @@ RESERVED = ("suite", "task", "extends", "describe", "seed", "described")
 """Keys of a recipe file that are not fields of its suite."""
 
 
+class UnknownCodeError(ParameterError, RecipeError):
+    """A recipe, read from data, whose task or suite is defined in a Python file that nobody has named here."""
+
+    def __init__(self, name: str, where: str) -> None:
+        super().__init__(
+            "task",
+            f"is needed: {where} says that '{name[:200]}' made the data, and code that only data name is never run; "
+            "name the file, if you trust it",
+        )
+
+
+class ChangedCodeError(RecipeError):
+    """A recipe, read from data, whose code is no longer that which made them."""
+
+
 @dataclass(frozen=True)
 class Recipe:
     """A checked recipe.
@@ -90,15 +105,26 @@ class Recipe:
     def from_dict(cls, data: Mapping[str, Any], where: str = "the manifest") -> Recipe:
         """Build a recipe again from what `to_dict` wrote."""
         rest = {k: v for k, v in data.items() if k not in ("name", "version", "code")}
-        recipe = check(rest, str(data.get("name", where)), where)
+        name = str(data.get("name", where))
+        try:
+            recipe = check(rest, name, where)
+        except TaskloomError as error:
+            if _fields_model(rest) is not None and not data.get("code"):
+                raise
+            raise UnknownCodeError(name, where) from error
         if "version" in data and data["version"] != recipe.suite.version:
+            if recipe.suite.module.split(".")[0] != "taskloom":
+                raise ChangedCodeError(
+                    f"{where}: the file that defines '{recipe.suite.name}' has changed since then; "
+                    "bring back the file as it was, or make the dataset again"
+                )
             raise RecipeError(
                 f"{where}: made by version {data['version']} of '{recipe.suite.name}', this is version {recipe.suite.version}; "
                 "make the dataset again, or install the taskloom that made it"
             )
-        for name, digest in recipe._core().get("code", {}).items():
-            if digest != data.get("code", {}).get(name):
-                raise RecipeError(f"{where}: made with other code of '{name}' than now; make the dataset again")
+        for part, digest in recipe._core().get("code", {}).items():
+            if digest != data.get("code", {}).get(part):
+                raise ChangedCodeError(f"{where}: made with other code of '{part}' than now; make the dataset again")
         return recipe
 
     def plan(self, seed: int | None = None) -> Plan:
@@ -150,6 +176,15 @@ def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
         raise RecipeError(explain(error, suite.fields, where)) from error
     described = _described(data.get("described", False), where)
     return Recipe(name, suite, fields, str(data.get("describe", "")).strip(), seed, described)
+
+
+def _fields_model(data: Mapping[str, Any]) -> type[BaseModel] | None:
+    """Return the model of a recipe's fields; None for a recipe that `check` will refuse."""
+    if "task" in data:
+        task = TASKS.find(str(data["task"]))
+        return task.fields() if task else None
+    suite = SUITES.find(str(data.get("suite", "")))
+    return suite.fields if suite else None
 
 
 def _described(given: Any, where: str) -> Described | None:

@@ -54,7 +54,7 @@ def test_the_code_is_part_of_the_digest(file: Path, tmp_path: Path, capsys: pyte
     changed = read(name, [WORDS])
     assert changed.digest != recipe.digest
     assert read("taskbench/antonyms[eng]").digest == plain.digest
-    assert "made with other code of 'vowels[eng]'" in said(capsys, "verify", out)
+    assert "made with other code of 'vowels[eng]'" in said(capsys, "verify", out, "--task", str(file))
     assert "already holds another dataset" in said(capsys, "make", name, "-o", out, "--set", WORDS)
     function = atoms.added()["vowels[eng]"].function
     assert function is not None
@@ -62,8 +62,8 @@ def test_the_code_is_part_of_the_digest(file: Path, tmp_path: Path, capsys: pyte
     assert not (tmp_path / "__pycache__").exists()
 
 
-def test_a_recipe_file_may_extend_it(file: Path, tmp_path: Path) -> None:
-    """Workers and verify know the atom by way of the recipe's file."""
+def test_a_recipe_file_may_extend_it(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Workers know the atom by way of the recipe's file; verify knows it by way of the file that a person names."""
     (tmp_path / "mine.yaml").write_text(
         f"extends: {file}::taskbench/map(vowels[eng])\nsequences: {{n: 300}}\nlexicon: synthetic\n"
     )
@@ -71,6 +71,9 @@ def test_a_recipe_file_may_extend_it(file: Path, tmp_path: Path) -> None:
     assert app.run(made) == 0
     atoms.added().clear()
     assert app.run(["verify", str(tmp_path / "x")]) == 0
+    assert "no answer was derived again" in capsys.readouterr().out
+    assert app.run(["verify", str(tmp_path / "x"), "--task", str(file)]) == 0
+    assert "answers derived again" in capsys.readouterr().out
 
 
 FAULTS = [
