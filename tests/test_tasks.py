@@ -197,3 +197,13 @@ def test_an_installed_package_adds_a_task(tmp_path: Path) -> None:
     out = tmp_path / "made"
     command("make", "words/reverse", "-o", str(out), "--set", "splits={train: {n: 50}, test: {n: 9}}", "--workers", "2")
     command("verify", str(out), "--all")
+
+
+def test_a_dotted_change_keeps_the_rest_of_the_default(task_file: str) -> None:
+    from taskloom.recipe import read
+
+    sizes = {split.name: split.n for split in read(task_file, ["splits.train.n=300"]).plan(0).splits}
+    assert sizes == {"train": 300, "dev": 1000, "test": 1000}
+    sizes = {split.name: split.n for split in read(task_file, {"splits.extra.n": 5}).plan(0).splits}
+    assert sizes == {"train": 10_000, "dev": 1000, "test": 1000, "extra": 5}
+    assert read(task_file, ["splits.train.n=10000"]).digest == read(task_file).digest

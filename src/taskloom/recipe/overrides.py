@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
 
 from taskloom.arguments import plain
 from taskloom.errors import ParameterError, RecipeError
@@ -34,11 +38,18 @@ def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def override(data: dict[str, Any], changes: Changes) -> None:
-    """Set fields of a recipe's data."""
+def override(data: dict[str, Any], changes: Changes, fields_model: type[BaseModel] | None = None) -> None:
+    """Set fields of a recipe's data.
+
+    Args:
+        data: What the recipe gives; changed in place.
+        changes: The fields and their values.
+        fields_model: The model of the fields: a key with dots changes a part of a group, and where the recipe does not give that
+            group, the rest of it is the model's default.
+    """
     fields = changes if isinstance(changes, Mapping) else parse_changes(changes)
     for path, value in fields.items():
-        _assign(data, str(path), plain(value))
+        _assign(data, str(path), plain(value), fields_model)
 
 
 def parse_changes(changes: Iterable[str]) -> dict[str, Any]:
@@ -76,7 +87,7 @@ def _parse(text: str, change: str) -> Any:
         raise ChangeError(change, f"the value {error}; quote it") from error
 
 
-def _assign(data: dict[str, Any], path: str, value: Any) -> None:
+def _assign(data: dict[str, Any], path: str, value: Any, model: type[BaseModel] | None) -> None:
     *parents, last = path.split(".")
     if (parents or [last])[0] in ("suite", "task", "extends"):
         raise ChangeError(path, f"'{path}' is what a recipe is, not a field; name another recipe instead")
@@ -85,13 +96,36 @@ def _assign(data: dict[str, Any], path: str, value: Any) -> None:
         if isinstance(here, list):
             here = here[_index(here, parent, path)]
             continue
-        here = here.setdefault(parent, {})
+        field = model.model_fields.get(parent) if model is not None else None
+        if parent not in here:
+            here[parent] = _default_group(field)
+        here = here[parent]
         if not isinstance(here, dict | list):
             raise ChangeError(path, f"'{parent}' is a value, not a group of fields")
+        if field is not None:
+            model = _model_within(field.annotation)
     if isinstance(here, list):
         here[_index(here, last, path)] = value
     else:
         here[last] = value
+
+
+def _default_group(field: FieldInfo | None) -> Any:
+    """Return the default of a group of fields or a list, as a recipe would write it; an empty group where there is none."""
+    default = None if field is None or field.is_required() else field.get_default(call_default_factory=True)
+    group = to_jsonable_python(default)
+    return group if isinstance(group, dict | list) else {}
+
+
+def _model_within(annotation: Any) -> type[BaseModel] | None:
+    """Return the model that a group has, or the members of a list or a mapping; None where there are none or several."""
+    waiting, models = [annotation], []
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            models.append(part)
+        waiting += get_args(part)
+    return models[0] if len(models) == 1 else None
 
 
 def _index(items: list[Any], text: str, path: str) -> int:

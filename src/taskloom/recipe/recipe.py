@@ -153,7 +153,7 @@ def read(name: str | PathLike[str], set: Changes = ()) -> Recipe:
     """
     name = fspath(name)
     data, where = find(name)
-    override(data, set)
+    override(data, set, _fields_model(data))
     return check(data, name, where)
 
 
