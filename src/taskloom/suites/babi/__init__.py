@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from taskloom.example import Example
 from taskloom.offers import Export, Option
@@ -43,11 +43,21 @@ def _solve(path: str, reading: str = "natural") -> StoryFileReport:
     return solve_file(path, reading)
 
 
+def _resolve(name: str) -> dict[str, Any] | None:
+    """Return the fields that a JSON configuration of the public generator stands for, as in `babi/mix_T7.json`."""
+    if not name.endswith(".json"):
+        return None
+    from taskloom.suites.babi.dyna_babi.reference_config import import_file
+
+    return {field: value for field, value in import_file(name).items() if field != "suite"}
+
+
 @suite(
     "babi",
     fields=BabiFields,
     describe="Short stories with controlled events, wording, questions and reasoning depth (bAbI 1.0, Dyna-bAbI)",
-    version=3,
+    version=4,
+    resolve=_resolve,
     exporters={kind: partial(_export, kind) for kind in FORMATS},
     solve=_solve,
     options=OPTIONS,

@@ -18,6 +18,7 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     Tag,
     create_model,
+    field_validator,
     model_serializer,
     model_validator,
 )
@@ -164,11 +165,22 @@ class QuestionSeries(Fields):
         questions: How many questions a story has.
         gap: Sentences before the first question and between two.
         ask: How often a question that can be asked is asked; else the story goes on for another gap.
+        hands: How many persons, drawn for each story, may touch things; all of them if nothing is said.
+        things: How many objects, drawn for each story, are touched at all; all of them if nothing is said.
     """
 
     questions: int = Field(default=5, ge=1, le=MOST)
     gap: int = Field(default=2, ge=1, le=MOST)
     ask: float = Field(default=1.0, gt=0, le=1)
+    hands: Span | None = None
+    things: Span | None = None
+
+    @field_validator("hands", "things")
+    @classmethod
+    def _at_least_one(cls, number: Span | None) -> Span | None:
+        if number is not None and number.low < 1:
+            raise ValueError(f"at least 1 is needed, not {number}")
+        return number
 
 
 class StoryGroup(Fields):
@@ -186,8 +198,13 @@ class StoryGroup(Fields):
         indef: What INDEF is said of: MOVE ("is either in A or B") by default, GRAB, DROP and GIVE ("took it in either A or B") too.
         questions: Question types with weights.
         length: Sentences before the question.
-        support: Size of the official support; the sizes of a range that are possible are drawn alike.
+        support: Size of the official support; of a range, the sizes that are possible.
+        falloff: Within a range of sizes, how often each is wanted for one of the size before: 1 draws all alike, simulation
+            gives about 0.35.
         composition: Concepts that the official support must have.
+        frequencies: Concepts with the share of examples whose official support has them; without, all kinds of proofs are alike.
+        cited: The support of lists and counts is what bAbI cites, every sentence by which something came into the person's hands
+            or left them; else a minimal one.
         alternatives: Number of minimal supports.
         answers: For yes-no questions, the answers with weights.
         distractors: The share of the sentences beside the support that is kept; 0 leaves only what the proof needs.
@@ -209,7 +226,10 @@ class StoryGroup(Fields):
     questions: QuestionWeights = Field(default_factory=lambda: {"where-P": 1.0})
     length: Span = Span(20, 20)
     support: Span | None = None
+    falloff: float = Field(default=1.0, gt=0, le=1)
     composition: tuple[str, ...] = ()
+    frequencies: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
+    cited: bool = False
     alternatives: Span | None = None
     answers: AnswerWeights | None = None
     distractors: float = Field(default=1.0, ge=0, le=1)
@@ -228,12 +248,11 @@ class StoryGroup(Fields):
         if not any(self.questions.values()):
             raise ValueError("questions: at least one question type needs a weight above 0")
         for concept in self.composition:
-            if concept not in (*EVENTS, *CONSTRUCTS):
-                raise ValueError(f"composition: unknown '{concept}'; {nearest(concept, (*EVENTS, *CONSTRUCTS))}")
-            if concept not in self.events and concept not in self.wording:
-                raise ValueError(
-                    f"composition: the support must have {concept}, which is in neither events nor wording"
-                )
+            self._among_concepts("composition", concept)
+        for concept in self.frequencies:
+            self._among_concepts("frequencies", concept)
+        if self.frequencies and self.support is None:
+            raise ValueError("frequencies: say how large the support is, too")
         if self.exhaustive and (self.story or self.per_signature or self.alternatives or self.composition):
             raise ValueError(
                 "exhaustive: goes with support, but not with story, per_signature, alternatives or composition"
@@ -256,6 +275,12 @@ class StoryGroup(Fields):
         if self.story and (self.per_signature or self.distractors < 1 or self.position != "any"):
             raise ValueError("story: per_signature, distractors and position are for stories with one question")
         return self
+
+    def _among_concepts(self, field: str, concept: str) -> None:
+        if concept not in (*EVENTS, *CONSTRUCTS):
+            raise ValueError(f"{field}: unknown '{concept}'; {nearest(concept, (*EVENTS, *CONSTRUCTS))}")
+        if concept not in self.events and concept not in self.wording:
+            raise ValueError(f"{field}: the support must have {concept}, which is in neither events nor wording")
 
     def concepts(self) -> frozenset[str]:
         """Return the paper's concept set of this group: events, constructs and questions."""

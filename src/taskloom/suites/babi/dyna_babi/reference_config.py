@@ -1,6 +1,7 @@
 """The reference's JSON configuration files, read into recipes.
 
-`python -m taskloom.suites.babi.dyna_babi.reference_config mix.json > mix.yaml`. Every filter of a sub-task becomes a group.
+`taskloom make babi/mix.json` takes a file as it is, `python -m taskloom.suites.babi.dyna_babi.reference_config mix.json > mix.yaml`
+writes the recipe. Every filter of a sub-task becomes a group.
 What the reference declares but ignores is ignored here too; what it does by accident (surplus question weights that switch
 other types on) is not imitated; what our recipes cannot say is refused by name.
 """
@@ -46,6 +47,8 @@ DEFAULT_ACTIONS = {
     **dict.fromkeys(("negate", "indef"), 1.0),
 }
 """What happens when a configuration does not say: everything."""
+FALLOFF = 0.35
+"""How much rarer each further supporting sentence is in stories that are simulated and filtered, as the reference's are."""
 _STORY = {
     "samples", "seed", "name", "n_questions", "question_probability", "actions_before_question", "max_actions", "questions",
     "questions_distribution", "actions", "actions_distribution", "coref", "coref_distribution", "move", "grab", "drop", "give",
@@ -191,10 +194,12 @@ def _filtered(
         group["questions"] = {q: base["questions"].get(q, 1.0) for q in wanted}
     if given.get("num_supp_fact_range"):
         low, high = given["num_supp_fact_range"]
-        # By the reference's rejection hardly anything beyond 6 passes a filter of 4 to 15; our sizes are all alike.
-        aimed = max(low, min(high, 6))
-        group["support"] = low if low == aimed else f"{low}..{aimed}"
+        group["support"] = low if low == high else f"{low}..{high}"
+        if low < high:
+            group["falloff"] = FALLOFF
         group["name"] = f"{name}-{low}" if low == high else f"{name}-{low}-{high}"
+    if {*group["questions"]} & {"list", "counting"}:
+        group["cited"] = True
     if given.get("required_supp_fact_types"):
         required = _weights(list(given["required_supp_fact_types"]), None, ACTIONS, f"{where}.required_supp_fact_types")
         group["composition"] = list(required)

@@ -14,28 +14,38 @@ TRAITS: dict[str, type] = {
     "group": str,
     "question": str,
     "support": int,
+    "minimal": int,
     "supports": int,
     "support_lines": str,
     "composition": str,
     "concepts": str,
     "sentences": int,
 }
-"""group: which group of the recipe. support: size of the official support; supports: number of minimal ones; support_lines: its
-sentences, counted from 1. composition: the paper's support composition. concepts: events and constructs of the whole story."""
+"""group: which group of the recipe. support: size of the official support; minimal: size of the shortest minimal one, which is
+the official one unless the group has `cited`; supports: number of minimal ones; support_lines: the official one's sentences,
+counted from 1. composition: the paper's support composition. concepts: events and constructs of the whole story."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredQuestion:
-    """A question with its answer and all of its minimal supports, by index of sentence."""
+    """A question with its answer and all of its minimal supports, by index of sentence.
+
+    Attributes:
+        question: What is asked.
+        verdict: Its answer.
+        supports: All minimal supports, the shortest, then earliest, first.
+        cited: The support that bAbI cites, where that is wanted.
+    """
 
     question: Question
     verdict: Verdict
     supports: Sequence[tuple[int, ...]]
+    cited: tuple[int, ...] | None = None
 
     @property
     def official(self) -> tuple[int, ...]:
-        """Return the shortest, then earliest support."""
-        return self.supports[0]
+        """Return the support that counts: the cited one, else the shortest, then earliest."""
+        return self.supports[0] if self.cited is None else self.cited
 
 
 def signature(events: Sequence[Event]) -> str:
@@ -95,6 +105,7 @@ def make_example(
         "group": group,
         "question": answered.question.kind,
         "support": len(official),
+        "minimal": len(answered.supports[0]),
         "supports": len(answered.supports),
         "support_lines": " ".join([str(i + 1) for i in official]),
         "composition": composition([events[i] for i in official]),

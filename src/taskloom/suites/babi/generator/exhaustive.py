@@ -61,7 +61,9 @@ class ExhaustiveExamples:
                 continue
             knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
             answered = [
-                a for a in answer_all(knowledge, kinds) if group.support is None or len(a.official) in group.support
+                a
+                for a in answer_all(knowledge, kinds, group.cited)
+                if group.support is None or len(a.official) in group.support
             ]
             if not answered:
                 continue

@@ -9,17 +9,19 @@ another split; later ones are free, so that no length is favoured.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example
+from taskloom.recipe import Span
 from taskloom.seeding import Random
+from taskloom.suites.babi.draws import pick_number
 from taskloom.suites.babi.fields import StoryGroup
 from taskloom.suites.babi.generator.examples import AnsweredQuestion, make_example
 from taskloom.suites.babi.generator.simulator import ActionWeights, Simulator
-from taskloom.suites.babi.reasoner.answers import answer, supports
+from taskloom.suites.babi.reasoner.answers import answer, cited_support, supports
 from taskloom.suites.babi.reasoner.knowledge import Knowledge, Reading
 from taskloom.suites.babi.reasoner.questions import askable, unsettled
 from taskloom.suites.babi.splits import BEGINNING, SplitRule
@@ -106,6 +108,9 @@ class _StoryBuilder:
         self.rng = rng
         self.weights = action_weights(group)
         self.simulator = Simulator(setting.vocabulary, rng)
+        assert group.story is not None
+        self.simulator.idle |= _left_out(setting.vocabulary.persons, group.story.hands, rng)
+        self.simulator.kept |= _left_out(setting.vocabulary.objects, group.story.things, rng)
         self.events: list[Event] = []
         self.passage = ""
         self.starts: list[int] = []  # where in the passage each sentence begins
@@ -175,13 +180,27 @@ class _StoryBuilder:
     def _ask(self) -> Example | None:
         group = self.group
         kind = draw_kind(group, self.rng)
-        for question in draw_questions(self.knowledge, kind, group, self.rng, group.answers):
-            verdict = answer(self.knowledge, question)
-            sets = supports(self.knowledge, question, verdict) or [()]
-            if group.support is not None and len(sets[0]) not in group.support:
-                continue
-            return self._example(AnsweredQuestion(question, verdict, sets))
+        for question in self._questions(kind):
+            answered = self._answer(question)
+            if group.support is None or len(answered.official) in group.support:
+                return self._example(answered)
         return None
+
+    def _questions(self, kind: QuestionKind) -> Iterator[Question]:
+        """Yield what may be asked now: of yes-no questions those with the answer that is drawn, then those with others."""
+        weights = dict(self.group.answers or {"yes": 1.0, "no": 1.0}) if kind == "yes-no" else {}
+        if not weights:
+            yield from draw_questions(self.knowledge, kind, self.group, self.rng, None)
+        while weights:
+            wanted = self.rng.choices(list(weights), weights=list(weights.values()))[0]
+            yield from draw_questions(self.knowledge, kind, self.group, self.rng, {wanted: 1.0})
+            del weights[wanted]
+            weights = {name: weight for name, weight in weights.items() if weight}
+
+    def _answer(self, question: Question) -> AnsweredQuestion:
+        verdict = answer(self.knowledge, question)
+        cited = cited_support(self.knowledge, question) if self.group.cited else None
+        return AnsweredQuestion(question, verdict, supports(self.knowledge, question, verdict) or [()], cited)
 
     def _example(self, answered: AnsweredQuestion) -> Example:
         question = ask(answered.question, self.setting.lexicon)
@@ -194,6 +213,11 @@ class _StoryBuilder:
         return [e for e in map(self._example, answer_all(self.knowledge, kinds)) if e.question != question]
 
 
+def _left_out(names: Sequence[str], number: Span | None, rng: Random) -> set[str]:
+    """Draw the names beyond the number that a story has."""
+    return set() if number is None else {*rng.sample(names, max(0, len(names) - pick_number(rng, number)))}
+
+
 def draw_questions(
     knowledge: Knowledge, kind: QuestionKind, group: StoryGroup, rng: Random, answers: Mapping[str, float] | None
 ) -> Iterator[Question]:
@@ -203,9 +227,14 @@ def draw_questions(
     return askable(knowledge, kind, rng, answers)
 
 
-def answer_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[AnsweredQuestion]:
-    """Answer every question of some types that can be answered, sorted by type and name, with supports."""
-    return [AnsweredQuestion(q, answer(knowledge, q), supports(knowledge, q)) for q in ask_all(knowledge, kinds)]
+def answer_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...], cited: bool = False) -> list[AnsweredQuestion]:
+    """Answer every question of some types that can be answered, sorted by type and name, with their supports."""
+    return [
+        AnsweredQuestion(
+            q, answer(knowledge, q), supports(knowledge, q), cited_support(knowledge, q) if cited else None
+        )
+        for q in ask_all(knowledge, kinds)
+    ]
 
 
 def ask_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Question]:

@@ -9,6 +9,7 @@ structures are as frequent as the recipe says.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from itertools import pairwise
 
 from taskloom.errors import RecipeError
@@ -23,7 +24,7 @@ from taskloom.suites.babi.generator.pronouns import NoProofPlan
 from taskloom.suites.babi.generator.proof_plan import ProofPlan
 from taskloom.suites.babi.generator.proof_shapes import ProofPlanner
 from taskloom.suites.babi.generator.simulator import Simulator
-from taskloom.suites.babi.reasoner.answers import answer, supports
+from taskloom.suites.babi.reasoner.answers import answer, cited_support, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge
 from taskloom.suites.babi.splits import SplitRule
 from taskloom.suites.babi.story.events import POSITIONAL, Event, Question, QuestionKind, composition
@@ -152,6 +153,23 @@ class ProofGuard:
                 raise Blocked("a planned sentence: it would not be a change of place")
 
 
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What one example shall be, drawn before it, so that no kind is rarer for being harder to find.
+
+    Attributes:
+        kind: The question type.
+        size: The size of the support, 0 for any.
+        answer: The answer of a yes-no question.
+        concepts: Concepts that the support shall have, or shall not have.
+    """
+
+    kind: QuestionKind
+    size: int
+    answer: str
+    concepts: dict[str, bool]
+
+
 class GroupExamples:
     """The examples of one group, each a story with one question."""
 
@@ -168,7 +186,7 @@ class GroupExamples:
             "INDEF": group.indef,
         }
         self.planner = ProofPlanner(
-            setting.vocabulary, group.events, group.wording, topics, group.composition, self._others()
+            setting.vocabulary, group.events, group.wording, topics, group.composition, self._others(), group.cited
         )
         if group.support is not None and group.support.low > group.length.high:
             raise RecipeError(
@@ -214,36 +232,50 @@ class GroupExamples:
             RecipeError: It cannot be had; says which wish blocks it.
         """
         rng = key.random(index)
-        kind, size, wanted = self._wish(rng)
+        wish = self._wish(rng)
         blocked: Counter[str] = Counter()
         for i in range(1, TRIES + 1):
             try:
-                return self._draw(key, index, kind, size, wanted, rng, rule)
-            except Blocked as wish:
-                blocked[str(wish)] += 1
-                if str(wish).startswith("per_signature"):
-                    kind, size, wanted = self._wish(rng)  # there may be no signature of that size for this row
+                return self._draw(key, index, wish, rng, rule)
+            except Blocked as reason:
+                blocked[str(reason)] += 1
+                if str(reason).startswith("per_signature"):
+                    wish = self._wish(rng)  # there may be no signature of that size for this row
             except NoProofPlan:
                 blocked["the proof: too few persons, objects or places for a support of that size"] += 1
             except Contradiction as error:
                 # Simulator and reasoner disagree: a bug, which must not pass for a hard wish.
                 raise AssertionError(f"group '{self.group.name}', example {index}: {error}") from error
             if i % PERSISTENCE == 0:
-                kind, size, wanted = self._wish(rng)
+                wish = self._wish(rng)
         # Half of all structures belong to another split anyway; that is the reason only where there is no other.
-        wishes = Counter({wish: n for wish, n in blocked.items() if wish != SPLIT}) or blocked
-        reason, count = wishes.most_common(1)[0]
+        wishes = Counter({text: n for text, n in blocked.items() if text != SPLIT}) or blocked
+        text, count = wishes.most_common(1)[0]
         raise RecipeError(
-            f"group '{self.group.name}': no {kind} story with a support of {self.group.support or 'any size'} in {TRIES} draws; "
-            f"what blocked {100 * count // wishes.total()} % of them was {reason}"
+            f"group '{self.group.name}': no {wish.kind} story with a support of {self.group.support or 'any size'} in {TRIES} "
+            f"draws; what blocked {100 * count // wishes.total()} % of them was {text}"
         )
 
-    def _wish(self, rng: Random) -> tuple[QuestionKind, int, str]:
-        """Draw what the next example shall be: question type, size of the support (0 for any), and answer of a yes-no question."""
+    def _wish(self, rng: Random) -> Wish:
+        """Draw what the next example shall be."""
         kind = draw_kind(self.group, rng)
-        sizes = self.sizes[kind]
-        size = pick(rng, sizes) if sizes else 0
-        return kind, size, self._wanted_answer(kind, size, rng)
+        size = self._size(self.sizes[kind], rng)
+        wanted = self._wanted_answer(kind, size, rng)
+        return Wish(kind, size, wanted, self._wanted_concepts(kind, size, wanted, rng))
+
+    def _size(self, sizes: list[int], rng: Random) -> int:
+        falloff = self.group.falloff
+        if len(sizes) < 2 or falloff == 1:
+            return pick(rng, sizes) if sizes else 0
+        return rng.choices(sizes, weights=[falloff ** (size - sizes[0]) for size in sizes])[0]
+
+    def _wanted_concepts(self, kind: QuestionKind, size: int, wanted: str, rng: Random) -> dict[str, bool]:
+        """Draw which concepts the support shall have, by their frequencies; what no proof of that size has is not wanted of it."""
+        concepts: dict[str, bool] = {}
+        for concept, share in self.group.frequencies.items():
+            has = rng.random() < share
+            concepts[concept] = has and self.planner.may_have(kind, size, wanted, concept)
+        return concepts
 
     def _wanted_answer(self, kind: str, size: int, rng: Random) -> str:
         if kind != "yes-no":
@@ -265,21 +297,19 @@ class GroupExamples:
         self,
         key: Key,
         index: int,
-        kind: QuestionKind,
-        size: int,
-        wanted: str,
+        wish: Wish,
         rng: Random,
         rule: SplitRule,
     ) -> Example:
         group, setting = self.group, self.setting
         length = pick_number(rng, group.length)
-        plan = self.planner.plan(kind, size, rng, wanted) if size else None
+        plan = self.planner.plan(wish.kind, wish.size, rng, wish.answer, wish.concepts) if wish.size else None
         events = self.simulate(plan, length, rng)
         if not rule.has(events):
             raise Blocked(SPLIT)
         knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
-        answered = self._pose(knowledge, plan.question if plan else None, kind, wanted, rng)
-        self._accept(answered, events, wanted, key, index)
+        answered = self._pose(knowledge, plan.question if plan else None, wish.kind, wish.answer, rng)
+        self._accept(answered, events, wish, key, index)
         texts = [sentence(e, setting.vocabulary, setting.lexicon, rng) for e in events]
         question = ask(answered.question, setting.lexicon)
         return make_example(
@@ -297,18 +327,22 @@ class GroupExamples:
         verdict = answer(knowledge, planned)
         if not verdict.known and not self.group.unknown:
             raise Blocked("the question: a distractor made it undecidable")
-        return AnsweredQuestion(planned, verdict, supports(knowledge, planned, verdict) or [()])
+        cited = cited_support(knowledge, planned) if self.group.cited else None
+        return AnsweredQuestion(planned, verdict, supports(knowledge, planned, verdict) or [()], cited)
 
-    def _accept(self, answered: AnsweredQuestion, events: list[Event], wanted: str, key: Key, index: int) -> None:
+    def _accept(self, answered: AnsweredQuestion, events: list[Event], wish: Wish, key: Key, index: int) -> None:
         group = self.group
         if group.support is not None and len(answered.official) not in group.support:
             raise Blocked(f"support: {group.support}")
-        if answered.question.kind == "yes-no" and answered.verdict.answer != wanted:
-            raise Blocked(f"answers: {wanted}")
-        if group.composition:
-            concepts = composition([events[i] for i in answered.official]).split("+")
-            if not set(group.composition) <= {*concepts, *_compound(events, answered)}:
+        if answered.question.kind == "yes-no" and answered.verdict.answer != wish.answer:
+            raise Blocked(f"answers: {wish.answer}")
+        if group.composition or wish.concepts:
+            concepts = {*composition([events[i] for i in answered.official]).split("+"), *_compound(events, answered)}
+            if not set(group.composition) <= concepts:
                 raise Blocked(f"composition: {', '.join(group.composition)}")
+            for concept, has in wish.concepts.items():
+                if (concept in concepts) != has:
+                    raise Blocked(f"frequencies: {concept}")
         if group.alternatives is not None and len(answered.supports) not in group.alternatives:
             raise Blocked(f"alternatives: {group.alternatives}")
         if group.per_signature is not None:

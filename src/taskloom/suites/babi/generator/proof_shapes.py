@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from taskloom.seeding import Random
 from taskloom.suites.babi.draws import pick
@@ -26,8 +27,10 @@ class ProofPlanner:
         topics: Mapping[str, Mapping[str, float]],
         required: tuple[str, ...] = (),
         others: int = 0,
+        cited: bool = False,
     ) -> None:
         self.others = others
+        self.cited = cited
         self.vocabulary = vocabulary
         weighted = {c: {e for e, w in topics[c].items() if w > 0} if c in wording else set() for c in topics}
         # Of places: as far as a construct is wanted of MOVE. Of things: each construct with each event.
@@ -44,6 +47,8 @@ class ProofPlanner:
         """Return whether any plan has that size."""
         if kind == "give-qs":
             return (size == 1 and "COREF" not in self.required) or (size == 2 and "GIVE" in self.coref)
+        if kind in ("list", "counting") and self.cited:
+            return "GRAB" in self.can and (size <= len(self.vocabulary.objects) or bool(self.can & {"DROP", "GIVE"}))
         if kind in ("list", "counting"):
             most = len(self.vocabulary.objects) * (2 if self.coref & {"GRAB", "DROP"} else 1)
             return 1 <= size <= most + (DENIALS if self.denies else 0)
@@ -51,6 +56,8 @@ class ProofPlanner:
 
     def limit(self, kind: str) -> str:
         """Return what would have to be allowed for other supports, as half a sentence."""
+        if kind in ("list", "counting") and self.cited:
+            return "what is never left or given away is taken once; add DROP or GIVE"
         if kind in ("list", "counting"):
             return (
                 f"each of the {len(self.vocabulary.objects)} objects adds one sentence (two with COREF on GRAB or DROP, more with "
@@ -121,8 +128,28 @@ class ProofPlanner:
         }
         return all(needs.get(r, 1) for r in self.required)
 
-    def plan(self, kind: QuestionKind, size: int, rng: Random, wanted: str = "yes") -> ProofPlan:
-        """Plan a proof of that size, with the question; `wanted` is the answer of a yes-no question.
+    def may_have(self, kind: QuestionKind, size: int, wanted: str, concept: str) -> bool:
+        """Return whether a proof of that size can have a concept, as far as its shape says."""
+        if kind in ("list", "counting", "give-qs") or concept != "GIVE":
+            return True
+        return any(shape.gives for shape in self.shapes(kind, size, wanted))
+
+    def plan(
+        self,
+        kind: QuestionKind,
+        size: int,
+        rng: Random,
+        wanted: str = "yes",
+        concepts: Mapping[str, bool] = MappingProxyType({}),
+    ) -> ProofPlan:
+        """Plan a proof of that size, with the question.
+
+        Args:
+            kind: The question type.
+            size: Sentences in the support.
+            rng: The example's own stream.
+            wanted: The answer of a yes-no question.
+            concepts: What the support shall have or not have; of these, gifts are planned, the rest is left to chance.
 
         Raises:
             NoProofPlan: Not by this draw.
@@ -130,8 +157,10 @@ class ProofPlanner:
         if kind == "give-qs":
             return self._begin(rng).gift(size)
         if kind in ("list", "counting"):
-            return self._begin(rng).holding(kind, size)
+            return self._begin(rng).hands_full(kind, size) if self.cited else self._begin(rng).holding(kind, size)
         shapes = self.shapes(kind, size, wanted)
+        if "GIVE" in concepts:
+            shapes = [shape for shape in shapes if bool(shape.gives) == concepts["GIVE"]]
         if not shapes:
             raise NoProofPlan
         return self._begin(rng).place(kind, pick(rng, shapes), wanted)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from taskloom.suites.babi.reasoner.knowledge import Handling, Knowledge
-from taskloom.suites.babi.reasoner.supports import Located, in_order, needs, product
+from taskloom.suites.babi.reasoner.supports import Located, bits, in_order, needs, product
 from taskloom.suites.babi.story.events import Question, composition
 from taskloom.suites.babi.story.sentences import number_word
 
@@ -223,6 +223,14 @@ def _holding_sets(knowledge: Knowledge, person: str, need: Sequence[int]) -> lis
                 ways = elsewhere
         groups.append(ways)
     return product(*groups)
+
+
+def cited_support(knowledge: Knowledge, question: Question) -> tuple[int, ...] | None:
+    """Return what bAbI cites for a list or a count: every sentence that names the person beside a thing; None for others."""
+    if question.kind not in ("list", "counting"):
+        return None
+    need, person = needs(knowledge.events), question.person
+    return tuple(bits(_all(need, [i for i, e in enumerate(knowledge.events) if e.thing and person in (*e.who, e.to)])))
 
 
 def support_composition(knowledge: Knowledge, support: Sequence[int]) -> str:

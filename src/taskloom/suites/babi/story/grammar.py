@@ -101,7 +101,7 @@ class Grammar:
         there = f"(?: there| {at} {one_of}| either {at} the (?P<first>{place}) or (?:{at} )?the (?P<last>{place})|"
         return {
             "who": f"(?:{pronoun}|(?P<who>{name}(?:(?:, | and |, and ){name})*))",
-            "be": "(?:is|are)",
+            "be": "(?:is|are|was|were)",
             "negation": _words(("not", "no longer", *lexicon.negations)),
             "at": at,
             "or_at": f"(?:{at} )?",

@@ -34,13 +34,21 @@ def sentence(event: Event, vocabulary: Vocabulary, lexicon: StoryLexicon, rng: R
     return form.format(
         who=who,
         verb=pick(rng, lexicon.verbs[event.kind]) if "{verb}" in form else "",
-        be="are" if len(event.who) > 1 or who.endswith(" they") else "is",
+        be=_be(event, who),
         negation=pick(rng, lexicon.negations) if "{negation}" in form else "",
         at=lexicon.preposition,
         or_at="",
         place=event.places[0],
         second=event.places[-1],
     )
+
+
+def _be(event: Event, who: str) -> str:
+    """Return is or are; after "Then" and the like the past, as of every other verb."""
+    many = len(event.who) > 1 or who.endswith(" they")
+    if event.pronoun:
+        return "were" if many else "was"
+    return "are" if many else "is"
 
 
 def _handling(event: Event, who: str, lexicon: StoryLexicon, rng: Random) -> str:

@@ -1,0 +1,172 @@
+"""What bears the paper's name has the paper's numbers: Tables 1 and 9, words, answers, supports of lists and counts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from taskloom.errors import RecipeError
+from taskloom.example import Example
+from taskloom.recipe import recipe
+from taskloom.suites.babi.fields import PARTS, BabiFields
+from taskloom.suites.babi.reasoner.answers import cited_support
+from taskloom.suites.babi.reasoner.knowledge import Knowledge
+from taskloom.suites.babi.story.grammar import parse_passage
+from taskloom.suites.babi.story.vocabulary import PUBLISHED, Vocabulary
+
+
+@cache
+def rows(name: str, n: int) -> list[Example]:
+    split = recipe.read(f"babi/{name}").plan(0).splits[0]
+    return list(split.rows(0, min(n, split.n)))
+
+
+def support_has(example: Example, concept: str) -> bool:
+    return concept in str(example.traits["composition"]).split("+")
+
+
+def mean(examples: list[Example], trait: str) -> float:
+    return sum(int(e.traits[trait]) for e in examples) / len(examples)
+
+
+# Paper, Table 1: mean sentences and mean supporting facts. The margin of task 3 is that of 500 questions of 100 stories.
+TABLE_1 = {"3": (51.9, 3, 0.1), "5": (20.1, 1, 0.1), "7": (8.67, 2.33, 0.05), "8": (8.75, 1.94, 0.05), "10": (6, 1, 0)}
+
+
+@pytest.mark.parametrize("task", TABLE_1)
+def test_lengths_and_supports_are_those_of_table_1(task: str) -> None:
+    length, support, margin = TABLE_1[task]
+    examples = rows(task, 500 if task in "35" else 2_000)
+    assert mean(examples, "sentences") == pytest.approx(length, rel=margin)
+    assert mean(examples, "support") == pytest.approx(support, rel=margin)
+
+
+def test_gifts_are_in_the_supports_of_mix_t7_as_often_as_in_table_9() -> None:
+    counts = Counter((int(e.traits["support"]), support_has(e, "GIVE")) for e in rows("mix-T7", 3_000))
+    # 1: 334, 2: 734 and 99, 3: 1,365 and 468; three standard deviations of a draw.
+    assert counts[1, False] == 334
+    assert counts[2, True] == pytest.approx(99, abs=28)
+    assert counts[3, True] == pytest.approx(468, abs=56)
+    assert counts[2, True] + counts[2, False] == 833
+    assert counts[3, True] + counts[3, False] == 1_833
+
+
+def test_all_kinds_of_proofs_can_be_drawn_alike() -> None:
+    even = [f"groups.{i}.frequencies={{}}" for i in range(6)]
+    split = recipe.read("babi/mix-T7", even).plan(0).splits[0]
+    examples = list(split.rows(0, 300))
+    assert sum(support_has(e, "GIVE") for e in examples) / 300 > 0.3
+
+
+@pytest.mark.parametrize("name", ["T2", "T7", "T12"])
+def test_a_mix_has_the_words_of_its_training_split(name: str) -> None:
+    words = recipe.read(f"babi/mix-{name}").fields
+    assert isinstance(words, BabiFields)
+    persons: set[str] = set()
+    places: set[str] = set()
+    for task in PARTS[name]:
+        own = recipe.read(f"babi/{task}").fields
+        assert isinstance(own, BabiFields)
+        persons.update(own.vocabulary.persons)
+        places.update(own.vocabulary.places)
+    assert {*words.vocabulary.persons} == persons
+    assert {*words.vocabulary.places} == places
+
+
+def test_yes_no_answers_of_mix_t12() -> None:
+    answers = Counter(e.target for e in rows("mix-T12", 6_000) if e.traits["question"] == "yes-no")
+    assert answers.total() == 1_000
+    assert answers["yes"] == pytest.approx(446, abs=48)
+    assert answers["maybe"] > 0
+
+
+def test_long_lists_and_counts_of_mix_t12_are_not_always_coref() -> None:
+    for kind in ("list", "counting"):
+        examples = [e for e in rows("mix-T12", 6_000) if e.traits["question"] == kind and int(e.traits["support"]) >= 4]
+        assert len(examples) == 750
+        assert 0.3 < sum(support_has(e, "COREF") for e in examples) / 750 < 0.9
+        assert {"GIVE", "DROP", "GRAB"} <= {c for e in examples for c in str(e.traits["composition"]).split("+")}
+
+
+def test_lists_and_counts_of_diverse_t12_have_all_sizes() -> None:
+    recipe_ = recipe.read("babi/diverse-T12", ["splits={train: {n: 24772}}"])
+    assert isinstance(recipe_.fields, BabiFields)
+    for kind in ("list", "counting"):
+        groups = [g for g in recipe_.fields.groups if kind in g.questions]
+        assert [(str(g.support), g.n) for g in groups] == [("1..3", 250), ("4", 250), ("5", 250), ("6..15", 250)]
+    examples = [e for e in recipe_.plan(0).splits[0].rows(0, 3_000) if e.traits["question"] in ("list", "counting")]
+    assert {min(6, int(e.traits["support"])) for e in examples} == {1, 2, 3, 4, 5, 6}
+
+
+@pytest.mark.parametrize(("task", "kind"), [("7", "counting"), ("8", "list")])
+def test_the_cited_support_is_every_sentence_about_the_person_and_a_thing(task: str, kind: str) -> None:
+    for example in rows(task, 2_000)[:60]:
+        story = parse_passage(example.input[: -len(example.question)], example.question, Vocabulary(), PUBLISHED)
+        knowledge = Knowledge(Vocabulary().places).tell_all(story.events)
+        question = story.questions[0].question
+        named = [i for i, e in enumerate(story.events) if e.thing and question.person in (*e.who, e.to)]
+        assert question.kind == kind
+        assert cited_support(knowledge, question) == tuple(named)
+        assert example.traits["support_lines"] == " ".join(str(i + 1) for i in named)
+        assert int(example.traits["minimal"]) <= int(example.traits["support"])
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_concat_has_nine_thousand_questions_of_each_task_and_a_test(name: str) -> None:
+    tasks = PARTS[name]
+    plan = recipe.read(f"babi/concat-{name}").plan(0)
+    assert [(s.name, s.n) for s in plan.splits] == [
+        ("train", 9_000 * len(tasks)),
+        ("dev", 1_000 * len(tasks)),
+        ("test", 1_000 * len(tasks)),
+    ]
+    train = plan.split("train")
+    for place, task in enumerate(tasks):
+        ends = [next(iter(train.rows(i, i + 1))).traits["group"] for i in (9_000 * place, 9_000 * place + 8_999)]
+        assert ends == [f"qa{task}"] * 2
+
+
+def test_after_then_and_the_like_verbs_are_in_the_past() -> None:
+    fields = {
+        "suite": "babi",
+        "groups": [
+            {
+                "events": ["MOVE"],
+                "wording": ["COREF", "AFFIRM", "NEGATE", "INDEF"],
+                "coref": ["AFFIRM", "NEGATE", "INDEF"],
+            }
+        ],
+        "splits": {"train": 40},
+    }
+    plan = recipe.check(fields, "mine", "mine").plan(0)
+    examples = list(plan.splits[0].rows(0, 40))
+    text = " ".join(e.input for e in examples)
+    assert " he was " in text
+    assert not any(f"{prefix} {who} is" in text for prefix in ("that", "Afterwards", "Then") for who in ("he", "she"))
+    assert plan.check is not None
+    assert all(plan.check(e) == e.targets for e in examples)
+
+
+def test_a_configuration_of_the_reference_stands_where_a_recipe_can(tmp_path: Path) -> None:
+    config = {
+        "name": "small",
+        "only_dev": True,
+        "tasks": [
+            {
+                "story_params": {"samples": 20, "n_questions": 1, "actions_before_question": 20, "questions": ["list"]},
+                "filter_config": {"valid_q_types": ["list"], "num_supp_fact_range": [4, 15], "max_pass": 20},
+            }
+        ],
+    }
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(config))
+    plan = recipe.read(f"babi/{path}").plan(0)
+    examples = list(plan.splits[0].rows(0, 20))
+    assert {e.traits["question"] for e in examples} == {"list"}
+    assert all(4 <= int(e.traits["support"]) <= 15 for e in examples)
+    with pytest.raises(RecipeError, match="there is no file"):
+        recipe.read("babi/nowhere.json")
