@@ -13,17 +13,22 @@ from typing import Any
 
 from taskloom.errors import nearest
 from taskloom.learners.interface import LEARNERS, Learner, LearnerError, find_learner
+from taskloom.learners.presets import presets_of, with_preset
 
 
 def read(block: str | Mapping[str, Any], where: str = "the learner") -> Learner:
     """Build a learner from its name, or from a block such as `{learner: bilstm, state: 128, training: {steps: 2000}}`.
 
-    Settings of the training loop may stand at the top as well: `{learner: bilstm, steps: 2000}`.
+    Settings of the training loop may stand at the top as well: `{learner: bilstm, steps: 2000}`. `preset: ctlpp` stands for the
+    settings of a paper; those beside it count more.
     """
     data = {"learner": block} if isinstance(block, str) else _mapping(block, where)
     if "learner" not in data:
         raise LearnerError(f"{where}: say which learner, e.g. 'learner: bilstm'; {nearest('', LEARNERS.names())}")
     entry = find_learner(str(data.pop("learner")))
+    if data.get("preset") is not None:
+        data = with_preset(data.pop("preset"), entry.name, data, f"{where} '{entry.name}'")
+    data.pop("preset", None)
     default: Any = entry()
     values = _flat(default, data, f"{where} '{entry.name}'")
     return _build(entry.settings, values, f"{where} '{entry.name}'")
@@ -33,7 +38,10 @@ def settings(name: str) -> list[tuple[str, Any, str]]:
     """List every setting of a learner with its default and meaning, those of the training loop last."""
     default: Any = find_learner(name)()
     loop = getattr(default, "training", None)
-    rows = []
+    rows: list[tuple[str, Any, str]] = []
+    known = presets_of(find_learner(name).name)
+    if known:
+        rows.append(("preset", None, f"The settings of a paper, below those that are set: {', '.join(known)}."))
     for block in (default, *([] if loop is None else [loop])):
         meaning = _meaning(type(block))
         for one in dataclasses.fields(block):

@@ -215,7 +215,7 @@ def digest_settings(settings: Any) -> dict[str, Any]:
     return plain
 
 
-MAY_BE_ZERO = frozenset({"shots", "filters"})
+MAY_BE_ZERO = frozenset({"shots", "filters", "layers_answering", "longest_input"})
 """Whole numbers among settings that may be 0, which means: none."""
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from taskloom.errors import InputError
 from taskloom.example import Example
@@ -29,8 +31,36 @@ class EncodedRows:
         return [len(s) + max(map(len, t)) for s, t in zip(self.sources, self.targets, strict=True)]
 
 
-def read_source(base: Base, text: str, join: str) -> list[int]:
-    """Encode an input, ready to be answered."""
+Cut = Literal["end", "start"]
+"""Which end of an input is cut off where it is too long."""
+
+Targets = Literal["redrawn", "fixed", "first"]
+"""Which of several acceptable answers is learned from."""
+
+
+def read_source(base: Base, text: str, join: str, longest: int = 0, cut: Cut = "end") -> list[int]:
+    """Encode an input, ready to be answered; with `longest` cut to so many tokens, `join` and marks included."""
+    return _encode_source(base, _shorten(base, text, join, longest, cut) if longest else text, join)
+
+
+def _shorten(base: Base, text: str, join: str, longest: int, cut: Cut) -> str:
+    """Cut whole tokens off a text until it fits."""
+    while (excess := len(_encode_source(base, text + join, "")) - longest) > 0:
+        try:
+            encoded = base.tokeniser(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        except NotImplementedError:
+            raise LearnerError(
+                f"the tokeniser of '{base.name}' does not say where its tokens stand, so that no input can be cut; set "
+                "longest_input to 0"
+            ) from None
+        places = encoded["offset_mapping"]
+        if excess >= len(places):
+            raise LearnerError(f"longest_input is {longest}, which leaves no room for an input; raise it")
+        text = text[: places[-excess][0]].rstrip() if cut == "end" else text[places[excess][0] :].lstrip()
+    return text
+
+
+def _encode_source(base: Base, text: str, join: str) -> list[int]:
     marks = base.kind == "encoder-decoder"
     # What is too long is refused by us, with a remedy; the tokeniser need not warn as well.
     ids: list[int] = list(base.tokeniser(text + join, add_special_tokens=marks, verbose=False)["input_ids"])
@@ -62,7 +92,15 @@ def read_target(base: Base, text: str) -> list[int]:
     return [*base.tokeniser(" " + text, add_special_tokens=False)["input_ids"], base.tokeniser.eos_token_id]
 
 
-def read_rows(base: Base, examples: Sequence[Example], join: str, prompt: int = 0, answer: int = 0) -> EncodedRows:
+def read_rows(
+    base: Base,
+    examples: Sequence[Example],
+    join: str,
+    prompt: int = 0,
+    answer: int = 0,
+    longest: int = 0,
+    cut: Cut = "end",
+) -> EncodedRows:
     """Encode examples; one that is longer than the model can read is an error that says so.
 
     Args:
@@ -71,9 +109,13 @@ def read_rows(base: Base, examples: Sequence[Example], join: str, prompt: int = 
         join: What stands between an input and its answer.
         prompt: Vectors that stand before every input.
         answer: Tokens that the model may write.
+        longest: The most tokens of an input; what is longer is cut, with a warning. 0: nothing is cut.
+        cut: Which end is cut off.
     """
+    if longest:
+        _warn_of_cuts(base, examples, join, longest)
     rows = EncodedRows(
-        [read_source(base, e.input, join) for e in examples],
+        [read_source(base, e.input, join, longest, cut) for e in examples],
         [[read_target(base, t) for t in e.targets] for e in examples],
         list(examples),
     )
@@ -96,6 +138,12 @@ def read_rows(base: Base, examples: Sequence[Example], join: str, prompt: int = 
     return rows
 
 
+def _warn_of_cuts(base: Base, examples: Sequence[Example], join: str, longest: int) -> None:
+    cut = sum(len(_encode_source(base, e.input, join)) > longest for e in examples)
+    if cut:
+        warnings.warn(f"{cut:,} of {len(examples):,} inputs are cut to {longest} tokens (longest_input)", stacklevel=3)
+
+
 def _check_answers_fit(rows: EncodedRows, most: int) -> None:
     """Refuse answers that would be cut off in writing; the end mark need not be written."""
     needed = [min(map(len, targets)) - 1 for targets in rows.targets]
@@ -106,6 +154,17 @@ def _check_answers_fit(rows: EncodedRows, most: int) -> None:
             f"an answer has {needed[worst]:,} tokens and at most {most} are written: {example.target[:60]!r}… to "
             f"{example.input[:60]!r}; raise longest_answer"
         )
+
+
+def choose_targets(rows: EncodedRows, how: Targets, key: Key) -> EncodedRows:
+    """Return rows to learn from: with all answers (one is drawn at each step), one drawn once, or the official one."""
+    if how == "redrawn":
+        return rows
+    chosen = [
+        [answers[0] if how == "first" or len(answers) == 1 else key.random("fixed", row).choice(answers)]
+        for row, answers in enumerate(rows.targets)
+    ]
+    return EncodedRows(rows.sources, chosen, rows.examples)
 
 
 def draw_targets(rows: EncodedRows, chosen: Sequence[int], key: Key, step: int) -> list[list[int]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from taskloom.example import Example
-from taskloom.learners.interface import Point, register_learner
+from taskloom.learners.interface import LearnerError, Point, register_learner
 from taskloom.learners.pretrained.language_models import Pretrained, load_language
 from taskloom.learners.scratch.answer_spans import Missing, with_spans
 from taskloom.learners.training.settings import Training
@@ -46,6 +46,13 @@ class Extractive(Pretrained):
     without_span: Missing = "refuse"
 
     name: ClassVar[str] = "extractive"
+
+    def __post_init__(self) -> None:
+        """Refuse settings of writing, which have no meaning for spans."""
+        Pretrained.__post_init__(self)
+        for setting, default in (("targets", "redrawn"), ("beams", 1), ("longest_input", 0), ("cut", "end")):
+            if getattr(self, setting) != default:
+                raise LearnerError(f"{setting} is for learners that write; extractive points at spans, leave it out")
 
     def base(self, texts: Sequence[str], seed: int) -> Base:
         """Load the encoder, or its untrained twin."""

@@ -49,12 +49,29 @@ class Writer:
         return device
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
-        """Return greedy answers."""
-        sources = [read_source(self.base, text, self.learner.join) for text in texts(inputs)]
-        return self.write(sources)
+        """Return one answer per input, greedily or by beams."""
+        return self.write([self._read(text) for text in texts(inputs)])
+
+    def _read(self, text: str) -> list[int]:
+        """Encode an input as the learner's settings want it, cut where it is too long."""
+        longest, cut = getattr(self.learner, "longest_input", 0), getattr(self.learner, "cut", "end")
+        return read_source(self.base, text, self.learner.join, longest, cut)
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """Count the numbers of the model, and those of them that were trained."""
+        from taskloom.learners.pretrained.fast.multi_lora import unstacked
+
+        weights = list(self.base.model.parameters())
+        frozen = sum(p.numel() for p in weights if not p.requires_grad)
+        if self.prompt is not None:
+            return {"total": sum(p.numel() for p in weights) + self.prompt.numel(), "trained": self.prompt.numel()}
+        trained = sum(t.numel() for t in unstacked(self.base.model, self.task).values())
+        trained = trained or sum(p.numel() for p in weights if p.requires_grad)
+        return {"total": frozen + trained, "trained": trained}
 
     def write(self, sources: Sequence[Sequence[int]]) -> list[str]:
-        """Return greedy answers to inputs that are ids already, with single blanks."""
+        """Return answers to inputs that are ids already, with single blanks."""
         return [" ".join(text.split()) for text in self.say(sources)]
 
     def say(self, sources: Sequence[Sequence[int]]) -> list[str]:
@@ -100,7 +117,7 @@ class Writer:
                 **given,
                 max_new_tokens=self.learner.longest_answer,
                 do_sample=False,
-                num_beams=1,
+                num_beams=getattr(self.learner, "beams", 1),
                 eos_token_id=end,
                 pad_token_id=self.base.tokeniser.pad_token_id,
             )
@@ -115,7 +132,7 @@ class Writer:
         sources: list[list[int]] = []
         targets: list[list[int]] = []
         for text, row in zip(inputs, candidates, strict=True):
-            source = read_source(self.base, text, self.learner.join)
+            source = self._read(text)
             sources += [source] * len(row)
             targets += [read_target(self.base, c) for c in row]
         unknown = self.base.tokeniser.unk_token_id
@@ -154,7 +171,7 @@ class Writer:
 
         inputs = texts(inputs)
         vectors: list[NDArray[np.float32] | None] = [None] * len(inputs)
-        sources = [read_source(self.base, text, self.learner.join) for text in inputs]
+        sources = [self._read(text) for text in inputs]
         self._begin([len(s) for s in sources])
 
         def some(rows: list[int]) -> None:

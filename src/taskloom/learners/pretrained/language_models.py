@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from zlib import crc32
 
 from taskloom.example import Example
 from taskloom.learners.inputs import check_seed, evaluation_splits, examples
@@ -21,6 +22,7 @@ from taskloom.learners.interface import (
     Report,
     check_settings,
     digest_settings,
+    later_setting,
     register_learner,
 )
 from taskloom.learners.saved import (
@@ -64,6 +66,12 @@ class Language:
         join: What stands between an input and its answer.
         shots: The number of examples to learn from, chosen by the seed; 0: all.
         longest_answer: The most tokens that are written.
+        targets: Which of several acceptable answers is learned from: `redrawn` at every step, `fixed` (drawn once by the seed) or
+            `first` (the official one).
+        beams: Answers are searched with so many beams; 1 is greedy.
+        longest_input: Inputs are cut to so many tokens, with a warning; 0: what the model cannot read is refused.
+        cut: Which end of a longer input is cut off, `end` or `start`.
+        start_from: The folder of a saved model of this learner, which training begins with.
     """
 
     training: Training = field(
@@ -72,6 +80,11 @@ class Language:
     join: str = " |"
     shots: int = 0
     longest_answer: int = 32
+    targets: Literal["redrawn", "fixed", "first"] = later_setting("redrawn")
+    beams: int = later_setting(1)
+    longest_input: int = later_setting(0)
+    cut: Literal["end", "start"] = later_setting("end")
+    start_from: str = later_setting("")
 
     name: ClassVar[str] = ""
 
@@ -112,6 +125,7 @@ class Language:
         from taskloom.learners.pretrained.models import fingerprint, need_transformers
 
         need_transformers()
+        from taskloom.learners.pretrained.encoding import choose_targets
         from taskloom.learners.pretrained.trainer import Adapter
         from taskloom.learners.training.out_of_memory import room_for
         from taskloom.learners.training.step import pick_device
@@ -121,16 +135,21 @@ class Language:
         tests = {s: {name: examples(rows, s) for name, rows in parts.items()} for s, parts in evaluate.items()}
         everything = [e for part in (data, *tests.values()) for split in part.values() for e in split]
         with room_for("the model"):
-            base = self.base([t for e in everything for t in (e.input + self.join, *e.targets)], seed)
+            base, begun = self._open([t for e in everything for t in (e.input + self.join, *e.targets)], seed)
         self.check(base, [e for split in data.values() for e in split])
         identity = {"learner": self.name, "own": _plain(self), "data": _digest(everything)}
         if folder is not None:  # a folder or a hub may hold another model when the run is taken up
             identity["the weights of the model"] = fingerprint(base)
+            if (beside := Path(self.start_from).expanduser() / TRAINED).is_file() and self.start_from:
+                identity["what was trained before"] = crc32(beside.read_bytes())
         with room_for(f"the model '{base.name}'"):
             base.model.to(pick_device(self.training.device))
         trained, prompts = self.prepare(base, len(data), seed)
         length = 0 if prompts is None else prompts.shape[1]
-        rows = {name: self.rows(base, split, length) for name, split in data.items()}
+        if begun is not None and prompts is not None:
+            _begin_with(prompts, begun, self.start_from)
+        chosen = Key("targets", seed)
+        rows = {n: choose_targets(self.rows(base, split, length), self.targets, chosen) for n, split in data.items()}
         encoded = {s: [self.rows(base, parts[n], length) for n in data] for s, parts in tests.items()}
         adapter = Adapter(base, trained, rows, self.training, seed, prompts=prompts, identity=identity)
 
@@ -143,6 +162,15 @@ class Language:
 
         adapter.go(encoded, score, folder, progress, seconds)
         return {name: fitted(i, record.curve) for i, (name, record) in enumerate(adapter.records.items())}
+
+    def _open(self, texts: Sequence[str], seed: int) -> tuple[Base, Tensor | None]:
+        """Load the model to adapt, or the saved one to start from, with its prompt where it has one."""
+        if not self.start_from:
+            return self.base(texts, seed), None
+        folder = Path(self.start_from).expanduser()
+        if (saved := read_card(folder)["learner"]) != self.name:
+            raise LearnerError(f"start_from: {folder} holds the learner '{saved}', not '{self.name}'")
+        return self.restore(folder)
 
     def usable(self, items: list[Example]) -> list[Example]:
         """Return the training examples that this learner can learn from; here all."""
@@ -158,7 +186,7 @@ class Language:
         """Encode examples, with room for a prompt."""
         from taskloom.learners.pretrained.encoding import read_rows
 
-        return read_rows(base, items, self.join, prompt, self.longest_answer)
+        return read_rows(base, items, self.join, prompt, self.longest_answer, self.longest_input, self.cut)
 
     def fitted(
         self, base: Base, prompt: Tensor | None, curve: Sequence[Point] = (), batch: int = 64, task: int = 0
@@ -179,6 +207,16 @@ class Language:
         from taskloom.learners.pretrained.models import open_base
 
         return open_base(str(Path(folder).resolve() / "model")), None
+
+
+def _begin_with(prompts: Tensor, begun: Tensor, folder: str) -> None:
+    """Let every task's prompt start as the saved one."""
+    import torch
+
+    if prompts.shape[1:] != begun.shape:
+        raise LearnerError(f"start_from: the prompt in {folder} has {len(begun)} vectors; set n to {len(begun)}")
+    with torch.no_grad():
+        prompts.copy_(begun)
 
 
 def _plain(learner: Language) -> dict[str, Any]:

@@ -44,7 +44,8 @@ class Lora(Frozen):
 
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self._inject(base)
+            if not any(p.requires_grad and "lora_" in n for n, p in base.model.named_parameters()):
+                self._inject(base)  # a model that is started from has its matrices already
         if tasks == 1:
             return {n: p for n, p in base.model.named_parameters() if p.requires_grad}, None
         from taskloom.learners.pretrained.fast.multi_lora import stack_adapters
@@ -90,6 +91,8 @@ class Lora(Frozen):
         own = dict(base.model.named_parameters())
         if not set(saved) <= set(own):
             raise LearnerError(f"{folder} was not made with the model '{self.model}' that is here; fit and save again")
+        if any(own[name].shape != value.shape for name, value in saved.items()):
+            raise LearnerError(f"{folder} was made with another rank than {self.rank}; set rank to that one")
         with torch.no_grad():
             for name, value in saved.items():
                 own[name].copy_(value)

@@ -414,6 +414,13 @@ def _optimiser(tensors: list[Tensor], how: Training, device: torch.device) -> to
     kind = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam
     on_gpu = device.type == "cuda"
     rate = torch.tensor(how.rate, device=device) if on_gpu else how.rate
+    betas = (0.9, how.beta2)
     return kind(
-        tensors, lr=rate, betas=(0.9, how.beta2), weight_decay=how.weight_decay, fused=on_gpu, capturable=on_gpu
+        tensors,
+        lr=rate,
+        betas=betas,
+        eps=how.epsilon,
+        weight_decay=how.weight_decay,
+        fused=on_gpu,
+        capturable=on_gpu,
     )

@@ -7,14 +7,23 @@ parameter counts are the published ones; `feed_forward: 512` (Transformer) or `1
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from taskloom.errors import MissingExtra
 from taskloom.learners.inputs import check_candidates, columns, evaluation_splits, texts
-from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, Report, check_settings, register_learner
-from taskloom.learners.saved import read_curve, read_learner, read_tensors, saving, write_tensors
+from taskloom.learners.interface import (
+    Fitted,
+    LearnerError,
+    Pairs,
+    Point,
+    Report,
+    check_settings,
+    later_setting,
+    register_learner,
+)
+from taskloom.learners.saved import read_card, read_curve, read_learner, read_tensors, saving, write_tensors
 from taskloom.learners.scratch.tokens import Encoded, WordVocabulary, classes_of, encode
 from taskloom.learners.training.settings import Training
 
@@ -75,12 +84,14 @@ class Prepared(Generic[F]):
         train: What it learns from.
         held_out: The splits of its learning curve.
         fitted: From what a seed came to, to the fitted learner.
+        begin: Weights to begin with; None draws them by the seed.
     """
 
     net: Net
     train: Encoded
     held_out: Mapping[str, Encoded]
     fitted: Callable[[TrainingOutcome], F]
+    begin: Mapping[str, Tensor] | None = None
 
 
 @dataclass(frozen=True)
@@ -127,14 +138,20 @@ class Stacked(Generic[F]):
 
         all_seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
         ready = self.prepare(train, evaluation_splits(evaluate))
-        more: dict[str, Any] = {"folder": folder, "progress": progress, "seconds": seconds}
+        more: dict[str, Any] = {"folder": folder, "progress": progress, "seconds": seconds, "begin": ready.begin}
         outcomes = run(ready.net, ready.train, all_seeds, self.training, ready.held_out, **more)
         return [ready.fitted(outcome) for outcome in outcomes]
 
 
 @dataclass(frozen=True)
 class Scratch(Stacked["Classifier"]):
-    """What classifiers share: from examples to arrays, and one output per answer."""
+    """What classifiers share: from examples to arrays, and one output per answer.
+
+    Attributes:
+        start_from: The folder of a saved model of the same kind and size, whose words, answers and weights training begins with.
+    """
+
+    start_from: str = later_setting("")
 
     def network(self, vocabulary: int, classes: int) -> Net:
         """Build the network for numbers of words and answers."""
@@ -161,12 +178,16 @@ class Scratch(Stacked["Classifier"]):
         return frame(encode(inputs, reader, labels), net, reader)
 
     def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Classifier]:
-        """Build a reader of all inputs, and a class for each training answer."""
+        """Build a reader of all inputs and a class for each training answer, or take those of the model to start from."""
         items = columns(train)
         tests = {name: columns(split, name) for name, split in evaluate.items()}
-        reader = self.reader(text for inputs, _ in (items, *tests.values()) for text in inputs)
-        classes = classes_of(items[1], MOST_CLASSES)
-        net = self.network_for(reader, len(classes))
+        begin: dict[str, Tensor] | None = None
+        if self.start_from:
+            reader, classes, net, begin = self._continued(items[1])
+        else:
+            reader = self.reader(text for inputs, _ in (items, *tests.values()) for text in inputs)
+            classes = classes_of(items[1], MOST_CLASSES)
+            net = self.network_for(reader, len(classes))
         label = {name: i for i, name in enumerate(classes)}
 
         def arrays(split: tuple[list[str], list[str]]) -> Encoded:
@@ -175,7 +196,23 @@ class Scratch(Stacked["Classifier"]):
         def fitted(outcome: TrainingOutcome) -> Classifier:
             return Classifier(self, net, outcome.weights, reader, classes, outcome.curve)
 
-        return Prepared(net, arrays(items), {name: arrays(split) for name, split in tests.items()}, fitted)
+        return Prepared(net, arrays(items), {name: arrays(split) for name, split in tests.items()}, fitted, begin)
+
+    def _continued(self, answers: Sequence[str]) -> tuple[Any, tuple[str, ...], Net, dict[str, Tensor]]:
+        """Read words, answers and weights of the saved model, into the network that these settings describe."""
+        folder = Path(self.start_from).expanduser()
+        card = read_card(folder)
+        if card["learner"] != self.name:
+            raise LearnerError(f"start_from: {folder} holds the learner '{card['learner']}', not '{self.name}'")
+        reader, classes = self.reader_of(card), tuple(card["classes"])
+        new = sorted(set(answers) - set(classes))
+        if new:
+            raise LearnerError(
+                f"start_from: the model in {folder} has no output for the answer '{new[0][:60]}'; fit it with that answer in "
+                "its training split"
+            )
+        net = self.network_for(reader, len(classes))
+        return reader, classes, net, read_weights(folder, net, self.name)
 
 
 def frame(data: Encoded, net: Net, words: WordVocabulary) -> Encoded:
@@ -236,6 +273,20 @@ class Classifier:
         about = self.learner.describe_reader(self.reader)
         with saving(folder, self.learner, self.curve, **about, classes=self.classes) as place:
             write_tensors(place / WEIGHTS, self.weights)
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """Count the numbers of the network, all of which are trained."""
+        total = sum(weight.numel() for weight in self.weights.values())
+        return {"total": total, "trained": total}
+
+    def with_layers(self, layers: int) -> Classifier:
+        """Return the same model with its shared layer applied another number of times when answering."""
+        if not hasattr(self.learner, "layers_answering"):
+            raise LearnerError(f"{self.learner.name} has no layer that could be applied more or less often")
+        learner: Any = replace(self.learner, layers_answering=layers)  # type: ignore[call-arg]
+        net = learner.network_for(self.reader, len(self.classes))
+        return Classifier(learner, net, self.weights, self.reader, self.classes, self.curve, self.batch)
 
     def _run(self, inputs: Sequence[str], take: Take) -> Tensor:
         """Compute some result per input."""
@@ -313,6 +364,7 @@ class TransformerLearner(Scratch):
         feed_forward: Inner size of the feed-forward map; 512 is the paper's text.
         dropout: Of attention's output, and inside and after the feed-forward map.
         attention_dropout: Of keys, as in the reference.
+        layers_answering: How often it runs when answering; 0: as in training.
     """
 
     training: Training = field(default_factory=lambda: Training(steps=300_000, weight_decay=0.0025))
@@ -322,6 +374,7 @@ class TransformerLearner(Scratch):
     feed_forward: int = 256
     dropout: float = 0.1
     attention_dropout: float = 0.1
+    layers_answering: int = later_setting(0)
 
     name: ClassVar[str] = "transformer"
 
@@ -331,7 +384,7 @@ class TransformerLearner(Scratch):
 
         _even(self.name, self.state, 2 * self.heads)
         rest = (self.state, self.heads, self.layers, self.feed_forward, self.dropout, self.attention_dropout)
-        return Transformer(vocabulary, classes, *rest)
+        return Transformer(vocabulary, classes, *rest, self.layers_answering)
 
 
 @register_learner("ndr", describe="NDR (geometric attention, copy gate) of CTL++, from scratch", load=load_scratch)
@@ -348,6 +401,8 @@ class NDRLearner(Scratch):
         dropout: Of attention's output.
         attention_dropout: Of keys, as in the reference.
         gate_dropout: The share of positions whose copy gate is shut in a step.
+        begin: Initial weights: `zero-biases`, or `reference` (the public code's: biases of queries, keys, values and inner maps
+            uniform over +-1/sqrt(fan in), and the bounds for keys and values given to halves of the heads).
     """
 
     training: Training = field(default_factory=lambda: Training(clip=1.0))
@@ -359,6 +414,7 @@ class NDRLearner(Scratch):
     dropout: float = 0.5
     attention_dropout: float = 0.1
     gate_dropout: float = 0.1
+    begin: Literal["zero-biases", "reference"] = later_setting("zero-biases")
 
     name: ClassVar[str] = "ndr"
 
@@ -368,7 +424,7 @@ class NDRLearner(Scratch):
 
         _even(self.name, self.state, self.heads)
         rest = (self.state, self.heads, self.layers, self.layers_answering, self.feed_forward)
-        return NDR(vocabulary, classes, *rest, self.dropout, self.attention_dropout, self.gate_dropout)
+        return NDR(vocabulary, classes, *rest, self.dropout, self.attention_dropout, self.gate_dropout, self.begin)
 
 
 def _even(name: str, state: int, parts: int) -> None:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 TRAINING = tuple(one.name for one in fields(Training))
 
+LOOP = frozenset({"training", "start_from"})
+"""Settings of every classifier, which are not parameters of the module."""
+
 EAGER: Mapping[str, Any] = {"compile": False, "graphs": False}
 """A person's module may branch on data, which neither a compiler nor a captured graph can follow; both can be switched on."""
 
@@ -41,8 +44,8 @@ class ModuleLearner(Scratch):
         """Wrap the module; its vocabulary has one more token, the end of the input."""
         from taskloom.learners.scratch.nets.module_adapter import ModuleNet
 
-        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "training"}
-        settings = {k: v for k, v in digest_settings(self).items() if k != "training"}
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in LOOP}
+        settings = {k: v for k, v in digest_settings(self).items() if k not in LOOP}
         sizes = {"vocabulary": vocabulary + 1, "answers": classes}
         described = json.dumps({"learner": self.name, **sizes, **settings, "code": self.code}, sort_keys=True)
         return ModuleNet(
@@ -115,7 +118,7 @@ def _setting(
 def _check_names(name: str, own: Iterable[str], defaults: Mapping[str, Any]) -> None:
     from taskloom.errors import nearest
 
-    taken = {*TRAINING, "training", "name", "build", "code", "file"}
+    taken = {*TRAINING, *LOOP, "name", "build", "code", "file"}
     for setting in own:
         if setting in taken:
             raise LearnerError(f"{name}: the parameter '{setting}' is the name of a training setting; rename it")

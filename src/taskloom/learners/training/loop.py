@@ -21,7 +21,7 @@ from torch import Tensor
 
 from taskloom.learners.inputs import check_seed
 from taskloom.learners.interface import LearnerError, Paused, Point, Progress, Report, TrainingError
-from taskloom.learners.scratch.nets.ops import Net, count
+from taskloom.learners.scratch.nets.ops import Net, count, describe
 from taskloom.learners.scratch.tokens import Encoded
 from taskloom.learners.training import checkpoint
 from taskloom.learners.training.batches import Order
@@ -72,6 +72,7 @@ def train(
     folder: Path | None = None,
     progress: Report | None = None,
     seconds: float | None = None,
+    begin: Mapping[str, Tensor] | None = None,
 ) -> list[TrainingOutcome]:
     """Train a network once per seed, all seeds at once.
 
@@ -84,13 +85,14 @@ def train(
         folder: For checkpoints; a run found there is resumed.
         progress: Called about every hundred steps.
         seconds: Time granted to this call: then the run is saved and `Paused` raised. Needs a folder.
+        begin: Weights that every seed starts with, in place of those that it would draw.
     """
     evaluate = evaluate or {}
     how = how.for_rows(len(data))
     _check(data, seeds, how, evaluate, folder, seconds)
     folder = None if folder is None else Path(folder)
     with using_threads(how.threads), watching(folder) as watch:
-        return _Run(net, data, seeds, how, evaluate, folder).go(watch, progress, seconds)
+        return _Run(net, data, seeds, how, evaluate, folder, begin).go(watch, progress, seconds)
 
 
 def _check(
@@ -129,12 +131,16 @@ class _Run:
         how: Training,
         evaluate: Mapping[str, Encoded],
         folder: Path | None,
+        begin: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.seeds, self.how, self.folder = list(seeds), how, folder
         what = f"the network, {len(seeds)} time(s),"
         check_room(what, len(seeds) * count(net))
         with room_for(what):
             self.stepper = Stepper(net, data, seeds, how)
+        if begin is not None:
+            for name, view in self.stepper.flat.views().items():
+                view.copy_(begin[name])
         self.order = Order(data.lengths, how.batch, how.order_seed, how.shortest)
         self.splits = {name: Resident(split, self.stepper.device) for name, split in evaluate.items()}
         self.records = [_Record() for _ in seeds]
@@ -144,6 +150,8 @@ class _Run:
         self.done = 0
         self.seconds_before = 0.0
         self.identity = _identity(net, data, seeds, how, evaluate)
+        if begin is not None:
+            self.identity["the weights that it began with"] = _digest_weights(begin)
         self._resume()
 
     def go(self, watch: Watch, progress: Report | None, seconds: float | None) -> list[TrainingOutcome]:
@@ -257,7 +265,7 @@ def _identity(
 ) -> dict[str, Any]:
     """Return what makes two runs the same run, as JSON keeps it."""
     described: dict[str, Any] = {
-        "network": repr(net),
+        "network": describe(net),
         "settings": checkpoint.lasting(how),
         "seeds": list(seeds),
         "data": _digest(data),
@@ -265,6 +273,14 @@ def _identity(
     }
     kept: dict[str, Any] = json.loads(json.dumps(described))
     return kept
+
+
+def _digest_weights(weights: Mapping[str, Tensor]) -> str:
+    hashed = blake2b(digest_size=16)
+    for name in sorted(weights):
+        hashed.update(name.encode())
+        hashed.update(weights[name].detach().cpu().contiguous().numpy().tobytes())
+    return hashed.hexdigest()
 
 
 def _digest(data: Encoded) -> str:

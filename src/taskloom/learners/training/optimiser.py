@@ -17,7 +17,7 @@ from taskloom.learners.training.settings import Training
 _ALIGN = 8
 """Every weight starts at a multiple of this many numbers, so that matrix products may read it in wide words."""
 
-BETA1, EPSILON = 0.9, 1e-8
+BETA1 = 0.9
 GROWTH_STEPS = 2_000
 """Steps without an overflow after which an fp16 loss scale is doubled."""
 
@@ -121,4 +121,4 @@ def update(state: TrainingState, gradient: Tensor, how: Training, fp16: bool) ->
     second = 1 - how.beta2 ** state.updates.clamp(min=1)
     if how.weight_decay and how.optimiser == "adamw":
         state.weights.mul_(1 - rate * how.weight_decay)
-    state.weights.sub_(rate / first * state.mean / ((state.square / second).sqrt() + EPSILON))
+    state.weights.sub_(rate / first * state.mean / ((state.square / second).sqrt() + how.epsilon))

@@ -43,6 +43,7 @@ class Training:
         epochs: Passes over the training split in place of `steps`; 0: `steps` counts.
         evaluate_epochs: Epochs between points of the learning curve in place of `evaluate_every`; 0: that counts.
         decay: After the warm-up the rate stays (`constant`), or falls to 0 at the last step (`linear`, `cosine`).
+        epsilon: What Adam adds to the root of the squares before it divides by it.
         label_smoothing: The share of a target's probability that is spread evenly over all classes or tokens in training.
     """
 
@@ -69,6 +70,7 @@ class Training:
     epochs: float = later_setting(0.0)
     evaluate_epochs: float = later_setting(0.0)
     decay: Literal["constant", "linear", "cosine"] = later_setting("constant")
+    epsilon: float = later_setting(1e-8)
     label_smoothing: float = later_setting(0.0)
 
     def __post_init__(self) -> None:
@@ -101,6 +103,8 @@ class Training:
             raise LearnerError(f"rate is {self.rate}; a learning rate must be above 0")
         if not 0 < self.beta2 < 1:
             raise LearnerError(f"beta2 is {self.beta2}; it must lie between 0 and 1")
+        if not self.epsilon > 0:
+            raise LearnerError(f"epsilon is {self.epsilon}; it must be above 0")
         if not 0 <= self.label_smoothing < 1:
             raise LearnerError(f"label_smoothing is {self.label_smoothing}; it must be at least 0 and below 1")
         if self.decay != "constant" and self.halve_every:

@@ -16,13 +16,13 @@ The weights are not normalised: they sum to at most 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from taskloom.learners.interface import LearnerError
+from taskloom.learners.interface import LearnerError, later_setting
 from taskloom.learners.scratch.nets.dropout import Dice, drop, keep
 from taskloom.learners.scratch.nets.ops import (
     Weights,
@@ -36,6 +36,7 @@ from taskloom.learners.scratch.nets.ops import (
     read_at,
     row_products,
     split_heads,
+    uniform,
     xavier,
 )
 
@@ -63,6 +64,7 @@ class NDR:
     dropout: float = 0.5
     attention_dropout: float = 0.1
     gate_dropout: float = 0.1
+    begin: Literal["zero-biases", "reference"] = later_setting("zero-biases")
 
     frame: ClassVar[tuple[bool, bool]] = (True, True)  # SOS and EOS
 
@@ -99,8 +101,25 @@ class NDR:
         """Draw Xavier maps, an N(0, 1) embedding, and gates that start nearly shut (bias -3).
 
         The reference means keys and values to have bounds of their own but, since its map is laid out head by head, gives them to
-        the two halves of the heads; here keys have the bound for keys and values the one for values.
+        the two halves of the heads; here keys have the bound for keys and values the one for values, and maps start without
+        biases. With `begin: reference` both are as there.
         """
+        weights = self._start(random)
+        return {**weights, **self._as_reference(random)} if self.begin == "reference" else weights
+
+    def _as_reference(self, random: torch.Generator) -> dict[str, Tensor]:
+        """Draw what the public code starts differently: torch's default biases, and the bounds of the halves of the heads."""
+        d, size = self.state, self.state // self.heads
+        shapes = self.shapes()
+        weights = {
+            f"{name}.bias": uniform(random, shapes[f"{name}.bias"], shapes[f"{name}.weight"][1] ** -0.5)
+            for name in ("attention.q", "attention.kv", "data1", "data2", "gate1")
+        }
+        halves = [xavier(random, d, d, fan_out=size), xavier(random, d, d)]
+        return {**weights, "attention.kv.weight": torch.cat(halves)}
+
+    def _start(self, random: torch.Generator) -> dict[str, Tensor]:
+        """Draw the weights that start without biases."""
         d, f, size = self.state, self.feed_forward, self.state // self.heads
         relu = 2**0.5
         weights = {name: torch.zeros(shape) for name, shape in self.shapes().items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, Protocol
 
 import torch
@@ -56,6 +57,14 @@ class Net(Protocol):
 def count(net: Net) -> int:
     """Count the trainable numbers of one seed."""
     return sum(torch.Size(shape).numel() for shape in net.shapes().values())
+
+
+def describe(net: Net) -> str:
+    """Return what tells networks apart: their `repr`, without settings that came later and are left at their defaults."""
+    if not is_dataclass(net):
+        return repr(net)
+    shown = [f for f in fields(net) if f.repr and not (f.metadata.get("later") and getattr(net, f.name) == f.default)]
+    return f"{type(net).__qualname__}({', '.join(f'{f.name}={getattr(net, f.name)!r}' for f in shown)})"
 
 
 def one_by_one(x: Tensor) -> bool:

@@ -15,6 +15,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from taskloom.learners.interface import later_setting
 from taskloom.learners.scratch.nets.dropout import Dice, drop
 from taskloom.learners.scratch.nets.ops import (
     Weights,
@@ -47,6 +48,7 @@ class Transformer:
     feed_forward: int = 256
     dropout: float = 0.1
     attention_dropout: float = 0.1
+    layers_answering: int = later_setting(0)
 
     frame: ClassVar[tuple[bool, bool]] = (True, True)  # SOS and EOS
 
@@ -116,12 +118,13 @@ class Transformer:
         length = tokens.shape[1]
         real = torch.arange(length, device=tokens.device) < lengths[:, None]
         waves = sinusoids(length, self.state, x)
-        for i in range(self.layers):
+        layers = self.layers if dice else self.layers_answering or self.layers
+        for i in range(layers):
             keys = dice.keys[_SITES * i : _SITES * (i + 1)] if dice else None
             first = dice.first_row if dice else 0
             rates = (self.dropout, self.attention_dropout)
             # Only SOS is read in the end, so the last layer has that column alone to compute.
-            columns = 1 if i == self.layers - 1 and trace is None else length
+            columns = 1 if i == layers - 1 and trace is None else length
             x = run(weights, x, columns, real, waves, keys, first, self.heads, rates, wrap is not None)
             if trace is not None:
                 trace[f"layer.{i + 1}"] = x[:, :, 0]

@@ -1,0 +1,220 @@
+"""Presets of the papers, initial weights of the reference, continued models, and layers at answering time."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("peft")
+
+from taskloom.example import Example  # noqa: E402
+from taskloom.learners import LearnerError, Paused, load  # noqa: E402
+from taskloom.learners.config import read, settings  # noqa: E402
+from taskloom.learners.interface import digest_settings  # noqa: E402
+from taskloom.learners.presets import PRESETS  # noqa: E402
+from taskloom.learners.pretrained.encoding import choose_targets, read_rows, read_source  # noqa: E402
+from taskloom.learners.pretrained.models import Sizes, from_scratch, open_base  # noqa: E402
+from taskloom.learners.scratch.nets.ndr import NDR  # noqa: E402
+from taskloom.learners.scratch.nets.ops import count, describe  # noqa: E402
+from taskloom.learners.scratch.nets.transformer import Transformer  # noqa: E402
+from taskloom.seeding import Key  # noqa: E402
+
+_spec = importlib.util.spec_from_file_location("tiny", Path(__file__).with_name("tiny.py"))
+assert _spec is not None
+assert _spec.loader is not None
+tiny: Any = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(tiny)
+
+PAIRS = [("grass", "green"), ("sky", "blue"), ("snow", "white"), ("coal", "black"), ("sun", "yellow")]
+TINY = Sizes(state=16, layers=1, heads=2, feed_forward=16, dropout=0.0, longest=64)
+QUICK: dict[str, Any] = {"batch": 5, "warmup": 0, "evaluate_every": 0, "longest_answer": 4, "precision": "fp32"}
+NDR_SMALL: dict[str, Any] = {"learner": "ndr", "state": 16, "heads": 2, "layers": 2, "layers_answering": 2}
+SMALL: dict[str, Any] = {**NDR_SMALL, "feed_forward": 16, "batch": 40, "evaluate_every": 0, "precision": "fp32"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = from_scratch("encoder-decoder", [t for pair in PAIRS for t in pair] + [" |"], TINY, "words", seed=1)
+    where: Path = tmp_path_factory.mktemp("base") / "model"
+    base.model.save_pretrained(where)
+    base.tokeniser.save_pretrained(where)
+    return where
+
+
+@pytest.mark.parametrize(("preset", "learner"), [(p, name) for p, learners in PRESETS.items() for name in learners])
+def test_every_preset_is_a_block_of_settings_that_can_be_changed(preset: str, learner: str) -> None:
+    whole: Any = read({"learner": learner, "preset": preset})
+    values = {**vars(whole), **digest_settings(whole.training)}
+    for name, value in PRESETS[preset][learner].items():
+        assert values.get(name, getattr(whole.training, name, None)) == value, name
+    changed: Any = read({"learner": learner, "preset": preset, "steps": 7, "training": {"rate": 0.5}})
+    assert (changed.training.steps, changed.training.epochs, changed.training.rate) == (7, 0, 0.5)
+    assert changed.training.batch == whole.training.batch
+    assert settings(learner)[0][0] == "preset"
+    assert preset in settings(learner)[0][2]
+
+
+def test_sizes_of_the_paper_and_of_the_code() -> None:
+    made = {p: {n: read({"learner": n, "preset": p}) for n in PRESETS[p]} for p in ("ctlpp", "ctlpp-paper")}
+    sizes = {p: {n: count(one.network(40, 8)) for n, one in row.items()} for p, row in made.items()}  # type: ignore[attr-defined]
+    assert sizes["ctlpp"] == {"bilstm": 407_816, "transformer": 155_018, "ndr": 673_299}
+    # A wider feed-forward layer has 2 d + 1 numbers more for each unit.
+    assert sizes["ctlpp-paper"]["transformer"] == 155_018 + 256 * (2 * 128 + 1)
+    assert sizes["ctlpp-paper"]["ndr"] == 673_299 + 512 * (2 * 256 + 1)
+    assert made["ctlpp-paper"]["transformer"].dropout == 0.5  # type: ignore[attr-defined]
+
+
+def test_unknown_presets_are_refused_with_the_nearest() -> None:
+    with pytest.raises(LearnerError, match=r"'ndr' has no preset 'ctlp'.*'ctlpp'"):
+        read({"learner": "ndr", "preset": "ctlp"})
+    with pytest.raises(LearnerError, match="has no preset 'zest'"):
+        read({"learner": "ndr", "preset": "zest"})
+    with pytest.raises(LearnerError, match="'majority' has no presets"):
+        read({"learner": "majority", "preset": "zest"})
+
+
+def test_ndr_can_start_as_the_reference() -> None:
+    ours, theirs = NDR(40, 8), NDR(40, 8, begin="reference")
+    start, other = (net.start(torch.Generator().manual_seed(0)) for net in (ours, theirs))
+    assert {n: tuple(w.shape) for n, w in other.items()} == theirs.shapes()
+    for name, into in (("attention.q", 256), ("attention.kv", 256), ("data1", 256), ("data2", 512), ("gate1", 256)):
+        bias = other[f"{name}.bias"]
+        assert not start[f"{name}.bias"].any()
+        assert float(bias.abs().max()) <= into**-0.5
+        assert float(bias.std()) == pytest.approx(into**-0.5 / 3**0.5, rel=0.15)
+    for name in set(start) - {n for n in start if n.endswith(".bias")} - {"attention.kv.weight"}:
+        assert torch.equal(start[name], other[name])
+    assert torch.equal(other["gate2.bias"], torch.full((256,), -3.0))
+    # The bounds for keys and values lie on the halves of the heads there, on keys and values of every head here.
+    key, value = (6 / (256 + 64)) ** 0.5, (6 / 512) ** 0.5
+    halves = [float(half.abs().max()) for half in other["attention.kv.weight"].chunk(2)]
+    assert halves == pytest.approx([key, value], rel=0.01)
+    assert all(float(half.abs().max()) > 0.99 * key for half in start["attention.kv.weight"].chunk(2))
+
+
+def test_networks_left_alone_are_described_as_before() -> None:
+    """Checkpoints of unfinished runs know their network by this text."""
+    before = (
+        "NDR(vocabulary=4, classes=3, state=256, heads=4, layers=8, layers_answering=10, feed_forward=512, dropout=0.5, "
+        "attention_dropout=0.1, gate_dropout=0.1)"
+    )
+    assert describe(NDR(4, 3)) == before
+    assert "begin='reference'" in describe(NDR(4, 3, begin="reference"))
+    assert "layers_answering" not in describe(Transformer(4, 3))
+    names = set(digest_settings(read("ndr"))) | set(digest_settings(read("fine-tune")))
+    assert not names & {"begin", "start_from", "targets", "beams", "longest_input", "cut"}
+
+
+@pytest.mark.parametrize("name", ["ndr", "transformer"])
+def test_layers_at_answering_time_can_be_changed(name: str, tmp_path: Path) -> None:
+    data = tiny.everything(1)
+    block = {**SMALL, "learner": name, "steps": 5}
+    fitted: Any = read({k: v for k, v in block.items() if k != "layers_answering"}).fit(data)
+    more = fitted.with_layers(5)
+    assert (more.net.layers_answering, more.net.layers) == (5, 2)
+    inputs = [text for text, _ in data]
+    assert not np.allclose(more.represent(inputs), fitted.represent(inputs))
+    assert np.allclose(more.represent(inputs, "layer.2"), fitted.represent(inputs, "layer.2"), atol=1e-6)
+    more.save(tmp_path)
+    again: Any = load(tmp_path)
+    assert again.learner.layers_answering == 5
+    assert np.allclose(again.represent(inputs), more.represent(inputs))
+    assert again.parameters == {"total": count(again.net), "trained": count(again.net)}
+    with pytest.raises(LearnerError, match="bilstm has no layer"):
+        read({"learner": "bilstm", "state": 4, "steps": 1, "batch": 4}).fit(data).with_layers(3)  # type: ignore[attr-defined]
+
+
+def test_training_starts_from_a_saved_classifier(tmp_path: Path) -> None:
+    data = tiny.everything(1)
+    first: Any = read({**SMALL, "steps": 5}).fit(data, seed=1)
+    first.save(tmp_path / "first")
+    block = {**SMALL, "start_from": str(tmp_path / "first"), "steps": 1, "rate": 1e-12}
+    # Two of four symbols: words and answers stay those of the saved model.
+    few = [pair for pair in data if pair[1] in "01"]
+    second: Any = read(block).fit(few, seed=2)
+    assert second.classes == first.classes
+    for name, weight in first.weights.items():
+        assert torch.allclose(second.weights[name], weight, atol=1e-9)
+    with pytest.raises(LearnerError, match="has no output for the answer '9'"):
+        read(block).fit([("a 0", "9")])
+    with pytest.raises(LearnerError, match="holds the learner 'ndr', not 'bilstm'"):
+        read({"learner": "bilstm", "start_from": str(tmp_path / "first")}).fit(few)
+    learner: Any = read({**block, "steps": 200})
+    with pytest.raises(Paused):
+        learner.fit(few, folder=tmp_path / "run", seconds=0)
+    read({**SMALL, "steps": 5}).fit(data, seed=7).save(tmp_path / "first")
+    with pytest.raises(LearnerError, match="the weights that it began with"):
+        learner.fit(few, folder=tmp_path / "run")
+
+
+@pytest.mark.parametrize(("name", "own"), [("fine-tune", {}), ("lora", {"rank": 2}), ("prompt-tune", {"n": 3})])
+def test_training_starts_from_a_saved_writer(folder: Path, name: str, own: dict[str, Any], tmp_path: Path) -> None:
+    block = {"learner": name, "model": str(folder), **own, **QUICK}
+    first: Any = read({**block, "steps": 5, "rate": 0.05}).fit(PAIRS)
+    first.save(tmp_path)
+    wanted = [["green", "blue"]] * len(PAIRS)
+    inputs = [x for x, _ in PAIRS]
+    second: Any = read({**block, "start_from": str(tmp_path), "steps": 1, "rate": 1e-12}).fit(PAIRS, seed=5)
+    assert np.allclose(second.logprob(inputs, wanted), first.logprob(inputs, wanted), atol=1e-4)
+    fresh: Any = read({**block, "steps": 1, "rate": 1e-12}).fit(PAIRS, seed=5)
+    assert not np.allclose(fresh.logprob(inputs, wanted), first.logprob(inputs, wanted), atol=1e-3)
+    sizes = second.parameters
+    whole = sum(p.numel() for p in open_base(str(folder)).model.parameters())
+    assert sizes["trained"] == {"fine-tune": whole, "prompt-tune": 3 * 16}.get(name, sizes["total"] - whole)
+    other = "lora" if name != "lora" else "fine-tune"
+    with pytest.raises(LearnerError, match="holds the learner"):
+        read({"learner": other, "model": str(folder), "start_from": str(tmp_path)}).fit(PAIRS)
+
+
+def test_inputs_are_cut_where_the_settings_say(folder: Path) -> None:
+    base = open_base(str(folder))
+    text = "grass sky snow coal sun"
+
+    def words(**how: Any) -> str:
+        return str(base.tokeniser.decode(read_source(base, text, " |", **how), skip_special_tokens=True))
+
+    assert words() == words(longest=8) == "grass sky snow coal sun |"  # five words, blank and bar, the end mark
+    assert words(longest=6) == "grass sky snow |"
+    assert words(longest=6, cut="start") == "snow coal sun |"
+    with pytest.raises(LearnerError, match="leaves no room"):
+        read_source(base, text, " |", 3)
+    learner = read({"learner": "fine-tune", "model": str(folder), **QUICK, "steps": 1, "longest_input": 4})
+    with pytest.warns(UserWarning, match=r"1 of 2 inputs are cut to 4 tokens"):
+        fitted = learner.fit([(text, "green"), ("sky", "blue")])
+    assert np.allclose(fitted.represent([text]), fitted.represent(["grass"]))
+
+
+def test_targets_are_redrawn_fixed_or_the_first(folder: Path) -> None:
+    base = open_base(str(folder))
+    several = [Example("sky", ("blue", "black", "white")) for _ in range(30)] + [Example("sun", "yellow")]
+    rows = read_rows(base, several, " |")
+    assert choose_targets(rows, "redrawn", Key("k", 0)) is rows
+    first = choose_targets(rows, "first", Key("k", 0))
+    assert [t for (t,) in first.targets] == [t[0] for t in rows.targets]
+    fixed = [choose_targets(rows, "fixed", Key("k", seed)).targets for seed in (0, 0, 1)]
+    assert fixed[0] == fixed[1] != fixed[2]
+    assert {tuple(t) for (t,) in fixed[0][:30]} == {tuple(t) for t in rows.targets[0]}
+
+
+def test_beams_find_answers_that_are_at_least_as_likely(folder: Path) -> None:
+    block = {"learner": "fine-tune", "model": str(folder), **QUICK, "steps": 2, "rate": 1e-2}
+    fitted: Any = read(block).fit(PAIRS)
+    inputs = [x for x, _ in PAIRS]
+    greedy = fitted.answer(inputs)
+    fitted.learner = read({**block, "beams": 4})
+    called: list[int] = []
+    generate = fitted.base.model.generate
+    fitted.base.model.generate = lambda **given: called.append(given["num_beams"]) or generate(**given)  # type: ignore[func-returns-value]
+    assert len(fitted.answer(inputs)) == len(greedy)
+    assert set(called) == {4}
+
+
+def test_pointing_learners_refuse_settings_of_writing() -> None:
+    with pytest.raises(LearnerError, match="beams is for learners that write"):
+        read({"learner": "extractive", "beams": 4})
