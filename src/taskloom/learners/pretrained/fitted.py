@@ -13,7 +13,7 @@ from torch import Tensor
 from taskloom.errors import nearest
 from taskloom.learners.inputs import check_candidates, texts
 from taskloom.learners.interface import LearnerError, Point
-from taskloom.learners.pretrained.encoding import EncodedRows, read_source, read_target
+from taskloom.learners.pretrained.encoding import Cut, EncodedRows, read_source, read_target
 from taskloom.learners.pretrained.forward import collate, losses, with_prompts
 from taskloom.learners.pretrained.models import Base
 from taskloom.learners.training.out_of_memory import in_halves
@@ -54,7 +54,8 @@ class Writer:
 
     def _read(self, text: str) -> list[int]:
         """Encode an input as the learner's settings want it, cut where it is too long."""
-        longest, cut = getattr(self.learner, "longest_input", 0), getattr(self.learner, "cut", "end")
+        longest: int = getattr(self.learner, "longest_input", 0)
+        cut: Cut = getattr(self.learner, "cut", "end")
         return read_source(self.base, text, self.learner.join, longest, cut)
 
     @property

@@ -141,7 +141,7 @@ class Language:
         if folder is not None:  # a folder or a hub may hold another model when the run is taken up
             identity["the weights of the model"] = fingerprint(base)
             if (beside := Path(self.start_from).expanduser() / TRAINED).is_file() and self.start_from:
-                identity["what was trained before"] = crc32(beside.read_bytes())
+                identity["what was trained before"] = f"{crc32(beside.read_bytes()):x}"
         with room_for(f"the model '{base.name}'"):
             base.model.to(pick_device(self.training.device))
         trained, prompts = self.prepare(base, len(data), seed)
