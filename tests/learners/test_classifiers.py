@@ -238,7 +238,10 @@ def test_examples_and_unknown_answers() -> None:
         ({"learner": "decoder", "layers": 0}, "decoder: layers is 0"),
         ({"learner": "in-context", "shots": -1}, "in-context: shots is -1; it must be at least 0"),
         ({"learner": "bag-of-words", "strength": 0.0}, "strength is 0.0"),
-        ({"learner": "bilstm", "optimiser": "adadelta"}, "optimiser: Input should be 'adamw', 'adam' or 'sgd'"),
+        (
+            {"learner": "bilstm", "optimiser": "adadelta"},
+            "optimiser: Input should be 'adamw', 'adam', 'sgd' or 'adafactor'",
+        ),
         ({"learner": "bilstm", "beta2": 1.0}, "beta2 is 1.0"),
     ],
 )

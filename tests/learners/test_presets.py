@@ -15,7 +15,7 @@ pytest.importorskip("peft")
 
 from taskloom.example import Example  # noqa: E402
 from taskloom.learners import LearnerError, Paused, load  # noqa: E402
-from taskloom.learners.config import read, settings  # noqa: E402
+from taskloom.learners.config import read, settings, size  # noqa: E402
 from taskloom.learners.interface import digest_settings  # noqa: E402
 from taskloom.learners.presets import PRESETS  # noqa: E402
 from taskloom.learners.pretrained.encoding import choose_targets, read_rows, read_source  # noqa: E402
@@ -218,3 +218,17 @@ def test_beams_find_answers_that_are_at_least_as_likely(folder: Path) -> None:
 def test_pointing_learners_refuse_settings_of_writing() -> None:
     with pytest.raises(LearnerError, match="beams is for learners that write"):
         read({"learner": "extractive", "beams": 4})
+
+
+def test_sizes_are_known_without_data() -> None:
+    assert {n: size(n) for n in ("bilstm", "transformer", "ndr")} == {
+        "bilstm": 407_816,
+        "transformer": 155_018,
+        "ndr": 673_299,
+    }
+    assert size("fine-tune") is None
+    assert size("majority") is None
+    words = [" ".join(f"w{i}" for i in range(first, first + 8)) for first in range(0, 40, 8)]
+    stories = [(". ".join(words), str(answer)) for answer in range(8)]
+    fitted: Any = read({"learner": "entnet", "steps": 1, "batch": 8}).fit(stories)
+    assert fitted.parameters["trained"] == size("entnet")

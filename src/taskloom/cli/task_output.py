@@ -74,16 +74,19 @@ def is_learner(name: str) -> bool:
 
 def learner_settings(learner: str, as_json: bool) -> None:
     """Print what may be set of a learner, with defaults and meanings."""
-    from taskloom.learners.config import settings
+    from taskloom.learners.config import SAMPLE, settings, size
 
-    values = settings(learner)
+    values, numbers = settings(learner), size(learner)
+    sizes = {} if numbers is None else {"parameters": {"trained": numbers, "words": SAMPLE[0], "answers": SAMPLE[1]}}
     if as_json:
-        emit({learner: [{"name": n, "default": d, "describe": m} for n, d, m in values]})
+        emit({learner: [{"name": n, "default": d, "describe": m} for n, d, m in values], **sizes})
     elif not values:
         console().print(f"{learner} has no settings")
     else:
         rows = [(n, repr(d) if isinstance(d, str) else str(d), m) for n, d, m in values]
         console().print(table(f"settings of {learner}", ("name", "default", "what it is"), rows))
+        if numbers is not None:
+            console().print(f"{numbers:,} trainable numbers with {SAMPLE[0]} words and {SAMPLE[1]} answers")
 
 
 def recipe_tasks(name: str, changes: Iterable[str], as_json: bool) -> None:

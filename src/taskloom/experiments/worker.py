@@ -271,7 +271,7 @@ def _finish(store: Store, job: Job, cell: Cell, model: Fitted, folder: Path, sec
             scores_json(store, cell, scores),
             _curves(model) if cell.keep.curves and model.curve else None,
             pa.concat_tables(parts).unify_dictionaries() if cell.keep.predictions else None,
-            environment(cell, job.kind, len(job.runs), spent),
+            {**environment(cell, job.kind, len(job.runs), spent), "parameters": getattr(model, "parameters", None)},
             _log(folder),
         )
         store.publish(cell.run, beside)

@@ -50,6 +50,27 @@ def settings(name: str) -> list[tuple[str, Any, str]]:
     return rows
 
 
+SAMPLE = (40, 8)
+"""Words and answers for which a network's size is given: those of CTL++."""
+
+
+def size(name: str) -> int | None:
+    """Count the trainable numbers of a classifier for 40 words and 8 answers; None for other learners, or without torch.
+
+    The words come in sentences of eight, which matters to networks that have weights for the places of a sentence.
+    """
+    learner: Any = find_learner(name)()
+    if not hasattr(learner, "network_for"):
+        return None
+    try:
+        from taskloom.learners.scratch.nets.ops import count
+    except ImportError:
+        return None
+    words, answers = SAMPLE
+    sentences = [" ".join(f"w{i}" for i in range(first, first + 8)) for first in range(0, words, 8)]
+    return count(learner.network_for(learner.reader(sentences), answers))
+
+
 def _meaning(kind: type[Any]) -> dict[str, str]:
     """Collect what a class and its bases say about their attributes, in the `Attributes` section of their docstrings."""
     meanings: dict[str, str] = {}
