@@ -22,7 +22,7 @@ ABSTRACT = {"scoring", "seeding", "sampling", "encoding"}
 
 SUITES = re.compile(r"\b(babi|zest|taskbench|ctl)\b")
 
-VERB_FIRST = 0.7
+VERB_FIRST = 0.85
 
 VERBS = frozenset(
     re.findall(

@@ -1,0 +1,74 @@
+"""Pace, waits and the cache of answers; what servers do wrong is tested with real ones in the facts and the endpoint learner."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from email.utils import formatdate
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskloom.errors import DataError, InputError
+from taskloom.http_client import AnswerCache, Backoff, Pace, check_url, retry_after
+
+
+@given(st.integers(1, 12), st.floats(0, 100), st.floats(0.01, 10))
+def test_waits_grow_and_never_undercut_the_server(tries: int, asked: float, first: float) -> None:
+    longest = 60.0
+    pause = Backoff(first, longest).pause(tries, asked)
+    if asked > longest:
+        assert pause is None
+    else:
+        assert pause is not None
+        base = max(asked, min(first * 2 ** (tries - 1), longest))
+        assert base <= pause <= 1.5 * base
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("7", 7), ("0.5", 0.5), ("", 0), ("soon", 0), ("-3", 0), ("inf", 0), ("nan", 0)]
+)
+def test_the_wait_that_a_server_asks_for(text: str, seconds: float) -> None:
+    assert retry_after({"Retry-After": text}) == seconds
+    assert retry_after({"retry-after": text}) == seconds
+
+
+def test_the_wait_may_be_a_date() -> None:
+    assert 25 < retry_after({"Retry-After": formatdate(time.time() + 30, usegmt=True)}) <= 30
+    assert retry_after({"Retry-After": formatdate(time.time() - 30, usegmt=True)}) == 0
+
+
+def test_threads_share_one_pace() -> None:
+    pace = Pace(100)
+    started = time.monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: pace.wait(), range(21)))
+    assert time.monotonic() - started >= 0.2
+
+
+def test_answers_survive_their_process_and_their_threads(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "answers.sqlite"
+    cache = AnswerCache(path, DataError)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: cache.put(str(i), b"\xff%d" % i), range(50)))
+    again = AnswerCache(path, DataError)
+    assert [again.get(str(i)) for i in range(50)] == [b"\xff%d" % i for i in range(50)]
+    assert again.get("50") is None
+    again.put("0", b"other")
+    assert cache.get("0") == b"other"
+
+
+def test_what_is_no_cache_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("something else" * 100)
+    with pytest.raises(DataError, match=r"the cache of answers .*x cannot be used .*delete it, or name another"):
+        AnswerCache(tmp_path / "x", DataError)
+
+
+@pytest.mark.parametrize("url", ["", "host", "ftp://h/x", "http://", "http://h:0/", "http://a b/", "http://h:x/"])
+def test_what_is_no_address(url: str) -> None:
+    with pytest.raises(InputError, match="write 'https://host/sparql'"):
+        check_url(url, "https://host/sparql")
+    with pytest.raises(InputError, match="must not hold a password"):
+        check_url("https://me:secret@host/", "x")
