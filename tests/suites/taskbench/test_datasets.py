@@ -55,7 +55,7 @@ def test_digests_do_not_depend_on_hash_seed_workers_or_shards(tmp_path: Path) ->
     said = []
     for seed in ("0", "1"):
         run = subprocess.run(
-            [sys.executable, "-c", code, WORD, BOTH, "taskbench/union(random0[eng], antonyms[eng])"],
+            [sys.executable, "-c", code, BOTH, "taskbench/union(random0[eng], antonyms[eng])"],
             env={**__import__("os").environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
@@ -64,7 +64,7 @@ def test_digests_do_not_depend_on_hash_seed_workers_or_shards(tmp_path: Path) ->
         said.append(run.stdout.split())
     assert said[0] == said[1]
     parted = making.make(BOTH, tmp_path / "x", set=["sequences.n=300"], workers=2, shard_rows=1_000)
-    assert parted.digest == said[0][1]
+    assert parted.digest == said[0][0]
 
 
 GOLDEN = {
@@ -104,7 +104,7 @@ def test_words_have_all_answers_and_the_official_one_is_uniform() -> None:
     made = plan("taskbench/synonyms[eng]")
     examples = rows(made, "train")
     assert made.check is not None
-    for example in examples[:300]:
+    for example in examples[:100]:
         assert sorted(made.check(example)) == sorted(example.targets)
         assert example.traits["answers"] == len(example.targets)
     # Among words with four answers each place of the sorted answers is official about equally often.
@@ -116,8 +116,8 @@ def test_words_have_all_answers_and_the_official_one_is_uniform() -> None:
 @pytest.mark.parametrize("separators", ["true", "false"])
 @pytest.mark.parametrize("name", [MAP, BOTH, "taskbench/map(hyponyms[eng])", "taskbench/filter(is_pos_noun[eng])"])
 def test_a_perfect_answer_scores_all_on_real_sequences(name: str, separators: str) -> None:
-    made = plan(name, f"sequences.separators={separators}", "sequences.n=200")
-    examples = rows(made, "train")
+    made = plan(name, f"sequences.separators={separators}", "sequences.n=200", "answers=false")
+    examples = rows(made, "train", 0, 60)
     assert made.check is not None
     for example in examples:
         assert made.scorer.score(example.target, example) == 1.0
@@ -343,12 +343,10 @@ def test_names_are_a_language() -> None:
 def test_recipes_are_made_and_verified(tmp_path: Path) -> None:
     from taskloom.dataset.verify import verify
 
-    for number, name in enumerate(
-        (WORD, BOTH, "taskbench/chain(occupation, father)", "taskbench/map(union(father, mother))")
-    ):
+    for number, name in enumerate((WORD, BOTH, "taskbench/map(chain(occupation, father))")):
         folder = tmp_path / str(number)
-        making.make(name, folder, set=["sequences.n=300"])
-        found = verify(folder, sample=100)
+        making.make(name, folder, set=["sequences.n=100", "facts=synthetic#people=600", "few_shot=null"])
+        found = verify(folder, sample=40)
         assert found.method == "second solver"
         assert found.wrong == ()
 

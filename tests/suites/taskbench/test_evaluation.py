@@ -225,7 +225,7 @@ def test_an_added_atom_is_one_function_with_one_decorator() -> None:
 
 
 def test_an_atom_in_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One function with one decorator in a file: show, make with workers, verify and apply know it."""
+    """One function with one decorator in a file: show and apply know it; make, verify and workers are in test_own_atoms."""
     from taskloom.cli import app
 
     file = tmp_path / "mine.py"
@@ -239,9 +239,6 @@ def test_an_atom_in_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFix
     try:
         assert app.run(["apply", name, "hot", "--json"]) == 0
         assert '"targets": ["o"]' in capsys.readouterr().out
-        made = ["make", name, "-o", str(tmp_path / "x"), "--workers", "2", "--shard-rows", "1000"]
-        assert app.run(made) == 0
-        assert app.run(["verify", str(tmp_path / "x")]) == 0
         assert app.run(["show", f"{file}::taskbench/vowel[eng]"]) == 2
         assert "did you mean 'vowels[eng]'" in capsys.readouterr().err
     finally:

@@ -49,15 +49,18 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def test_disk_is_memory(data: Path, real: RdfWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk = RdfWorld(data / "wikidata", keep="disk", cache=tmp_path)
-    for name in sorted(RELATIONS)[::4]:
-        assert disk.relation(name) == real.relation(name)
-    assert disk.sources() == real.sources()
-    some = list(real.relation("mother"))
-    assert disk.labels(some) == real.labels(some)
+@pytest.mark.parametrize("files", ["royal92.nt.gz", pytest.param("", marks=pytest.mark.nightly)])
+def test_disk_is_memory(data: Path, files: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By day for the family tree, which is one file of the folder."""
+    place = data / "wikidata" / files
+    memory, disk = RdfWorld(place, keep="memory"), RdfWorld(place, keep="disk", cache=tmp_path)
+    for name in sorted(RELATIONS):
+        assert disk.relation(name) == memory.relation(name)
+    assert disk.sources() == memory.sources()
+    some = list(memory.relation("mother"))
+    assert disk.labels(some) == memory.labels(some)
     monkeypatch.setattr(triple_store, "_load", lambda *_: pytest.fail("loaded again although it is there"))
-    RdfWorld(data / "wikidata", keep="disk", cache=tmp_path)
+    RdfWorld(place, keep="disk", cache=tmp_path)
 
 
 def test_a_folder_in_chunks(folder: Path, tmp_path: Path) -> None:
@@ -283,7 +286,7 @@ def test_only_the_catalogue(data: Path, tmp_path: Path) -> None:
         RdfWorld(path, only="catalogue")
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("every", [16, pytest.param(1, marks=pytest.mark.nightly)])
 def test_a_sample_of_a_store(catalogue: Catalogue, real: RdfWorld, every: int) -> None:
     """Functions of the catalogue (all of them nightly) on a sample, without reading any relation whole."""
     world = real.sampled(100)
