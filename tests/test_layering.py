@@ -26,7 +26,7 @@ LAYERS = [
     {"recipe"},
     {"tasks"},
     {"suites"},
-    {"dataset.foreign", "recipe.apply", "ray_cluster"},
+    {"dataset.foreign", "dataset.spawning", "recipe.apply", "ray_cluster"},
     {"dataset.dataset"},
     {"dataset.workers"},
     {"dataset.manifest"},

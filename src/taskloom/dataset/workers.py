@@ -12,13 +12,14 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import get_context, parent_process
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from taskloom.dataset import shards
+from taskloom.dataset.spawning import context_for
 from taskloom.errors import DataError
 from taskloom.files import json_digest, sweep
 from taskloom.plan import Plan, Split
@@ -152,9 +153,10 @@ def _make_apart(
     stamps: dict[str, shards.Stamp] = {}
     if not pieces:
         return stamps
+    context = context_for(recipe.suite.module)
     pool = ProcessPoolExecutor(
         min(workers, len(pieces)),
-        mp_context=get_context("spawn"),
+        mp_context=context,
         initializer=_start_worker,
         initargs=(recipe.to_dict(), recipe.name, seed, str(folder)),
     )
