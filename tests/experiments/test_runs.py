@@ -80,7 +80,7 @@ def test_the_table(runs: Runs) -> None:
 def test_accuracy_keeps_apart_what_differs(runs: Runs) -> None:
     found = runs.accuracy()
     assert found.columns[:6] == ("recipe", "learner", "split", "mean", "low", "high")
-    assert found.columns[6:] == tuple(MEASURES)[3:]
+    assert found.columns[6:] == tuple(m for m in MEASURES if m != "success")[3:]
     assert len(found) == 8
     for row in found:
         expected = two_way(scores(row["recipe"], row["learner"], row["split"]))
@@ -103,7 +103,7 @@ def test_accuracy_by_traits(runs: Runs) -> None:
     text = str(found).splitlines()
     assert text[0].split() == [
         *("question", "support", "mean", "interval"),
-        *" ".join(MEASURES).replace("_", " ").split()[3:],
+        *[m for m in MEASURES if m != "success"][3:],
     ]
     assert len(text) == 7
 
@@ -294,6 +294,11 @@ def test_rows_go_elsewhere(runs: Runs) -> None:
         (lambda r: r.accuracy(split="odd"), "did you mean 'ood'"),
         (lambda r: r.accuracy(over="sedes"), "did you mean 'seeds'"),
         (lambda r: r.accuracy(by="score"), "group by another column or trait"),
+        (lambda r: r.where("idd > 0.5"), "did you mean 'iid'"),
+        (lambda r: r.where("iid > 1"), "no run has iid > 1; it is from"),
+        (lambda r: r.where("learner > 1"), "learner is not a number"),
+        (lambda r: r.best(0, "iid"), "at least 1 seed"),
+        (lambda r: r.best(1, "idd"), "did you mean 'iid'"),
         (lambda r: r.where(learner="lstm"), "values of learner: bilstm, transformer"),
         (lambda r: r.where(lerner="bilstm"), "did you mean 'learner'"),
         (lambda r: r.compare("bilstm", "transfomer"), "did you mean 'transformer'"),
@@ -316,3 +321,52 @@ def test_a_group_of_one_task_has_a_mean_and_no_interval(runs: Runs) -> None:
         assert row["mean"] == pytest.approx(scores("ctl/A", row["learner"], row["split"]).mean())
         assert np.isnan(row["low"])
         assert (row["n"], row["method"]) == (1, "one task")
+
+
+def test_spread_over_seeds_and_success_rate(runs: Runs) -> None:
+    for over in ("seeds+items", "seeds", "items"):
+        for row in runs.accuracy(over=over, threshold=0.6):
+            means = scores(row["recipe"], row["learner"], row["split"]).mean(axis=1)
+            assert row["sd"] == pytest.approx(means.std(ddof=1))
+            assert row["success"] == np.mean(means > 0.6)
+    assert "success" not in runs.accuracy().columns
+    [row] = runs.where(recipe="ctl/A", learner="bilstm", seed=0).accuracy(split="iid")
+    assert np.isnan(row["sd"])
+
+
+@pytest.mark.parametrize("rule", ["iid > 0.7", "iid>=.7", "iid < 7e-1", "seed <= 1", "steps > 150"])
+def test_selection_by_inequality(runs: Runs, rule: str) -> None:
+    chosen = set(runs.where(rule).names)
+    expected = set()
+    for row in runs.table.to_pylist():
+        score = row["score"] if row["split"] == "iid" else None
+        held = {
+            "iid > 0.7": score is not None and score > 0.7,
+            "iid>=.7": score is not None and score >= 0.7,
+            "iid < 7e-1": score is not None and score < 0.7,
+            "seed <= 1": row["seed"] <= 1,
+            "steps > 150": row["learner.steps"] > 150,
+        }
+        if held[rule]:
+            expected.add(row["run"])
+    assert chosen == expected
+    assert 0 < len(chosen) < len(runs)
+
+
+def test_the_best_seeds_of_each(runs: Runs) -> None:
+    best = runs.best(2, "iid")
+    assert len(best) == 8
+    for recipe in RECIPES:
+        for learner in LEARNERS:
+            means = scores(recipe, learner, "iid").mean(axis=1)
+            seeds = set(best.where(recipe=recipe, learner=learner).table["seed"].to_pylist())
+            assert min(means[list(seeds)]) >= max(means[[s for s in range(SEEDS) if s not in seeds]])
+
+
+def test_intervals_of_shares_stay_between_0_and_1(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    for seed, right in enumerate((0, 1)):
+        write(store, {"iid": [right] * 5}, seed=seed, tasks=["a", "b"])
+    for over in ("seeds", "tasks", "seeds+tasks", "items", "seeds+items"):
+        [row] = Runs(store).accuracy(over=over)
+        assert 0 <= row["low"] <= row["mean"] <= row["high"] <= 1

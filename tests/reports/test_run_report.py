@@ -193,3 +193,19 @@ def test_every_name_has_a_colour() -> None:
     many = plots.colours(["iid", *map(str, range(20))])
     assert many["iid"] == plots.COLOURS["iid"]
     assert len(many) == 23
+
+
+def test_a_trait_with_many_values_is_kept_and_one_that_names_each_example_is_not(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    traits = [{"word": f"w{i % 30}", "id": str(i)} for i in range(60)]
+    write(made, {"iid": [i % 2 for i in range(60)]}, traits=traits)
+    page = report(made.path, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Score by word" in page
+    assert "Score by id" not in page
+
+
+def test_a_page_of_selected_runs_with_their_success_rate(store: Store, tmp_path: Path) -> None:
+    page = report(store.path, tmp_path / "report.html", where=["seed < 2"], threshold=0.5).read_text()
+    assert "Only runs with seed &lt; 2" in page
+    assert "seeds over 0.5" in page
+    assert "sd over seeds" in page

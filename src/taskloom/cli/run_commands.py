@@ -145,6 +145,13 @@ def report(
     figures: Annotated[
         Path | None, typer.Option("--figures", metavar="DIR", help="Also write the figures as SVG files.")
     ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="RULE", help="Only these runs, e.g. 'iid > 0.5' or a learner."),
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", help="Also show the share of seeds whose score is over it.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write one page about runs: scores with intervals, learning curves, comparisons, failures, examples.
@@ -154,11 +161,14 @@ def report(
       $ taskloom report my-runs -o report.html
       $ taskloom report my-runs --level 0.99 --json
       $ taskloom report my-runs --data my-runs/data --figures figures
+      $ taskloom report my-runs --where 'iid > 0.5' --threshold 0.95
     """
     from taskloom.cli.output import emit
     from taskloom.reports import run_report
 
-    path = run_report.report(store, out, level, data=data or (), figures=figures)
+    path = run_report.report(
+        store, out, level, data=data or (), figures=figures, where=where or (), threshold=threshold
+    )
     if as_json:
         emit({"report": str(path), "store": str(store)})
     else:

@@ -26,8 +26,10 @@ OVER = ("seeds+items", "seeds", "items", "seeds+tasks", "tasks")
 """What an interval may generalize to; the first is the default."""
 
 
-def accuracy(runs: Runs, by: Sequence[str], splits: Sequence[str], over: str, level: float) -> ResultTable:
-    """Compute mean score, interval, number of items and seeds for each group.
+def accuracy(
+    runs: Runs, by: Sequence[str], splits: Sequence[str], over: str, level: float, threshold: float | None = None
+) -> ResultTable:
+    """Compute mean score, interval, spread over seeds, number of items and seeds for each group.
 
     Recipes, learners, fields and splits that differ are always kept apart; only seeds (and with `over="tasks"` also
     recipes, which are the tasks then) are averaged.
@@ -39,6 +41,7 @@ def accuracy(runs: Runs, by: Sequence[str], splits: Sequence[str], over: str, le
         over: What the interval generalizes to: new `seeds`, `items`, `tasks`, `seeds+items`, `seeds+tasks`. Where there is one
             seed, the items alone are left.
         level: The confidence level.
+        threshold: Adds the column `success`: the share of seeds whose score is over it.
     """
     if over not in OVER:
         raise RunsError(f"an interval cannot be over '{over}'; {nearest(over, OVER)}")
@@ -46,15 +49,27 @@ def accuracy(runs: Runs, by: Sequence[str], splits: Sequence[str], over: str, le
     own, traits = columns_of(runs, by)
     apart = [c for c in _apart(runs, over, splits) if c not in own and not (c == TASK_FIELD and "task" in traits)] + own
     if over == "seeds" and not traits:
-        return _of_scores(runs, apart, splits, level)
+        return _of_scores(runs, apart, splits, level, threshold)
     data = ScoredRows(runs, apart, traits, splits, tasks=over.endswith("tasks"))
     suite = SuiteScores(runs, splits) if not traits and not over.endswith("tasks") else None
     rows = []
     for group in data.groups():
-        measured = Measured(_estimate(data, group, over, level), [float(s.mean()) for s in group.scores])
+        measured = Measured(_estimate(data, group, over, level), _seed_means(data, group), threshold)
         row = _row(dict(zip([*apart, *traits], group.values, strict=True)), measured)
         rows.append(row if suite is None else row | suite.of([data.names[run] for run in group.runs], row.get("split")))
-    return ResultTable([*apart, *traits, *MEASURES, *(suite.columns if suite else ())], rows)
+    return ResultTable([*apart, *traits, *_measures(threshold), *(suite.columns if suite else ())], rows)
+
+
+def _seed_means(data: ScoredRows, group: ScoreGroup) -> list[float]:
+    """Return the mean score of each seed; where a seed has several runs (over tasks), each run counts the same."""
+    means: dict[int, list[float]] = {}
+    for run, scores in zip(group.runs, group.scores, strict=True):
+        means.setdefault(data.about[run]["seed"], []).append(float(scores.mean()))
+    return [sum(values) / len(values) for values in means.values()]
+
+
+def _measures(threshold: float | None) -> list[str]:
+    return [name for name in MEASURES if name != "success" or threshold is not None]
 
 
 class SuiteScores:
@@ -85,21 +100,33 @@ class SuiteScores:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the measures of a group are computed from: its estimate, and the mean score of each of its runs."""
+    """What the measures of a group are computed from: its estimate, the mean score of each seed, the threshold of success."""
 
     estimate: Estimate
-    run_means: Sequence[float]
+    seed_means: Sequence[float]
+    threshold: float | None = None
 
 
 MEASURES: dict[str, Callable[[Measured], Any]] = {
     "mean": lambda group: group.estimate.mean,
     "low": lambda group: group.estimate.low,
     "high": lambda group: group.estimate.high,
+    "se": lambda group: group.estimate.se,
+    "sd": lambda group: float(np.std(group.seed_means, ddof=1)) if len(group.seed_means) > 1 else math.nan,
+    "success": lambda group: _success(group),
     "n": lambda group: group.estimate.items,
     "seeds": lambda group: group.estimate.seeds,
     "method": lambda group: group.estimate.method,
 }
-"""The columns that every group gets; a new statistic is a line here, and a `Column` in `taskloom.reports.run_report`."""
+"""The columns that every group gets (`success` where there is a threshold). se: standard error of the mean, over what the interval
+is over. sd: standard deviation over seeds. A new statistic is a line here, and a `Column` in `taskloom.reports.run_report`."""
+
+
+def _success(group: Measured) -> float:
+    """Return the share of seeds over the threshold."""
+    if group.threshold is None:
+        return math.nan
+    return sum(mean > group.threshold for mean in group.seed_means) / len(group.seed_means)
 
 
 def _row(values: dict[str, Any], group: Measured) -> dict[str, Any]:
@@ -262,7 +289,9 @@ def _apart(runs: Runs, over: str, splits: Sequence[str]) -> list[str]:
     return [*columns, *(["split"] if len(splits or runs.splits) > 1 else [])]
 
 
-def _of_scores(runs: Runs, apart: Sequence[str], splits: Sequence[str], level: float) -> ResultTable:
+def _of_scores(
+    runs: Runs, apart: Sequence[str], splits: Sequence[str], level: float, threshold: float | None
+) -> ResultTable:
     """Compute the groups from the table of runs alone, without opening any predictions."""
     table = runs.table
     if splits:
@@ -275,9 +304,9 @@ def _of_scores(runs: Runs, apart: Sequence[str], splits: Sequence[str], level: f
         means = [float(s[0]) for s in group.scores]
         n = int(group.items[0][0])
         estimate = over_seeds(means, level, n) if len(means) > 1 else _alone(means[0], n, level)
-        row = _row(dict(zip(apart, group.values, strict=True)), Measured(estimate, means))
+        row = _row(dict(zip(apart, group.values, strict=True)), Measured(estimate, means, threshold))
         rows.append(row | suite.of([names[run] for run in group.runs], row.get("split")))
-    return ResultTable([*apart, *MEASURES, *suite.columns], rows)
+    return ResultTable([*apart, *_measures(threshold), *suite.columns], rows)
 
 
 def _alone(mean: float, n: int, level: float) -> Estimate:

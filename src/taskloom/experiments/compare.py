@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from taskloom.experiments.runs import Runs
 
 Selection = str | Mapping[str, Any]
-"""Which runs: a learner's or recipe's name, or columns with their values."""
+"""Which runs: a learner's or recipe's name, an inequality such as `iid > 0.5`, or columns with their values."""
 
 TESTS = ("auto", "two-way", "mcnemar", "bootstrap", "sign-flip", "welch")
 

@@ -7,7 +7,10 @@ print(runs.compare("bilstm", "transformer"))
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.errors import nearest
-from taskloom.experiments.accuracy import accuracy
+from taskloom.experiments.accuracy import accuracy, check_splits
 from taskloom.experiments.compare import Selection, compare
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
@@ -24,6 +27,15 @@ from taskloom.experiments.store import SUITE_SCORE, Store, StoreError
 
 OWN = ("run", "recipe", "learner", "seed")
 """Columns that every table of runs begins with; then come the fields, then split, n, score."""
+
+RELATIONS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+INEQUALITY = re.compile(r"\s*([^<>=]+?)\s*(>=|<=|>|<)\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
+"""`iid > 0.5`: a name, a relation and a number."""
 
 MANY = 200
 """Up to this many runs, printing them opens their predictions, which takes a second or two."""
@@ -90,20 +102,38 @@ class Runs:
         return to_polars(self.table)
 
     def where(self, *selection: Selection, **values: Any) -> Runs:
-        """Select some of the runs: `runs.where(learner="bilstm", seed=[0, 1])`, `runs.where({"learner.state": 64})`."""
+        """Select some of the runs: `where(learner="bilstm", seed=[0, 1])`, `where({"learner.state": 64})`, `where("iid > 0.5")`."""
         chosen = set(self.names)
         for one in (*selection, *([values] if values else [])):
             chosen &= set(self.select(one))
         return Runs(self.store, self.table.filter(pc.is_in(self.table["run"], pa.array(sorted(chosen), pa.string()))))
 
+    def best(self, n: int, split: str) -> Runs:
+        """Select the n seeds with the highest score on a split, of each recipe, learner and fields; all where there are no more.
+
+        Equal scores are taken in the order of the seeds.
+        """
+        check_splits(self, [split])
+        if n < 1:
+            raise RunsError(f"best takes at least 1 seed of each, not {n}")
+        kinds: dict[str, list[tuple[float, int, str]]] = {}
+        for row in self.table.to_pylist():
+            if row["split"] == split and row["score"] is not None:
+                kind = json.dumps([row[c] for c in ("recipe", "learner", *self.fields)])
+                kinds.setdefault(kind, []).append((-row["score"], row["seed"], row["run"]))
+        return self.where({"run": [run for rows in kinds.values() for *_, run in sorted(rows)[:n]]})
+
     def select(self, selection: Selection) -> list[str]:
         """Return the digests of the runs that a selection means.
 
         Args:
-            selection: Columns with the value, or the list of values, that they must have; or one word: a learner, a recipe, or
-                the beginning of a run's digest.
+            selection: Columns with the value, or the list of values, that they must have; an inequality, `iid > 0.5`, between a
+                number and the score on a split or a column (`seed`, `learner.steps`, `score.C@90`); or one word: a learner, a
+                recipe, or the beginning of a run's digest.
         """
         table = self.table
+        if isinstance(selection, str) and (match := INEQUALITY.fullmatch(selection)):
+            return self._over(selection, *match.groups())
         if isinstance(selection, Mapping):
             mask = pa.chunked_array([pa.array([True] * table.num_rows)])
             for name, wanted in selection.items():
@@ -124,6 +154,28 @@ class Runs:
             known = {*table["learner"].to_pylist(), *table["recipe"].to_pylist()}
             raise RunsError(f"'{selection}' is not a learner, recipe or run here; {nearest(selection, known)}")
         return matching
+
+    def _over(self, selection: str, name: str, relation: str, number: str) -> list[str]:
+        """Return the runs for which an inequality holds; a score that is missing fulfils none."""
+        rows = self.table.to_pylist()
+        if name in self.splits:
+            pairs = [(row["run"], row["score"]) for row in rows if row["split"] == name]
+        else:
+            column = self.find_column(name)
+            if column is None:
+                known = [*self.splits, *self.table.column_names]
+                raise RunsError(f"'{selection}': '{name}' is neither a split nor a column; {nearest(name, known)}")
+            pairs = [(row["run"], row[column]) for row in rows]
+        for _, value in pairs:
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise RunsError(f"'{selection}': {name} is not a number, but e.g. {value!r}")
+        holds = RELATIONS[relation]
+        matching = [run for run, value in pairs if value is not None and holds(value, float(number))]
+        if not matching:
+            values = [value for _, value in pairs if value is not None]
+            extremes = f"; it is from {min(values):g} to {max(values):g}" if values else ""
+            raise RunsError(f"no run has {selection}{extremes}")
+        return list(dict.fromkeys(matching))
 
     def _known(self, selection: Mapping[str, Any]) -> str:
         name = next(iter(selection))
@@ -152,9 +204,10 @@ class Runs:
         split: str | Sequence[str] | None = None,
         over: str = "seeds+items",
         level: float = 0.95,
+        threshold: float | None = None,
     ) -> ResultTable:
         """Compute the mean score with its interval for each group; see `taskloom.experiments.accuracy.accuracy`."""
-        return accuracy(self, _listed(by), _listed(split), over, level)
+        return accuracy(self, _listed(by), _listed(split), over, level, threshold)
 
     def compare(
         self,

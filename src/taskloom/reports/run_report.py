@@ -36,7 +36,7 @@ MOST_PANELS = 12
 """Panels of one figure: four rows of three, about two screens."""
 
 MOST_VALUES = 20
-"""A trait with more values than this is an identifier, not a condition."""
+"""Values of a trait that a figure has room for; the numbers of a trait with more stand in a table alone."""
 
 Row = dict[str, Any]
 
@@ -48,6 +48,8 @@ def report(
     *,
     data: Sequence[str | Path] = (),
     figures: str | Path | None = None,
+    where: Sequence[str] = (),
+    threshold: float | None = None,
 ) -> Path:
     """Write the page.
 
@@ -57,27 +59,31 @@ def report(
         level: The confidence level of all intervals.
         data: Datasets, or folders of datasets, to show and audit on the same page.
         figures: A folder for the page's figures as SVG files, such as `learning-curves.svg`.
+        where: Only these runs: selections of `Runs.where`, such as `iid > 0.5`.
+        threshold: Adds the share of seeds whose score is over it to the table of scores.
     """
-    table = runs(store)
+    table = runs(store).where(*where)
     failed = failures(table.store)
     if not len(table) and not failed:
         raise RunsError(f"{store} holds no finished run yet; fill it with 'taskloom run'")
-    sections = [s for s in _sections(table, failed, level, data) if s is not None]
+    sections = [s for s in _sections(table, failed, level, data, threshold) if s is not None]
     count = f"{len(table):,} runs" if len(table) != 1 else "1 run"
     lead = (
         f"{count} in {table.store.path}, written by Taskloom {taskloom.__version__}. Intervals are at {100 * level:g} %; where "
         "there are several seeds they hold for new seeds and new examples."
     )
+    if where:
+        lead += f" Only runs with {' and '.join(where)}."
     if figures is not None:
         page.write_figures(Path(figures), sections)
     return page.write(Path(out), "What was run, and what came of it", lead, sections)
 
 
 def _sections(
-    table: Runs, failed: dict[str, str], level: float, data: Sequence[str | Path]
+    table: Runs, failed: dict[str, str], level: float, data: Sequence[str | Path], threshold: float | None
 ) -> Iterator[Section | None]:
     if len(table):
-        parts = RunSections(table, level)
+        parts = RunSections(table, level, threshold)
         yield parts.overview()
         yield parts.scores()
         yield parts.learning()
@@ -99,8 +105,12 @@ def _fixed(name: str) -> Any:
     return lambda row: f"{row[name]:.3f}"
 
 
+def _share(row: Row) -> str:
+    return f"{row['success']:.0%}"
+
+
 def _known(name: str) -> Any:
-    return lambda row: "" if row[name] is None else f"{row[name]:.3f}"
+    return lambda row: "" if row[name] is None or math.isnan(row[name]) else f"{row[name]:.3f}"
 
 
 def _whole(name: str) -> Any:
@@ -120,6 +130,7 @@ OVERVIEW = (
 MEASURES = (
     Column("mean", _fixed("mean"), number=True),
     Column("interval", _interval),
+    Column("sd over seeds", _known("sd"), number=True),
     Column("examples", _whole("n"), number=True),
 )
 """Of each group of scores, whatever it is grouped by."""
@@ -165,10 +176,12 @@ class RunSections:
     Args:
         table: The runs.
         level: The confidence level of the intervals.
+        threshold: Of the success rate; None: no such column.
     """
 
-    def __init__(self, table: Runs, level: float) -> None:
+    def __init__(self, table: Runs, level: float, threshold: float | None = None) -> None:
         self.runs = table
+        self.threshold = threshold
         self.level = level
         self._fields = [c for c in varying(table) if c not in ("recipe", "learner")]
         folder = table.store.folder
@@ -189,7 +202,9 @@ class RunSections:
         return list({row["run"]: self._label(row) for row in table.to_pylist()}.values())
 
     def _accuracy(self, by: Sequence[str], over: str) -> list[Row]:
-        return [self._label(row) for row in self.runs.accuracy(by=by, over=over, level=self.level)]
+        return [
+            self._label(row) for row in self.runs.accuracy(by=by, over=over, level=self.level, threshold=self.threshold)
+        ]
 
     def _cells(self) -> dict[str, dict[str, list[str]]]:
         """Group the runs by recipe and learner."""
@@ -220,7 +235,12 @@ class RunSections:
         for row in rows:
             panels.setdefault(row["recipe"], []).append(_mark(row, row["split"], row["learner"]))
         figure = plots.intervals(dict(list(panels.items())[:MOST_PANELS]))
-        columns = (*SCORES, *(Column(name, _known(name), number=True) for name in SuiteScores(self.runs, ()).columns))
+        success = () if self.threshold is None else (Column(f"seeds over {self.threshold:g}", _share, number=True),)
+        columns = (
+            *SCORES,
+            *success,
+            *(Column(name, _known(name), number=True) for name in SuiteScores(self.runs, ()).columns),
+        )
         return Section("Scores", "", columns, tuple(rows), figure)
 
     def learning(self) -> Section | None:
@@ -251,7 +271,7 @@ class RunSections:
         return Counter(t for row in targets for t in set(row)).most_common(1)[0][1] / len(targets) if targets else 0.0
 
     def by_trait(self) -> Iterator[Section]:
-        """Yield a section for each trait that takes a few values."""
+        """Yield a section for each trait that is a condition of several examples, not the name of one."""
         if not self.predicted:
             return
         own = {*self.runs.table.column_names, "task"}
@@ -261,7 +281,8 @@ class RunSections:
             except RunsError:
                 continue
             rows = [row for row in rows if row[name] is not None]  # recipes that lack the trait say nothing about it
-            if 2 <= len({row[name] for row in rows}) <= MOST_VALUES:
+            values = len({row[name] for row in rows})
+            if values >= 2 and (values <= MOST_VALUES or max(row["n"] for row in rows) > 1):
                 yield _trait(name, rows)
 
     def comparisons(self) -> Section | None:
@@ -330,7 +351,7 @@ def _trait(name: str, rows: Sequence[Row]) -> Section:
     panels: dict[str, list[plots.Mark]] = {}
     for row in rows:
         panels.setdefault(f"{row['recipe']}, {row['split']}", []).append(_mark(row, row["learner"], str(row[name])))
-    panels = {k: v for k, v in panels.items() if len({m.place for m in v}) > 1}
+    panels = {k: v for k, v in panels.items() if 1 < len({m.place for m in v}) <= MOST_VALUES}
     shown = dict(list(panels.items())[:MOST_PANELS])
     figure = plots.trends(shown, dict.fromkeys(shown, name)) if shown else ""
     columns = (*CELL, Column("split", itemgetter("split")), Column(name, itemgetter(name)), *MEASURES)

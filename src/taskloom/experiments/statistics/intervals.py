@@ -219,4 +219,8 @@ def _t_interval(values: Floats, level: float) -> tuple[float, float, float, floa
         raise StatisticsError("one number alone has no spread to judge by; two at least are needed")
     se = float(values.std(ddof=1)) / sqrt(n)
     half = dist.t_quantile(0.5 + dist.check_level(level) / 2, n - 1) * se
-    return mean, mean - half, mean + half, se
+    low, high = mean - half, mean + half
+    if values.min() >= 0 and values.max() <= 1:
+        # The mean of shares is a share: beyond 0 and 1 the interval has no possible value, so cutting it costs no coverage.
+        low, high = max(0.0, low), min(1.0, high)
+    return mean, low, high, se
