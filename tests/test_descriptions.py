@@ -29,7 +29,7 @@ def backwards(rng: tl.Random) -> tl.Example:
 SMALL = "splits={train: {n: 120}, test: {n: 40}}"
 CASES: dict[str, tuple[str, ...]] = {
     "ctl/A": ("splits.train.n=2000", "splits.pairs.n=100", "splits.all-pairs.n=100"),
-    "ctl/A-reference": ("splits.train.n=6000", "splits.pairs.n=100", "splits.all-pairs.n=100"),
+    "ctl/A-independent": ("splits.train.n=2000", "splits.pairs.n=100", "splits.all-pairs.n=100"),
     "ctl/R": ("splits.train.n=2000", "splits.pairs.n=100", "splits.all-pairs.n=100"),
     "ctl/S": ("splits.train.n=2000",),
     "ctl/length": ("splits.train.n=2000",),
@@ -95,16 +95,14 @@ def test_unseen_tasks_are_in_no_training_row(name: str) -> None:
 
 
 def test_named_tasks_are_unseen_and_other_rows_stay() -> None:
-    told = tl.make("ctl/A", set=[*CASES["ctl/A"], "described={unseen: [a q, q a]}"])
-    plain = tl.make("ctl/A", set=CASES["ctl/A"])
+    told = tl.make("ctl/A-independent", set=[*CASES["ctl/A"], "described={unseen: [a q, q a]}"])
+    plain = tl.make("ctl/A-independent", set=CASES["ctl/A"])
     lost = {"a q", "q a"}
     kept = [e.targets for e in plain["train"] if e.traits["functions"] not in lost]
     assert [e.targets for e in told["train"]] == kept
     assert len(kept) < 2000
     # What training no longer has, probes no longer call seen.
-    pairs = tl.make("ctl/A", set=["splits.train.n=6000", "include_pairs=true", "described={unseen: [a q, q a]}"])[
-        "pairs"
-    ]
+    pairs = tl.make("ctl/A", set=["splits.train.n=1000", "described={unseen: [a q, q a]}"])["pairs"]
     assert {e.traits["seen"] for e in pairs if e.traits["functions"] in lost} == {False}
     assert {e.traits["seen"] for e in pairs if e.traits["functions"] not in lost} == {True}
 

@@ -19,7 +19,7 @@ SMALL = ["splits.train.n=2500"]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("data") / "A"
-    tl.make("ctl/A", out, set=SMALL, shard_rows=1000, jsonl=True)
+    tl.make("ctl/A-independent", out, set=SMALL, shard_rows=1000, jsonl=True)
     return out
 
 
@@ -52,7 +52,7 @@ def test_hugging_face_datasets(folder: Path, tmp_path: Path, monkeypatch: pytest
 
 def test_examples_come_back_as_they_were(folder: Path) -> None:
     data = tl.load(folder)
-    memory = tl.make("ctl/A", set=SMALL)
+    memory = tl.make("ctl/A-independent", set=SMALL)
     assert data.digest == memory.digest
     assert list(data["ood"]) == list(memory["ood"])
     assert data["ood"][-1] == list(memory["ood"])[-1]
@@ -128,7 +128,7 @@ def test_other_peoples_slips(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_dataset_is_said_to_be_one(tmp_path: Path) -> None:
-    tl.make("ctl/A", tmp_path / "d", set=SMALL)
+    tl.make("ctl/A-independent", tmp_path / "d", set=SMALL)
     (tmp_path / "d" / "manifest.json").unlink()
     with pytest.raises(DataError, match="unfinished"):
         tl.audit(tmp_path / "d")

@@ -13,7 +13,7 @@ from taskloom.errors import DataError
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    tl.make("ctl/A", tmp_path / "d", set=["splits={train: {n: 1500}, iid: {n: 100}}"])
+    tl.make("ctl/A-independent", tmp_path / "d", set=["splits={train: {n: 1500}, iid: {n: 100}}"])
     return tmp_path / "d"
 
 

@@ -53,7 +53,9 @@ def test_two_spellings_of_one_cell_are_one() -> None:
 
 
 def test_a_whole_recipe_may_stand_in_the_experiment() -> None:
-    [cell] = cells(recipes=[{"suite": "ctl", "name": "mine", "variant": "A", **SMALL}], learners=["majority"], seeds=1)
+    published = {"draw": "published", "include_singles": False, "include_pairs": "added"}
+    mine = {"suite": "ctl", "name": "mine", "variant": "A", **published, **SMALL}
+    [cell] = cells(recipes=[mine], learners=["majority"], seeds=1)
     assert cell.data.name == "mine"
     assert cell.run == cells(recipes=[recipe()], learners=["majority"], seeds=1)[0].run
 

@@ -21,7 +21,8 @@ def test_digest_ignores_spelling_and_sees_every_field(tmp_path: Path) -> None:
     plain = read("ctl/A").digest
     spelt = write(
         tmp_path / "mine.yaml",
-        "suite: ctl\nvariant: A\nmax_length: 6\ndescribe: other words\nseed: 5\nsplits: {train: {n: 300000}, iid: {n: 1000}, "
+        "suite: ctl\nvariant: A\nmax_length: 6\ndraw: published\ninclude_singles: false\ninclude_pairs: added\n"
+        "describe: other words\nseed: 5\nsplits: {train: {n: 300000}, iid: {n: 1000}, "
         "ood: {n: 1000}, all: {n: 1000}, pairs: {n: every}, all-pairs: {n: every}}\n",
     )
     assert read(spelt).digest == plain
@@ -44,7 +45,7 @@ def test_a_recipe_of_another_version_is_refused() -> None:
 
 
 def test_extends_merges_deeply(tmp_path: Path) -> None:
-    path = write(tmp_path / "mine.yaml", "extends: ctl/A\nsplits: {train: {n: 1234}}\n")
+    path = write(tmp_path / "mine.yaml", "extends: ctl/A-independent\nsplits: {train: {n: 1234}}\n")
     sizes = {s.name: s.n for s in read(path).plan(0).splits}
     assert sizes["train"] == 1234
     assert sizes["iid"] == 1000

@@ -34,7 +34,7 @@ class Dataset:
     """Splits of examples and their manifest.
 
     >>> import taskloom as tl
-    >>> data = tl.make("ctl/A", set=["splits.train.n=1000"])
+    >>> data = tl.make("ctl/A-independent", set=["splits.train.n=1000"])
     >>> len(data["train"])
     1000
     """

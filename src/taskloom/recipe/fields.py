@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Literal, get_args
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -96,7 +97,7 @@ def _kinds(model: type[BaseModel], prefix: str = "", within: Kind | None = None)
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
     """Yield the models that a field holds itself; models inside lists and mappings have the kind of their field."""
-    for part in (annotation, *get_args(annotation)):
+    for part in get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,):
         if isinstance(part, type) and issubclass(part, BaseModel):
             yield part
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from taskloom.seeding import Key
 from taskloom.suites.ctl import graphs
 from taskloom.suites.ctl.fields import CtlFields
-from taskloom.suites.ctl.graphs import ChainPool, GroupedOrder, Pool
+from taskloom.suites.ctl.graphs import ChainPool, Pool
+from taskloom.suites.ctl.orders import GroupedOrder
 from taskloom.suites.ctl.world import SymbolWorld, build
 from tests.suites.ctl.checker import evaluate, follows
 

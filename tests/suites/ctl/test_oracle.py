@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from taskloom.cli.app import run
+from taskloom.recipe import read
 from taskloom.suites.ctl import graphs
+from taskloom.suites.ctl.draw import equalise
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.graphs import Pool
-from taskloom.suites.ctl.plan import equalise
+from taskloom.suites.ctl.published_draw import published_count
 from taskloom.suites.ctl.world import SymbolWorld, build, draw_allowed
 
 NAMES = ["A_paper", "R_paper", "S_16_6_paper", "S_4_2_paper", "A_small_depth1to4", "R_small_depth1to4", "S_small"]
@@ -167,3 +170,109 @@ def test_quotas_of_the_paper(oracles: Path) -> None:
     assert equalise(301_000, {2: 1_152, 4: 184_320, 6: 29_491_200}, 0.5) == {2: 576, 4: 92_160, 6: 208_264}
     assert equalise(301_000, {2: 1_064, 4: 163_856, 6: 25_233_824}, 0.5) == {2: 532, 4: 81_928, 6: 218_540}
     assert equalise(1_000, {2: 256, 4: 10**6, 6: 10**9}) == {2: 256, 4: 372, 6: 372}
+
+
+PUBLISHED = {"A": "A-32-processes", "R": "R-32-processes", "S": "S-16-6-32-processes"}
+Letters = dict[int, NDArray[np.int64]]
+"""Expressions by number of functions, as letters: the start symbol, then the functions in order of application."""
+
+
+def public_code(oracles: Path, variant: str) -> dict[str, Letters]:
+    """Read the splits that the public code made with 32 processes."""
+    path = oracles / "ctlpp" / "published" / f"{PUBLISHED[variant]}.npz"
+    if not path.is_file():
+        pytest.skip(f"there is no {path.name} among the oracles")
+    with np.load(path) as arrays:
+        letters = np.array([ord(str(word)) for word in arrays["words"]])
+        splits = {}
+        for split in ("train", "pairs", "iid", "ood", "all"):
+            words, lengths = letters[arrays[f"{split}.tokens"]], arrays[f"{split}.lengths"]
+            splits[split] = {int(n) - 1: words[lengths == n, :n][:, ::-1] for n in np.unique(lengths)}
+        return splits
+
+
+def ours(variant: str) -> dict[str, Letters]:
+    plan = read(f"ctl/{variant}-reference").plan(0)
+    splits = {}
+    for name in ("train", "pairs", "iid", "ood", "all"):
+        rows: Any = plan.split(name).rows(0, plan.split(name).n)
+        by_length: dict[int, list[str]] = {}
+        for text in rows.column("input").to_pylist():
+            by_length.setdefault(len(text), []).append(text)
+        # Every word is one letter, and every second letter a blank.
+        splits[name] = {
+            n // 2: np.frombuffer("".join(texts).encode(), dtype=np.uint8).reshape(-1, n)[:, ::-2].astype(np.int64)
+            for n, texts in sorted(by_length.items())
+        }
+    return splits
+
+
+def code(letters: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give every row of letters a number."""
+    return letters @ (np.int64(128) ** np.arange(letters.shape[1]))
+
+
+def drawn(splits: dict[str, Letters], added: bool) -> Letters:
+    """Return what was drawn for training, without the pairs that were added to it."""
+    train = dict(splits["train"])
+    if added:
+        _, first = np.unique(code(train[2]), return_index=True)
+        assert sorted(code(train[2])[first]) == sorted(code(splits["pairs"][2]))
+        train[2] = np.delete(train[2], first, axis=0)
+    return train
+
+
+@pytest.mark.parametrize("variant", [pytest.param("A", marks=pytest.mark.nightly), "R", "S"])
+def test_the_published_draw_equals_the_public_codes_data(oracles: Path, variant: str) -> None:
+    """Sizes and quotas, start symbols per chain, and the shares of long chains that begin with a training chain."""
+    theirs, mine = public_code(oracles, variant), ours(variant)
+    assert sum(map(len, mine["train"].values())) == 300_000 + len(mine["pairs"][2])
+    assert sorted(code(mine["pairs"][2])) == sorted(code(theirs["pairs"][2]))
+    for split in ("ood", "all"):
+        assert {k: len(rows) for k, rows in mine[split].items()} == {k: len(rows) for k, rows in theirs[split].items()}
+    both = drawn(mine, added=True), drawn(theirs, added=False)
+    for length in both[0]:
+        # Iid takes some of what is drawn; where pairs are in training whole, ours takes none of them.
+        quotas = [len(t[length]) + len(s["iid"].get(length, ())) for t, s in zip(both, (mine, theirs), strict=True)]
+        assert quotas[0] == quotas[1], length
+        chains = [np.unique(code(train[length][:, 1:])) for train in both]
+        per_chain = [len(train[length]) / len(c) for train, c in zip(both, chains, strict=True)]
+        starts = [np.unique(code(train[6][:, 1:]), return_index=True)[1] for train in both]
+        nested = [
+            float(np.isin(code(train[6][first, 1 : length + 1]), c).mean())
+            for train, first, c in zip(both, starts, chains, strict=True)
+        ]
+        # Two points. Of the few chains of two functions (271 in A, 133 in S) chance decides how many are drawn.
+        per_chain_within, nested_within = (0.16, 0.02) if length > 2 else (0.5, 0.08 if variant == "S" else 0.05)
+        assert per_chain[0] == pytest.approx(per_chain[1], abs=per_chain_within), length
+        assert nested[0] == pytest.approx(nested[1], abs=nested_within), length
+
+
+@pytest.mark.parametrize("variant", ["A", "R", "S"])
+def test_the_reference_recipes_have_the_public_codes_functions(oracles: Path, variant: str) -> None:
+    name = {"A": "A_paper", "R": "R_paper", "S": "S_16_6_paper"}[variant]
+    info = meta(oracles, name)
+    fields: Any = read(f"ctl/{variant}-reference").fields
+    w = build(fields)
+    assert {n: images.tolist() for n, images in zip(w.names, w.images, strict=True)} == info["functions"]
+    assert {g: [w.names[f] for f in m] for g, m in w.groups.items()} == {g: m for g, m in info["groups"].items() if m}
+    if w.allowed is not None:
+        expected = world(info).allowed
+        assert expected is not None
+        assert (w.allowed == expected).all()
+
+
+def test_published_counts_of_all_settings_of_s(oracles: Path) -> None:
+    functions = meta(oracles, "A_paper")["functions"]
+    names = tuple(functions)
+    for row in lines(oracles / "ctlpp" / "S_settings.jsonl"):
+        groups = {g: tuple(names.index(f) for f in members) for g, members in row["groups"].items()}
+        allowed = np.zeros((2, row["overlap"], 8), dtype=bool)
+        for f, paths in row["allowed"].items():
+            for path, group in enumerate(("a1", "b1")):
+                allowed[path, groups["o"].index(names.index(f)), paths[group]] = True
+        w = SymbolWorld(names, np.array(list(functions.values())), groups, allowed)
+        assert {k: published_count(w, int(k)) for k in row["counts_reference"]} == row["counts_reference"]
+    small = meta(oracles, "S_small")
+    counts = small["train_plan_counts_reference"]
+    assert {k: published_count(world(small), int(k)) for k in counts} == counts

@@ -12,8 +12,8 @@ from taskloom.errors import RecipeError
 from taskloom.recipe import read
 from tests.suites.ctl.checker import evaluate, follows
 
-SMALL = ("splits.train.n=6000",)
-RECIPES = ["ctl/A", "ctl/A-reference", "ctl/R", "ctl/S", "ctl/length"]
+SMALL = ("splits.train.n=5000",)
+RECIPES = ["ctl/A", "ctl/A-independent", "ctl/R", "ctl/S", "ctl/S-independent", "ctl/length"]
 RULES = {
     "A": {"train": "alternate", "iid": "alternate", "ood": "same", "pairs": "alternate"},
     "R": {"train": "same", "iid": "same", "ood": "alternate", "self-loop": "same", "pairs": "same"},
@@ -73,7 +73,13 @@ def test_splits_are_disjoint_and_without_repeats(name: str) -> None:
     d = data(name)
     inputs = {split: d.table(split).column("input").to_pylist() for split in d.splits}
     for split in d.splits:
-        assert len(set(inputs[split])) == len(inputs[split]), split
+        repeats = len(inputs[split]) - len(set(inputs[split]))
+        if split == "train" and d.manifest["warnings"]:
+            pairs = Counter(x for x in inputs[split] if len(x.split()) == 3)
+            assert set(pairs.values()) == {1, 2}, "every pair once for itself, and once more if it was drawn"
+            assert repeats == sum(count - 1 for count in pairs.values()) > 0
+        else:
+            assert repeats == 0, split
     drawn = [s for s in d.splits if d.role(s) != "probe"]
     for i, a in enumerate(drawn):
         for b in drawn[i + 1 :]:
@@ -89,22 +95,48 @@ def test_probes_know_what_training_has(name: str) -> None:
             assert example.traits["seen"] == (example.input in train), (split, example.input)
 
 
+def lengths(name: str, split: str) -> Counter[int]:
+    return Counter(int(e.traits["length"]) for e in data(name)[split])
+
+
 def test_singles_pairs_and_sizes() -> None:
-    a = Counter(e.traits["length"] for e in data("ctl/A")["train"])
-    assert a[1] == 256
-    assert sum(a.values()) == 6_000
-    reference = Counter(e.traits["length"] for e in data("ctl/A-reference")["train"])
-    assert 1 not in reference
-    assert reference[2] == 4_096
-    assert not any(e.traits["length"] == 2 for e in data("ctl/A-reference")["iid"])
-    s = Counter(e.traits["length"] for e in data("ctl/S")["train"])
-    assert set(s) == {2, 4, 6}
+    independent = lengths("ctl/A-independent", "train")
+    assert independent[1] == 256
+    assert sum(independent.values()) == 5_000
+    published = lengths("ctl/A", "train")
+    assert 1 not in published
+    assert sum(published.values()) == 5_000 + 4_096
+    assert published[2] == 1_000 + 4_096
+    assert not lengths("ctl/A", "iid")[2]
+    assert set(lengths("ctl/S", "train")) == {2, 4, 6}
 
 
-@pytest.mark.parametrize("name", RECIPES)
+def test_pairs_instead_of_drawn_ones() -> None:
+    d = tl.make("ctl/A-independent", set=[*SMALL, "include_singles=false", "include_pairs=true"])
+    counts = Counter(e.traits["length"] for e in d["train"])
+    assert sum(counts.values()) == 5_000
+    assert counts[2] == 4_096 == len({e.input for e in d["train"] if e.traits["length"] == 2})
+    assert d.manifest["warnings"] == []
+
+
+FULL = {
+    "ctl/A": 304_096,
+    "ctl/A-reference": 304_096,
+    "ctl/A-independent": 300_000,
+    "ctl/R": 304_096,
+    "ctl/R-reference": 304_096,
+    "ctl/R-independent": 300_000,
+    "ctl/S": 301_152,
+    "ctl/S-reference": 301_152,
+    "ctl/S-independent": 300_000,
+    "ctl/length": 100_000,
+}
+
+
+@pytest.mark.parametrize("name", FULL)
 def test_full_sizes(name: str) -> None:
     sizes = {s.name: s.n for s in read(name).plan(0).splits}
-    assert sizes["train"] == (100_000 if name == "ctl/length" else 300_000)
+    assert sizes["train"] == FULL[name]
     assert sizes["iid"] == sizes["ood"] == 1_000
     if name in ("ctl/A", "ctl/R"):
         assert (sizes["pairs"], sizes["all-pairs"]) == (4_096, 8_192)
@@ -114,7 +146,7 @@ def test_full_sizes(name: str) -> None:
 
 def test_lengths_are_equalised_as_in_the_spec() -> None:
     changes = ["include_singles=false", "splits={train: {n: 300000}, iid: {n: 1000}}"]
-    plan = read("ctl/R", changes).plan(0)
+    plan = read("ctl/R-independent", changes).plan(0)
     counts: Counter[int] = Counter()
     for split in plan.splits:
         table = split.rows(0, split.n)
@@ -162,8 +194,8 @@ def test_left_to_right_is_the_mirror() -> None:
 
 
 def test_chains_with_all_their_symbols() -> None:
-    """As the reference draws on a machine with many cores; a chain that iid took a member of is the only incomplete kind."""
-    d = tl.make("ctl/A", set=["splits.train.n=20000", "symbols_per_chain=8"])
+    """A chain that iid took a member of is the only incomplete kind, but for the last one."""
+    d = tl.make("ctl/A", set=["splits.train.n=20000", "draw=chains"])
     chains = Counter(e.traits["functions"] for e in d["train"] if e.traits["length"] == 6)
     assert Counter(chains.values()).most_common(1)[0][0] == 8
     assert len(chains) < sum(chains.values()) / 6
@@ -178,7 +210,8 @@ def test_one_given_function_is_enough_to_apply_it() -> None:
 
 def test_many_symbols_and_functions() -> None:
     d = tl.make(
-        "ctl/A", set=["symbols=120", "functions=300", "splits={train: {n: 50000}, iid: {n: 100}, ood: {n: 100}}"]
+        "ctl/A-independent",
+        set=["symbols=120", "functions=300", "splits={train: {n: 50000}, iid: {n: 100}, ood: {n: 100}}"],
     )
     assert max(int(e.target) for e in d["ood"]) > 99
     names = {name for e in d["ood"] for name in str(e.traits["functions"]).split()}
@@ -187,7 +220,7 @@ def test_many_symbols_and_functions() -> None:
 
 def test_very_long_chains() -> None:
     changes = ["min_length=30", "max_length=31", "splits={train: {n: 400}, iid: {n: 50}, ood: {n: 50}}"]
-    d = tl.make("ctl/A", set=changes)
+    d = tl.make("ctl/A-independent", set=[*changes, "include_singles=false"])
     assert {e.traits["length"] for e in d["ood"]} == {30, 31}
     assert len({e.input for s in d.splits for e in d[s]}) == 500
 
@@ -196,8 +229,8 @@ def test_very_long_chains() -> None:
     ("name", "changes", "words"),
     [
         ("ctl/A", ["symbols=3", "functions=7"], ["3! = 6", "7 different functions"]),
-        ("ctl/A", ["splits.train.n=999999999"], ["0.5 x 4,096 = 2,048", "only 143,165,696"]),
-        ("ctl/A", ["splits.train.n=100"], ["256 of length 1", "raise splits.train.n"]),
+        ("ctl/A-independent", ["splits.train.n=999999999"], ["0.5 x 4,096 = 2,048", "only 143,165,696"]),
+        ("ctl/A-independent", ["splits.train.n=100"], ["256 of length 1", "raise splits.train.n"]),
         ("ctl/A", ["splits.ood.n=99999999999"], ["splits.ood", "length 2: 4,096"]),
         ("ctl/A", ["splits.pairs.n=5000"], ["splits.pairs", "4,096"]),
         ("ctl/A", ["splits.train.n=every"], ["splits.train", "'every' is for"]),
@@ -210,8 +243,14 @@ def test_very_long_chains() -> None:
         ("ctl/S", ["imbalance=2"], ["imbalance: 2", "1 unshared"]),
         ("ctl/S", ["groups=3"], ["2 paths"]),
         ("ctl/A", ["symbols=10000", "functions=300"], ["3,000,000 table entries"]),
-        ("ctl/A", ["symbols_per_chain=3"], ["3 does not divide the 8 symbols"]),
-        ("ctl/S", ["symbols_per_chain=2"], ["only for variants A and R"]),
+        ("ctl/A", ["draw=chains", "symbols_per_chain=3"], ["3 does not divide the 8 symbols"]),
+        ("ctl/S", ["draw=chains", "symbols_per_chain=2"], ["only for draw 'chains' of variants A and R"]),
+        ("ctl/A", ["symbols_per_chain=2"], ["only for draw 'chains' of variants A and R, not 'published' of A"]),
+        ("ctl/A", ["draw=publshed"], ["draw"]),
+        ("ctl/A", ["processes=0"], ["processes"]),
+        ("ctl/length", ["draw=published"], ["variant length has only the draw 'independent'"]),
+        ("ctl/A", ["max_length=12"], ["cannot number the expressions of length 12", "draw: independent"]),
+        ("ctl/A", ["splits.iid.n=400000"], ["splits.iid", "400,000"]),
         ("ctl/R", ["min_length=7"], ["min_length 7", "max_length 6"]),
         ("ctl/R", ["variant=Q"], ["variant"]),
         ("ctl/A", ["tables={a: [0, 1], b: [0]}"], ["one image per symbol"]),

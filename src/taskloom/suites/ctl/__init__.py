@@ -29,7 +29,7 @@ def _function(fields: CtlFields) -> Callable[[str], Answer]:
     "ctl",
     fields=CtlFields,
     describe="Compositions of known functions in never-seen patterns (CTL, CTL++)",
-    version=1,
+    version=2,
     options=(Option("apply", "tables", "Function tables as JSON: name to list of images.", file=True),),
     function=_function,
 )

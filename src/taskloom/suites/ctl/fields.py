@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from taskloom.recipe import Fields
+from taskloom.recipe import fields as kinds
 
 Variant = Literal["A", "R", "S", "length"]
 Whole = Annotated[int, Field(strict=True)]
@@ -35,6 +36,16 @@ PROBES = ("cross-unseen-symbols", "unseen-pairs", "pairs", "all-pairs")
 """Splits that enumerate two-function expressions for analyses; they may repeat what another split has."""
 
 
+def drawn_tests(variant: str) -> tuple[str, ...]:
+    """Return the test splits of a variant that are drawn apart from training and iid, in the order in which they are drawn."""
+    return tuple(name for name in SPLITS[variant] if name not in ("train", "iid", *PROBES))
+
+
+PAPER_TRAIN = 300_000
+PAPER_TEST = 1_000
+"""Sizes of the paper's splits. Splits keep room for each other at these sizes, so that up to them no size moves another split."""
+
+
 class CtlSplit(Fields):
     """Size of one split: a number, or `every` for a split that enumerates its space."""
 
@@ -44,47 +55,61 @@ class CtlSplit(Fields):
 class CtlFields(Fields):
     """Fields of a CTL recipe."""
 
-    variant: Variant = Field(
+    variant: Variant = kinds.world(
         description="Which compositions are seen: A alternating, R repeating, S staged, length productivity"
     )
-    symbols: int = Field(8, ge=2, le=10_000, description="Number of symbols")
-    functions: int = Field(32, ge=1, le=10_000, description="Number of functions")
-    groups: int = Field(2, ge=1, description="Groups of A and R; paths of S (2)")
-    min_length: int = Field(2, ge=1, description="Fewest functions in a drawn expression")
-    max_length: int = Field(6, ge=1, le=64, description="Most functions in a training expression")
-    include_singles: bool = Field(
+    symbols: int = kinds.world(8, ge=2, le=10_000, description="Number of symbols")
+    functions: int = kinds.world(32, ge=1, le=10_000, description="Number of functions")
+    groups: int = kinds.world(2, ge=1, description="Groups of A and R; paths of S (2)")
+    min_length: int = kinds.draw(2, ge=1, description="Fewest functions in a drawn expression")
+    max_length: int = kinds.draw(6, ge=1, le=64, description="Most functions in a training expression")
+    include_singles: bool = kinds.draw(
         True, description="Put every single application into training (the paper, for A and R)"
     )
-    include_pairs: bool = Field(False, description="Put every two-function expression into training (the reference)")
-    fill: float = Field(
+    include_pairs: bool | Literal["added"] = kinds.draw(
+        False,
+        description="Put every two-function expression into training: true instead of drawn ones, added beside the n drawn "
+        "rows, as the public code does, so that drawn pairs are there twice",
+    )
+    fill: float = kinds.draw(
         0.5, gt=0, le=1, description="Largest share of the expressions of a length that training may take"
     )
-    symbols_per_chain: int = Field(
-        1,
-        ge=1,
-        description="A and R: number of start symbols that every drawn chain of functions comes with; 1 draws freely, the public "
-        "code arrives at nearly all symbols on a machine with many cores",
+    draw: Literal["published", "chains", "independent"] = kinds.draw(
+        "independent",
+        description="How training and iid are drawn. published: as the public code on a machine with many cores, chains nested "
+        "across lengths and with nearly all start symbols; chains: independent chains with all start symbols; independent: "
+        "every expression on its own",
     )
-    overlap: int = Field(16, ge=0, description="S: functions shared by both paths")
-    shared_symbols: int = Field(6, ge=0, description="S: symbols on which a shared function is seen after both paths")
-    imbalance: int = Field(0, ge=0, description="S: unshared symbols moved from path b to path a")
-    allowed: dict[str, dict[str, list[int]]] | None = Field(
+    processes: int = kinds.draw(32, ge=1, le=1_000, description="draw published: processes of the public code")
+    symbols_per_chain: int | None = kinds.draw(
+        None, ge=1, description="draw chains, A and R: start symbols that every chain comes with; all unless given"
+    )
+    overlap: int = kinds.world(16, ge=0, description="S: functions shared by both paths")
+    shared_symbols: int = kinds.world(
+        6, ge=0, description="S: symbols on which a shared function is seen after both paths"
+    )
+    imbalance: int = kinds.world(0, ge=0, description="S: unshared symbols moved from path b to path a")
+    allowed: dict[str, dict[str, list[int]]] | None = kinds.world(
         None,
         description="S: symbols per shared function and stage-1 group, instead of drawn ones: {f: {a1: [...], b1: [...]}}",
     )
-    new_functions: int = Field(0, ge=0, description="length: functions seen only alone in training")
-    deeper: int = Field(
+    new_functions: int = kinds.world(0, ge=0, description="length: functions seen only alone in training")
+    deeper: int = kinds.draw(
         3, ge=1, description="length: number of functions by which the longest test expression exceeds max_length"
     )
-    reserved: int = Field(200, ge=0, description="length: chains per length kept out of training (at most a quarter)")
-    order: Literal["right-to-left", "left-to-right"] = Field(
+    reserved: int = kinds.draw(
+        200, ge=0, description="length: chains per length kept out of training (at most a quarter)"
+    )
+    order: Literal["right-to-left", "left-to-right"] = kinds.presentation(
         "right-to-left", description="Where the outermost function is written"
     )
-    table_seed: int = Field(0, description="Seed of the function tables and of the shared symbols")
-    tables: dict[str, list[Annotated[int, Field(strict=True)]]] | None = Field(
+    table_seed: int = kinds.world(0, description="Seed of the function tables and of the shared symbols")
+    tables: dict[str, list[Annotated[int, Field(strict=True)]]] | None = kinds.world(
         None, description="Given function tables: name to list of images"
     )
-    splits: dict[str, CtlSplit] = Field(default_factory=dict, description="Sizes by split; a missing split is not made")
+    splits: dict[str, CtlSplit] = kinds.draw(
+        default_factory=dict, description="Sizes by split; a missing split is not made"
+    )
 
     @model_validator(mode="after")
     def _agree(self) -> CtlFields:
@@ -92,8 +117,12 @@ class CtlFields(Fields):
             raise ValueError(f"min_length {self.min_length} is larger than max_length {self.max_length}")
         if self.variant == "S" and self.groups != 2:
             raise ValueError(f"groups: variant S has 2 paths, not {self.groups}")
-        if self.symbols_per_chain > 1 and self.variant not in ("A", "R"):
-            raise ValueError(f"symbols_per_chain: only for variants A and R, not {self.variant}")
+        if self.draw != "independent" and self.variant == "length":
+            raise ValueError(f"draw: variant length has only the draw 'independent', not '{self.draw}'")
+        if self.symbols_per_chain is not None and (self.draw != "chains" or self.variant == "S"):
+            raise ValueError(
+                f"symbols_per_chain: only for draw 'chains' of variants A and R, not '{self.draw}' of {self.variant}"
+            )
         known = SPLITS[self.variant]
         for name in self.splits:
             if name not in known:

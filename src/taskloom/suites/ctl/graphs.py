@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskloom.errors import RecipeError
-from taskloom.seeding import WORD_LIMIT, Key, Permutation
+from taskloom.seeding import WORD_LIMIT, Permutation
 from taskloom.suites.ctl.world import SymbolWorld
 
 Ints = NDArray[Any]
@@ -107,6 +106,26 @@ def with_new(world: SymbolWorld) -> Graph:
     step[0][:, list(world.groups["new"])] = 1
     step[1] = 1
     return Graph(step, (False, True))
+
+
+def split_graph(world: SymbolWorld, variant: str, split: str) -> Graph:
+    """Build the graph that a split of a variant is drawn from; `seen` is that of training."""
+    if split == "all" or (split == "all-pairs" and variant != "S"):
+        return anything(world)
+    if split == "new-primitives":
+        return with_new(world)
+    if variant == "length":
+        return anything(world, world.groups["known"])
+    if variant == "S":
+        kinds = {
+            "ood": "cross",
+            "cross-unseen-symbols": "unseen-symbols",
+            "unseen-pairs": "unseen",
+            "all-pairs": "any",
+        }
+        return repeating(world) if split == "self-loop" else staged(world, kinds.get(split, split))
+    same = (variant == "R") == (split == "seen")
+    return repeating(world) if same or split == "self-loop" else alternating(world)
 
 
 class Pool:
@@ -202,36 +221,6 @@ class Pool:
             inside &= (self._next[state, f] >= 0) & (width > 0).astype(bool)
             state = np.where(inside, self._next[state, f], 0)
         return np.where(inside, ranks, -1)
-
-
-class GroupedOrder:
-    """An order of a pool in which every chain of functions comes with several start symbols, one after the other.
-
-    For graphs that do not look at the symbol, whose ranks are therefore symbol * chains + chain. The reference's forked workers
-    draw in such an order by accident (docs/papers/ctlpp.md), and how fast a network learns depends on it.
-    """
-
-    def __init__(self, key: Key, size: int, symbols: int, group: int) -> None:
-        if symbols % group:
-            raise RecipeError(f"symbols_per_chain: {group} does not divide the {symbols} symbols; take a divisor")
-        self._symbols, self._group, self._chains = symbols, group, size // symbols
-        self._order = key.permutation(self._chains, "chain")
-        self._first = key.permutation(self._chains, "first symbol")
-
-    def __call__(self, positions: Ints) -> Ints:
-        """Return the ranks at these positions."""
-        turn, within = positions // (self._chains * self._group), positions % (self._chains * self._group)
-        chain = self._order(within // self._group)
-        symbol = (self._first(chain) + turn * self._group + within % self._group) % self._symbols
-        ranks: Ints = symbol * self._chains + chain
-        return ranks
-
-    def inverse(self, ranks: Ints) -> Ints:
-        """Return the positions of these ranks."""
-        symbol, chain = ranks // self._chains, ranks % self._chains
-        turn, step = np.divmod((symbol - self._first(chain)) % self._symbols, self._group)
-        positions: Ints = turn * (self._chains * self._group) + self._order.inverse(chain) * self._group + step
-        return positions
 
 
 class ChainPool(Pool):

@@ -1,0 +1,315 @@
+"""The draw of the public CTL++ code, with the two accidents that its results depend on (docs/papers/ctlpp.md).
+
+The public code draws in forked processes that all inherit one generator of random words, and starts again from the same
+words for every length. So all processes draw the same functions, each with its own start symbols, and in A and R chain k of
+length l is made of words k*l to k*l + l - 1. A function is chosen by masking a word to the smallest power of two that is
+large enough; a word that is then too large is skipped. In A and R with the paper's sizes none is. In S the number of
+allowed functions depends on the symbol, so that processes with other symbols skip other words and diverge.
+
+Every process hands over its expressions in rounds of 100; the rounds' expressions are taken process by process, without
+repeats, until there are enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskloom.errors import RecipeError
+from taskloom.seeding import Key
+from taskloom.suites.ctl.graphs import Graph, Pool
+from taskloom.suites.ctl.orders import code_limit, codes, first_places
+from taskloom.suites.ctl.world import SymbolWorld
+
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+
+ROUND = 100
+"""Expressions that a process of the public code draws before it hands them over."""
+
+BLOCK = 256
+"""Rounds drawn at once: their arrays take tens of megabytes."""
+
+PATIENCE = 50
+"""Draws per wanted expression after which the draw gives up; the public code would go on forever where too few are possible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The functions to choose from in every state.
+
+    A state is a node of the graph, and the current symbol where the graph looks at it.
+
+    Attributes:
+        options: `options[state, i]` is the i-th function to choose from.
+        following: `following[state, i]` is the state after the i-th function.
+        count: Number of functions to choose from in each state.
+        starts: Number of start states: one per symbol, or 1 where the graph does not look at the symbol.
+    """
+
+    options: I64
+    following: I64
+    count: I64
+    starts: int
+
+
+def choices(graph: Graph, world: SymbolWorld) -> Choices:
+    """List the functions to choose from: those that every symbol allows, then, as the public code does, the others."""
+    step = graph.step
+    by_symbol = bool((step != step[:, :1]).any())
+    always = np.broadcast_to((step >= 0).all(axis=1, keepdims=True), step.shape)
+    following = step * world.symbols + world.images.T[None, :, :] if by_symbol else step[:, :1]
+    step, always = (step, always) if by_symbol else (step[:, :1], always[:, :1])
+    order = np.argsort(np.where(step < 0, 2, np.where(always, 0, 1)), axis=2, kind="stable")
+    nodes, starts, functions = step.shape
+    return Choices(
+        order.reshape(nodes * starts, functions),
+        np.take_along_axis(following, order, axis=2).reshape(nodes * starts, functions),
+        (step >= 0).sum(axis=2).ravel(),
+        starts,
+    )
+
+
+class Walk:
+    """Processes that read one stream of words, each from where its last chain ended.
+
+    Where words are skipped, chains cannot be found without those before them. So what follows each word in each start state is
+    decoded at once, up to the next start state, and the processes are then followed by look-ups.
+    """
+
+    def __init__(self, choices: Choices, key: Key, length: int, processes: int) -> None:
+        self._choices = choices
+        self._key = key
+        self._length = length
+        self._at = np.zeros(processes, dtype=np.int64)
+        live = np.maximum(choices.count, 1)
+        self._mask = np.array([(1 << (int(n) - 1).bit_length()) - 1 for n in live], dtype=np.int32)
+        self._words_per_function = float(((self._mask + 1) / live).mean())
+        self._leg = self._find_leg()
+
+    def _find_leg(self) -> int:
+        """Return the number of functions after which a chain is back in a start state: 2 in S; the whole length if it never is."""
+        states = set(range(self._choices.starts))
+        for steps in range(1, self._length):
+            states = {int(s) for state in states for s in self._choices.following[state, : self._choices.count[state]]}
+            if max(states) < self._choices.starts and self._length % steps == 0:
+                return steps
+        return self._length
+
+    def chains(self, starts: I64) -> NDArray[np.int16]:
+        """Return the next chains of all processes, `[chain, process, function]`, for start states `[chain, process]`."""
+        if self._words_per_function == 1 and self._choices.starts == 1:
+            return self._aligned(len(starts))
+        parts = []
+        done = 0
+        while done < len(starts):
+            needed = int((len(starts) - done) * self._length * self._words_per_function)
+            low, high = int(self._at.min()), int(self._at.max()) + needed + 64
+            states = self._choices.starts
+            at = np.repeat(np.arange(high - low + 1, dtype=np.int32), states)
+            legs, at, state = self._decode(low, high, at, np.tile(np.arange(states, dtype=np.int32), high - low + 1))
+            hop = at.astype(np.int64) * states + (state if self._leg < self._length else 0)
+            ends = hop
+            for _ in range(self._length // self._leg - 1):
+                ends = hop[ends]
+            visited = self._follow(starts[done:], ends // states, low)
+            parts.append(self._join(legs, hop, visited))
+            done += len(visited)
+        return np.concatenate(parts)
+
+    def _aligned(self, count: int) -> NDArray[np.int16]:
+        """Return the next chains where no word is skipped and all processes draw the same: chain k begins at word k * length."""
+        low = int(self._at[0])
+        high = low + count * self._length
+        at = np.arange(0, high - low, self._length, dtype=np.int32)
+        self._at[:] = high
+        return self._decode(low, high, at, np.zeros(count, dtype=np.int32))[0][:, None]
+
+    def _decode(self, low: int, high: int, at: I32, state: I32) -> tuple[NDArray[np.int16], I32, I32]:
+        """Decode one leg from these places of the words low..high and in these states.
+
+        Returns the functions, and the places and states after them; the place is the last of all where the words do not suffice.
+        """
+        words = np.append(self._key.words(low, high), np.uint64(0)).astype(np.int64).astype(np.int32)
+        beyond = high - low
+        sizes = [int(n) for n in np.unique(self._choices.count) if n]
+        skip = np.concatenate([_accepted(words, n) for n in sizes])
+        base = (np.searchsorted(sizes, self._choices.count) * (beyond + 1)).astype(np.int32)
+        width = self._choices.options.shape[1]
+        options = self._choices.options.ravel().astype(np.int16)
+        following = self._choices.following.ravel().astype(np.int32)
+        functions = np.empty((len(at), self._leg), dtype=np.int16)
+        for i in range(self._leg):
+            at = skip[base[state] + at]
+            choice = state * width + (words[at] & self._mask[state])
+            functions[:, i] = options[choice]
+            state = following[choice]
+            at = np.minimum(at + 1, beyond)
+        return functions, at, state
+
+    def _join(self, legs: NDArray[np.int16], hop: I64, visited: I64) -> NDArray[np.int16]:
+        parts = [legs[visited]]
+        for _ in range(self._length // self._leg - 1):
+            visited = hop[visited]
+            parts.append(legs[visited])
+        return np.concatenate(parts, axis=-1)
+
+    def _follow(self, starts: I64, ends: I64, low: int) -> I64:
+        """Return the decoded places that the processes visit, as far as the words suffice, and move the processes on."""
+        states = self._choices.starts
+        beyond = len(ends) // states - 1
+        visited = np.empty(starts.shape, dtype=np.int64)
+        following = ends * states
+        at = (self._at - low) * states
+        for k, start in enumerate(starts):
+            at = following.take(np.add(at, start, out=visited[k]))
+        short = np.flatnonzero((ends[visited] >= beyond).any(axis=1))
+        whole = int(short[0]) if len(short) else len(starts)
+        if whole:
+            self._at = ends[visited[whole - 1]] + low
+        return visited[:whole]
+
+
+def _accepted(words: I32, n: int) -> I32:
+    """Return for each place the first one from there whose word chooses one of n functions; the last place if none does."""
+    beyond = len(words) - 1
+    mask = (1 << (n - 1).bit_length()) - 1
+    places = np.arange(beyond + 1, dtype=np.int32)
+    if n == mask + 1:
+        return places
+    places = np.where((words & mask) < n, places, np.int32(beyond))
+    places[beyond] = beyond
+    return np.minimum.accumulate(places[::-1])[::-1]
+
+
+def published_draw(
+    graph: Graph, world: SymbolWorld, pool: Pool, key: Key, processes: int, count: int
+) -> tuple[I64, NDArray[np.int16]]:
+    """Draw `count` different expressions as the public code does with so many processes: their symbols and functions.
+
+    Args:
+        key: The key of the draw. All lengths read the same words; start symbols are drawn for each length anew.
+    """
+    rounds = Rounds(graph, world, pool.length, key, processes)
+    wanted = rounds.estimate(pool.size, count)
+    while True:
+        while wanted > 0:
+            rounds.draw(min(wanted, BLOCK))
+            wanted -= BLOCK
+        places = rounds.different()
+        if len(places) >= count:
+            return rounds.expressions(places[:count])
+        if rounds.drawn * ROUND * processes > PATIENCE * count + 100_000:
+            raise RecipeError(
+                f"draw: published finds only {len(places):,} of {count:,} different expressions of length {pool.length}; "
+                "lower fill or splits.train.n, or use draw: independent"
+            )
+        # As many rounds again as the missing ones take at the rate so far, and more, since repeats become more frequent.
+        wanted = int(1.2 * (count - len(places)) / len(places) * rounds.drawn) + 1
+
+
+class Rounds:
+    """All that the processes have handed over, in the order in which it is taken.
+
+    Attributes:
+        drawn: Number of rounds so far.
+    """
+
+    def __init__(self, graph: Graph, world: SymbolWorld, length: int, key: Key, processes: int) -> None:
+        options = choices(graph, world)
+        self.drawn = 0
+        self._world = world
+        self._length = length
+        self._processes = processes
+        # Where the graph does not look at the symbol, all processes draw the same chains: one stands for all.
+        self._shared = options.starts == 1
+        self._walkers = 1 if self._shared else processes
+        self._walk = Walk(options, key.child("words"), length, self._walkers)
+        self._symbol_key = key.child("symbols", length)
+        self._symbols: list[I64] = []
+        self._chain_of: list[I64] = []
+        self._chains: list[NDArray[np.int16]] = []
+        self._chain_count = 0
+
+    def estimate(self, possible: int, count: int) -> int:
+        """Return about how many rounds it takes to meet `count` of all possible expressions."""
+        symbols = self._world.symbols
+        draws = -math.log1p(-min(count / possible, 0.999)) * possible
+        if not self._shared:
+            # Processes that have not diverged yet repeat each other: measured, it takes 1.6 to 1.9 times as many draws.
+            return int(1.8 * draws / (ROUND * self._processes)) + 1
+        met = symbols * (1 - (1 - 1 / symbols) ** self._processes)
+        return int(1.02 * draws / (ROUND * met)) + 1
+
+    def draw(self, rounds: int) -> None:
+        """Append the expressions of so many rounds, without the repeats of each chain."""
+        shape = (rounds, self._processes, ROUND)
+        first = self.drawn * self._processes * ROUND
+        words = self._symbol_key.words(first, first + math.prod(shape))
+        symbols = (words % np.uint64(self._world.symbols)).astype(np.int64).reshape(shape)
+        by_chain = symbols.transpose(0, 2, 1).reshape(rounds * ROUND, self._processes)
+        starts = np.zeros((rounds * ROUND, 1), dtype=np.int64) if self._shared else by_chain
+        chains = self._walk.chains(starts).reshape(-1, self._length)
+        # Chains come by chain, then process; expressions are taken round by round, in each process by process.
+        place = np.arange(len(chains)).reshape(rounds, ROUND, self._walkers).transpose(0, 2, 1)
+        chain_of = np.broadcast_to(place, shape).ravel()
+        new = self._first(chain_of, symbols.ravel(), len(chains)) if self._shared else slice(None)
+        self._symbols.append(symbols.ravel()[new])
+        self._chain_of.append(chain_of[new] + self._chain_count)
+        self._chains.append(chains)
+        self._chain_count += len(chains)
+        self.drawn += rounds
+
+    def different(self) -> I64:
+        """Return the places of all expressions that occur for the first time."""
+        world, chains = self._world, np.concatenate(self._chains)
+        chain = codes(world, np.zeros(len(chains), dtype=np.int64), chains)[np.concatenate(self._chain_of)]
+        number = chain * world.symbols + np.concatenate(self._symbols)
+        return first_places(number, code_limit(world, self._length))
+
+    def expressions(self, places: I64) -> tuple[I64, NDArray[np.int16]]:
+        """Return the start symbols and functions of the expressions at these places."""
+        return np.concatenate(self._symbols)[places], np.concatenate(self._chains)[
+            np.concatenate(self._chain_of)[places]
+        ]
+
+    def _first(self, chain: I64, symbols: I64, chains: int) -> I64:
+        """Return the places at which a chain and a symbol come together for the first time."""
+        number = chain * self._world.symbols + symbols
+        # Of several values for one index the last is kept: backwards, that is the first place.
+        first = np.empty(chains * self._world.symbols, dtype=np.int64)
+        first[number[::-1]] = np.arange(len(number))[::-1]
+        return np.flatnonzero(first[number] == np.arange(len(number)))
+
+
+def published_count(world: SymbolWorld, length: int) -> int:
+    """Count the training expressions of S as the public code does, which is too many from length 4 on.
+
+    It goes along groups with the set of symbols that some function of the group may have given; every way through
+    the groups then counts with all symbols of its set.
+    """
+    if length % 2:
+        return 0
+    assert world.allowed is not None
+    images, allowed = world.images.tolist(), world.allowed.tolist()
+
+    def union(functions: Iterable[int], symbols: frozenset[int]) -> frozenset[int]:
+        return frozenset(images[f][s] for f in functions for s in symbols)
+
+    ways = {frozenset(range(world.symbols)): 1}
+    for _ in range(length // 2):
+        following: Counter[frozenset[int]] = Counter()
+        for symbols, count in ways.items():
+            for path, (first, second) in enumerate((("a1", "a2"), ("b1", "b2"))):
+                middle = union(world.groups[first], symbols)
+                through = count * len(world.groups[first])
+                following[union(world.groups[second], middle)] += through * len(world.groups[second])
+                for i, f in enumerate(world.groups["o"]):
+                    following[union((f,), frozenset(s for s in middle if allowed[path][i][s]))] += through
+        ways = following
+    return sum(len(symbols) * count for symbols, count in ways.items())
