@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -125,7 +126,8 @@ def test_stacked_seeds_land_each_in_its_own_directory(tmp_path: Path) -> None:
 
     for run in stacked:
         rows = store.predictions([run]).to_pylist()
-        model = learners.load(store.folder(run) / "model")
+        model: Any = learners.load(store.folder(run) / "model")
+        assert store.environment(run)["parameters"] == model.parameters
         assert model.answer([r["input"] for r in rows]) == [r["prediction"] for r in rows]
         best = [r["candidates"][max(range(4), key=lambda i: r["logprobs"][i])] for r in rows]
         assert best == [r["prediction"] for r in rows]

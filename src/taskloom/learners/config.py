@@ -60,8 +60,8 @@ def size(name: str) -> int | None:
     The words come in sentences of eight, which matters to networks that have weights for the places of a sentence.
     """
     learner: Any = find_learner(name)()
-    if not hasattr(learner, "network_for"):
-        return None
+    if not hasattr(learner, "network_for") or not type(learner).__module__.startswith("taskloom."):
+        return None  # a person's module may be slow to build, or want other numbers of words
     try:
         from taskloom.learners.scratch.nets.ops import count
     except ImportError:
