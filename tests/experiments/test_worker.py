@@ -17,8 +17,12 @@ from taskloom.cli.app import run as cli
 from taskloom.experiments.cells import expand
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import PREDICTION_COLUMNS, SCORES, Store
+from taskloom.experiments.worker import ENDPOINT_ANSWERS
 from taskloom.scoring import exact
 from tests.experiments.sweeps import baselines, contents, environment, fill, networks, recipe, write
+from tests.learners import test_endpoint
+
+server = test_endpoint.server
 
 
 def test_the_table_has_a_row_per_run_and_split(filled: Path) -> None:
@@ -165,3 +169,13 @@ def test_configs_are_read_as_they_are_written(filled: Path) -> None:
     for run in store.names():
         config = yaml.safe_load((store.folder(run) / "config.yaml").read_text())
         assert expand(check(config, "config"))[0].run == run
+
+
+def test_answers_of_an_endpoint_are_kept_in_the_store(server: test_endpoint.Faulty, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    learner = {"learner": "endpoint", "url": url, "model": "m", "pause": 0.01, "grid": {"at_once": [1, 2]}}
+    outcome = fill({"recipes": [recipe()], "learners": [learner], "evaluate": ["iid"]}, tmp_path / "runs")
+    assert not outcome.state.failed
+    assert server.seen == 20  # the second run asks nothing that the first has asked
+    assert (tmp_path / "runs" / ENDPOINT_ANSWERS).is_file()
+    assert all("cache" not in cell.fields for cell in outcome.cells)

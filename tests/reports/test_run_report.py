@@ -209,3 +209,15 @@ def test_a_page_of_selected_runs_with_their_success_rate(store: Store, tmp_path:
     assert "Only runs with seed &lt; 2" in page
     assert "seeds over 0.5" in page
     assert "sd over seeds" in page
+
+
+def test_names_and_traits_with_signs_of_tex_are_text(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    traits = [{"$cost": value} for value in ("$5$", r"$\frac{$", "_{", "50 $")]
+    for learner in ("$^{", "a_$b$"):
+        curve = [(1, "i$i$d", 0.5, 1.0), (2, "i$i$d", 0.6, 1.0)]
+        write(made, {"i$i$d": [0, 1] * 10}, learner=learner, recipe=r"$\x$ $", traits=traits, curve=curve)
+    page = report(made.path, tmp_path / "report.html").read_text(encoding="utf-8")
+    figures = "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    for text in (r"$\x$ $", "$^{", "a_$b$", "i$i$d", "$cost", "$5$", r"$\frac{$", "50 $"):
+        assert text in figures

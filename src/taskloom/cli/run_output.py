@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taskloom.cli.output import console, emit, percent, table
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from taskloom.experiments.api import DryRun, Outcome
     from taskloom.experiments.rescore import Change
     from taskloom.experiments.statistics import PowerQuestion
+    from taskloom.experiments.stored_scores import RunVerification
 
 
 def experiment(plan: DryRun, as_json: bool) -> None:
@@ -125,6 +127,21 @@ def rescored(changes: list[Change], scorer: str, as_json: bool) -> None:
         lines.append((*key, len(same), *shown, sum(c.changed for c in same)))
     heads = ("recipe", "learner", "split", "runs", "before", "after", "examples changed")
     console().print(table(f"scores by {scorer}", heads, lines))
+
+
+def run_verification(result: RunVerification, store: Path, as_json: bool) -> None:
+    """Print the result of `taskloom verify` on a folder of runs."""
+    if as_json:
+        emit({"folder": str(store), "ok": not result.wrong, **result.to_dict()})
+        return
+    print(f"{store}: {result.runs:,} runs, {result.answers:,} answers scored again: {len(result.wrong)} differences")
+    for wrong in result.wrong[:10]:
+        print(f"  {wrong}")
+    if result.without:
+        print(f"{result.without:,} runs kept no predictions, so nothing can be checked")
+    if result.unscored:
+        run, why = next(iter(result.unscored.items()))
+        print(f"{len(result.unscored):,} runs: only sums were checked; the first, {run[:8]}…: {why}")
 
 
 def power(question: PowerQuestion, examples: int | None, seeds: int | None, as_json: bool) -> None:

@@ -117,7 +117,8 @@ def _label(old: dict[str, Any], by_split: dict[str, Scorer]) -> str:
 def recipe_data(config: str) -> dict[str, CellData]:
     """Return the data of each split that the run of a config answered."""
     # It is the recipe's, whichever tasks the run has; runs of older versions do not say that their tasks are mixed.
-    return _recipe_data(json.dumps({**parse(config, ours=True), "tasks": "mixed", "seeds": [0]}))
+    plain = {**parse(config, ours=True), "tasks": "mixed", "seeds": [0], "learners": ["majority"]}
+    return _recipe_data(json.dumps(plain))
 
 
 @lru_cache(maxsize=64)

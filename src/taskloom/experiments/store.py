@@ -49,6 +49,9 @@ DIGEST = re.compile("[0-9a-f]{32}")
 REQUIRED = ("run", "kind", "recipe", "learner", "seed", "fields", "scorer", "splits", "data")
 """Keys that scores.json must have."""
 
+KINDS = {"kind": str, "recipe": str, "learner": str, "seed": int, "fields": dict, "scorer": str, "splits": dict}
+"""Types of their values, where something depends on them."""
+
 SUITE_SCORE = "score."
 """Stands before the names of scores that a suite computes itself, in the table of runs: `score.C@90`."""
 
@@ -72,6 +75,10 @@ log-probabilities are null unless `keep` names them."""
 CURVE_COLUMNS = pa.schema(
     [("step", pa.int64()), ("split", pa.string()), ("score", pa.float64()), ("loss", pa.float64())]
 )
+
+
+COLUMNS = {PREDICTIONS: PREDICTION_COLUMNS, CURVES: CURVE_COLUMNS}
+"""The columns of the Parquet files of a run."""
 
 
 class StoreError(DataError):
@@ -155,7 +162,7 @@ class Store:
                 scores = json.loads(file.read())
         except FileNotFoundError:
             raise StoreError(f"{self.path} has no run {run}") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise _damaged(path, str(error)) from error
         return _checked(scores, run, path)
 
@@ -175,7 +182,7 @@ class Store:
         """Read machine, versions and seconds of a run; empty where the file was lost, since no result depends on it."""
         try:
             environment = json.loads((self.folder(run) / ENVIRONMENT).read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return environment if isinstance(environment, dict) else {}
 
@@ -277,11 +284,33 @@ def _checked(scores: Any, run: str, path: str) -> dict[str, Any]:
     missing = [key for key in REQUIRED if key not in scores]
     if missing:
         raise _damaged(path, f"it lacks '{missing[0]}'")
+    for key, kind in KINDS.items():
+        if not isinstance(scores[key], kind) or isinstance(scores[key], bool):
+            raise _damaged(path, f"'{key}' is {str(scores[key])[:60]!r}")
+    for split, entry in scores["splits"].items():
+        why = _entry_fault(entry)
+        if why:
+            raise _damaged(path, f"the split '{split}' {why}")
     if scores["run"] != run:
         raise StoreError(
             f"{path} is of the run {scores['run']}: its folder was renamed; delete it, or give it back its name"
         )
     return scores
+
+
+def _entry_fault(entry: Any) -> str:
+    """Return what is wrong with the scores of a split; empty where nothing is."""
+    if not isinstance(entry, dict):
+        return "is not a mapping"
+    n, score = entry.get("n"), entry.get("score")
+    if not isinstance(n, int) or isinstance(n, bool) or n < 0:
+        return f"has {str(n)[:60]!r} examples"
+    if not (score is None or (isinstance(score, int | float) and not isinstance(score, bool))):
+        return f"has the score {str(score)[:60]!r}"
+    own = entry.get("scores", {})
+    if not isinstance(own, dict) or not all(isinstance(v, int | float) for v in own.values()):
+        return "has scores that are not numbers"
+    return "" if isinstance(entry.get("by_task", {}), dict) else "has scores by task that are not a mapping"
 
 
 def _table(scores: list[dict[str, Any]], took: Mapping[str, Any] | None) -> pa.Table:
@@ -329,8 +358,10 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         # Not read_table, which prepares for large files far away: 1.1 ms a small file, and this 0.3.
         with pq.ParquetFile(path, memory_map=True, pre_buffer=False) as file:
             table = file.read(columns=None if columns is None else list(columns), use_threads=False)
-        return table if columns is None else table.select(list(columns))
-    except (pa.ArrowException, OSError) as error:
+        table = table if columns is None else table.select(list(columns))
+        expected = COLUMNS.get(path.name)
+        return table if expected is None else table.cast(pa.schema([expected.field(c) for c in table.column_names]))
+    except (pa.ArrowException, OSError, KeyError) as error:
         raise _damaged(path, str(error).splitlines()[0]) from error
 
 

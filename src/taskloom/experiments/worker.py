@@ -34,10 +34,13 @@ from taskloom.experiments.environment import environment
 from taskloom.experiments.predictions import data_folder, dataset_in, part_of, read_part, score_split
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import Store, StoreError
-from taskloom.learners.interface import Fitted
+from taskloom.learners.interface import Fitted, Learner
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """The system's errors for a store that cannot take more."""
+
+ENDPOINT_ANSWERS = "work/endpoint-answers.sqlite"
+"""In a store: answers of endpoints, by question, so that none is paid for twice."""
 
 TOGETHER = "together.json"
 """In the folder of an unfinished job: the runs that are trained as one program, so that the next driver resumes it as it was."""
@@ -227,7 +230,19 @@ def reason(error: BaseException) -> str:
 
 def _fit_alone(store: Store, cell: Cell, folder: Path) -> Fitted:
     train, tests = _splits(store, cell)
-    return cell.learner.fit(train, tests, cell.seed, folder=folder)
+    return _with_cache(store, cell).fit(train, tests, cell.seed, folder=folder)
+
+
+def _with_cache(store: Store, cell: Cell) -> Learner:
+    """Return the learner; one that asks an endpoint and names no cache keeps the answers in the store, since they are paid for.
+
+    Not where the model is kept: its card would name a file of this machine.
+    """
+    learner: Any = cell.learner
+    if cell.learner_name != "endpoint" or learner.cache or cell.keep.model:
+        return cell.learner
+    replaced: Learner = dataclasses.replace(learner, cache=str((store.path / ENDPOINT_ANSWERS).resolve()))
+    return replaced
 
 
 def _fit_seeds(store: Store, cells: Sequence[Cell], folder: Path) -> list[Fitted]:

@@ -118,6 +118,8 @@ def _panels(n: int, height: float) -> tuple[Any, Any]:
 
     # A fixed salt and no date: the same runs give the same bytes.
     mpl.rcParams.update({"svg.hashsalt": "taskloom", "svg.fonttype": "none", "font.family": "sans-serif"})
+    # Names and traits are text, not TeX: with a $ in them they would be read as formulas, which fails or shows something else.
+    mpl.rcParams.update({"text.parse_math": False, "text.usetex": False})
     across = 2 if n == 4 else min(n, ACROSS)
     down = -(-n // across)
     figure, axes = pyplot.subplots(down, across, figsize=(4.6 * across, height * down), sharey=True, squeeze=False)

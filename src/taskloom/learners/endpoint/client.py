@@ -166,9 +166,8 @@ class ModelClient:
             answered = len(open_) - len(failed)
             # A budget that went into failures would else hide them.
             why = f"; the last failure: {self._fault}" if self._fault and isinstance(worst, BudgetSpent) else ""
-            raise type(worst)(
-                f"{worst}{why} ({answered} of {len(open_)} open questions were answered and are in the cache)"
-            )
+            where = f"in the cache {self.cache.path}" if self.cache.path else "kept in memory; cache: FILE keeps them"
+            raise type(worst)(f"{worst}{why} ({answered} of {len(open_)} open questions were answered and are {where})")
         return [answers[d] for d in digests]
 
     def _digest(self, question: str, most_tokens: int) -> str:
