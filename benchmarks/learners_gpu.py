@@ -26,6 +26,7 @@ import numpy as np
 import torch
 
 from taskloom.learners.interface import LEARNERS, Paused, Progress
+from taskloom.learners.presets import PRESETS
 from taskloom.learners.scratch.classifiers import Scratch
 from taskloom.learners.scratch.nets import ops
 from taskloom.learners.scratch.nets.ops import Net, count
@@ -189,9 +190,12 @@ def bench(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace) -> None:
     data = Data(args.data)
-    learner: Any = LEARNERS.get(args.model)()
-    net = data.net(learner)
-    changes = {"steps": args.steps} if args.steps else {}
+    entry = LEARNERS.get(args.model)
+    own = {one.name for one in dataclasses.fields(entry.settings)}
+    preset = PRESETS[args.preset][args.model] if args.preset else {}
+    net = data.net(entry(**{name: value for name, value in preset.items() if name in own}))  # type: ignore[arg-type]
+    changes: dict[str, Any] = {name: value for name, value in preset.items() if name not in own}
+    changes |= {"steps": args.steps} if args.steps else {}
     changes |= {"evaluate_every": args.evaluate_every, "checkpoint_every": args.checkpoint_every}
     how = settings(args.model, net, device=args.device, precision=args.precision, **changes)
     tests = {name: data.framed(net, raw) for name, raw in data.raw.items() if name != "train"}
@@ -286,6 +290,7 @@ def main() -> None:
     two.add_argument("--seeds", type=int, default=25)
     two.add_argument("--first-seed", type=int, default=0)
     two.add_argument("--steps", type=int, default=0, help="0: the paper's")
+    two.add_argument("--preset", choices=[name for name in PRESETS if name.startswith("ctlpp")], help="of a paper")
     two.add_argument("--precision", default="auto")
     two.add_argument("--evaluate-every", type=int, default=1000)
     two.add_argument("--checkpoint-every", type=int, default=20_000)
