@@ -60,6 +60,30 @@ def test_every_preset_is_a_block_of_settings_that_can_be_changed(preset: str, le
     assert preset in settings(learner)[0][2]
 
 
+SMALLER: dict[str, dict[str, Any]] = {
+    "bilstm": {"state": 8},
+    "transformer": {"state": 16, "feed_forward": 8},
+    "ndr": {"state": 16, "feed_forward": 8},
+    "entnet": {"state": 8, "slots": 2},
+    "stm": {"state": 8, "hidden": 8, "embedding": 8, "slots": 2},
+    "fine-tune": {"longest_answer": 4},
+    "prompt-tune": {"longest_answer": 4, "n": 3},
+}
+
+
+@pytest.mark.parametrize(("preset", "learner"), [(p, name) for p, learners in PRESETS.items() for name in learners])
+def test_every_preset_trains(preset: str, learner: str, folder: Path) -> None:
+    """On small networks and a small T5, whose real ones are not here; everything but sizes and length is the preset's."""
+    block = {"learner": learner, "preset": preset, "precision": "fp32", **SMALLER[learner]}
+    data = [(f"{x} is {y}. {x}?", y) for x, y in PAIRS] if learner in ("entnet", "stm") else PAIRS
+    if "model" in PRESETS[preset][learner]:
+        block["model"] = str(folder)
+    counted = "epochs" if "epochs" in PRESETS[preset][learner] else "steps"
+    fitted = read({**block, counted: 2}).fit(data, {"dev": data})
+    assert fitted.curve[-1].step == 2  # five rows are one batch, or less than one
+    assert np.isfinite([p.loss for p in fitted.curve]).all()
+
+
 def test_sizes_of_the_paper_and_of_the_code() -> None:
     made = {p: {n: read({"learner": n, "preset": p}) for n in PRESETS[p]} for p in ("ctlpp", "ctlpp-paper")}
     sizes = {p: {n: count(one.network(40, 8)) for n, one in row.items()} for p, row in made.items()}  # type: ignore[attr-defined]
