@@ -27,7 +27,7 @@ def read_foreign(folder: Path) -> dict[str, pa.Table]:
         if name in tables:
             raise DataError(f"{folder} has two sources for the split '{name}' ({path.name} is the second); keep one")
         if path.suffix == ".jsonl":
-            tables[name] = _read_jsonl(path)
+            tables[name] = read_jsonl(path)
             continue
         if any(shards.read_stamp(p) is not None for p in files):
             raise DataError(f"{folder} is an unfinished dataset (no {MANIFEST}); rerun 'taskloom make' to finish it")
@@ -36,7 +36,7 @@ def read_foreign(folder: Path) -> dict[str, pa.Table]:
         raise DataError(
             f"{folder} holds neither {MANIFEST} nor Parquet or JSONL splits; make it with 'taskloom make RECIPE -o {folder}'"
         )
-    return {name: _adapt(table, folder / name) for name, table in tables.items()}
+    return {name: adapt(table, folder / name) for name, table in tables.items()}
 
 
 def _joined(files: list[Path]) -> pa.Table:
@@ -46,7 +46,8 @@ def _joined(files: list[Path]) -> pa.Table:
         raise DataError(f"{files[0].parent}: files of different columns: {str(error).splitlines()[0]}") from error
 
 
-def _read_jsonl(path: Path) -> pa.Table:
+def read_jsonl(path: Path) -> pa.Table:
+    """Read a file of one JSON object a line."""
     rows = []
     with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
         for number, line in enumerate(file, 1):
@@ -67,7 +68,7 @@ def _read_jsonl(path: Path) -> pa.Table:
         raise DataError(f"{path}: rows of different shapes: {str(error).splitlines()[0]}") from error
 
 
-def _adapt(table: pa.Table, where: Path) -> pa.Table:
+def adapt(table: pa.Table, where: Path) -> pa.Table:
     """Convert somebody's columns to ours; raise one sentence where that is impossible."""
     try:
         adapted = _columns(table, where)

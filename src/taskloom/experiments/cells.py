@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.errors import RecipeError, nearest
+from taskloom.experiments.own_data import is_own_data, own_recipe
 from taskloom.experiments.spec import Experiment, ExperimentError, Keep
 from taskloom.files import json_digest
 from taskloom.learners.config import read as read_learner
@@ -242,11 +243,29 @@ def _products(grid: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
 def _recipes(block: str | dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[CellData]:
     data = {"recipe": block} if isinstance(block, str) else dict(block)
     grid = {**grid, **_own_grid(data)}
+    if is_own_data(str(data.get("recipe", ""))):
+        yield _own(data, grid)
+        return
     for tried in _products(grid):
         if "recipe" in data:
             yield _named_recipe(data, tried)
         else:
             yield _inline_recipe(data, tried)
+
+
+def _own(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> CellData:
+    """Build the cell data of files in the place of a recipe."""
+    described = block.get("set") == {"described": True}
+    unknown = [k for k in block if k not in ("recipe", "columns", "seed") and not (k == "set" and described)]
+    if unknown or grid:
+        raise ExperimentError(
+            f"recipes: {block['recipe']} is data, which has no '{(unknown or list(grid))[0]}'; a block of data has 'columns', e.g. "
+            "columns: {input: question, target: answer}"
+        )
+    columns = _mapping(block.get("columns"), f"recipes: {block['recipe']}: columns")
+    recipe = own_recipe(str(block["recipe"]), {k: str(v) for k, v in columns.items()})
+    data = CellData(recipe, 0, {"recipe": str(block["recipe"]), **({"columns": columns} if columns else {})})
+    return data.described() if described else data
 
 
 def _named_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:

@@ -81,7 +81,8 @@ class Experiment(Fields):
     """Recipes x learners x seeds.
 
     Attributes:
-        recipes: Names, files, blocks `{recipe: NAME, set: {field: value}, seed: 0, grid: {field: [values]}}`, or whole recipes.
+        recipes: Names, files, blocks `{recipe: NAME, set: {field: value}, seed: 0, grid: {field: [values]}}`, whole recipes, or
+            your own data: a file or folder (`./mine`), also as `{recipe: ./mine, columns: {input: question, target: answer}}`.
         learners: Names (`bilstm`, `smollm2/fine-tune`), files (`mine.py`, `mine.py::NAME`), or blocks
             `{learner: NAME, setting: value, grid: {setting: [values]}}`.
         seeds: How many, or which.
@@ -220,6 +221,10 @@ def _beside(block: str | dict[str, Any], kind: str, folder: Path) -> str | dict[
         name = block.get(kind)
         return {**block, kind: _beside(name, kind, folder)} if isinstance(name, str) else block
     file = block.partition("::")[0]
+    if kind == "recipe" and (file.startswith(("./", "../")) or file.endswith((".jsonl", ".csv", ".parquet"))):
+        beside = folder / file  # somebody's own data
+        if beside.exists() and not file.endswith((".yaml", ".yml", ".py")):
+            return str(beside.resolve())
     if file.endswith((".yaml", ".yml", ".py")) and not Path(file).is_absolute() and (folder / file).is_file():
         return str(folder / block)
     return block
