@@ -152,7 +152,9 @@ def test_the_size_of_training_moves_no_other_split(name: str) -> None:
 
 def test_training_beyond_the_papers_size() -> None:
     for draw in ("published", "chains", "independent"):
-        made = {n: tl.make("ctl/R", set=[f"splits.train.n={n}", f"draw={draw}"]) for n in (1_000, 12_000)}
+        made = {
+            n: tl.make("ctl/R", set=["functions=16", f"splits.train.n={n}", f"draw={draw}"]) for n in (1_000, 12_000)
+        }
         train = set(made[12_000].table("train").column("input").to_pylist())
         for split in ("iid", "ood", "all", "self-loop"):
             rows = [made[n].table(split).column("input").to_pylist() for n in made]
