@@ -153,7 +153,9 @@ def first_places(numbers: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
     # Number and place in one integer: sorting integers is several times as fast as sorting places by their numbers.
     both = np.sort((numbers << bits) | np.arange(len(numbers)))
     number = both >> bits
-    return np.sort(both[np.append(True, number[1:] != number[:-1])] & ((1 << bits) - 1))
+    is_first = np.zeros(len(numbers), dtype=bool)
+    is_first[both[np.append(True, number[1:] != number[:-1])] & ((1 << bits) - 1)] = True
+    return np.flatnonzero(is_first)
 
 
 def whole_chains(world: SymbolWorld, pool: Pool, key: Key, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

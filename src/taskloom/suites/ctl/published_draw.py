@@ -153,11 +153,11 @@ class Walk:
         return functions, at, state
 
     def _join(self, legs: NDArray[np.int16], hop: I64, visited: I64) -> NDArray[np.int16]:
-        parts = [legs[visited]]
-        for _ in range(self._length // self._leg - 1):
-            visited = hop[visited]
-            parts.append(legs[visited])
-        return np.concatenate(parts, axis=-1)
+        chains = np.empty((*visited.shape, self._length), dtype=np.int16)
+        for low in range(0, self._length, self._leg):
+            visited = visited if low == 0 else hop.take(visited)
+            chains[..., low : low + self._leg] = legs.take(visited, axis=0)
+        return chains
 
     def _follow(self, starts: I64, ends: I64, low: int) -> I64:
         """Return the decoded places that the processes visit, as far as the words suffice, and move the processes on."""
