@@ -7,7 +7,8 @@ from typing import Literal
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from taskloom.recipe import Fields, Span
-from taskloom.suites.zest.layout import Layout
+from taskloom.recipe.fields import draw, presentation, world
+from taskloom.suites.zest.layout import Layout, Parts
 
 
 class TaskCounts(Fields):
@@ -33,22 +34,33 @@ class GeneralizationShares(Fields):
 class ZestFields(Fields):
     """Fields of a ZEST recipe: `files` reads published tasks, everything else generates them."""
 
-    files: dict[str, str] = Field(default_factory=dict, description="split name to ZEST file; empty: generate tasks")
-    tasks: TaskCounts = TaskCounts()
-    shares: GeneralizationShares = GeneralizationShares()
-    domains: list[str] = Field(default_factory=list, description="empty: all that there are")
-    passages: int = Field(20, ge=1, description="passages per task")
-    na_rate: float = Field(0.62, ge=0, le=1, description="share of passages that do not answer")
-    classification: float | None = Field(
+    files: dict[str, str] = world(default_factory=dict, description="split name to ZEST file; empty: generate tasks")
+    tasks: TaskCounts = draw(TaskCounts(), description="tasks of each split; the size of one moves no other")
+    shares: GeneralizationShares = draw(GeneralizationShares(), description="parts of the generalization types")
+    domains: list[str] = world(default_factory=list, description="empty: all that there are")
+    passages: int = draw(20, ge=1, description="passages per task")
+    na_rate: float | None = draw(
+        None, ge=0, le=1, description="share of passages that do not answer; by default the paper's for each split"
+    )
+    classification: float | None = draw(
         None, ge=0, le=1, description="share of yes/no tasks; by default the paper's for each split"
     )
-    facts: Span = Span(5, 9)
-    distractors: Span = Span(2, 5)
-    paraphrase: Literal["near", "far", "any"] = "any"
-    flips: list[Literal["direction", "value", "attribute"]] = Field(default=["direction", "value", "attribute"])
-    composition_depth: Span = Span(2, 2)
-    structure_width: Span = Span(1, 3)
-    layout: Layout = "t5"
+    unseen: Literal["form", "program"] = draw(
+        "form",
+        description="form: no split has a program of another one, whatever its constants; program: but for a constant",
+    )
+    facts: Span = draw(Span(5, 9), description="statements about the entity of a passage")
+    distractors: Span = draw(Span(2, 5), description="statements about others")
+    paraphrase: Literal["near", "far", "any"] = draw(
+        "any", description="wordings that share many words, few, or any share"
+    )
+    flips: list[Literal["direction", "value", "attribute"]] = draw(
+        ["direction", "value", "attribute"], description="which smallest changes of meaning"
+    )
+    composition_depth: Span = draw(Span(2, 2), description="base tasks joined, 2..3")
+    structure_width: Span = draw(Span(1, 3), description="columns of output structures beside the name")
+    layout: Layout = presentation("t5", description="how question and passage are joined")
+    parts: Parts = presentation("both", description="both, or the question or the passage alone (the paper's Table 5)")
 
     @field_validator("facts", "distractors", "composition_depth", "structure_width")
     @classmethod

@@ -9,13 +9,17 @@ from taskloom.plan import Level
 Layout = Literal["t5", "bart", "reference-t5", "reference-bart"]
 """t5 and bart: as the paper says. reference-...: as the code does, with another prefix and a doubled question mark for T5."""
 
+Parts = Literal["both", "question", "context"]
+"""What of an input is there: question and passage, or one of them, as in the ablations of the paper's Table 5."""
 
-def layout(question: str, context: str, style: Layout = "t5") -> str:
-    """Join question and passage into the input text.
+
+def layout(question: str, context: str, style: Layout = "t5", parts: Parts = "both") -> str:
+    """Join question and passage into the input text; a part that is left out is empty.
 
     >>> layout("Is it open?", "The park is open.", "bart")
     'zeroshot question: Is it open? zeroshot context: The park is open.'
     """
+    question, context = question if parts != "context" else "", context if parts != "question" else ""
     if style == "t5":
         return f"zeroshot question: {question}\n\nzeroshot context: {context}\n\n"
     if style == "bart":
@@ -27,7 +31,19 @@ def layout(question: str, context: str, style: Layout = "t5") -> str:
 
 def context(text: str) -> str:
     """Return the passage of an input text, whatever its layout."""
-    return text.partition(" context: ")[2].strip()
+    return text.partition("context: ")[2].strip()
+
+
+def question(text: str) -> str:
+    """Return the question of an input text, whatever its layout.
+
+    >>> question(layout("Is it open?", "The park is open.", "reference-t5"))
+    'Is it open?'
+    """
+    start = text.partition("context: ")[0].partition("question: ")[2].strip()
+    # What is left at the end is the name of the next part; the public code doubles the question mark.
+    asked = start.removesuffix("zeroshot").removesuffix("zest").strip()
+    return asked.removesuffix("?") if asked.endswith("??") else asked
 
 
 def described_in_input(task: str, level: Level) -> str:

@@ -11,7 +11,7 @@ from taskloom.example import Example
 from taskloom.files import digest
 from taskloom.plan import Plan, Source, Split, Tasks, role_of
 from taskloom.suites.zest.fields import ZestFields
-from taskloom.suites.zest.layout import Layout, described_in_input, layout
+from taskloom.suites.zest.layout import Layout, Parts, described_in_input, layout
 from taskloom.suites.zest.scorer import zest
 from taskloom.suites.zest.task_files import ZestTask, alternatives, problems, read_tasks
 
@@ -32,7 +32,7 @@ def plan(fields: ZestFields) -> Plan:
                     f"{path}:{task.line} has half a character (\\ud800 to \\udfff); save the file as UTF-8 again"
                 )
         warnings += _oddities(path.name, tasks)
-        splits.append(_split(name, tasks, fields.layout))
+        splits.append(_split(name, tasks, fields.layout, fields.parts))
         sources.append(Source(path.name, digest(path.read_bytes())))
     return Plan(
         splits=tuple(splits),
@@ -75,23 +75,23 @@ def _find(given: str) -> Path:
     return next((f / given for f in (folder, folder / "zest") if (f / given).is_file()), folder / given)
 
 
-def _split(name: str, tasks: list[ZestTask], style: Layout) -> Split:
+def _split(name: str, tasks: list[ZestTask], style: Layout, parts: Parts) -> Split:
     places = [(task, i) for task in tasks for i in range(len(task.instances))]
 
     def rows(start: int, stop: int) -> Iterator[Example]:
         for task, i in places[start:stop]:
-            yield example(task, i, style)
+            yield example(task, i, style, parts)
 
     return Split(name, len(places), rows, role_of(name))
 
 
-def example(task: ZestTask, number: int, style: Layout) -> Example:
+def example(task: ZestTask, number: int, style: Layout, parts: Parts = "both") -> Example:
     """Convert one instance of a file to an example."""
     instance = task.instances[number]
     if instance.answer is None:
         raise InputError(f"task {task.id} has no answer for example {number + 1}")
     return Example(
-        layout(task.question, instance.context, style),
+        layout(task.question, instance.context, style, parts),
         alternatives(instance.answer),
         {
             "generalization_type": task.kind or "",

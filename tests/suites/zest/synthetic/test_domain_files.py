@@ -22,7 +22,7 @@ from taskloom.suites.zest.synthetic.plan import check, plan
 from taskloom.suites.zest.synthetic.task_world import task_world
 
 PAGE = Path(__file__).parents[4] / "docs" / "suites" / "zest.md"
-SIZES = {"train": 60, "dev": 0, "test": 0}
+SIZES = {"train": 40, "dev": 0, "test": 0}
 PARKS: dict[str, Any] = yaml.safe_load((FOLDER / "parks.yaml").read_text(encoding="utf-8"))
 AREA, HEIGHT, LOWEST = PARKS["attributes"][:3]
 FOUNDER = next(a for a in PARKS["attributes"] if a["name"] == "founder")
@@ -43,7 +43,10 @@ def lighthouses() -> str:
 
 def agree(path: Path) -> None:
     """Make tasks of a domain, and read every passage again."""
-    world = task_world(ZestFields.model_validate({"domains": [str(path)], "tasks": SIZES, "passages": 4}), Key("x", 0))
+    world = task_world(
+        ZestFields.model_validate({"domains": [str(path)], "tasks": SIZES, "passages": 4, "unseen": "program"}),
+        Key("x", 0),
+    )
     for task in world.splits["train"]:
         for i in range(world.passages):
             example = world.example(task, i)
@@ -58,9 +61,9 @@ def test_a_form_has_the_keys_of_its_part(form: Any) -> None:
 def test_a_domain_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "castles.yaml"
     path.write_text(yaml.safe_dump(PARKS | {"name": "castles", "noun": "castle", "short": "castle", "rules": []}))
-    recipe = ZestFields.model_validate({"domains": [str(path)], "tasks": SIZES, "passages": 4})
+    recipe = ZestFields.model_validate({"domains": [str(path)], "tasks": SIZES, "passages": 4, "unseen": "program"})
     made = plan(recipe, Key("x", 0))
-    examples = list(made.split("train").rows(0, 240))
+    examples = list(made.split("train").rows(0, 160))
     assert {e.traits["domain"] for e in examples} == {"castles"}
     assert all("this castle" in e.question for e in examples)
     assert all(check(e) == e.targets for e in examples)
@@ -239,6 +242,25 @@ def test_a_domain_at_its_edges_is_read_again(old: str, new: str, tmp_path: Path)
     path = tmp_path / "lighthouses.yaml"
     path.write_text(lighthouses().replace(old, new, 1), encoding="utf-8")
     agree(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("name: lighthouses", "x: &a [1,1,1,1,1,1,1,1,1,1]\n" + "\n".join(
+            f"{name}: &{name} [{', '.join([f'*{below}'] * 10)}]" for below, name in zip("abcdefg", "bcdefgh", strict=True)
+        ), "more than 100,000 values"),
+        ("name: lighthouses", "# " + "x" * 1_000_001, "more than 1,000,000 bytes"),
+        ("[Northmark, Eastmark, Southmark, Westmark]",
+         f"{{combine: {[[f'w{i}' for i in range(50)]] * 3}}}", "combine: stands for more than 10,000 values"),
+    ],
+)  # fmt: skip
+def test_a_file_cannot_stand_for_more_than_memory_holds(old: str, new: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "lighthouses.yaml"
+    path.write_text(lighthouses().replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(RecipeError, match=re.escape(says)) as caught:
+        load_domain(path)
+    assert len(str(caught.value)) < 1_000
 
 
 def test_a_file_may_be_edited_and_loaded_again(tmp_path: Path) -> None:

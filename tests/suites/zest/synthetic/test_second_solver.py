@@ -56,17 +56,17 @@ def test_the_reader_reads_the_text_and_nothing_else(full: TaskWorld) -> None:
     for e in spans:
         if e.traits["evidence"] == "stated" and e.input.count(e.target) == 1:
             other = re.sub(r"^[\d,]+", "1777", e.target)
-            assert check(replace(e, input=e.input.replace(e.target, other))) == (other,)
+            assert check(replace(e, input=e.input.replace(e.target, other))) == (other, "1777")[: len(e.targets)]
             changed += 1
     assert changed > 10
     program = Program("value", ("area",))
     parks = find_domain("parks")
     text = "Echo Basin covers 9,000 acres. Larch Mesa covers 5,000 acres. It was opened in 1911."
-    assert second_solver.solve(parks, program_text(program), text) == "9,000 acres"
-    assert second_solver.solve(parks, "opened", text) == "n/a"
+    assert second_solver.solve(parks, program_text(program), text) == ("9,000 acres", "9,000")
+    assert second_solver.solve(parks, "opened", text) == ("n/a",)
     rule = "Echo Basin lies in the Lake District. All parks of the {} close in winter."
-    assert second_solver.solve(parks, "is{winter=yes}", rule.format("Lake District")) == "no"
-    assert second_solver.solve(parks, "is{winter=yes}", rule.format("River District")) == "n/a"
+    assert second_solver.solve(parks, "is{winter=yes}", rule.format("Lake District")) == ("no",)
+    assert second_solver.solve(parks, "is{winter=yes}", rule.format("River District")) == ("n/a",)
     with pytest.raises(InputError, match="does not understand"):
         passage_reader.read(parks, "Echo Basin covers 9,000 acres. Echo Basin sings at night.")
 

@@ -117,6 +117,19 @@ def answer(domain: Domain, program: Program, facts: Facts, rules: list[Stated]) 
             return "|".join(dict.fromkeys(texts)) or NA
 
 
+def acceptable(domain: Domain, program: Program, target: str) -> tuple[str, ...]:
+    """Return all acceptable forms of an answer: a number may be given without its unit, as some annotators do."""
+    if program.op == "value":
+        number: Any = domain.by_name[program.args[0]]
+    elif program.op in ("top", "bottom"):
+        number = domain.records_by_name[program.args[0]].field(program.args[1])
+    else:
+        return (target,)
+    if target == NA or not isinstance(number, Number | Measure) or not number.unit:
+        return (target,)
+    return target, target.removesuffix(f" {number.unit}")
+
+
 @dataclass(frozen=True, slots=True)
 class Passage:
     """What a passage states about its entity, as a world in which expressions have values."""

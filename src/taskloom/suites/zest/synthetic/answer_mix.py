@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from taskloom.seeding import Key
+from taskloom.suites.zest.dataset_statistics import PAPER
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask
-from taskloom.suites.zest.synthetic.programs import PRESENCE
+from taskloom.suites.zest.synthetic.programs import PRESENCE, Program
 from taskloom.suites.zest.task_files import Kind
 
 SILENT = 0.01
@@ -148,13 +149,14 @@ def spread_answers(splits: Mapping[str, list[DescribedTask]], fields: ZestFields
     """Assign a mix to every task that has passages of its own, spread alike in each split, for each kind of task."""
     by_source: dict[str, Mix] = {}
     for split, members in splits.items():
-        groups = _alike(members, fields, key)
+        na_rate = PAPER[split]["na"] if fields.na_rate is None else fields.na_rate
+        groups = _alike(members, fields.passages, na_rate, key)
         due = 0.0
         for yes_no in (True, False):
             these = [g for g in groups if g.yes_no == yes_no]
             # Of all answers those are left to be spread that settled tasks do not have; what rounding takes from one group
             # it gives to the next.
-            due += sum(g.weight * len(g.sources) for g in these) * fields.passages * (1 - fields.na_rate)
+            due += sum(g.weight * len(g.sources) for g in these) * fields.passages * (1 - na_rate)
             due -= sum(g.weight * sum(g.settled) for g in these)
             left = sum(g.others for g in these)
             for group in these:
@@ -165,10 +167,54 @@ def spread_answers(splits: Mapping[str, list[DescribedTask]], fields: ZestFields
                 due += group.weight * (sum(group.settled) - sum(mix.answered for mix in mixed.values()))
                 left -= group.others
                 by_source |= mixed
+        by_source |= _answer_flips(members, by_source, fields.passages)
     return by_source
 
 
-def _alike(members: list[DescribedTask], fields: ZestFields, key: Key) -> list[_Alike]:
+def _answer_flips(members: list[DescribedTask], mixed: Mapping[str, Mix], passages: int) -> dict[str, Mix]:
+    """Let half of the passages answer a flip that is mostly n/a where its base task is, or it would change too few answers.
+
+    Other tasks have as many answers fewer, so the rate of the split stays; where they have none to spare, so do the flips.
+    """
+    programs = {t.id: t.program for t in members}
+    uses = Counter(t.source for t in members)
+    least = (passages + 1) // 2
+    own = [t for t in members if t.source == t.id and mixed[t.id].answered]
+    counts = {t.id: mixed[t.id].answered for t in own}
+    # Yes/no tasks with many answers are settled, and stay so.
+    able = [t for t in own if t.kind != "target_semantics" and (counts[t.id] < least or not t.program.yes_no)]
+    lenders = sorted((t.id for t in able), key=lambda name: -uses[name])
+    spare = sum(uses[name] * (counts[name] - 1) for name in lenders)
+    lent = 0
+    for task in own:
+        need = least - counts[task.id]
+        tied = task.kind == "target_semantics" and not _free(task.program, programs[task.derives_from[0]])
+        if tied and 0 < need <= spare - lent:
+            counts[task.id] = least
+            lent += need
+    while lent:
+        rich = [name for name in lenders if counts[name] > 1 and uses[name] <= lent]
+        if not rich:
+            break
+        for name in rich:
+            if uses[name] <= lent:
+                counts[name] -= 1
+                lent -= uses[name]
+    return {name: _with_answers(mixed[name], n) for name, n in counts.items() if n != mixed[name].answered}
+
+
+def _free(flip: Program, base: Program) -> bool:
+    """Return whether a base task is answered on most passages that do not answer its flip: where they ask for other things."""
+    return flip.args[0] != base.args[0] or flip.op == "has"
+
+
+def _with_answers(mix: Mix, answered: int) -> Mix:
+    """Return a mix with another number of answers, and about the same share of yes."""
+    share = mix.yes / mix.answered if mix.answered else 0.5
+    return Mix(answered, round(answered * share))
+
+
+def _alike(members: list[DescribedTask], passages: int, na_rate: float, key: Key) -> list[_Alike]:
     """Group the tasks of a split, large groups first.
 
     Flips come last: a flip counts together with its base task, so the settled ones are those of settled base tasks; and one
@@ -180,7 +226,7 @@ def _alike(members: list[DescribedTask], fields: ZestFields, key: Key) -> list[_
         if task.source == task.id:
             flip = task.kind == "target_semantics"
             alike.setdefault((flip, task.kind, task.program.yes_no, uses[task.id]), []).append(task)
-    share = settled_share(fields.na_rate) if 0 < fields.na_rate < 1 else 0.0
+    share = settled_share(na_rate) if 0 < na_rate < 1 else 0.0
     owed = 0.0
     settled: set[str] = set()
     batches = []
@@ -192,7 +238,7 @@ def _alike(members: list[DescribedTask], fields: ZestFields, key: Key) -> list[_
             owed -= many * count
         ranked = sorted(group, key=lambda t: (flip and t.derives_from[0] not in settled, _doubt(t, key), t.id))
         settled.update(t.id for t in ranked[:count])
-        counts = settled_counts(count, fields.passages, fields.na_rate)
+        counts = settled_counts(count, passages, na_rate)
         batches.append(_Alike(kind, yes_no, many, [t.id for t in ranked], counts))
     return batches
 

@@ -1,11 +1,13 @@
 """The tasks of a recipe: base tasks, and the four generalizations as operations on their programs.
 
-Base programs come in groups that are closed under semantic flips (`flip_groups.py`). A group belongs to one split, and
-everything that is derived from its programs follows it, so no split knows a program of another one.
+Base programs come in groups that are closed under semantic flips (`flip_groups.py`). All groups of one form (the same attributes
+and operators, whatever the constants) belong to one split, and everything that is derived from their programs follows them, so
+no split knows a form of another one. Which split a form belongs to depends on the world and the seed alone: sizes move nothing.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -16,8 +18,9 @@ from taskloom.plan import apportion
 from taskloom.seeding import Key, Random
 from taskloom.suites.zest.synthetic.algebra import program_text
 from taskloom.suites.zest.synthetic.domain import Domain
-from taskloom.suites.zest.synthetic.flip_groups import Flip, FlipGroup, groups
+from taskloom.suites.zest.synthetic.flip_groups import Flip, FlipGroup, Form, form, groups
 from taskloom.suites.zest.synthetic.programs import Program, conditional, wordings
+from taskloom.suites.zest.synthetic.question_frames import framed, overlap
 from taskloom.suites.zest.task_files import Kind
 
 PER_DOMAIN = 5
@@ -26,6 +29,17 @@ PLENTY = (1, 2, 4, 8, 16)
 """How many times more numbers and values of each attribute are asked for, until there are enough base tasks."""
 DRAWS = 10
 """How often base tasks are drawn before a recipe counts as impossible; of splits with 20 tasks one draw in ten fails."""
+
+OWNERS = ("test", "train", "test", "train", "dev", "test", "train")
+"""Which split owns the forms of a domain, in a keyed order and over and over: about as many as the paper's base tasks, of which
+train has 40 %, dev 10 % and test 50 %, with a little more for dev, which has to have flips and structures of its own."""
+
+TABLE_OWNERS = ("train", "dev", "test")
+"""Which split owns a table of all records of a kind, by hash: thirds, since there are few and each split needs some."""
+
+OVERLAPS: Mapping[Kind, tuple[float, float]] = {"paraphrase": (0.3, 0.9), "target_semantics": (0.35, 1.0)}
+"""The shares of words that a paraphrase or a flip should share with its base task are spread evenly between these. A flip also
+changes the words that carry its meaning: aiming higher, it ends where paraphrases do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +78,7 @@ class TaskRequest:
     depth: tuple[int, int]
     width: tuple[int, int]
     classification: Mapping[str, float]
+    unseen: Literal["form", "program"] = "form"
 
 
 class _TooFewError(RecipeError):
@@ -71,53 +86,90 @@ class _TooFewError(RecipeError):
 
 
 def draw_tasks(request: TaskRequest, key: Key) -> dict[str, list[DescribedTask]]:
-    """Draw the tasks of every split, in a keyed order; use more numbers and values where the usual ones do not suffice."""
+    """Draw the tasks of every split, in a keyed order; no split depends on the size of another one."""
+    return {split: _draw_split(request, key, split, size) for split, size in request.sizes.items()}
+
+
+def _draw_split(request: TaskRequest, key: Key, split: str, size: int) -> list[DescribedTask]:
+    """Draw the tasks of a split; use more numbers and values where the usual ones do not suffice."""
     for plenty in PLENTY[:-1]:
         try:
-            return _draw_until_possible(request, key, plenty)
+            return _draw_until_possible(request, key, split, size, plenty)
         except _TooFewError:
             continue
-    return _draw_until_possible(request, key, PLENTY[-1])
+    return _draw_until_possible(request, key, split, size, PLENTY[-1])
 
 
-def _draw_until_possible(request: TaskRequest, key: Key, plenty: int) -> dict[str, list[DescribedTask]]:
+def _draw_until_possible(request: TaskRequest, key: Key, split: str, size: int, plenty: int) -> list[DescribedTask]:
     """Draw tasks again where the base tasks happen to lack derivatives."""
     for turn in range(DRAWS - 1):
         try:
-            return _draw_once(request, key.child("again", turn) if turn else key, plenty)
+            return _draw_once(request, key, split, size, plenty, turn)
         except _TooFewError:
             raise
         except RecipeError:
             continue
-    return _draw_once(request, key.child("again", DRAWS - 1), plenty)
+    return _draw_once(request, key, split, size, plenty, DRAWS - 1)
 
 
-def _draw_once(request: TaskRequest, key: Key, plenty: int) -> dict[str, list[DescribedTask]]:
-    pools = _pools(request, key, plenty)
-    shown: set[tuple[str, Program]] = set()
+def _draw_once(request: TaskRequest, key: Key, split: str, size: int, plenty: int, turn: int) -> list[DescribedTask]:
+    own = key.child("tasks", split, turn) if turn else key.child("tasks", split)
+    pools = _pools(request, key, own, split, plenty, flips_first=turn >= DRAWS // 2)
     # Small splits have few domains, all splits the same ones: what differs between them is the tasks.
     first = key.hash64("domains") % len(request.domains)
-    splits: dict[str, list[DescribedTask]] = {}
-    for split, size in request.sizes.items():
-        members = _Split(request, key.child("tasks", split), split, size, pools, shown, first).make()
-        order = key.random("order", split)
-        splits[split] = order.sample(members, len(members))
-    return splits
+    members = _Split(request, own, split, size, pools, key, first).make()
+    return own.random("order").sample(members, len(members))
 
 
 _Pools = dict[bool, list[Iterator[FlipGroup]]]
 
 
-def _pools(request: TaskRequest, key: Key, plenty: int) -> _Pools:
-    """Groups by output type, from each domain in turn, in a keyed order."""
+def _pools(request: TaskRequest, key: Key, own: Key, split: str, plenty: int, flips_first: bool) -> _Pools:
+    """Collect the groups that a split owns by output type, from each domain in turn: one of each form, then another of each.
+
+    Where base tasks lacked flips in earlier draws, those that have one come first.
+    """
     by_type: _Pools = {True: [], False: []}
     for domain in request.domains:
-        rng = key.random("groups", domain.name)
-        mixed = groups(domain, rng, plenty)
-        rng.shuffle(mixed)
+        owned = [g for g, owner in _owners(request, key, domain, plenty) if owner == split]
+        ranked = sorted(owned, key=lambda g: own.hash64("group", domain.name, program_text(g.programs[0])))
         for yes_no, pool in by_type.items():
-            pool.append(iter([g for g in mixed if g.programs[0].yes_no == yes_no]))
+            seen: Counter[Form] = Counter()
+            turns: list[tuple[bool, int, int, FlipGroup]] = []
+            for group in ranked:
+                if group.programs[0].yes_no == yes_no:
+                    last = flips_first and not group.flips(request.flips)
+                    turns.append((last, seen[group.form], len(turns), group))
+                    seen[group.form] += 1
+            pool.append(iter([group for *_, group in sorted(turns, key=lambda turn: turn[:3])]))
     return by_type
+
+
+def _owners(request: TaskRequest, key: Key, domain: Domain, plenty: int) -> list[tuple[FlipGroup, str]]:
+    """Return the groups of a domain, each with the split that owns it."""
+    made = groups(domain, key.random("groups", domain.name), plenty)
+    if request.unseen == "program":
+        return [(g, _slot(key, domain, OWNERS, *_constants(g))) for g in made]
+    types: dict[Form, set[bool]] = {}
+    for group in made:
+        types.setdefault(group.form, set()).add(group.programs[0].yes_no)
+    owners: dict[Form, str] = {}
+    # Yes/no forms, forms of extraction and those that have both are divided for themselves, so that each split has some.
+    for kind in ({True}, {False}, {True, False}):
+        forms = sorted(f for f, found in types.items() if found == kind)
+        forms.sort(key=lambda f: key.hash64("form", domain.name, *f))
+        owners |= {f: OWNERS[i % len(OWNERS)] for i, f in enumerate(forms)}
+    return [(g, owners[g.form]) for g in made]
+
+
+def _constants(group: FlipGroup) -> tuple[str, ...]:
+    """Return the form of a group with its constants: what the split by program goes by."""
+    return (*group.form, *sorted({str(p.args[-1]) for p in group.programs}))
+
+
+def _slot(key: Key, domain: Domain, owners: tuple[str, ...], *content: str) -> str:
+    """Return the split that owns something, by hash."""
+    return owners[key.hash64("slot", domain.name, *content) % len(owners)]
 
 
 def largest_remainder(size: int, shares: Mapping[Kind, float]) -> dict[Kind, int]:
@@ -134,7 +186,7 @@ class _Split:
     split: str
     size: int
     pools: _Pools
-    shown: set[tuple[str, Program]]
+    world: Key
     first: int
     yes_no: float = 0.0
     owed: float = 0.0
@@ -190,10 +242,15 @@ class _Split:
                             break
             if taken < wanted:
                 kind = "yes/no" if yes_no else "extraction"
+                by_form = self.request.unseen == "form"
                 raise _TooFewError(
                     f"the split '{self.split}' asks for {wanted} {kind} base tasks and the domains "
-                    f"({', '.join(d.name for d in self.request.domains)}) have only {taken} left; "
-                    "ask for fewer tasks or add a domain"
+                    f"({', '.join(d.name for d in self.request.domains)}) have only {taken} for it; "
+                    + (
+                        "ask for fewer tasks, add a domain, or split by unseen=program"
+                        if by_form
+                        else "ask for fewer tasks or add a domain"
+                    )
                 )
         return drawn
 
@@ -208,18 +265,15 @@ class _Split:
     ) -> DescribedTask:
         if not question:
             forms = wordings(domain, program)
-            question = forms[self._wording(domain, program, bases) % len(forms)]
+            # The shortest of three, and of joined questions the shortest of all: the paper's descriptions have 12 words.
+            drawn = [
+                forms[self.key.hash64("wording", domain.name, program_text(program), i) % len(forms)] for i in (0, 1)
+            ]
+            question = min(drawn if kind == "normal" else forms, key=lambda text: (text.count(" "), text))
         place = (domain.name, kind, program_text(program), question, number if kind == "paraphrase" else 0)
         name = f"{self.key.hash64('id', *place):016x}{self.key.hash64('id again', *place):016x}"
         source = bases[0].source if kind == "paraphrase" else name
         return DescribedTask(name, domain, kind, program, question, tuple(b.id for b in bases), source)
-
-    def _wording(self, domain: Domain, program: Program, bases: tuple[DescribedTask, ...]) -> int:
-        """Choose a wording; a flip keeps that of its base, so that only the words that carry the change differ."""
-        if len(bases) == 1:
-            forms = wordings(domain, bases[0].program)
-            return forms.index(bases[0].question) if bases[0].question in forms else 0
-        return self.key.hash64("wording", domain.name, program_text(program)) % 1_000
 
     def _fill(self, kind: Kind, what: str, count: int, candidates: Iterator[DescribedTask]) -> list[DescribedTask]:
         """Take `count` candidates in the split's proportion of output types; where one type runs out, the other fills up."""
@@ -253,20 +307,18 @@ class _Split:
         questions = {b.question for b in bases}
         for turn in range(3):
             for base in rng.sample(bases, len(bases)):
-                others = [w for w in wordings(base.domain, base.program) if w not in questions]
+                others = [w for w in framed(base.domain, base.program) if w not in questions]
                 if others:
                     question = self._reworded(base.question, others, rng)
                     questions.add(question)
                     yield self._task(base.domain, "paraphrase", base.program, (base,), turn, question)
 
     def _reworded(self, question: str, others: list[str], rng: Random) -> str:
-        """Choose another wording: one that shares many words with the first (near), few (far), or any."""
+        """Choose another wording: one that shares many words with the first (near), few (far), or any share of them."""
         if self.request.paraphrase == "any":
-            # "What trails ..." for "Which trails ..." is hardly another wording: only where there is none better.
-            start = question.partition(" ")[2]
-            return rng.choice([w for w in others if w.partition(" ")[2] != start] or others)
+            return _nearest(question, others, rng.uniform(*OVERLAPS["paraphrase"]), rng)
         pick = max if self.request.paraphrase == "near" else min
-        return pick(others, key=lambda w: (_overlap(w, question), w))
+        return pick(others, key=lambda w: (overlap(w, question), w))
 
     def _flips(self, drawn: list[FlipGroup], bases: list[DescribedTask]) -> Iterator[DescribedTask]:
         rng = self.key.random("flips")
@@ -274,7 +326,9 @@ class _Split:
         for turn in range(max((len(f) for _, f in flips), default=0)):
             more = [(b, f[turn]) for b, f in flips if len(f) > turn]
             for base, program in rng.sample(more, len(more)):
-                yield self._task(base.domain, "target_semantics", program, (base,), turn)
+                wanted = rng.uniform(*OVERLAPS["target_semantics"])
+                question = _nearest(base.question, _other_wordings(base, program), wanted, rng)
+                yield self._task(base.domain, "target_semantics", program, (base,), turn, question)
 
     def _compositions(self, bases: list[DescribedTask], count: int) -> Iterator[DescribedTask]:
         rng = self.key.random("compositions")
@@ -309,18 +363,29 @@ class _Split:
 
     def _structures(self, bases: list[DescribedTask]) -> Iterator[DescribedTask]:
         rng = self.key.random("structures")
+        shown: set[Program] = set()
         about = [b for b in bases if b.program.args[0] in b.domain.records_by_name]
         for turn in range(20):
             for base in rng.sample(about, len(about)):
                 program = _structured(base, self.request.width, rng)
-                if program is not None and (base.domain.name, program) not in self.shown:
-                    self.shown.add((base.domain.name, program))
+                if program is None or program in shown:
+                    continue
+                # A table of all records has no form of its base task, so the tables themselves are divided among splits.
+                if program.op == "pick" or _slot(self.world, base.domain, TABLE_OWNERS, *form(program)) == self.split:
+                    shown.add(program)
                     yield self._task(base.domain, "structure", program, (base,), turn)
 
 
-def _overlap(one: str, other: str) -> float:
-    a, b = set(one.lower().split()), set(other.lower().split())
-    return len(a & b) / len(a | b)
+def _other_wordings(base: DescribedTask, flip: Program) -> list[str]:
+    """Return the wordings of a flip but that of its base task: no paraphrase has it either, and it would give the flip away."""
+    same = wordings(base.domain, base.program).index(base.question)
+    return [text for i, text in enumerate(framed(base.domain, flip)) if i != same]
+
+
+def _nearest(question: str, others: list[str], wanted: float, rng: Random) -> str:
+    """Choose the wording whose overlap with a question is nearest to the wanted one; of about equals the shorter, or any."""
+    mixed = rng.sample(others, len(others))
+    return min(mixed, key=lambda text: (round(20 * abs(overlap(text, question) - wanted)), text.count(" ")))
 
 
 def _composed(parts: list[DescribedTask], rng: Random) -> Program:

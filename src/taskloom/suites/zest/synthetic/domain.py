@@ -228,6 +228,21 @@ OPENERS = (
     "It is well known that ",
     "In addition, ",
     "Moreover, ",
+    "Besides, ",
+    "Notably, ",
+    "Furthermore, ",
+    "What is more, ",
+    "Beyond that, ",
+    "As it happens, ",
+    "By common consent, ",
+    "According to the archive, ",
+    "According to most sources, ",
+    "As guidebooks point out, ",
+    "As is often mentioned, ",
+    "As local papers have reported, ",
+    "It should be added that ",
+    "It is worth knowing that ",
+    "One should also know that ",
 )
 """What may stand before a sentence of any domain without changing it."""
 
@@ -245,7 +260,7 @@ class Domain:
         tails: Last parts.
         opens: Clauses that introduce the entity without a fact about it.
         aside: What may follow another entity's name, e.g. "another park of the same district".
-        fillers: Whole sentences without any fact.
+        fillers: Whole sentences without any fact; `[two|three]` stands for one of some words.
         attributes: What is known of entities.
         records: What belongs to them.
         rules: General statements.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
@@ -50,6 +51,8 @@ def _names(domain: Domain) -> Iterator[str]:
     for text in domain.fillers:
         if not text.endswith("."):
             yield f"the filler {text!r} is not a sentence: it lacks a full stop"
+        if re.sub(r"\[[^\[\]|]+(?:\|[^\[\]|]+)+\]", "", text).strip("[]|") != re.sub(r"\[.*?\]|[\[\]|]", "", text):
+            yield f"the filler {text!r} has a bracket that is not of the form [two|three]"
         if ". " in text:
             yield f"the filler {text!r} is more than one sentence: make them fillers of their own"
 
@@ -100,15 +103,23 @@ def _attributes(domain: Domain) -> Iterator[str]:
 
 
 def _clauses(domain: Domain) -> Iterator[str]:
-    patterns, fillers = grammar(domain)
+    patterns, _ = grammar(domain)
     for clause in clauses(domain):
         meanings = _meanings(clause, patterns)
         if len(meanings) != 1:
             what = "nothing" if not meanings else "both " + " and ".join(" ".join(m) for m in sorted(meanings))
             yield f"the clause {clause!r} says {what} to the reader"
-    for filler in sorted(fillers):
+    for filler in sorted({variant for text in domain.fillers for variant in _variants(text)}):
         if _meanings(filler.removesuffix("."), patterns):
             yield f"the filler {filler!r} states a fact"
+
+
+def _variants(filler: str) -> Iterator[str]:
+    """Yield sentences of a filler in which every alternative occurs: the first of each, the second of each, …"""
+    choices = [choice.split("|") for choice in re.findall(r"\[([^\]]*)\]", filler)]
+    for turn in range(max(map(len, choices), default=1)):
+        picks = iter([choice[turn % len(choice)] for choice in choices])
+        yield re.sub(r"\[[^\]]*\]", lambda _, picks=picks: next(picks), filler)  # type: ignore[misc]
 
 
 def _meanings(clause: str, patterns: Iterable[Pattern]) -> set[tuple[str, ...]]:

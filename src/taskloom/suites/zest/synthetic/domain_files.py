@@ -20,6 +20,12 @@ from taskloom.suites.zest.synthetic.domain_forms import PARTS, TYPES, DomainForm
 FOLDER = Path(__file__).parents[1] / "domains"
 """The domains of this package."""
 
+LARGEST = 1_000_000
+"""Bytes of a domain file; the largest of this package has 20,000."""
+
+MOST_VALUES = 100_000
+"""Values in a domain file: a few nested aliases stand for more than any memory holds."""
+
 _LISTS: dict[str, type[Fields]] = {"records": RecordsForm, "rules": RuleForm}
 
 
@@ -29,7 +35,13 @@ def read_domain(path: Path) -> Domain:
     Raises:
         RecipeError: One sentence with the file and the key of the first problem.
     """
+    if path.stat().st_size > LARGEST:
+        raise RecipeError(f"{path} has more than {LARGEST:,} bytes; a domain file is a few hundred lines")
     given = load(path, RecipeError)
+    if _is_huge(given):
+        raise RecipeError(
+            f"{path} has more than {MOST_VALUES:,} values, its aliases counted where they stand; write fewer"
+        )
     if not isinstance(given, dict):
         raise RecipeError(f"{path} must be a mapping with name, noun, attributes, records, … of a domain")
     try:
@@ -39,6 +51,18 @@ def read_domain(path: Path) -> Domain:
     domain = _part(form)
     assert isinstance(domain, Domain)
     return domain
+
+
+def _is_huge(given: Any) -> bool:
+    """Return whether there are too many values, counting what an alias stands for each time; stops when there are."""
+    waiting, count = [given], 0
+    while waiting and count <= MOST_VALUES:
+        value = waiting.pop()
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        count += 1 + len(inner)
+        if count <= MOST_VALUES:
+            waiting.extend(inner)
+    return count > MOST_VALUES
 
 
 def _part(form: Any) -> Any:

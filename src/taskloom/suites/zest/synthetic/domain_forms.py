@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,6 +22,9 @@ from taskloom.suites.zest.synthetic import domain as parts
 
 WORD_LISTS = Path(__file__).parents[1] / "word_lists.yaml"
 """Lists that several domains share, by name."""
+
+MOST_COMBINED = 10_000
+"""Values that `combine:` may stand for; every one becomes a part of the reader's patterns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,8 @@ def _words(given: Any) -> Any:
         lists = given.get("combine")
         if set(given) != {"combine"} or not isinstance(lists, list) or not all(_is_words(words) for words in lists):
             raise ValueError("write a list of words, the name of a word list, or combine: with lists of words")
+        if prod(map(len, lists)) > MOST_COMBINED:
+            raise ValueError(f"combine: stands for more than {MOST_COMBINED:,} values; write shorter lists")
         return [" ".join(words) for words in product(*lists)]
     return given
 

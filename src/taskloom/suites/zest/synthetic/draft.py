@@ -25,6 +25,7 @@ from taskloom.suites.zest.synthetic.domain import (
     full_name,
 )
 from taskloom.suites.zest.synthetic.facts import NA, Facts, Record, Stated
+from taskloom.suites.zest.synthetic.flip_groups import parts_ways
 from taskloom.suites.zest.synthetic.programs import Program, picked
 
 Wanted = Literal["yes", "no", "answer", "na"]
@@ -34,6 +35,8 @@ IMPLIED = 0.5
 TEMPTING = 0.65
 """How often another entity of the passage has the very fact that the task asks for."""
 TRIES = 100
+RIVAL_TRIES = 12
+"""Drafts of a flip that are drawn for one on which its base task answers otherwise; most need one or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +62,26 @@ class Draft:
         return self.people[0]
 
 
-def draw(domain: Domain, program: Program, wanted: Wanted, amounts: Amounts, rng: Random) -> tuple[Draft, str]:
-    """Draw a draft on which the program gives the wanted kind of answer; return it with that answer."""
-    for _ in range(TRIES):
-        draft = _Drawing(domain, rng).draft(program, wanted, amounts)
+def draw(
+    domain: Domain, program: Program, wanted: Wanted, amounts: Amounts, rng: Random, rival: Program | None = None
+) -> tuple[Draft, str]:
+    """Draw a draft on which the program gives the wanted kind of answer; return it with that answer.
+
+    Where there is a rival (the base task of a flip), one on which it answers otherwise is preferred.
+    """
+    tied = wanted == "na" and (rival is None or not parts_ways(program, rival))
+    fitting: tuple[Draft, str] | None = None
+    for turn in range(TRIES):
+        draft = _Drawing(domain, rng, rival).draft(program, wanted, amounts)
         text = answer(domain, program, draft.main, draft.rules)
         if kind_of(program, text) == wanted and not contradictory(draft):
-            return draft, text
+            fitting = draft, text
+            if rival is None or tied or answer(domain, rival, draft.main, draft.rules) != text:
+                return fitting
+        if fitting and turn >= RIVAL_TRIES:
+            return fitting
+    if fitting:
+        return fitting
     raise RecipeError(f"{domain.name}: {TRIES} drafts gave no '{wanted}' for the program {program_text(program)}")
 
 
@@ -91,6 +107,7 @@ def kind_of(program: Program, text: str) -> Wanted:
 class _Drawing:
     domain: Domain
     rng: Random
+    rival: Program | None = None
     used: set[tuple[str, str]] = field(default_factory=set)
 
     def draft(self, program: Program, wanted: Wanted, amounts: Amounts) -> Draft:
@@ -99,6 +116,7 @@ class _Drawing:
         for leaf, kind in self._aims(program, wanted):
             self._steer(draft, draft.main, leaf, kind)
             draft.locked.add(leaf.args[0])
+        self._answer_rival(draft, program, wanted)
         budget = rng.randint(*amounts.distractors)
         for other in draft.people[1:]:
             if budget > 0:
@@ -110,6 +128,14 @@ class _Drawing:
         draft.people = [p for p in draft.people if p is draft.main or _size(p)]
         self._add_rule(draft)
         return draft
+
+    def _answer_rival(self, draft: Draft, program: Program, wanted: Wanted) -> None:
+        """Answer the base task of a flip about another attribute or record where the flip itself has no answer."""
+        rival = self.rival
+        if rival is None or wanted != "na" or rival.args[0] == program.args[0] or rival.args[0] in draft.locked:
+            return
+        self._steer(draft, draft.main, rival, self.rng.choice(("yes", "no")) if rival.yes_no else "answer")
+        draft.locked.add(rival.args[0])
 
     def _names(self, count: int) -> list[str]:
         heads = self.rng.sample(self.domain.heads, count)
@@ -165,6 +191,10 @@ class _Drawing:
         assert isinstance(attribute, Members)
         others = [v for v in attribute.values if v != value]
         some = self.rng.sample(others, self.rng.randint(0, 3))
+        if self.rival is not None and wanted != "yes" and facts is draft.main:
+            other = self.rival.args[-1]
+            some = [v for v in some if v != other]
+            some.insert(self.rng.randint(0, len(some)), other)
         if wanted == "yes":
             some.insert(self.rng.randint(0, len(some)), value)
         elif wanted == "no":
@@ -202,6 +232,8 @@ class _Drawing:
             return rng.random() < 0.5
         assert isinstance(attribute, Text)
         if leaf is not None and leaf.op == "is":
+            if wanted != "yes" and self.rival is not None and self.rival.args[0] == name:
+                return self.rival.args[1]
             return leaf.args[1] if wanted == "yes" else rng.choice([v for v in attribute.values if v != leaf.args[1]])
         return rng.choice(attribute.values)
 
@@ -266,6 +298,8 @@ class _Drawing:
             return rng.random() < 0.5 if leaf is None else (leaf.args[2] == "yes") == fitting
         if leaf is None:
             return rng.choice(kind.values)
+        if not fitting and self.rival is not None and self.rival.args[:2] == leaf.args[:2]:
+            return self.rival.args[2]
         return leaf.args[2] if fitting else rng.choice([v for v in kind.values if v != leaf.args[2]])
 
     def _distract(self, draft: Draft, other: Facts, program: Program) -> None:

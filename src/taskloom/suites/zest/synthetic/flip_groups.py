@@ -10,11 +10,16 @@ from taskloom.suites.zest.synthetic.domain import Domain, Feature, Flag, Measure
 from taskloom.suites.zest.synthetic.programs import Program
 
 Flip = Literal["direction", "value", "attribute"]
-"""direction: more or less, first or last, with or without. value: another value. attribute: a kindred attribute."""
+"""direction: more or less, first or last, with or without. value: another value. attribute: a kindred attribute.
+
+Another number to compare with is no flip: "above 47" and "above 42" have the same answer on nearly every passage.
+"""
 
 THRESHOLDS = 4
 """Numbers that yes/no questions about one attribute compare with."""
 RECORD_THRESHOLDS = 6
+CELL = 3
+"""Values of one attribute that are flips of one another: a base task and two more."""
 CELLS = 4
 """Groups made of the values of one attribute at most: a list of 96 founders must not crowd out the rest."""
 
@@ -26,9 +31,44 @@ class FlipGroup:
     domain: Domain
     programs: tuple[Program, ...]
 
+    @property
+    def form(self) -> Form:
+        """Return what the programs look at and how, without constants: programs of one form belong to one split.
+
+        Of kindred attributes the first by name stands for both.
+
+        "Which trails are open?" and "Is any trail open?" have one form, since one output structure contains both.
+        """
+        return min(form(program) for program in self.programs)
+
     def flips(self, allowed: tuple[Flip, ...]) -> list[Program]:
         """Return the programs that differ from the base task in one allowed respect."""
         return [p for p in self.programs[1:] if flip_of(self.programs[0], p) in allowed]
+
+
+Form = tuple[str, ...]
+"""The way of looking at facts, and the attributes or the records and their field that are looked at."""
+
+WAYS = {
+    "less": "more",
+    "any": "where",
+    "under": "over",
+    "any_over": "over",
+    "any_under": "over",
+    "least": "most",
+    "bottom": "top",
+}
+"""Operations that count as one way of looking, by the one that stands for them."""
+
+
+def form(program: Program) -> Form:
+    """Return the form of a base program or an output structure: operations and names, without numbers and values."""
+    way = WAYS.get(program.op, program.op)
+    if program.op == "pick":
+        return ("pick", program.args[0], program.args[1], program.args[2], *program.args[4:])
+    if program.op == "table":
+        return (way, *program.args)
+    return (way, *program.args[: 2 if way in ("where", "over", "most", "top") else 1])
 
 
 def flip_of(one: Program, other: Program) -> Flip | None:
@@ -41,6 +81,11 @@ def flip_of(one: Program, other: Program) -> Flip | None:
     if one.args == other.args:
         return None
     return "direction" if {one.args[-1], other.args[-1]} == {"yes", "no"} else "value"
+
+
+def parts_ways(flip: Program, base: Program) -> bool:
+    """Return whether a base task may have an answer where its flip has none: not if both look at the same single fact."""
+    return flip.args[0] != base.args[0] or flip.op in ("has", "where", "over", "under")
 
 
 OPPOSITES = frozenset(
@@ -60,10 +105,10 @@ def groups(domain: Domain, rng: Random, plenty: int = 1) -> list[FlipGroup]:
             seen |= {a.name, a.kin}
             families.append([Program(ask, (name,)) for name in (a.name, a.kin) if name])
         if isinstance(a, Number) and a.more:
-            families += _compared(("more", "less"), (a.name,), a.thresholds(2 * THRESHOLDS * plenty))
+            families += _compared(("more", "less"), (a.name,), a.thresholds(THRESHOLDS * plenty))
         elif isinstance(a, Text | Members) and (a.has if isinstance(a, Members) else a.confirm):
             op = "has" if isinstance(a, Members) else "is"
-            families += _cells([Program(op, (a.name, v)) for v in a.values], rng, plenty)
+            families += [[Program(op, (a.name, v)) for v in cell] for cell in _cells(a.values, rng, plenty)]
     names = [Program("names", (r.name,)) for r in domain.records]
     families += [names[i : i + 2] for i in range(0, len(names), 2)]
     for r in domain.records:
@@ -72,16 +117,14 @@ def groups(domain: Domain, rng: Random, plenty: int = 1) -> list[FlipGroup]:
 
 
 def _compared(ops: tuple[str, str], at: tuple[str, ...], thresholds: list[int]) -> list[list[Program]]:
-    """Group programs by two neighbouring thresholds and both directions: a base task, its opposite, and another number."""
-    pairs = [thresholds[i : i + 2] for i in range(0, len(thresholds) - 1, 2)]
-    return [[Program(op, (*at, t)) for t in pair for op in ops] for pair in pairs]
+    """Group programs by threshold: above it and below it."""
+    return [[Program(op, (*at, t)) for op in ops] for t in thresholds]
 
 
-def _cells(programs: list[Program], rng: Random, plenty: int) -> list[list[Program]]:
-    """Group yes/no programs in threes, since there are plenty, so that a base task may have two flips; the others in twos."""
-    mixed = rng.sample(programs, len(programs))
-    size = 3 if programs[0].yes_no else 2
-    return [mixed[i : i + size] for i in range(0, len(mixed), size)][: CELLS * plenty]
+def _cells(values: tuple[str, ...], rng: Random, plenty: int) -> list[list[str]]:
+    """Divide values into threes, so that a base task may have two flips."""
+    mixed = rng.sample(values, len(values))
+    return [mixed[i : i + CELL] for i in range(0, len(mixed), CELL)][: CELLS * plenty]
 
 
 def _of_records(records: Records, rng: Random, plenty: int) -> list[list[Program]]:
@@ -91,10 +134,8 @@ def _of_records(records: Records, rng: Random, plenty: int) -> list[list[Program
         if isinstance(f, Measure):
             families += [[Program("most", at), Program("least", at)], [Program("top", at), Program("bottom", at)]]
             for ops in (("over", "under"), ("any_over", "any_under")):
-                families += _compared(ops, at, f.thresholds(2 * RECORD_THRESHOLDS * plenty))
-        elif isinstance(f, Feature):
-            families += [[Program(op, (*at, v)) for v in ("yes", "no")] for op in ("where", "any")]
+                families += _compared(ops, at, f.thresholds(RECORD_THRESHOLDS * plenty))
         else:
-            for op in ("where", "any"):
-                families += _cells([Program(op, (*at, v)) for v in f.values], rng, plenty)
+            cells = [["yes", "no"]] if isinstance(f, Feature) else _cells(f.values, rng, plenty)
+            families += [[Program(op, (*at, v)) for v in cell] for op in ("where", "any") for cell in cells]
     return families

@@ -60,17 +60,17 @@ class Reading:
         return next(iter(self.entities.values()))
 
 
-_GRAMMARS: dict[int, tuple[Domain, tuple[list[Pattern], frozenset[str]]]] = {}
+_GRAMMARS: dict[int, tuple[Domain, tuple[list[Pattern], re.Pattern[str]]]] = {}
 
 
-def grammar(domain: Domain) -> tuple[list[Pattern], frozenset[str]]:
-    """Return the patterns of a domain's clauses, and its fillers; kept, since compiling them takes a second."""
+def grammar(domain: Domain) -> tuple[list[Pattern], re.Pattern[str]]:
+    """Return the patterns of a domain's clauses, and the one of its fillers; kept, since compiling them takes a second."""
     if id(domain) not in _GRAMMARS:
         _GRAMMARS[id(domain)] = domain, _compile(domain)
     return _GRAMMARS[id(domain)][1]
 
 
-def _compile(domain: Domain) -> tuple[list[Pattern], frozenset[str]]:
+def _compile(domain: Domain) -> tuple[list[Pattern], re.Pattern[str]]:
     patterns = [_pattern(domain, t, ("open",)) for t in domain.opens]
     for a in domain.attributes:
         if isinstance(a, Flag):
@@ -92,7 +92,13 @@ def _compile(domain: Domain) -> tuple[list[Pattern], frozenset[str]]:
         then = domain.by_name[rule.then]
         outcomes = _number(then.unit) if isinstance(then, Number) else _any_of(getattr(then, "values", ()))
         patterns += [_pattern(domain, t, ("rule", rule.when, rule.then), values, implied=outcomes) for t in rule.says]
-    return patterns, frozenset(domain.fillers)
+    return patterns, re.compile("|".join(_filler(text) for text in domain.fillers))
+
+
+def _filler(text: str) -> str:
+    """Return the regular expression of a filler, in which `[two|three]` stands for one of some words."""
+    pieces = re.split(r"\[([^\]]*)\]", text)
+    return "".join(f"(?:{_any_of(tuple(p.split('|')))})" if i % 2 else re.escape(p) for i, p in enumerate(pieces))
 
 
 def _record_patterns(domain: Domain, records: Records) -> list[Pattern]:
@@ -157,7 +163,7 @@ class _PassageReader:
 
     def read(self, text: str) -> Reading:
         for sentence in _SENTENCES.split(text.strip()):
-            if sentence in self.fillers:
+            if self.fillers.fullmatch(sentence):
                 continue
             bare = sentence.removesuffix(".").replace(f", {self.domain.aside},", "")
             if not self._sentence(bare):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from taskloom.errors import InputError
-from taskloom.example import Example
+from taskloom.example import Answer, Example
 from taskloom.plan import Plan, Source, Split, Tasks, role_of
 from taskloom.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
-from taskloom.suites.zest.layout import context, described_in_input
+from taskloom.suites.zest.layout import context, described_in_input, question
 from taskloom.suites.zest.scorer import zest
 from taskloom.suites.zest.synthetic import second_solver
+from taskloom.suites.zest.synthetic.algebra import program_text
 from taskloom.suites.zest.synthetic.domain_catalog import find_domain, is_file_name, load_domain
 from taskloom.suites.zest.synthetic.show import show
 from taskloom.suites.zest.synthetic.task_world import TaskWorld, task_world
@@ -42,7 +44,8 @@ def plan(fields: ZestFields, key: Key) -> Plan:
         "things are asked of each item, or n/a where the passage does not say.",
         scorer=zest,
         sources=tuple(Source(name, load_domain(Path(name))[0]) for name in fields.domains if is_file_name(name)),
-        check=check,
+        answer=_answerer(world) if fields.parts == "both" else None,
+        check=check if fields.parts != "question" else lambda example: _check_passage(world, example),
         warnings=(
             "paraphrases have the passages of their base tasks, by design: audit counts them as near duplicates",
         ),
@@ -69,4 +72,29 @@ def check(example: Example) -> tuple[str, ...]:
         raise InputError(
             f"the example has no trait {error}; only examples of zest/synthetic can be read again"
         ) from error
-    return (second_solver.solve(find_domain(name), program, context(example.input)),)
+    return second_solver.solve(find_domain(name), program, context(example.input))
+
+
+def _check_passage(world: TaskWorld, example: Example) -> tuple[str, ...]:
+    """Answer an example whose input lacks its passage from the passage that it was made with."""
+    tasks = {t.id: t for members in world.splits.values() for t in members}
+    text, _ = world.passage(tasks[example.task], int(example.traits["instance"]))
+    return check(replace(example, input=f"context: {text}"))
+
+
+def _answerer(world: TaskWorld) -> Callable[[str], Answer]:
+    """Return what answers an input of the recipe: the program of its question, on what the independent reader reads."""
+    by_question = {t.question: t for members in world.splits.values() for t in members}
+
+    def answer(text: str) -> Answer:
+        asked = question(text)
+        task = by_question.get(asked)
+        if task is None:
+            what = f"the question {asked[:80]!r}" if asked else "an input without a question"
+            raise InputError(
+                f"{what} is not a task of this recipe under this seed; write 'zeroshot question: … zeroshot context: …' with a "
+                f"question that 'taskloom show' prints, such as {next(iter(by_question), '')!r}"
+            )
+        return Answer(second_solver.solve(task.domain, program_text(task.program), context(text)))
+
+    return answer

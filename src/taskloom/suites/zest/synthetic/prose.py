@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,15 @@ RELATIVE = "{E}, which {a}, {b}"
 CONTRASTS = ("While {a}, {b}", "{a}, whereas {b}")
 """Sentence plans for two clauses: about the same entity (RELATIVE where both begin with it), or that say the same kind of thing
 about different ones (CONTRASTS): "X covers 9 acres, whereas Y has a hospital" would be no contrast."""
+
+PLANS = ("mixed", "portrait", "setting", "framed")
+"""Orders of a passage: all mixed; the entity, then others and rules; the other way round; others in the middle."""
+
+OPENED = 0.2
+"""How often a sentence of one clause begins with an opener, such as "Moreover,"; more would read as a list of them."""
+
+CHOICE = re.compile(r"\[([^\]]*)\]")
+"""Words of a filler of which one is taken."""
 
 SHORTEST, LONGEST = 60, 180
 """Words of a passage."""
@@ -76,8 +86,7 @@ class _Writer:
     def write(self) -> str:
         rng = self.rng
         first = [Clause(rng.choice(self.domain.opens), entity=0)]
-        units = self._units()
-        rng.shuffle(units)
+        units = self._ordered(*self._units())
         sentences = self._sentences([first, *units])
         fillers = list(rng.sample(self.domain.fillers, len(self.domain.fillers)))
         words = sum(s.count(" ") + 1 for s in sentences)
@@ -85,7 +94,7 @@ class _Writer:
         # A filler goes only before a sentence that starts with a name, so that no pronoun has to reach across it.
         places = [i for i in range(1, len(sentences)) if not self._reaches_back(sentences[i])] + [len(sentences)]
         while fillers and (many > 0 or words < SHORTEST):
-            filler = fillers.pop()
+            filler = CHOICE.sub(lambda m: rng.choice(m[1].split("|")), fillers.pop())
             longer = words + filler.count(" ") + 1
             if longer > LONGEST:
                 break
@@ -99,15 +108,32 @@ class _Writer:
         words = set(sentence.lower().replace(";", " ").replace(",", " ").split())
         return not words.isdisjoint(self.pointing)
 
-    def _units(self) -> list[Unit]:
-        units: list[Unit] = []
-        for number, facts in enumerate(self.draft.people):
-            own = self._attribute_units(number, facts)
-            if number:
-                self.rng.shuffle(own)
-                own = [[clause for unit in own for clause in unit]] if own else []
-            units += own
-        return units + [[Clause(self._rule_text(s), s.value)] for s in self.draft.rules]
+    def _units(self) -> tuple[list[Unit], list[Unit], list[Unit]]:
+        """Return what there is to say about the entity, about others (each as a whole), and in general."""
+        own = self._attribute_units(0, self.draft.main)
+        others: list[Unit] = []
+        for number, facts in enumerate(self.draft.people[1:], start=1):
+            theirs = self._attribute_units(number, facts)
+            self.rng.shuffle(theirs)
+            others += [[clause for unit in theirs for clause in unit]] if theirs else []
+        return own, others, [[Clause(self._rule_text(s), s.value)] for s in self.draft.rules]
+
+    def _ordered(self, own: list[Unit], others: list[Unit], rules: list[Unit]) -> list[Unit]:
+        """Order the units by one of the discourse plans."""
+        rng = self.rng
+        plan = rng.choice(PLANS)
+        for units in (own, others, rules):
+            rng.shuffle(units)
+        if plan == "portrait":
+            return own + others + rules
+        if plan == "setting":
+            return rules + others + own
+        if plan == "framed":
+            half = len(own) // 2
+            return own[:half] + rules + others + own[half:]
+        units = own + others + rules
+        rng.shuffle(units)
+        return units
 
     def _rule_text(self, stated: Stated) -> str:
         attribute = self.domain.by_name[stated.rule.then]
@@ -169,7 +195,7 @@ class _Writer:
         while at < len(clauses):
             plan = self._plan(clauses, at)
             opener = ""
-            if not plan and at > 0 and self.openers and self.rng.random() < 0.15:
+            if not plan and at > 0 and self.openers and self.rng.random() < OPENED:
                 opener = self.openers.pop(self.rng.randrange(len(self.openers)))
             chosen = clauses[at : at + 2] if plan else clauses[at : at + 1]
             text = self._sentence(plan, opener, chosen)

@@ -26,9 +26,13 @@ from taskloom.suites.zest.synthetic.domain import Domain, Members
 from taskloom.suites.zest.synthetic.passage_reader import ReadEntity, Reading, read
 
 
-def solve(domain: Domain, program: str, text: str) -> str:
-    """Answer a program (in the language of functions) from the text of a passage alone."""
-    return _answer(domain, parse_program(domain, program), read(domain, text))
+def solve(domain: Domain, program: str, text: str) -> tuple[str, ...]:
+    """Answer a program (in the language of functions) from the text alone: all acceptable answers, the full one first."""
+    parsed = parse_program(domain, program)
+    full = _answer(domain, parsed, read(domain, text))
+    if isinstance(parsed, Atom | Chain) and re.fullmatch(r"[\d,]+ \D+", full):
+        return full, full.partition(" ")[0]
+    return (full,)
 
 
 def parse_program(domain: Domain, program: str) -> Expression:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,9 +11,9 @@ from taskloom.example import Example, Step
 from taskloom.seeding import Key
 from taskloom.suites.zest.dataset_statistics import PAPER
 from taskloom.suites.zest.fields import ZestFields
-from taskloom.suites.zest.layout import Layout, context, layout
+from taskloom.suites.zest.layout import Layout, Parts, context, layout
 from taskloom.suites.zest.synthetic import draft, prose
-from taskloom.suites.zest.synthetic.algebra import answer, program_text
+from taskloom.suites.zest.synthetic.algebra import acceptable, answer, program_text
 from taskloom.suites.zest.synthetic.answer_mix import Mix, spread_answers
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask, TaskRequest, draw_tasks
 from taskloom.suites.zest.synthetic.domain_catalog import domain_names, find_domain
@@ -34,7 +34,9 @@ class TaskWorld:
     passages: int
     mixes: Mapping[str, Mix]
     amounts: draft.Amounts
+    rivals: Mapping[str, Program]
     layout: Layout
+    parts: Parts = "both"
 
     def example(self, task: DescribedTask, number: int) -> Example:
         """Make instance `number` of a task."""
@@ -43,8 +45,8 @@ class TaskWorld:
         implied = _implied(task.program, drafted)
         evidence = "absent" if target == NA else "implied" if implied else "stated"
         return Example(
-            layout(task.question, text, self.layout),
-            target,
+            layout(task.question, text, self.layout, self.parts),
+            acceptable(task.domain, task.program, target),
             {
                 "generalization_type": task.kind,
                 "domain": task.domain.name,
@@ -69,8 +71,9 @@ class TaskWorld:
         wanted = answer_kinds(self.key, task.source, task.program.yes_no, self.passages, self.mixes[task.source])[
             number
         ]
+        rival = self.rivals.get(task.id)
         for _ in range(RETRIES):
-            drafted, _found = draft.draw(task.domain, task.program, wanted, self.amounts, rng)
+            drafted, _found = draft.draw(task.domain, task.program, wanted, self.amounts, rng, rival)
             text = prose.passage(task.domain, drafted, rng)
             if text.count(" ") < prose.LONGEST:
                 return text, drafted
@@ -116,12 +119,17 @@ def _derivation(task: DescribedTask, drafted: draft.Draft) -> list[Step]:
     return steps
 
 
+def _file_answer(example: Example) -> str | tuple[str, ...]:
+    """Return an answer as ZEST files have it: one text, or all acceptable ones."""
+    return example.target if len(example.targets) == 1 else example.targets
+
+
 def zest_tasks(world: TaskWorld, split: str) -> list[ZestTask]:
     """Convert a split to the form of ZEST files, for the evaluation and for other people's code (`task_files.write_tasks`)."""
     tasks = []
     for line, task in enumerate(world.splits[split], start=1):
         rows = [world.example(task, i) for i in range(world.passages)]
-        instances = tuple(Instance(context(e.input), e.target) for e in rows)
+        instances = tuple(Instance(context(e.input), _file_answer(e)) for e in rows)
         tasks.append(ZestTask(task.id, task.question, task.kind, task.derives_from, task.domain.name, instances, line))
     return tasks
 
@@ -141,12 +149,20 @@ def task_world(fields: ZestFields, key: Key) -> TaskWorld:
             split: PAPER[split]["classification"] if fields.classification is None else fields.classification
             for split in PAPER
         },
+        unseen=fields.unseen,
     )
     amounts = draft.Amounts((fields.facts.low, fields.facts.high), (fields.distractors.low, fields.distractors.high))
     drawn = draw_tasks(request, key)
     mixed = spread_answers(drawn, fields, key)
     splits = {split: _whole_family_first(members, mixed) for split, members in drawn.items()}
-    return TaskWorld(key, splits, fields.passages, mixed, amounts, fields.layout)
+    rivals = {task.id: program for members in drawn.values() for task, program in _flipped(members)}
+    return TaskWorld(key, splits, fields.passages, mixed, amounts, rivals, fields.layout, fields.parts)
+
+
+def _flipped(members: list[DescribedTask]) -> Iterator[tuple[DescribedTask, Program]]:
+    """Yield the flips of a split, each with the program of its base task, which should answer otherwise."""
+    programs = {t.id: t.program for t in members}
+    return ((t, programs[t.derives_from[0]]) for t in members if t.kind == "target_semantics")
 
 
 def _whole_family_first(members: list[DescribedTask], mixed: Mapping[str, Mix]) -> list[DescribedTask]:
