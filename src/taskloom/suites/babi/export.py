@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -87,10 +88,16 @@ def _answer_start(sentences: list[str], example: Example) -> int | None:
     for sentence in sentences:
         offsets.append(offsets[-1] + len(sentence) + 1)
     for i in reversed(cited(example)):
-        at = sentences[i].rfind(example.target)
+        at = _rfind_word(sentences[i], example.target)
         if at >= 0:
             return offsets[i] + at
     return None
+
+
+def _rfind_word(text: str, words: str) -> int:
+    """Return where some words last stand in a text, as whole words; -1 if they do not: Al is not in football."""
+    matches = [match.start() for match in re.finditer(rf"\b{re.escape(words)}\b", text)]
+    return matches[-1] if matches else -1
 
 
 def structured(

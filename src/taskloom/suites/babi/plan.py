@@ -14,6 +14,7 @@ from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.plan import Plan, Split, Tasks, role_of
 from taskloom.recipe import Size
+from taskloom.recipe.fields import split_key
 from taskloom.scoring import AnyOf, Exact, Scorer, any_of, set_of
 from taskloom.seeding import Key
 from taskloom.suites.babi.descriptions import STORY_TASK, describe_numbered, describe_question, without_kinds
@@ -22,12 +23,20 @@ from taskloom.suites.babi.fields import BabiFields, StoryGroup
 from taskloom.suites.babi.generator.examples import TRAITS
 from taskloom.suites.babi.generator.exhaustive import ExhaustiveExamples
 from taskloom.suites.babi.generator.many_questions import Setting, grow
-from taskloom.suites.babi.generator.one_question import GroupExamples
+from taskloom.suites.babi.generator.one_question import GroupExamples, check_needs
 from taskloom.suites.babi.numbered import TASKS, task04_relations
 from taskloom.suites.babi.numbered.knobs import TaskKnobs
 from taskloom.suites.babi.reasoner.second_solver import check
 from taskloom.suites.babi.show import answer_passage, show, show_derived
-from taskloom.suites.babi.splits import SplitRule, check_example, check_recipe, groups_of, split_rules
+from taskloom.suites.babi.splits import (
+    DEV,
+    SplitRule,
+    check_example,
+    check_recipe,
+    groups_of,
+    split_rules,
+    structures,
+)
 
 TRIES = 10_000
 """Stories of a numbered task drawn for one example before a split counts as exhausted."""
@@ -44,11 +53,19 @@ NUMBERED_TRAITS: dict[str, type] = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A group within a split: its rows are start..start + n of the split."""
+    """A group within a split.
+
+    Attributes:
+        group: What its examples are.
+        start: Its first row in a round of the split's groups.
+        n: Its rows in a round.
+        key: Of its examples: it depends on the group's own fields but its size, and not on other groups.
+    """
 
     group: StoryGroup
     start: int
     n: int
+    key: Key
 
 
 def plan(fields: BabiFields, key: Key) -> Plan:
@@ -64,13 +81,12 @@ def _story_plan(fields: BabiFields, key: Key) -> Plan:
     check_recipe(fields)
     vocabulary, lexicon = fields.vocabulary.vocabulary(), fields.style.lexicon()
     setting = Setting(vocabulary, lexicon, fields.reading, "babi")
-    parts = {name: _parts(groups_of(fields, name)) for name in fields.splits}
-    sizes = {name: sum(p.n for p in of_split) for name, of_split in parts.items()}
-    rules = split_rules(sizes, key)
+    parts = {name: _parts(fields, name, key) for name in fields.splits}
+    rules = split_rules(fields.splits, key)
     splits = [
         Split(
             name,
-            sizes[name],
+            sum(group.n for group in groups_of(fields, name)),
             partial(_rows, fields, setting, key, name, parts[name], rules[name]),
             role_of(name),
         )
@@ -102,12 +118,28 @@ def scorer_of(groups: Iterable[StoryGroup]) -> Scorer:
     return any_of
 
 
-def _parts(groups: list[StoryGroup]) -> list[Part]:
-    parts, start = [], 0
-    for group in groups:
-        parts.append(Part(group, start, group.n))
-        start += group.n
+def _parts(fields: BabiFields, split: str, key: Key) -> list[Part]:
+    """Return the groups of a split with their rows in a round.
+
+    Where groups are mixed, a round has as many rows of each as its `n` says, whatever the size of the split, so that a smaller
+    split is the beginning of a larger one.
+    """
+    groups = groups_of(fields, split)
+    plain = isinstance(fields.splits[split], Size)
+    sizes = [g.n for g in (fields.groups if plain and _mixed(groups) else groups)]
+    parts: list[Part] = []
+    start = 0
+    for group, n in zip(groups, sizes, strict=True):
+        own = group.model_dump(mode="json", exclude={"n", "name"})
+        again = sum(own == p.group.model_dump(mode="json", exclude={"n", "name"}) for p in parts)
+        parts.append(Part(group, start, n, split_key(key, split, {"group": own, "again": again})))
+        start += n
     return parts
+
+
+def _mixed(groups: list[StoryGroup]) -> bool:
+    """Return whether the examples of several groups come in random order; stories with several questions stay together."""
+    return len(groups) > 1 and not any(g.story or g.exhaustive for g in groups)
 
 
 def _rows(
@@ -122,37 +154,36 @@ def _rows(
 ) -> Iterator[Example]:
     train = role_of(split) == "train"
     total = sum(p.n for p in parts)
-    # Groups are mixed in random order, unless stories with several questions are to stay together.
-    mixed = len(parts) > 1 and not any(p.group.story or p.group.exhaustive for p in parts)
+    mixed = _mixed([p.group for p in parts])
     order = key.permutation(total, "order", split) if mixed else None
 
     makers: dict[int, Callable[[int], Example]] = {}
     for row in range(start, stop):
-        slot = order(row) if order is not None else row
-        at = next(i for i, p in enumerate(parts) if slot < p.start + p.n)
+        done, slot = divmod(row, total) if order is not None else (0, row)
+        slot = order(slot) if order is not None else slot
+        at = next((i for i, p in enumerate(parts) if slot < p.start + p.n), len(parts) - 1)
+        part = parts[at]
         if at not in makers:
-            makers[at] = _maker(parts[at].group, setting, key, split, at, rule)
-        example = makers[at](slot - parts[at].start)
+            makers[at] = _maker(part, setting, rule)
+        example = makers[at](done * part.n + slot - part.start)
         if train:
             check_example(fields.holdout, example, split)
         yield example
 
 
-def _maker(
-    group: StoryGroup, setting: Setting, key: Key, split: str, at: int, rule: SplitRule
-) -> Callable[[int], Example]:
+def _maker(part: Part, setting: Setting, rule: SplitRule) -> Callable[[int], Example]:
     """Return the function from the index of an example within a group to the example."""
+    group = part.group
     if group.story is not None:
-        return _GrownExamples(partial(_grow, group, setting, key, split, at, rule), group.story.questions).example
+        check_needs(group)
+        return _GrownExamples(partial(_grow, part, setting, rule), group.story.questions).example
     if group.exhaustive:
-        return ExhaustiveExamples(group, setting, key.child(split, at), rule).example
-    return partial(GroupExamples(group, setting).make, key.child(split, at), rule=rule)
+        return ExhaustiveExamples(group, setting, part.key, rule).example
+    return partial(GroupExamples(group, setting).make, part.key, rule=rule)
 
 
-def _grow(
-    group: StoryGroup, setting: Setting, key: Key, split: str, at: int, rule: SplitRule, story: int
-) -> list[Example]:
-    return grow(group, setting, key.random(split, at, story), rule)
+def _grow(part: Part, setting: Setting, rule: SplitRule, story: int) -> list[Example]:
+    return grow(part.group, setting, part.key.random(story), rule)
 
 
 class _GrownExamples:
@@ -197,12 +228,12 @@ def plan_number(number: int, sizes: Mapping[str, int], key: Key, knobs: TaskKnob
     """
     task = TASKS[number]
     chosen = knobs or task.knobs()
-    shares = key.child("split").share(sizes)
+    shares = structures(sizes, key.child("contents"))
 
     def rows(split: str, start: int, stop: int) -> Iterator[Example]:
-        belongs = shares[split]
+        belongs, own = shares[split], split_key(key, split)
         for index in range(start, stop):
-            rng = key.random(split, index)
+            rng = own.random(index)
             for _ in range(TRIES):
                 example = task.one(rng, chosen)
                 if belongs(example.content):
@@ -233,10 +264,11 @@ def _rooms_plan(rooms: tuple[str, ...], sizes: Mapping[str, int], key: Key) -> P
             f"number: 4 has {triples} triples of {len(rooms)} rooms x 2 axes x 64 ways to say and ask = {stories} stories, "
             f"fewer than the {sum(sizes.values())} asked for; add places or ask for fewer"
         )
-    splits, first = [], 0
-    for name, n in sizes.items():
-        splits.append(Split(name, n, partial(task04_relations.draw_examples, rooms, key, first), role_of(name)))
-        first += n
+    starts = _room_starts(sizes, stories)
+    splits = [
+        Split(name, n, partial(task04_relations.draw_examples, rooms, key, *starts[name]), role_of(name))
+        for name, n in sizes.items()
+    ]
     return Plan(
         splits=tuple(splits),
         traits=task04_relations.TRAITS,
@@ -245,3 +277,27 @@ def _rooms_plan(rooms: tuple[str, ...], sizes: Mapping[str, int], key: Key) -> P
         check=task04_relations.check,
         show=show_derived,
     )
+
+
+def _room_starts(sizes: Mapping[str, int], stories: int) -> dict[str, tuple[int, int]]:
+    """Return, for each split, its first place in the row of all stories and the step from each to the next.
+
+    Training goes forwards from the front; dev and the other tests go backwards from the back, each on every other story, so that no
+    size changes another split. Where that does not fit, tests take whatever follows each other from the back.
+    """
+    train = sum(n for name, n in sizes.items() if role_of(name) == "train")
+    tests = {name: n for name, n in sizes.items() if role_of(name) != "train"}
+    lanes = {True: sum(n for name, n in tests.items() if name in DEV), False: 0}
+    lanes[False] = sum(tests.values()) - lanes[True]
+    step = 2 if train + 2 * max(lanes.values()) <= stories else 1
+    taken = {True: 0, False: 1 if step == 2 else 0}
+    starts, front = {}, 0
+    for name, n in sizes.items():
+        if name not in tests:
+            starts[name] = (front, 1)
+            front += n
+            continue
+        lane = name in DEV and step == 2
+        starts[name] = (stories - 1 - taken[lane], -step)
+        taken[lane] += step * n
+    return starts

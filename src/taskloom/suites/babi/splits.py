@@ -13,7 +13,7 @@ together they see all of them. Both the rule and held-out combinations are check
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from taskloom.errors import RecipeError
@@ -30,6 +30,9 @@ Belongs = Callable[[str], bool]
 
 SIDES = Key("babi", "signatures")
 """The key of the division into training and test structures; a constant, so that it holds across recipes and seeds."""
+
+DEV = ("dev", "valid", "validation")
+"""The splits that own the third quarter of the hashes."""
 
 BEGINNING = 10
 """How many sentences decide by their structure; the paper's test stories are no shorter."""
@@ -52,24 +55,41 @@ class SplitRule:
         return self.structure(signature(events[:BEGINNING]))
 
 
-def structures(names: Sequence[str]) -> dict[str, Belongs]:
-    """Build the structure test of each split: training has the lower half of the hashes, all others share the upper."""
+def structures(names: Iterable[str], key: Key = SIDES) -> dict[str, Belongs]:
+    """Build the test of each split: training has the lower half of the hashes, dev the third quarter, other tests the fourth.
+
+    Sizes do not matter: a small test beside a large training set has as much to draw from as a large one, and neither moves the
+    other. Several splits of one slot share it, so that a second test changes the first, and nothing else.
+    """
+    names = list(names)
+    slots: dict[tuple[float, float], list[str]] = {}
+    for name in names:
+        slots.setdefault(_slot(name, names), []).append(name)
     tests: dict[str, Belongs] = {}
-    for role, low in (("train", 0.0), ("test", 0.5)):
-        side = [name for name in names if role_of(name) == role]
-        for i, name in enumerate(side):
-            tests[name] = _between(low + 0.5 * i / len(side), low + 0.5 * (i + 1) / len(side))
-    return tests
+    for (low, high), sharing in slots.items():
+        width = (high - low) / len(sharing)
+        for i, name in enumerate(sharing):
+            tests[name] = _between(key, low + width * i, low + width * (i + 1))
+    return {name: tests[name] for name in names}
 
 
-def _between(low: float, high: float) -> Belongs:
-    return lambda structure: low <= SIDES.unit(structure) < high
+def _slot(name: str, names: Sequence[str]) -> tuple[float, float]:
+    if role_of(name) == "train":
+        return 0.0, 0.5
+    if name == "mix" and all(n == "mix" or role_of(n) == "train" for n in names):
+        return 0.5, 1.0  # the paper's tests have no dev split: the whole half, or each story would take twice the draws
+    return (0.5, 0.75) if name in DEV else (0.75, 1.0)
 
 
-def split_rules(sizes: Mapping[str, int], key: Key) -> dict[str, SplitRule]:
-    """Build the rule of each split; openings share the hashes in proportion to the sizes."""
-    opening, structure = key.child("openings").share(sizes), structures(list(sizes))
-    return {name: SplitRule(opening[name], structure[name]) for name in sizes}
+def _between(key: Key, low: float, high: float) -> Belongs:
+    return lambda content: low <= key.unit(content) < high
+
+
+def split_rules(names: Iterable[str], key: Key) -> dict[str, SplitRule]:
+    """Build the rule of each split."""
+    names = list(names)
+    opening, structure = structures(names, key.child("openings")), structures(names)
+    return {name: SplitRule(opening[name], structure[name]) for name in names}
 
 
 # Groups
@@ -108,7 +128,13 @@ def training_groups(fields: BabiFields) -> list[StoryGroup]:
             questions.update((kind, 1.0) for kind in fields.inject.get(task, ()))
             groups.append(own.groups[0].model_copy(update={"name": f"qa{task}", "questions": questions}))
         return groups
-    return [g for name in fields.splits if role_of(name) == "train" for g in groups_of(fields, name) if g.n]
+    return [g for name in fields.splits if role_of(name) == "train" for g in _in_use(fields, name)]
+
+
+def _in_use(fields: BabiFields, split: str) -> list[StoryGroup]:
+    """Return the groups of a split that it has, at some size."""
+    own = fields.groups if isinstance(fields.splits[split], Size) else groups_of(fields, split)
+    return [group for group, given in zip(groups_of(fields, split), own, strict=True) if given.n]
 
 
 # Held-out combinations

@@ -159,7 +159,7 @@ def test_bad_files_are_refused(tmp_path: Path, raw: bytes | None, message: str) 
 @pytest.mark.parametrize(
     ("vocabulary", "message"),
     [
-        (Vocabulary(persons=("Ann", "Anna")), "'Ann' and 'Anna' collide"),
+        (Vocabulary(places=("garden", "Garden shed")), "'garden' and 'Garden shed' collide"),
         (Vocabulary(objects=("apple", "apple")), "collide"),
         (Vocabulary(places=("park",)), "at least 2 places"),
         (Vocabulary(persons=("Mary.",)), "is not a valid name"),

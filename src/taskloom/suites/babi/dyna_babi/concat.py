@@ -15,6 +15,7 @@ from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.plan import Plan, Source, Split, Tasks, Withheld, role_of
 from taskloom.recipe import Size, read
+from taskloom.recipe.fields import split_key
 from taskloom.scoring import any_of, set_of
 from taskloom.seeding import Key
 from taskloom.suites.babi.descriptions import STORY_TASK, describe_question, nothing
@@ -157,7 +158,7 @@ def _generated(task: int, fields: BabiFields, sizes: dict[str, int], key: Key, w
             n,
             group,
             setting,
-            key.child(name),
+            split_key(key, name),
             rules[name],
             also,
             fields.window,

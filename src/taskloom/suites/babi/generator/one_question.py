@@ -27,7 +27,7 @@ from taskloom.suites.babi.generator.simulator import Simulator
 from taskloom.suites.babi.reasoner.answers import answer, cited_support, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge
 from taskloom.suites.babi.splits import SplitRule
-from taskloom.suites.babi.story.events import POSITIONAL, Event, Question, QuestionKind, composition
+from taskloom.suites.babi.story.events import EVENTS, POSITIONAL, Event, Question, QuestionKind, composition
 from taskloom.suites.babi.story.sentences import ask, sentence
 
 TRIES = 4_000
@@ -35,6 +35,18 @@ TRIES = 4_000
 
 PERSISTENCE = 500
 """Draws for one size of support before another of the wanted range is tried."""
+
+PLANS = 60
+"""Proofs drafted of a size before it counts as one that needs what the group does not list."""
+
+NEEDS = {
+    "where-O": ("GRAB",),
+    "where-was-O": ("GRAB",),
+    "list": ("GRAB",),
+    "counting": ("GRAB",),
+    "give-qs": ("GRAB", "GIVE"),
+}
+"""What a story must have for a question of a type: nobody holds anything at the start, and a gift needs somebody who took it."""
 
 OPEN = 8
 """Where a recipe asks for what the support holds but not how large it is: the largest proof that is planned."""
@@ -153,6 +165,21 @@ class ProofGuard:
                 raise Blocked("a planned sentence: it would not be a change of place")
 
 
+def check_needs(group: StoryGroup) -> None:
+    """Refuse a group that asks for what its events can never lead to.
+
+    Raises:
+        RecipeError: It names the question type and the event that it needs.
+    """
+    for kind, weight in group.questions.items():
+        for event in NEEDS.get(kind, ()) if weight else ():
+            if event not in group.events:
+                raise RecipeError(
+                    f"group '{group.name}': {kind} questions need {event}; add it to events, with weight 0 if it shall not occur "
+                    "but where it must"
+                )
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What one example shall be, drawn before it, so that no kind is rarer for being harder to find.
@@ -177,6 +204,8 @@ class GroupExamples:
         self.group = group
         self.setting = setting
         self.weights = action_weights(group)
+        # Where all events are listed, a plan can only have what is; constructs are planned where they are listed.
+        self.partial = not {*EVENTS} <= {*group.events}
         coref = group.coref if group.coref is not None else dict.fromkeys(group.events, 1.0)
         topics = {
             "COREF": coref,
@@ -193,6 +222,9 @@ class GroupExamples:
                 f"group '{group.name}': length: {group.length} sentences cannot hold a support of {group.support}"
             )
         self.sizes = {kind: self._sizes(kind) for kind, weight in group.questions.items() if weight}
+        check_needs(group)
+        for kind in self.sizes:
+            self._check_listed(kind)
         for kind, sizes in self.sizes.items():
             if self._planned() and not sizes:
                 required = f" and {', '.join(group.composition)} in the support" if group.composition else ""
@@ -213,6 +245,41 @@ class GroupExamples:
         if group.support is None and not group.unknown and not group.exhaustive and wishes:
             return Span(1, OPEN)
         return group.support
+
+    def _check_listed(self, kind: str) -> None:
+        """Keep the sizes of which some proof has only what the group lists.
+
+        Raises:
+            RecipeError: There is none; says what the proofs need.
+        """
+        needed: Counter[str] = Counter()
+        sizes = self.sizes[kind]
+        able = [size for size in sizes if self._some_listed(kind, size, needed)]
+        if sizes and not able and needed:
+            need = needed.most_common(1)[0][0]
+            raise RecipeError(
+                f"group '{self.group.name}': {kind} questions with a support of {self.group.support or 'any size'} need {need}; "
+                f"add it to {'events' if need in EVENTS else 'wording'}, with weight 0 if it shall only occur in proofs"
+            )
+        self.sizes[kind] = able or sizes
+
+    def _some_listed(self, kind: str, size: int, needed: Counter[str]) -> bool:
+        """Return whether one of some plans has only what the group lists; count what the others need."""
+        rng = Random(size)
+        answers = [a for a in ("yes", "no", "maybe") if kind != "yes-no" or self.planner.shapes("yes-no", size, a)]
+        for i in range(PLANS):
+            try:
+                plan = self.planner.plan(kind, size, rng, answers[i % len(answers)] if kind == "yes-no" else "yes")  # type: ignore[arg-type]
+            except NoProofPlan:
+                continue
+            unlisted = self._unlisted(plan)
+            if not unlisted:
+                return True
+            needed[unlisted] += 1
+        return not needed
+
+    def _unlisted(self, plan: ProofPlan) -> str:
+        return next((name for unit in plan.units for e in unit if (name := self.group.unlisted(e))), "")
 
     def _happening(self) -> str:
         group = self.group
@@ -304,6 +371,8 @@ class GroupExamples:
         group, setting = self.group, self.setting
         length = pick_number(rng, group.length)
         plan = self.planner.plan(wish.kind, wish.size, rng, wish.answer, wish.concepts) if wish.size else None
+        if plan and self.partial and (unlisted := self._unlisted(plan)):
+            raise Blocked(f"events: the proof needs {unlisted}, which is not listed")
         events = self.simulate(plan, length, rng)
         if not rule.has(events):
             raise Blocked(SPLIT)

@@ -93,12 +93,21 @@ def count_stories(rooms: Sequence[str]) -> tuple[int, int]:
     return triples, triples * 2 * 2**FLIPS
 
 
-def draw_examples(rooms: tuple[str, ...], key: Key, first: int, start: int, stop: int) -> Iterator[Example]:
-    """Yield examples start..stop of a split whose stories begin at position `first` of a keyed permutation of all."""
+def draw_examples(rooms: tuple[str, ...], key: Key, first: int, step: int, start: int, stop: int) -> Iterator[Example]:
+    """Yield examples start..stop of a split whose stories begin at position `first` of a keyed permutation of all.
+
+    Args:
+        rooms: Their names.
+        key: Decides the permutation.
+        first: Position of the split's first story.
+        step: 1 forwards, -1 backwards from there.
+        start: The first example.
+        stop: The one after the last.
+    """
     triples = list(permutations(rooms, 3))
     order = key.permutation(count_stories(rooms)[1], "rooms")
-    for index in range(first + start, first + stop):
-        yield _example(triples, int(order(index)))
+    for index in range(start, stop):
+        yield _example(triples, int(order(first + step * index)))
 
 
 def _example(triples: Sequence[tuple[str, ...]], rank: int) -> Example:

@@ -1,7 +1,7 @@
 """The words of a world: who and what there is, and the verbs that tell of it.
 
-Names must not contain one another: a model (and a person) that reads "Ann" in "Anna" is measured on spelling, not on
-the story.
+Names must not have one another's words: "the garden" and "the garden shed" could not be told apart in every sentence. Letters
+may be shared: nobody reads Al in football.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Vocabulary:
         return not to or (pronoun != "they" and pronoun != self.pronoun(to))
 
     def check(self, where: str = "vocabulary") -> None:
-        """Refuse names that are empty, repeated, or part of one another.
+        """Refuse names that are empty, repeated, or made of one another's words.
 
         Raises:
             RecipeError: It names the two that collide.
@@ -76,9 +76,11 @@ class Vocabulary:
                     f"{where}: {one!r} is not a valid name: use words without commas, stops, tabs or outer blanks"
                 )
             for other in names[i + 1 :]:
-                a, b = one.casefold(), other.casefold()
+                a, b = f" {one.casefold()} ", f" {other.casefold()} "
                 if a in b or b in a:
-                    raise RecipeError(f"{where}: '{one}' and '{other}' collide, one contains the other; rename one")
+                    raise RecipeError(
+                        f"{where}: '{one}' and '{other}' collide, one has all the words of the other; rename one"
+                    )
 
 
 def verb_lists() -> dict[str, tuple[str, ...]]:
