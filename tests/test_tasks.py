@@ -207,3 +207,35 @@ def test_a_dotted_change_keeps_the_rest_of_the_default(task_file: str) -> None:
     sizes = {split.name: split.n for split in read(task_file, {"splits.extra.n": 5}).plan(0).splits}
     assert sizes == {"train": 10_000, "dev": 1000, "test": 1000, "extra": 5}
     assert read(task_file, ["splits.train.n=10000"]).digest == read(task_file).digest
+
+
+@pytest.mark.parametrize("parameter", ["seed", "splits", "describe", "name", "version", "task"])
+def test_a_knob_named_like_a_recipe_field_is_refused(parameter: str, tmp_path: Path) -> None:
+    from taskloom.recipe.recipe import RESERVED
+    from taskloom.tasks import TAKEN
+
+    path = tmp_path / "t.py"
+    path.write_text(
+        f"import taskloom as tl\n@tl.task('a/taken', describe='d')\ndef f(rng, {parameter}: int = tl.knob(3)): ...\n"
+    )
+    with pytest.raises(TaskloomError, match=f"the parameter '{parameter}' has the name of a recipe's own field"):
+        tl.make(str(path))
+    assert set(RESERVED) < TAKEN
+
+
+def test_a_recipe_finds_a_task_file_beside_it(task_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.yaml").write_text("extends: reverse.py\nsplits: {train: {n: 10}}\n")
+    monkeypatch.chdir("/")
+    assert len(tl.make(tmp_path / "mine.yaml")["train"]) == 10
+
+
+def test_the_home_folder_is_expanded(task_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "r.yaml").write_text("extends: ~/reverse.py\n")
+    (tmp_path / "splits.yaml").write_text("train: {n: 10}\n")
+    tl.make("~/r.yaml", "~/d", set=["splits=@~/splits.yaml"])
+    assert (tmp_path / "d" / "manifest.json").is_file()
+    assert tl.verify("~/d", task="~/reverse.py").answers == 10
+    assert tl.load("~/d").digest == tl.make("~/reverse.py", set=["splits=@~/splits.yaml"]).digest
+    with pytest.raises(TaskloomError, match="no such user's home folder"):
+        tl.load("~nobody-of-this-name/d")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
-from taskloom.errors import ParameterError
+from taskloom.errors import ParameterError, TaskloomError
 
 
 def whole(value: Any, parameter: str) -> int:
@@ -25,6 +26,15 @@ def whole(value: Any, parameter: str) -> int:
         except TypeError:
             pass
     raise ParameterError(parameter, f"must be a whole number, not {value!r:.80}")
+
+
+def path_of(value: str | PathLike[str]) -> Path:
+    """Return a path with `~` expanded, as a shell would have done."""
+    path = Path(value)
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise TaskloomError(f"{path}: there is no such user's home folder; write the path in full") from None
 
 
 def plain(value: Any) -> Any:

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from taskloom.arguments import path_of
 from taskloom.errors import TaskloomError, nearest
 
 if TYPE_CHECKING:
@@ -298,6 +299,7 @@ def load_module(path: Path) -> str:
     """
     from taskloom import scoring
 
+    path = path_of(path)
     if path.is_dir():
         path = path / "__init__.py"
     if not path.is_file():

@@ -31,6 +31,9 @@ K = TypeVar("K", int, float, str, bool)
 TRIES = 10_000
 """Draws for one example before the split counts as exhausted."""
 
+TAKEN = frozenset(["suite", "task", "extends", "describe", "described", "seed", "splits", "name", "version", "code"])
+"""Names that mean something else in a recipe or a manifest: a knob of that name could never be set, or would hide it."""
+
 DEFAULT_SPLITS: dict[str, int] = {"train": 10_000, "dev": 1_000, "test": 1_000}
 
 
@@ -248,6 +251,11 @@ def task(
             if parameter.default is inspect.Parameter.empty:
                 raise TaskloomError(
                     f"{name}: the parameter '{parameter.name}' needs a default: {parameter.name}: int = tl.knob(4)"
+                )
+            if parameter.name in TAKEN:
+                raise TaskloomError(
+                    f"{name}: the parameter '{parameter.name}' has the name of a recipe's own field; rename it, "
+                    f"e.g. my_{parameter.name}"
                 )
             default = parameter.default
             declared = default if isinstance(default, Knob) else Knob(default)

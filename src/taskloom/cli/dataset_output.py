@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from taskloom.cli.output import cell, console, emit, percent, table
+from taskloom.cli.output import cell, console, emit, percent, printable, table
 
 if TYPE_CHECKING:
     from taskloom.audits import Audit
@@ -93,13 +93,13 @@ def certificate(audit: Audit, as_json: bool) -> None:
         emit(audit.to_dict())
         return
     out = console()
-    print(f"audit of {audit.name} {f'(digest {audit.digest})' if audit.digest else ''}\n")
+    print(f"audit of {printable(audit.name)} {f'(digest {audit.digest})' if audit.digest else ''}\n")
     for section in (_splits, _overlaps, _shortcuts, _coverage, _divergence):
         block = section(audit)
         if block is not None:
             out.print(block, "")
     for note in audit.notes:
-        print(f"note: {note}")
+        print(f"note: {printable(note)}")
     short = sum(s.flagged for s in audit.shortcuts)
     trained = any(info["role"] == "train" for info in audit.splits.values())
     leaks = f"{len(audit.leaks)} leaks" if trained else "leaks were not looked for"

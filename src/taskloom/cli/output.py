@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+_C1 = re.compile("[\x7f-\x9f]")
+"""Orders to a terminal that JSON allows unescaped in its texts."""
+_ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def console() -> Console:
@@ -18,7 +23,7 @@ def console() -> Console:
 
 def emit(value: Any) -> None:
     """Print one JSON value on one line."""
-    print(json.dumps(value, ensure_ascii=False))
+    print(_C1.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False)))
 
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
@@ -36,7 +41,12 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> 
 def cell(value: Any) -> str:
     """Format a value as text that Rich prints as it is; whole numbers in groups of three digits."""
     text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-    return text.replace("[", r"\[")
+    return printable(text).replace("[", r"\[")
+
+
+def printable(text: str) -> str:
+    """Return a text with terminal escapes and marks that reorder a line shown by their codes; data may come from anybody."""
+    return _ORDERS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def percent(value: float) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from taskloom.cli.output import cell, console, emit, table
+from taskloom.arguments import path_of
+from taskloom.cli.output import cell, console, emit, printable, table
 from taskloom.errors import TaskloomError, nearest
 from taskloom.example import Answer, Example
 
@@ -140,7 +141,7 @@ def examples(
 
     show: Callable[[Example], Any] | None = None
     several = False
-    if Path(name).is_dir():
+    if path_of(name).is_dir():
         if seed is not None or tuple(changes):
             raise TaskloomError(f"{name} is made already: --seed and --set go with a recipe")
         data = dataset.load(name)
@@ -168,12 +169,26 @@ def examples(
         for i, example in enumerate(shown):
             emit({"split": chosen, "index": start + i, **_as_dict(example)})
         return
+    shown = [_printable(example) for example in shown]
     out = console()
-    head = f"[bold]{cell(name)}[/bold], split {chosen}, {total:,} examples. {cell(about)}\n"
+    head = f"[bold]{cell(name)}[/bold], split {cell(chosen)}, {total:,} examples. {cell(about)}\n"
     out.print(head.replace("\n\n", "\n"))
     for i, example in enumerate(shown):
-        out.print(f"[bold]{chosen} {start + i}[/bold]")
+        out.print(f"[bold]{cell(chosen)} {start + i}[/bold]")
         out.print(show(example) if show else plain(example, several), "")
+
+
+def _printable(example: Example) -> Example:
+    """Return the example with terminal escapes in its texts shown by their codes."""
+    return replace(
+        example,
+        input=printable(example.input),
+        targets=tuple(map(printable, example.targets)),
+        traits={printable(k): printable(v) if isinstance(v, str) else v for k, v in example.traits.items()},
+        question=example.question and printable(example.question),
+        derivation=tuple(replace(s, rule=printable(s.rule), value=printable(s.value)) for s in example.derivation),
+        task=printable(example.task),
+    )
 
 
 def plain(example: Example, named: bool = False) -> str:

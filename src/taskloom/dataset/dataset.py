@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from taskloom.arguments import path_of
 from taskloom.dataset import shards
 from taskloom.dataset.foreign import read_foreign
 from taskloom.dataset.shards import MANIFEST as MANIFEST
@@ -132,7 +133,7 @@ class Examples:
 
 def load(folder: str | Path) -> Dataset:
     """Read a dataset that `make` wrote; also a folder of `SPLIT/*.parquet`, `SPLIT.parquet` or `SPLIT.jsonl` without a manifest."""
-    folder = Path(folder)
+    folder = path_of(folder)
     path = folder / MANIFEST
     if not path.is_file():
         tables = read_foreign(folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from taskloom.arguments import path_of
 from taskloom.dataset import shards
 from taskloom.dataset.dataset import Dataset, load
 from taskloom.descriptions import undescribed_table
@@ -52,9 +53,10 @@ def export(
         table = undescribed_table(table)
     examples = list(shards.to_examples(table))
     result = exporter(examples, data.recipe.fields if "seed" in data.manifest else None)
-    with atomic(Path(path)) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
+    path = path_of(path)
+    with atomic(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(result.lines)
-    return ExportedFile(Path(path), len(examples) - result.left_out, result.left_out, result.reason)
+    return ExportedFile(path, len(examples) - result.left_out, result.left_out, result.reason)
 
 
 def _exporter(data: Dataset, folder: str | Path, kind: str) -> Exporter:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 
-from taskloom.arguments import whole
+from taskloom.arguments import path_of, whole
 from taskloom.dataset import Dataset, dataset, shards
 from taskloom.dataset.manifest import manifest_of_shards, manifest_of_tables, write_beside
 from taskloom.dataset.spawning import refuse_while_importing_main
@@ -70,7 +70,7 @@ def make(
     pieces = list(_pieces(plan, _shard_rows(plan, shard_rows)))
     if out is None:
         return _in_memory(recipe, seed, plan)
-    folder = Path(out)
+    folder = path_of(out)
     refuse_while_importing_main()
     with _alone(folder):
         return _make_into(folder, recipe, seed, plan, pieces, Where(workers, engine, address), jsonl, progress)

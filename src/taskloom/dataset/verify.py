@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from taskloom.arguments import whole
+from taskloom.arguments import path_of, whole
 from taskloom.dataset import Dataset, dataset, shards
 from taskloom.descriptions import UNSEEN, task_column
 from taskloom.errors import DataError, TaskloomError
@@ -69,7 +69,7 @@ def verify(
         task: The Python file that defines the dataset's task or suite. Without it, a dataset of a file that is not known in this
             process has only its bytes checked: a file that a manifest names is never imported.
     """
-    folder = Path(folder)
+    folder = path_of(folder)
     if not (folder / dataset.MANIFEST).is_file():
         raise DataError(f"{folder} has no {dataset.MANIFEST}; verify checks datasets made by 'taskloom make'")
     sample = whole(sample, "sample")

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from taskloom.arguments import path_of
 from taskloom.errors import RecipeError, TaskloomError, nearest
 from taskloom.recipe import yaml_files
 from taskloom.recipe.overrides import merge
@@ -32,7 +33,7 @@ def load_definitions(name: str) -> None:
 def find(name: str) -> tuple[dict[str, Any], str]:
     """Return the data of a recipe, unchecked, and where it is defined."""
     if is_yaml(name):
-        return _load_yaml(Path(name))
+        return _load_yaml(path_of(name))
     if is_python(name):
         return _in_python(name)
     head, _, rest = name.partition("/")
@@ -85,9 +86,12 @@ def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> tuple[dict[str, Any
         raise RecipeError(f"{path} must be a mapping with 'suite:' and its fields, not {type(data).__name__}")
     if "extends" in data:
         parent = str(data.pop("extends"))
-        beside = path.parent / parent
+        file, separator, wanted = parent.partition("::")
+        beside = path.parent / path_of(file)
         if is_yaml(parent) and beside.is_file():
             base, _ = _load_yaml(beside, (*within, path.resolve()))
+        elif is_python(parent) and beside.exists():
+            base, _ = find(f"{beside}{separator}{wanted}")
         else:
             base, _ = find(parent)
         data = merge(base, data)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from taskloom.arguments import plain
+from taskloom.arguments import path_of, plain
 from taskloom.errors import ParameterError, RecipeError
 from taskloom.recipe import yaml_files
 from taskloom.recipe.yaml_files import RepeatedKeyError, YamlError
@@ -78,7 +78,7 @@ def from_file(path: Path) -> Any:
 
 def _parse(text: str, change: str) -> Any:
     if text.startswith("@"):
-        return from_file(Path(text[1:]))
+        return from_file(path_of(text[1:]))
     try:
         return yaml_files.parse(text)
     except RepeatedKeyError as error:
