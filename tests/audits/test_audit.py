@@ -221,3 +221,19 @@ def test_repeats_by_design_are_explained() -> None:
     found = tl.audit(tl.make("zest/synthetic", set=sizes))
     assert found.repeats[0].near > 0
     assert any("paraphrases have the passages of their base tasks" in note for note in found.notes)
+
+
+def test_the_majority_is_the_best_constant_over_acceptable_answers(tmp_path: Path) -> None:
+    """The official answers are all different; 'any' is acceptable in 3 of 4 rows."""
+    rows: list[Row] = [
+        {"input": f"question {i}", "targets": [f"own{i}", "any"] if i % 4 else [f"own{i}"]} for i in range(200)
+    ]
+    found = audit(tmp_path / "d", train=rows[:100], test=rows[100:])
+    scores = {s.baseline: s.accuracy for s in found.shortcuts}
+    assert scores["majority answer"] == 0.75
+    assert [b.majority for b in found.balance] == [0.75, 0.75]
+
+
+def test_an_answer_that_is_listed_twice_counts_once(tmp_path: Path) -> None:
+    rows: list[Row] = [{"input": f"q{i}", "targets": ["a", "a"] if i < 4 else ["b"]} for i in range(10)]
+    assert [b.majority for b in audit(tmp_path / "d", train=rows).balance] == [0.6]

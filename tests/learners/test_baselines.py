@@ -107,3 +107,12 @@ def test_the_solver_takes_data_in_any_form() -> None:
         assert learner.fit(form).answer(["a 3"]) == [pairs[0][1]]  # type: ignore[arg-type]
     with pytest.raises(LearnerError, match="is a whole dataset"):
         learner.fit(taskloom.make("ctl/A", set=["splits.train.n=300"]))  # type: ignore[arg-type]
+
+
+def test_majority_counts_every_acceptable_answer() -> None:
+    train = [Example(f"q{i}", [f"own{i}", "any", "any"] if i % 4 else "own") for i in range(8)]
+    fitted = read("majority").fit(train)
+    assert fitted.answer(["x"]) == ["any"]
+    assert fitted.logprob(["x"], [["any", "own"]]) == [
+        [pytest.approx(math.log(6 / 14)), pytest.approx(math.log(2 / 14))]
+    ]

@@ -23,7 +23,7 @@ class Balance:
 
     Attributes:
         answers: Different answers.
-        majority: The share of the most frequent one.
+        majority: The share of rows that the best constant answer gets right, where any acceptable answer is right.
         evenness: Entropy over its maximum: 1 for equally frequent answers.
         most: The most frequent answers with their shares.
     """
@@ -65,8 +65,16 @@ def balances(tables: Mapping[str, pa.Table]) -> list[Balance]:
         entropy = -sum(c / n * math.log(c / n) for c, _ in counted)
         evenness = entropy / math.log(len(counted)) if len(counted) > 1 else 0.0
         most = {value: c / n for c, value in counted[:SHOWN]}
-        results.append(Balance(name, n, len(counted), counted[0][0] / n, evenness, most))
+        results.append(Balance(name, n, len(counted), _best_constant(table) / n, evenness, most))
     return results
+
+
+def _best_constant(table: pa.Table) -> int:
+    """Return the number of rows for which one and the same answer is acceptable, at most."""
+    targets = table.column("targets").combine_chunks()
+    pairs = pa.table({"row": pc.list_parent_indices(targets), "answer": pc.list_flatten(targets)})
+    rows_of = pairs.group_by("answer").aggregate([("row", "count_distinct")])
+    return int(pc.max(rows_of.column("row_count_distinct")).as_py())
 
 
 def coverages(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list[Coverage]:

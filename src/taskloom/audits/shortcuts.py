@@ -1,5 +1,6 @@
 """What one reaches without doing the task: majority answer, question only, first or last word, bag of words.
 
+The majority answer is the constant that is acceptable most often, be it the official answer of a row or another one of it.
 Each baseline is fitted on training and scored on every other split; a split has a shortcut where a baseline beats the
 majority answer by more than ten points and by more than chance would allow.
 """
@@ -94,8 +95,13 @@ def _accuracy(answers: list[str], rows: _Rows) -> float:
     return sum(right) / len(right)
 
 
+def _acceptable(targets: list[str]) -> list[str]:
+    """Return what counts as right, each answer once: a guess is right if it is any acceptable answer, not only the official one."""
+    return list(dict.fromkeys(tidy(target) for target in targets))
+
+
 def _baselines(fit: _Rows) -> tuple[dict[str, Answerer], list[str]]:
-    majority = Counter(t[0] for t in fit.targets).most_common(1)[0][0]
+    majority = Counter(answer for targets in fit.targets for answer in _acceptable(targets)).most_common(1)[0][0]
     baselines: dict[str, Answerer] = {"majority answer": lambda rows: [majority] * len(rows.inputs)}
     if any(fit.questions):
         baselines["question only"] = _by_part(fit, majority, lambda rows: rows.questions)
@@ -122,7 +128,7 @@ def _by_part(fit: _Rows, majority: str, part: Callable[[_Rows], list[Any]]) -> A
     """Predict the most frequent answer given a part of the input."""
     counted: dict[Any, Counter[str]] = defaultdict(Counter)
     for value, targets in zip(part(fit), fit.targets, strict=True):
-        counted[value][targets[0]] += 1
+        counted[value].update(_acceptable(targets))
     best = {value: min(counts.items(), key=lambda p: (-p[1], p[0]))[0] for value, counts in counted.items()}
     return lambda rows: [best.get(value, majority) for value in part(rows)]
 
