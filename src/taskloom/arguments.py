@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from taskloom.errors import ParameterError, TaskloomError
+from taskloom.errors import ParameterError, TaskloomError, echo
 
 
 def whole(value: Any, parameter: str) -> int:
@@ -25,7 +25,7 @@ def whole(value: Any, parameter: str) -> int:
             return operator.index(value)
         except TypeError:
             pass
-    raise ParameterError(parameter, f"must be a whole number, not {value!r:.80}")
+    raise ParameterError(parameter, f"must be a whole number, not {echo(value)}")
 
 
 def path_of(value: str | PathLike[str]) -> Path:

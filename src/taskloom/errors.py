@@ -7,6 +7,7 @@ escapes is a bug in Taskloom and keeps its traceback.
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
 
 
@@ -49,6 +50,20 @@ class MissingExtra(TaskloomError):  # noqa: N818 - reads as a sentence: raise Mi
         super().__init__(f"{what} needs {library}: pip install 'taskloom[{extra}]'")
 
 
+_echo = reprlib.Repr()
+_echo.maxstring = _echo.maxother = _echo.maxlong = 120
+_echo.maxlevel, _echo.maxdict, _echo.maxlist, _echo.maxtuple = 3, 6, 8, 8
+
+
+def echo(value: object) -> str:
+    """Return a value as an error message repeats it: short, however large the value is.
+
+    >>> echo([1, 2]), len(echo("x" * 10**6)), echo([[[[[1]]]]])
+    ('[1, 2]', 120, '[[[[...]]]]')
+    """
+    return _echo.repr(value)
+
+
 def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
     """Return a closing remark with the nearest known names, or all of them when none is near.
 
@@ -57,7 +72,7 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
     >>> nearest("zzz", ["b", "a"])
     'known: a, b'
     """
-    names = sorted(known)
+    names, name = sorted(known), name[:200]  # comparing takes time that grows with the square of a name's length
     folded = {n.casefold(): n for n in names}
     close = [folded[c] for c in difflib.get_close_matches(name.casefold(), list(folded), n=many, cutoff=0.6)]
     if close:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +124,28 @@ def test_commands_refuse_a_key_given_twice(
     assert heard.err.count("\n") == 1
     assert not heard.out
     assert {p.name for p in tmp_path.iterdir()} == set(files)
+
+
+def bomb(levels: int = 9) -> str:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, levels)]
+    return "\n".join(lines)
+
+
+def test_aliases_that_stand_for_a_billion_values_are_refused_early() -> None:
+    start = time.process_time()
+    with pytest.raises(YamlError, match="has aliases that stand for more than 10,000,000 values"):
+        parse(bomb())
+    assert time.process_time() - start < 5
+    assert len(parse(bomb(3))) == 3
+    with pytest.raises(YamlError, match="contains itself"):
+        parse("a: &a [1, *a]")
+    assert parse("a: &a [1, 2]\nb: [*a, *a]\nc: []") == {"a": [1, 2], "b": [[1, 2], [1, 2]], "c": []}
+
+
+def test_errors_do_not_echo_a_megabyte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "v.yaml").write_text("[" + "1, " * 300_000 + "1]")
+    huge = f"@{tmp_path / 'v.yaml'}"
+    for change in (f"max_length={huge}", f"described={huge}", f"splits.train.n={huge}", f"{'x' * 10**6}=1"):
+        assert run(["show", "ctl/A", "--set", change]) == 2
+        assert len(capsys.readouterr().err) < 5000, change[:30]

@@ -30,6 +30,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 """In the order in which --help lists them."""
 
+LONGEST = 4_000
+"""Characters of an error: what a person typed is echoed, but a megabyte of it hides the sentence."""
+
 INTERRUPTED = "interrupted; what was finished is kept: rerun the command to resume"
 
 
@@ -98,6 +101,8 @@ def _say(message: str, status: int) -> int:
     # One sentence; what an error echoes below it (an expression with a caret under the fault) keeps its lines.
     sentence, *echo = message.split("\n  ")
     text = "\n  ".join(["taskloom: " + " ".join(sentence.split()), *echo])
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
     # What a person typed is echoed, but never as an order to the terminal.
     print("".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text), file=sys.stderr)
     return status

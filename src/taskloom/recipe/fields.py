@@ -16,6 +16,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
+from taskloom.errors import echo
 from taskloom.files import json_digest
 from taskloom.plan import Level
 from taskloom.seeding import Key
@@ -140,7 +141,7 @@ class Described(Fields):
                 return read(value)
         except ValueError:
             pass
-        raise ValueError(f"write a share from 0 to below 1, or a list of task names, not {value!r}")
+        raise ValueError(f"write a share from 0 to below 1, or a list of task names, not {echo(value)}")
 
 
 class Span:
@@ -169,7 +170,7 @@ class Span:
         except ValueError as error:
             if "empty" in str(error):
                 raise
-            raise ValueError(f"expected a whole number or a range such as 2..6, not {value!r}") from None
+            raise ValueError(f"expected a whole number or a range such as 2..6, not {echo(value)}") from None
 
     def __contains__(self, value: int) -> bool:
         return self.low <= value <= self.high

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from taskloom.arguments import whole
-from taskloom.errors import ParameterError, RecipeError, TaskloomError, nearest
+from taskloom.errors import ParameterError, RecipeError, TaskloomError, echo, nearest
 from taskloom.files import json_digest
 from taskloom.recipe.fields import Described, Fields
 from taskloom.recipe.finder import find
@@ -191,7 +191,7 @@ def _described(given: Any, where: str) -> Described | None:
     if given is None or given is False:
         return None
     if given is not True and not isinstance(given, Mapping):
-        raise RecipeError(f"{where}: described: write true, or {{level: explicit, unseen: 0.3}}, not {given!r}")
+        raise RecipeError(f"{where}: described: write true, or {{level: explicit, unseen: 0.3}}, not {echo(given)}")
     try:
         return Described.model_validate({} if given is True else dict(given))
     except ValidationError as error:

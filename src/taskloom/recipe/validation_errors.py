@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from taskloom.errors import nearest
+from taskloom.errors import echo, nearest
 
 
 def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
@@ -22,7 +22,7 @@ def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
             parts.setdefault("", []).append(f"unknown key '{place}'; {nearest(str(path[-1]), known)}")
             continue
         message = item["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
-        given = "" if item["type"] in ("value_error", "missing") else f", not {item['input']!r}"
+        given = "" if item["type"] in ("value_error", "missing") else f", not {echo(item['input'])}"
         parts.setdefault(place, []).append(message + given if not parts.get(place) else message)
     sentences = [
         f"{place}: {' or '.join(messages)}" if place else "; ".join(messages) for place, messages in parts.items()

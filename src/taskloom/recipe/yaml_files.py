@@ -21,6 +21,10 @@ KEYS_OF_YAML = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
 """`<<` and `=`: keys that YAML gives a meaning, and no value of their own."""
 
 
+MOST_VALUES = 10_000_000
+"""With its aliases written out. A file of this many values has a hundred megabytes; an alias bomb of nine lines has more."""
+
+
 class YamlError(TaskloomError):
     """A text that is not YAML, or would lose a value. The message continues after the place: `is not YAML: …`.
 
@@ -59,6 +63,7 @@ def parse(text: str, *, ours: bool = False) -> Any:
             if root is None:
                 return None
             _refuse_keys_given_twice(root, loader)
+            _refuse_expansion(root)
             return loader.construct_document(root)
         finally:
             loader.dispose()
@@ -70,6 +75,27 @@ def parse(text: str, *, ours: bool = False) -> Any:
         raise YamlError("is nested too deeply") from cause
     except ValueError as cause:
         raise YamlError(f"holds a value that cannot be read ({str(cause).splitlines()[0]})") from cause
+
+
+def _refuse_expansion(root: yaml.Node) -> None:
+    """Refuse aliases that stand for more values than anybody writes, before something copies or prints them all."""
+    sizes: dict[int, int] = {}
+    waiting: list[tuple[yaml.Node, bool]] = [(root, False)]
+    while waiting:
+        node, counted = waiting.pop()
+        if isinstance(node, yaml.ScalarNode) or sizes.get(id(node), 0) > 0:
+            continue
+        inner = [p for pair in node.value for p in pair] if isinstance(node, yaml.MappingNode) else node.value
+        if not counted:
+            if id(node) in sizes:  # it is being counted already
+                raise YamlError("has a value that contains itself; write it out", node.start_mark.line + 1)
+            sizes[id(node)] = 0
+            waiting.append((node, True))
+            waiting += [(part, False) for part in inner]
+            continue
+        sizes[id(node)] = 1 + sum(sizes.get(id(part), 1) for part in inner)
+        if sizes[id(node)] > MOST_VALUES:
+            raise YamlError(f"has aliases that stand for more than {MOST_VALUES:,} values", node.start_mark.line + 1)
 
 
 def _refuse_keys_given_twice(root: yaml.Node, loader: Any) -> None:
