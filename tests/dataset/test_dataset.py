@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import taskloom as tl
-from taskloom.errors import DataError
+from taskloom.errors import DataError, TaskloomError
 
 SMALL = ["splits.train.n=2500"]
 
@@ -144,3 +144,56 @@ def test_no_dataset_at_all(tmp_path: Path) -> None:
     )
     with pytest.raises(DataError, match="format 99"):
         tl.load(tmp_path)
+
+
+EDITS: list[tuple[list[str], object]] = [
+    (["splits"], {}),
+    (["splits"], []),
+    (["splits", "train"], 5),
+    (["splits", "train", "n"], True),
+    (["splits", "train", "n"], -1),
+    (["splits", "train", "n"], "5"),
+    (["splits", "train", "role"], ["train"]),
+    (["splits", "train", "digest"], 5),
+    (["splits", "train", "shards"], 5),
+    (["splits", "train", "shards"], [5]),
+    (["splits", "train", "shards"], [{"file": "../../x.parquet", "rows": 1}]),
+    (["splits", "train", "shards"], [{"file": "train/../../x.parquet", "rows": 1}]),
+    (["splits", "train", "shards"], [{"file": 5, "rows": 1}]),
+    (["splits", "train", "shards"], [{"file": "train/00000.parquet", "rows": None}]),
+    (["sources"], [1]),
+    (["describe"], {"a": 1}),
+    (["scorer"], 5),
+    (["tasks_by"], None),
+    (["seed"], True),
+    (["recipe"], "ctl/A"),
+    (["format"], {}),
+]
+
+
+@pytest.mark.parametrize(("place", "value"), EDITS)
+def test_an_edited_manifest_is_refused_with_one_sentence(
+    place: list[str], value: object, folder: Path, tmp_path: Path
+) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    here = manifest
+    for step in place[:-1]:
+        here = here[step]
+    here[place[-1]] = value
+    (tmp_path / "edited").mkdir()
+    (tmp_path / "edited" / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match=r"make the dataset again$") as caught:
+        tl.load(tmp_path / "edited")
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"format": ' * 100_000, "null", "[]", "5", '{"format": 1'])
+def test_a_manifest_that_is_no_mapping_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(DataError, match="is not a Taskloom manifest"):
+        tl.load(tmp_path)
+
+
+def test_a_dataset_without_a_split_is_not_made() -> None:
+    with pytest.raises(TaskloomError, match="splits: name at least one"):
+        tl.make(Path(__file__).parents[2] / "examples" / "reverse.py", set=["splits={}"])

@@ -19,7 +19,7 @@ from taskloom.arguments import path_of
 from taskloom.dataset import shards
 from taskloom.dataset.foreign import read_foreign
 from taskloom.dataset.shards import MANIFEST as MANIFEST
-from taskloom.errors import DataError, nearest
+from taskloom.errors import DataError, echo, nearest
 from taskloom.example import Example
 from taskloom.files import digest, json_digest
 from taskloom.plan import Role, role_of
@@ -147,22 +147,43 @@ def read_manifest(path: Path) -> dict[str, Any]:
     """Read a manifest and check that it is one."""
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        known = manifest["format"]
+        if (known := manifest["format"]) != FORMAT:
+            raise DataError(
+                f"{path} has format {echo(known)}, this taskloom reads format {FORMAT}; make the dataset again"
+            )
         for key, kind in {"recipe": dict, "recipe_digest": str, "seed": int, "digest": str, "splits": dict}.items():
-            if not isinstance(manifest[key], kind):
-                raise TypeError(f"'{key}' is {manifest[key]!r}")
-        for split in manifest["splits"].values():
-            if split["role"] not in ("train", "test", "probe") or not isinstance(split["n"], int):
-                raise ValueError(f"a split with the role {split['role']!r} and {split['n']!r} rows")
-            for shard in split["shards"]:
-                (shard["file"], shard["rows"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+            if not isinstance(manifest[key], kind) or isinstance(manifest[key], bool):
+                raise TypeError(f"'{key}' is {echo(manifest[key])}")
+        for key, kind in {"sources": dict, "describe": str, "scorer": str, "tasks_by": str}.items():
+            if not isinstance(manifest.get(key, kind()), kind):
+                raise TypeError(f"'{key}' is {echo(manifest[key])}")
+        if not manifest["splits"]:
+            raise ValueError("it has no split")
+        for name, split in manifest["splits"].items():
+            _check_entry(name, split)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(
             f"{path} is not a Taskloom manifest ({type(error).__name__}: {error}); make the dataset again"
         ) from error
-    if known != FORMAT:
-        raise DataError(f"{path} has format {known}, this taskloom reads format {FORMAT}; make the dataset again")
     return dict(manifest)
+
+
+def _check_entry(name: str, split: Any) -> None:
+    """Check what a manifest says of one split: its role, its size, and files that lie in the split's own folder."""
+    if split["role"] not in ("train", "test", "probe") or not _is_count(split["n"]):
+        raise ValueError(f"a split with the role {echo(split['role'])} and {echo(split['n'])} rows")
+    if not isinstance(split["digest"], str):
+        raise TypeError(f"the digest of split {echo(name)} is {echo(split['digest'])}")
+    for shard in split["shards"]:
+        if not isinstance(shard["file"], str) or not _is_count(shard["rows"]):
+            raise TypeError(f"a shard {echo(shard['file'])} with {echo(shard['rows'])} rows")
+        folder, _, file = shard["file"].partition("/")
+        if folder != name or name in (".", "..") or "/" in file or not file.endswith(".parquet"):
+            raise ValueError(f"a shard {echo(shard['file'])} that is not a file of split {echo(name)}")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def split_digest(blocks: list[str]) -> str:

@@ -102,6 +102,8 @@ def _make_into(
 
 def _check_splits(plan: Plan) -> None:
     """Split names become folders, and names in other tools."""
+    if not plan.splits:
+        raise RecipeError("splits: name at least one, e.g. splits={train: {n: 1000}}")
     seen: dict[str, str] = {}
     for split in plan.splits:
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", split.name):
