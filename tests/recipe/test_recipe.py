@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskloom.cli import run
 from taskloom.errors import RecipeError
 from taskloom.recipe import Recipe, Span, read
 from taskloom.recipe.finder import names
@@ -166,3 +168,12 @@ def test_dotted_changes_merge_with_defaults() -> None:
     # a change whole takes the place of the old value, as before
     fields = read("taskbench/antonyms[eng]", ["shares={train: 0.5, test: 0.5}"]).fields
     assert fields.shares == {"train": 0.5, "test": 0.5}
+
+
+def test_recipes_are_listed_as_people_count(capsys: pytest.CaptureFixture[str]) -> None:
+    numbered = [name for name in names() if name.startswith("babi/") and name[5:].isdecimal()]
+    assert len(numbered) > 10
+    assert numbered == sorted(numbered, key=lambda name: int(name[5:]))
+    assert run(["list", "recipes", "--json"]) == 0
+    listed = [row["name"] for row in json.loads(capsys.readouterr().out)["recipes"]]
+    assert [name for name in listed if name in numbered] == numbered

@@ -25,10 +25,11 @@ def listing(what: str, as_json: bool) -> None:
     """Print what `taskloom list` lists."""
     from taskloom import learners, registry, scoring
     from taskloom.recipe import read
+    from taskloom.recipe.finder import counting_order
 
     def recipes() -> list[tuple[str, str]]:
         files = [(n, read(n).describe) for s in registry.SUITES for n in s.recipe_files()]
-        return sorted(files)
+        return sorted(files, key=lambda row: counting_order(row[0]))
 
     def scorers() -> list[tuple[str, str]]:
         registry.SUITES.names()  # suites make their own scorers known when they are imported
