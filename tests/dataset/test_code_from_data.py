@@ -103,3 +103,21 @@ def test_an_edited_recipe_is_refused_with_the_file(made: tuple[Path, Path]) -> N
     (folder / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(TaskloomError, match="unknown key 'colour'"):
         tl.verify(folder, task=file)
+
+
+def test_predictions_are_scored_by_the_scorer_of_a_file_that_is_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "upper.py"
+    scorer = "class Loose:\n    name = 'loose-of-upper'\n    def score(self, prediction, targets): return 0.5\n"
+    scorer += "    def explain(self, prediction, targets): return ''\n"
+    file.write_text(TASK.replace("@tl.task", scorer + "\n@tl.task").replace("solve=str.upper", "scorer=Loose()"))
+    tl.make(str(file), tmp_path / "d", set=["splits={test: {n: 4}}"])
+    forget()
+    (tmp_path / "p.txt").write_text("a\n" * 4)
+    words = ["score", "letters/upper", "--gold", str(tmp_path / "d"), "--pred", str(tmp_path / "p.txt"), "--json"]
+    assert run(words) == 2
+    assert "--task is needed" in capsys.readouterr().err
+    assert run([*words, "--task", str(file)]) == 0
+    assert json.loads(capsys.readouterr().out)["accuracy"] == 0.5
+    forget()

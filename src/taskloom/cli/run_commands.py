@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taskloom.cli.options import Json
+from taskloom.cli.options import Json, TaskFile
 from taskloom.cli.suite_options import NOTHING
 from taskloom.errors import TaskloomError
 
@@ -34,6 +34,7 @@ def score(
     details: Annotated[
         bool, typer.Option("--details", help="With --json: every task, or what the suite adds.")
     ] = False,
+    task: TaskFile = None,
     as_json: Json = False,
     given: Mapping[str, str] = NOTHING,
 ) -> None:
@@ -49,8 +50,10 @@ def score(
     from taskloom.cli.output import emit
     from taskloom.cli.suite_options import of_suite
     from taskloom.dataset import competence
-    from taskloom.registry import find_suite
+    from taskloom.registry import find_suite, load_file
 
+    if task is not None:
+        load_file(task)  # its own scorer is then known
     owner = find_suite(suite)
     name = owner.name if owner else suite
     options = of_suite(given, "score", name)
