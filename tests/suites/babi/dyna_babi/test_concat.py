@@ -160,6 +160,13 @@ def test_published_files_are_injected_and_cut(tmp_path: Path) -> None:
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="no file qa2_"):
         recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)
+    write_tasks(tmp_path)
+    (tmp_path / "qa2_some_test.txt").unlink()
+    with pytest.raises(RecipeError, match=r"no file qa2_.*_test\.txt; .*, or set splits without test"):
+        recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)
+    without = ["splits={train: {n: 0}, dev: {n: 0}}"]
+    assert [s.n for s in recipe.read("babi/concat-T2", [f"source={tmp_path}", *without]).plan(0).splits] == [180, 20]
+    (tmp_path / "qa2_some_train.txt").unlink()
     with pytest.raises(RecipeError, match="there is no folder"):
         recipe.read("babi/concat-T2", [f"source={tmp_path / 'none'}"]).plan(0)
     (tmp_path / "qa2_x_train.txt").write_text("1 Mary went to the")

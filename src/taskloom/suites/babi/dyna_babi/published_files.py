@@ -63,6 +63,7 @@ class Folder:
         if file is None:
             raise RecipeError(
                 f"source: {self.path} has no file qa{task}_*_{split}.txt; give the folder of the published files"
+                + (", or set splits without test" if split == "test" else "")
             )
         source = Source(file.name, blake2b(file.read_bytes(), digest_size=16).hexdigest())
         if source not in self.sources:
