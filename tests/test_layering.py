@@ -26,7 +26,7 @@ LAYERS = [
     {"recipe"},
     {"tasks"},
     {"suites"},
-    {"dataset.foreign", "dataset.spawning", "recipe.apply", "ray_cluster"},
+    {"dataset.foreign", "dataset.processes", "recipe.apply", "ray_cluster"},
     {"dataset.dataset"},
     {"dataset.workers"},
     {"dataset.manifest"},

@@ -15,7 +15,7 @@ from pathlib import Path
 from taskloom.arguments import path_of, whole
 from taskloom.dataset import Dataset, dataset, shards
 from taskloom.dataset.manifest import manifest_of_shards, manifest_of_tables, write_beside
-from taskloom.dataset.spawning import refuse_while_importing_main
+from taskloom.dataset.processes import refuse_while_importing_main
 from taskloom.dataset.workers import MakeProgress, Piece, RowCounter, Where, make_shards, origin_of, table_of
 from taskloom.errors import DataError, ParameterError, RecipeError, TaskloomError, nearest
 from taskloom.files import locked, sweep

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from taskloom.dataset import shards
-from taskloom.dataset.spawning import context_for
+from taskloom.dataset.processes import context_for
 from taskloom.errors import DataError
 from taskloom.files import json_digest, sweep
 from taskloom.plan import Plan, Split
