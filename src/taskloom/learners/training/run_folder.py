@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from taskloom.files import locked
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.training.checkpoint import clear, prepare
 
@@ -63,35 +63,15 @@ def watching(folder: Path | None) -> Iterator[Watch]:
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[bool]:
-    """Lock a folder, where the file system can: elsewhere two runs cannot be distinguished. A process that dies lets go of it."""
-    try:
-        import fcntl
-    except ImportError:  # not a system that has these locks
-        yield False
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        until, alone = time.monotonic() + PATIENCE, True
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise LearnerError(
-                        f"another process trains in the folder {folder}; wait for its end, or use another folder"
-                    ) from None
-                time.sleep(0.1)
-            except OSError:
-                alone = False
-                break
+    """Lock a folder, where the file system can: elsewhere two runs cannot be distinguished."""
+    with contextlib.ExitStack() as stack:
+        try:
+            alone = stack.enter_context(locked(folder, PATIENCE))
+        except TimeoutError:
+            raise LearnerError(
+                f"another process trains in the folder {folder}; wait for its end, or use another folder"
+            ) from None
         yield alone
-    finally:
-        with contextlib.suppress(OSError):
-            fcntl.flock(
-                handle, fcntl.LOCK_UN
-            )  # closing is not enough where a forked child, as compilers have, holds a copy
-        os.close(handle)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from taskloom.errors import DataError, InputError, TaskloomError
+from taskloom.files import cache_folder
 from taskloom.suites.taskbench.worlds.facts import triple_store
 from taskloom.suites.taskbench.worlds.facts.iri import to_iri
 from taskloom.suites.taskbench.worlds.facts.labels import name_relation
@@ -314,5 +315,5 @@ def test_the_store_speaks_sparql(folder: Path) -> None:
 def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TASKLOOM_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert triple_store.cache_folder() == tmp_path / ".cache" / "taskloom" / "facts"
+    assert cache_folder("facts") == tmp_path / ".cache" / "taskloom" / "facts"
     assert os.environ["HOME"] == str(tmp_path)

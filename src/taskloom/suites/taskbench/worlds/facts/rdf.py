@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from taskloom.errors import InputError
+from taskloom.files import cache_folder
 from taskloom.plan import Source
 from taskloom.seeding import Key
 from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld
@@ -25,7 +26,6 @@ from taskloom.suites.taskbench.worlds.facts.sparql import Row
 from taskloom.suites.taskbench.worlds.facts.triple_store import (
     CHUNK,
     MEMORY_LIMIT,
-    cache_folder,
     disk_store,
     file_source,
     lines_about,
@@ -89,7 +89,7 @@ class RdfWorld(TableWorld):
         self._languages = (check_language(language), ALL_LANGUAGES)
         lines = lines_about({*PROPERTIES.values(), INSTANCE_OF}, self._languages) if only == "catalogue" else None
         files = rdf_files(Path(path))
-        cache = cache or cache_folder()
+        cache = cache or cache_folder("facts")
         if keep == "auto":
             keep = "memory" if sum(file.stat().st_size for file in files) <= MEMORY_LIMIT else "disk"
         paths = tuple(file_source(file, cache if keep == "disk" else None) for file in files)

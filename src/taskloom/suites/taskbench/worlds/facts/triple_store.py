@@ -8,20 +8,18 @@ a chunk twice changes nothing, since a store is a set of triples), and a second 
 from __future__ import annotations
 
 import bz2
-import fcntl
 import gzip
 import hashlib
 import json
-import os
 import re
 import shutil
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from taskloom.errors import DataError, MissingExtra
+from taskloom.files import atomic, locked
 from taskloom.plan import Source
 from taskloom.suites.taskbench.worlds.facts.iri import LABEL, PROPERTY
 
@@ -37,11 +35,6 @@ _ENDS = ".nt, .nt.gz or .nt.bz2"
 
 Only = re.Pattern[bytes] | None
 """Which lines of a file are loaded: those that match, or all."""
-
-
-def cache_folder() -> Path:
-    """Return where derived files lie: `TASKLOOM_CACHE`, or `~/.cache/taskloom`."""
-    return Path(os.environ.get("TASKLOOM_CACHE") or Path.home() / ".cache" / "taskloom") / "facts"
 
 
 def rdf_files(path: Path) -> list[Path]:
@@ -85,13 +78,8 @@ def _digest(path: Path) -> str:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
-        part.write_bytes(content)
-        part.replace(path)
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror}; make room, or name another TASKLOOM_CACHE") from error
+    with atomic(path) as beside:
+        beside.write_bytes(content)
 
 
 def lines_about(properties: Iterable[str], languages: Iterable[str]) -> re.Pattern[bytes]:
@@ -125,7 +113,7 @@ def disk_store(files: list[Path], digest: str, cache: Path, chunk: int = CHUNK, 
     whole = cache / "stores" / digest[:32]
     if not whole.is_dir():
         try:
-            with _locked(whole.with_suffix(".lock")):
+            with locked(whole.with_suffix(".lock")):
                 if not whole.is_dir():
                     _build(files, whole, chunk, only)
         except (OSError, RuntimeError) as error:
@@ -194,14 +182,6 @@ def _opened(path: Path) -> gzip.GzipFile | bz2.BZ2File | IO[bytes]:
     if path.name.endswith(".gz"):
         return gzip.open(path)
     return bz2.open(path) if path.name.endswith(".bz2") else path.open("rb")
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _oxigraph() -> Any:
