@@ -70,7 +70,7 @@ def test_set_takes_fields_or_text(fields: dict[str, Any], text: list[str]) -> No
 
 def test_set_leaves_the_given_fields_alone() -> None:
     fields: dict[str, Any] = {"splits": {"train": {"n": 9}}, "splits.train.n": 500}
-    assert [s.n for s in read("ctl/A", fields).plan(0).splits] == [500]
+    assert [s.n for s in read("ctl/A-independent", fields).plan(0).splits] == [500]
     assert fields == {"splits": {"train": {"n": 9}}, "splits.train.n": 500}
 
 

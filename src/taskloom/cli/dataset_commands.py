@@ -96,9 +96,8 @@ def verify(
     Examples:
       $ taskloom verify my-data
       $ taskloom verify my-data --all --json
-      $ taskloom verify my-runs
 
-    In a folder of runs, the scores of each run are checked against its predictions.
+    In a folder of runs, the scores of each run are checked against its predictions: taskloom verify runs/
 
     A dataset of a task file of your own has its answers checked when you name that file: --task FILE.
     """

@@ -164,7 +164,7 @@ def report(
       $ taskloom report my-runs -o report.html
       $ taskloom report my-runs --level 0.99 --json
       $ taskloom report my-runs --data my-runs/data --figures figures
-      $ taskloom report my-runs --where 'iid > 0.5' --threshold 0.95
+      $ taskloom report my-runs --where 'test >= 0' --threshold 0.95
     """
     from taskloom.cli.output import emit
     from taskloom.reports import run_report

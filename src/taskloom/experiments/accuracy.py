@@ -139,13 +139,15 @@ def _estimate(data: ScoredRows, group: ScoreGroup, over: str, level: float) -> E
         return _over_tasks(data, group, over, level)
     means = [float(s.mean()) for s in group.scores]
     items = len(group.scores[0])
+    if len(means) == items == 1 and means[0] not in (0.0, 1.0):
+        return _without_interval(means, "one example", level)  # a part of a point: right or wrong has Wilson's interval
     if over == "seeds":
         return over_seeds(means, level, items) if len(means) > 1 else over_items(group.scores[0], level)
     if not (group.crossed and data.alike(group.runs)):
         # Different items for different seeds: their luck is already in the spread of the seeds' means.
         return over_seeds(means, level, items) if len(means) > 1 else over_items(group.scores[0], level)
     table = np.stack(group.scores)
-    if over == "items" and len(table) > 1:
+    if over == "items" and len(table) > 1 and items > 1:
         return replace(over_items(table.mean(axis=0), level), seeds=len(table), items=items)
     return two_way(table, level)
 
@@ -159,7 +161,7 @@ def _over_tasks(data: ScoredRows, group: ScoreGroup, over: str, level: float) ->
             cells.setdefault((data.about[run]["seed"], name), []).append(float(scores[tasks == task].mean()))
     seeds, names = sorted({s for s, _ in cells}), sorted({n for _, n in cells}, key=str)
     if len(names) < 2:
-        return _one_task([float(np.mean(v)) for v in cells.values()], level)
+        return _without_interval([float(np.mean(v)) for v in cells.values()], "one task", level)
     whole = len(cells) == len(seeds) * len(names)
     if whole:
         table = np.array([[np.mean(cells[s, n]) for n in names] for s in seeds])
@@ -167,10 +169,10 @@ def _over_tasks(data: ScoredRows, group: ScoreGroup, over: str, level: float) ->
     return over_tasks([np.mean([np.mean(v) for (_, m), v in cells.items() if m == n]) for n in names], level)
 
 
-def _one_task(means: Sequence[float], level: float) -> Estimate:
-    """Return the mean of a group of one task without an interval: from one, nothing is known of others."""
+def _without_interval(means: Sequence[float], method: str, level: float) -> Estimate:
+    """Return the mean of a group of one task or example without an interval: from one, nothing is known of others."""
     mean = sum(means) / len(means)
-    return Estimate(mean, math.nan, math.nan, math.nan, len(means), 1, math.nan, "one task", level)
+    return Estimate(mean, math.nan, math.nan, math.nan, len(means), 1, math.nan, method, level)
 
 
 class ScoredRows:
