@@ -20,7 +20,7 @@ HALF = '''
 import taskloom as tl
 
 
-@tl.scorer("half-right")
+@tl.scorer("half-credit")
 def half(prediction: str, example: tl.Example) -> float:
     """The right first letter is half of the answer."""
     return (prediction == example.target) / 2 + (prediction[:1] == example.target[:1]) / 2
@@ -90,14 +90,14 @@ def test_a_task_uses_it_and_rescore_finds_it_in_its_file(tmp_path: Path, capsys:
     store = api.fill(check({"recipes": [block], "learners": ["majority"]}, "test"), tmp_path / "runs", workers=1).store
     [name] = store.names()
     own = store.scores(name)
-    assert own["scorer"] == "half-right"
+    assert own["scorer"] == "half-credit"
     assert 0.5 < own["splits"]["test"]["score"] < 1
     rescore(store.path, "exact")
     assert store.scores(name)["splits"]["test"]["score"] == pytest.approx(2 * own["splits"]["test"]["score"] - 1)
-    assert run(["rescore", str(store.path), "--scorer", f"{file}::half-right", "--json"]) == 0
+    assert run(["rescore", str(store.path), "--scorer", f"{file}::half-credit", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
     assert store.scores(name) == own
-    with pytest.raises(TaskloomError, match=r"half.py has no scorer 'half-rigth'; did you mean 'half-right'"):
-        rescore(store.path, f"{file}::half-rigth")
+    with pytest.raises(TaskloomError, match=r"half.py has no scorer 'half-cerdit'; did you mean 'half-credit'"):
+        rescore(store.path, f"{file}::half-cerdit")
     assert run(["list", "scorers"]) == 0
     assert "The right first letter is half of the answer." in capsys.readouterr().out

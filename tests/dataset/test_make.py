@@ -136,6 +136,7 @@ def test_interrupted_and_resumed(
     words = [*BIG, "-o", str(folder), "--workers", workers]
     process = start(*words)
     wait_for_shards(folder, 3)
+    children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
     process.send_signal(how)
     _, said = process.communicate(timeout=60)
     assert process.returncode == status
@@ -146,7 +147,10 @@ def test_interrupted_and_resumed(
     assert not (folder / "manifest.json").exists(), "an unfinished dataset has no manifest"
     kept = {p: p.stat().st_mtime_ns for p in folder.glob("*/*.parquet")}
     assert kept
-    time.sleep(0.5)  # orphans of a killed parent find their pipe closed
+    for _ in range(600):  # orphans of a killed parent end when they find their pipe closed
+        if not any(Path(f"/proc/{child}").exists() for child in children):
+            break
+        time.sleep(0.1)
     assert run([*BIG, "-o", str(folder)]) == 0
     again = sum(p.stat().st_mtime_ns == t for p, t in kept.items())
     assert again >= len(kept) - 2, "whole shards are kept"
