@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskloom.errors import DataError, InputError
-from taskloom.http_client import AnswerCache, Backoff, Pace, check_url, retry_after
+from taskloom.http_client import AnswerCache, Backoff, Pace, Refused, check_url, exchange, retry_after
 
 
 @given(st.integers(1, 12), st.floats(0, 100), st.floats(0.01, 10))
@@ -72,3 +72,11 @@ def test_what_is_no_address(url: str) -> None:
         check_url(url, "https://host/sparql")
     with pytest.raises(InputError, match="must not hold a password"):
         check_url("https://me:secret@host/", "x")
+
+
+def test_an_address_never_opens_a_file_of_this_machine(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret")
+    for url in (secret.as_uri(), "ftp://localhost/secret", "data:text/plain,secret"):
+        with pytest.raises(Refused, match="not an http or https address"), exchange(url, timeout=1):
+            pass

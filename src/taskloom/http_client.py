@@ -86,7 +86,7 @@ class Backoff:
         Up to half as long again is added, so that clients that failed together do not come back together.
         """
         wanted = max(asked, min(self.first * 2 ** (tries - 1), self.longest))
-        return None if wanted > self.longest else wanted * (1 + random.random() / 2)
+        return None if wanted > self.longest else wanted * (1 + random.random() / 2)  # noqa: S311 - no secret
 
 
 def retry_after(headers: Mapping[str, str] | Message) -> float:
@@ -142,8 +142,10 @@ def exchange(
         headers: Further headers.
         redirects: Whether the server may send us elsewhere.
     """
+    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+        raise Refused("is not an http or https address")  # urllib would also open files of this machine
     agent = {"User-Agent": f"taskloom/{__version__} Python-urllib"}
-    request = urllib.request.Request(url, data=data, headers={**agent, **(headers or {})})
+    request = urllib.request.Request(url, data=data, headers={**agent, **(headers or {})})  # noqa: S310 - checked above
     opener = urllib.request.build_opener(*([] if redirects else [_NoRedirect]))
     try:
         with opener.open(request, timeout=timeout) as response:

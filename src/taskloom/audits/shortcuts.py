@@ -139,7 +139,7 @@ def _bag_of_words(fit: _Rows) -> Answerer:
     from sklearn.pipeline import make_pipeline
 
     # Words as they stand, of any length and case: in `c b A 3` every letter counts.
-    words = CountVectorizer(token_pattern=r"\S+", lowercase=False, max_features=20_000)
+    words = CountVectorizer(token_pattern=r"\S+", lowercase=False, max_features=20_000)  # noqa: S106 - a word, no password
     model = make_pipeline(words, LogisticRegression(max_iter=60, tol=1e-2))
     with warnings.catch_warnings():
         # Few iterations suffice for a baseline; an unfinished fit is no news.

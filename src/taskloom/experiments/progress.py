@@ -119,7 +119,7 @@ class Gpus:
     def _ask(self) -> None:
         query = ["nvidia-smi", "--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits"]
         try:
-            done = subprocess.run(query, capture_output=True, text=True, timeout=10)
+            done = subprocess.run(query, capture_output=True, text=True, timeout=10)  # noqa: S603 - a constant command
         except (OSError, subprocess.TimeoutExpired):
             self._there = False
             return

@@ -112,4 +112,4 @@ def _block_class(block: str) -> Any:
 def _class(name: str) -> Any:
     from markupsafe import Markup
 
-    return Markup(f' class="{name}"' if name else "")
+    return Markup(' class="{}"').format(name) if name else Markup("")

@@ -128,7 +128,7 @@ class LocalEngine:
             "CUDA_VISIBLE_DEVICES": gpu or "",
             "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
         }
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             [sys.executable, "-m", "taskloom.experiments.engines.worker_process", str(theirs.fileno())],
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.DEVNULL,
@@ -182,7 +182,8 @@ def visible_gpus() -> list[str]:
     if named is not None:
         return [g for g in named.split(",") if g.strip() and g.strip() != "-1"]
     try:
-        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=10)
+        # By name: the driver's tool is on the path of the person who installed it, in no fixed folder.
+        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=10)  # noqa: S607
     except (OSError, subprocess.TimeoutExpired):
         return []
     return [str(i) for i, line in enumerate(x for x in done.stdout.splitlines() if x.startswith("GPU "))]
