@@ -30,6 +30,8 @@ def files_to_score(folder: Path) -> None:
     examples = [{"context": "It is open.", "answer": "yes"}, {"context": "It is large.", "answer": "n/a"}]
     task = {"id": "b", "question": "Is it open?", "type": base, "examples": examples}
     (folder / "dev.jsonl").write_text(json.dumps(task))
+    records = [{"id": 1, "prediction": "n/a"}, {"id": 0, "prediction": "yes"}]
+    (folder / "predictions.jsonl").write_text("\n".join(map(json.dumps, records)))
     (folder / "answers.txt").write_text("0\n" * 1000)
 
 

@@ -22,7 +22,14 @@ def score(
     gold: Annotated[
         Path, typer.Option("--gold", help="A dataset's folder; a file where the suite has an evaluation of its own.")
     ],
-    pred: Annotated[Path, typer.Option("--pred", help="One prediction a line, in the order of the gold examples.")],
+    pred: Annotated[
+        Path,
+        typer.Option(
+            "--pred",
+            help="One prediction a line, in the order of the gold examples; or JSON lines, CSV or Parquet with 'prediction' "
+            "and, to be matched in any order, 'id' or 'index' (the example's number from 0); - is standard input.",
+        ),
+    ],
     at: Annotated[
         list[float] | None, typer.Option("--at", help="A T of C@T, in percent; 75 and 90 by default.")
     ] = None,
@@ -46,6 +53,7 @@ def score(
       $ taskloom score zest --gold dev.jsonl --pred predictions.txt --mode corrected --at 50 --at 90 --json
       $ taskloom score zest --gold my-zest --split dev --pred predictions.txt --mode corrected
       $ taskloom score ctl --gold my-data --split iid --pred answers.txt --linked groups
+      $ taskloom score zest --gold dev.jsonl --pred predictions.jsonl
     """
     from taskloom.cli.output import emit
     from taskloom.cli.suite_options import of_suite

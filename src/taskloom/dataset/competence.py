@@ -17,7 +17,7 @@ from taskloom.dataset import Dataset, Examples
 from taskloom.descriptions import UNSEEN
 from taskloom.errors import InputError, nearest
 from taskloom.example import Example
-from taskloom.prediction_files import read_predictions
+from taskloom.prediction_files import predictions_for
 from taskloom.registry import find_scorer
 from taskloom.scoring import Scorer, competence_at
 
@@ -174,11 +174,24 @@ def score_dataset(
     linked: str = "",
     thresholds: Sequence[float] = THRESHOLDS,
 ) -> Competence:
-    """Score predictions for a split of a dataset by the dataset's own scorer and tasks."""
-    predictions = read_predictions(Path(pred)) if isinstance(pred, str | Path) else list(pred)
+    """Score predictions for a split of a dataset by the dataset's own scorer and tasks.
+
+    Args:
+        data: The dataset.
+        split: Which split.
+        pred: The predictions in the order of the examples, or a file of them (`-` for standard input): lines, or JSON lines, CSV or
+            Parquet with `prediction` and, if they have ids, the examples' numbers in `id` or `index`.
+        by: The trait that tells tasks apart; as the dataset says by default.
+        linked: The trait that tasks of one family share.
+        thresholds: The T of each C@T, in percent.
+    """
     examples = Examples(data.table(split))
     tasks_by = by or str(data.manifest.get("tasks_by", "task"))
-    return competence(examples, predictions, scorer_of(data), tasks_by, linked, thresholds)
+    if isinstance(pred, str | Path):
+        objects = any(target.startswith("{") for example in examples for target in example.targets)
+        rows = predictions_for(pred, len(examples), split=split, objects=objects)
+        pred = [row.text for row in rows]
+    return competence(examples, list(pred), scorer_of(data), tasks_by, linked, thresholds)
 
 
 def scorer_of(data: Dataset) -> Scorer:

@@ -7,6 +7,7 @@ cannot be a ZEST file; `problems` lists what can be read but is probably wrong.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -16,7 +17,7 @@ from typing import Any, Literal
 
 from taskloom.errors import InputError, nearest
 from taskloom.example import Example
-from taskloom.prediction_files import Prediction, parse_prediction
+from taskloom.prediction_files import Prediction, PredictionSource, open_source, parse_prediction
 
 Kind = Literal["normal", "paraphrase", "target_semantics", "combination", "structure"]
 
@@ -300,20 +301,30 @@ BRACE = "⁇"
 """What T5 writes for a brace, which its vocabulary lacks."""
 
 
-def read_script_predictions(path: str | Path) -> list[Prediction]:
+def read_script_predictions(source: str | Path | PredictionSource) -> list[Prediction]:
     """Read predictions as the public script does, one per line in the order tasks x examples of the gold file.
 
     Beyond `prediction_files`: white space at both ends is removed, an unquoted empty line is a fault, and pairs of T5's
     substitute for braces become braces again.
     """
-    return [parse_script_prediction(text, number) for number, text in lines(path)]
+    content = source if isinstance(source, PredictionSource) else open_source(source)
+    try:
+        # Line ends as the script's own `open` sees them; a byte order mark stays, as it does there.
+        file = io.TextIOWrapper(io.BytesIO(content.data), encoding="utf-8")
+        return [parse_script_prediction(line.strip(), number) for number, line in enumerate(file, start=1)]
+    except UnicodeDecodeError as error:
+        raise InputError(f"{content.name} is not UTF-8 text; save it as UTF-8") from error
 
 
 def parse_script_prediction(line: str, number: int) -> Prediction:
     """Parse one line as the public script does."""
     prediction = parse_prediction(line, number)
-    text = prediction.text
     fault = prediction.fault if line else 'the line is empty; write "" for an empty prediction'
+    return Prediction(with_braces(prediction.text), number, fault)
+
+
+def with_braces(text: str) -> str:
+    """Return a text with braces for pairs of T5's substitute."""
     while BRACE in text:
         text = text.replace(BRACE, "{", 1).replace(BRACE, "}", 1)
-    return Prediction(text, number, fault)
+    return text

@@ -15,7 +15,7 @@ from random import Random
 
 from taskloom.errors import InputError, nearest
 from taskloom.example import Example
-from taskloom.prediction_files import Prediction
+from taskloom.prediction_files import Prediction, predictions_for
 from taskloom.suites.zest.evaluation import corrected, official, totals
 from taskloom.suites.zest.evaluation.errors import MISTAKES, mistake
 from taskloom.suites.zest.evaluation.flags import FLAGS, differ, flags
@@ -29,6 +29,7 @@ from taskloom.suites.zest.task_files import (
     read_script_predictions,
     read_tasks,
     task_of,
+    with_braces,
 )
 
 __all__ = ["FLAGS", "MISTAKES", "ScoreReport", "Undefined", "score", "score_examples"]
@@ -52,7 +53,8 @@ def score(
 
     Args:
         gold: A file of tasks with answers, or the tasks.
-        pred: A file with one prediction a line in the order tasks x examples, or the predictions.
+        pred: A file (`-` for standard input) with one prediction a line in the order tasks x examples, or with records whose
+            ids are the examples' numbers in that order, from 0, or `TASK/NUMBER` in the task; or the predictions.
         mode: `official` or `corrected`.
         thresholds: The T of each C@T, in percent.
 
@@ -60,7 +62,8 @@ def score(
         InputError: For input that cannot be scored; in `official` mode also where the public script would die.
     """
     tasks = read_tasks(Path(gold)) if isinstance(gold, str | Path) else list(gold)
-    return _score(tasks, _predictions(pred), mode, thresholds, gold, pred)
+    names = [f"{task.id}/{i}" for task in tasks for i in range(len(task.instances))]
+    return _score(tasks, _predictions(pred, len(names), names), mode, thresholds, gold, pred)
 
 
 def _score(
@@ -98,7 +101,7 @@ def score_examples(
     are there for every suite. Examples without the traits of ZEST count as base tasks.
     """
     rows = list(examples)
-    predictions = _predictions(pred)
+    predictions = _predictions(pred, len(rows))
     _check_number(len(rows), predictions, "the dataset", pred)
     extra = predictions[len(rows) :]
     places: dict[str, list[int]] = {}
@@ -109,9 +112,10 @@ def score_examples(
     return _score(tasks, ordered + extra, mode, thresholds, "the dataset", pred)
 
 
-def _predictions(pred: str | Path | Sequence[str]) -> list[Prediction]:
+def _predictions(pred: str | Path | Sequence[str], examples: int, names: Sequence[str] = ()) -> list[Prediction]:
     if isinstance(pred, str | Path):
-        return read_script_predictions(Path(pred))
+        rows = predictions_for(pred, examples, names=names, objects=True, lines=read_script_predictions)
+        return [replace(row, text=with_braces(row.text)) for row in rows]
     return [Prediction(text, number) for number, text in enumerate(pred, start=1)]
 
 
