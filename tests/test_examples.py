@@ -20,6 +20,20 @@ def test_a_task_is_one_file(tmp_path: Path) -> None:
     assert {e.traits["length"] for e in data["train"]} == {2, 3, 4, 5}
 
 
+def test_a_task_holds_out_a_composition(tmp_path: Path) -> None:
+    sizes = {"splits": {"train": {"n": 300}, "iid": {"n": 40}, "ood": {"n": 40}}}
+    data = tl.make(str(EXAMPLES / "held_out_composition.py"), tmp_path, set=sizes)
+    for split in data.splits:
+        # The last function comes first in the input.
+        assert all(("sort reverse" in e.input) == (split == "ood") for e in data[split]), split
+    report = tl.audit(tmp_path)
+    assert not report.leaks
+    assert not report.misplaced
+    unseen = {d.split: d.unseen_compounds for d in report.divergence}
+    assert unseen["ood"] > 0.3
+    assert unseen["iid"] < 0.05
+
+
 def test_a_suite_is_one_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = f"{EXAMPLES / 'own_suite'}::walks/longer"
     out, file = tmp_path / "walks", tmp_path / "walks.tsv"

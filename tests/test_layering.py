@@ -17,7 +17,7 @@ LAYERS = [
     {"files", "arguments"},
     {"example", "recipe.yaml_files", "prediction_files", "http_client"},
     {"seeding", "scoring", "offers"},
-    {"plan"},
+    {"plan", "task_splits"},
     {"dataset.shards"},
     {"descriptions"},
     {"registry"},

@@ -1,54 +1,71 @@
 """Tasks that are one Python function: the decorator, its knobs, and the plan it comes down to.
 
 The function receives a keyed `rng` and its knobs and returns one example. Which split an example belongs to is
-decided by the keyed hash of its content, so no content is ever in two splits; within a split a small space may repeat
-itself, and `taskloom audit` counts that.
+decided by the keyed hash of its content (`task_splits.py`), so no content is ever in two splits; within a split a small space may
+repeat itself, and `taskloom audit` counts that.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_type_hints
 
-from taskloom.errors import InputError, RecipeError, TaskloomError, raised_at
+from taskloom.errors import InputError, TaskloomError, nearest, raised_at
 from taskloom.example import Answer, Example, Step
 from taskloom.plan import Plan, Split, role_of
 from taskloom.registry import TASKS, source_of
 from taskloom.scoring import Exact, Scorer
 from taskloom.seeding import Key, Random
+from taskloom.task_splits import HELD_OUT, HeldOut, TaskRows, is_held_out_split, owners
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from taskloom.recipe import Span
 
-K = TypeVar("K", int, float, str, bool)
+WEAVING = b"2"
+"""Raised whenever the same task file would give other data; part of every task's version."""
 
-TRIES = 10_000
-"""Draws for one example before the split counts as exhausted."""
+KnobKind = Literal["world", "draw", "presentation"]
+
+K = TypeVar("K", int, float, str, bool)
 
 TAKEN = frozenset(["suite", "task", "extends", "describe", "described", "seed", "splits", "name", "version", "code"])
 """Names that mean something else in a recipe or a manifest: a knob of that name could never be set, or would hide it."""
 
 DEFAULT_SPLITS: dict[str, int] = {"train": 10_000, "dev": 1_000, "test": 1_000}
 
+HELD_OUT_SPLITS: dict[str, int] = {"train": 10_000, "iid": 1_000, "ood": 1_000}
+"""The default splits of a task that declares what is held out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A parameter of a task with its default and its range."""
+    """A parameter of a task with its default, its range and what it is about."""
 
     default: Any
     low: float | None = None
     high: float | None = None
+    kind: KnobKind = "world"
 
 
-def knob(default: K, low: float | None = None, high: float | None = None) -> K:
-    """Declare a parameter that recipes may set: a value within low..high, or for whole numbers a range such as `2..6`."""
-    return cast(K, Knob(default, low, high))
+def knob(default: K, low: float | None = None, high: float | None = None, kind: KnobKind = "world") -> K:
+    """Declare a parameter that recipes may set: a value within low..high, or for whole numbers a range such as `2..6`.
+
+    Args:
+        default: The value unless a recipe says otherwise.
+        low: The smallest value.
+        high: The largest value.
+        kind: `world`: another value draws everything anew. `draw`: a content stays in its split whatever the value, so data of two
+            values never share content between training and test. `presentation`: the items stay the same and are written otherwise.
+    """
+    if kind not in get_args(KnobKind):
+        raise TaskloomError(f"knob: no kind of knob is called {kind!r}; {nearest(str(kind), get_args(KnobKind))}")
+    return cast(K, Knob(default, low, high, kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +79,7 @@ class Task:
         scorer: How a prediction is judged.
         solve: An independent solver from the input text to the acceptable outputs, used by `verify` and `apply`.
         knobs: The function's parameters after `rng`.
+        held_out: What makes an example held out; None: nothing is.
     """
 
     name: str
@@ -70,6 +88,7 @@ class Task:
     scorer: Scorer
     solve: Callable[[str], str | tuple[str, ...]] | None
     knobs: dict[str, tuple[type, Knob]]
+    held_out: HeldOut | None = None
 
     def __call__(self, rng: Random, **values: Any) -> Example:
         """Make one example; knobs that are not given have their defaults."""
@@ -86,67 +105,70 @@ class Task:
         except (Exception, SystemExit) as error:
             raise TaskloomError(f"{self.name} raised {type(error).__name__}: {error}{raised_at(error)}") from error
         _check(self.name, example)
-        return replace_task(example, self.name)
+        if self.held_out and HELD_OUT in example.traits:
+            raise TaskloomError(f"{self.name}: '{HELD_OUT}' is a trait that held_out adds; give yours another name")
+        return replace(example, task=self.name)
 
     def version(self) -> int:
         """Return a number that changes with the code of the task's module, and with it the digest of its recipes."""
-        return int.from_bytes(blake2b(source_of(self.make), digest_size=6).digest(), "little")
+        return int.from_bytes(blake2b(WEAVING + source_of(self.make), digest_size=6).digest(), "little")
 
     def fields(self) -> type[BaseModel]:
         """Build the pydantic model of this task's recipe fields: its knobs and the sizes of its splits."""
         from typing import Annotated
 
-        from pydantic import AfterValidator, Field, create_model
+        from pydantic import AfterValidator, create_model
 
         from taskloom.recipe import Fields, Size, Span
+        from taskloom.recipe.fields import declare
 
         definitions: dict[str, Any] = {}
         for name, (kind, knob) in self.knobs.items():
             if kind is int:
                 within = AfterValidator(partial(_within, knob.low, knob.high))
-                definitions[name] = (Annotated[Span, within], Span.read(knob.default))
+                definitions[name] = (Annotated[Span, within], declare(knob.kind, Span.read(knob.default)))
             else:
-                definitions[name] = (kind, Field(default=knob.default, ge=knob.low, le=knob.high))
-        splits = {name: Size(n=n) for name, n in DEFAULT_SPLITS.items()}
-        definitions["splits"] = (dict[str, Size], Field(default=splits))
+                definitions[name] = (kind, declare(knob.kind, knob.default, ge=knob.low, le=knob.high))
+        sizes = HELD_OUT_SPLITS if self.held_out else DEFAULT_SPLITS
+        splits = {name: Size(n=n) for name, n in sizes.items()}
+        definitions["splits"] = (dict[str, Size], declare("draw", splits))
         model: type[BaseModel] = create_model(f"Fields of {self.name}", __base__=Fields, **definitions)
         return model
 
     def weave(self, fields: Any, key: Key) -> Plan:
         """Plan this task under checked recipe fields."""
-        values = {name: getattr(fields, name) for name in self.knobs}
         sizes: dict[str, int] = {name: size.n for name, size in fields.splits.items()}
-        shares = key.child("split").share(sizes)
-
-        def rows(split: str) -> Callable[[int, int], Iterator[Example]]:
-            belongs = shares[split]
-
-            def make(start: int, stop: int) -> Iterator[Example]:
-                for index in range(start, stop):
-                    rng = key.random(split, index)
-                    for _ in range(TRIES):
-                        example = self(rng, **{k: draw(v, rng) for k, v in values.items()})
-                        if belongs(example.content):
-                            break
-                    else:
-                        raise RecipeError(
-                            f"{self.name}: {TRIES} draws gave nothing for the split '{split}' that is not in another one; "
-                            "the task has too few different examples for these splits: widen a knob or ask for fewer splits"
-                        )
-                    yield example
-
-            return make
-
-        first = next(iter(sizes), None)
-        probe = next(iter(rows(first)(0, 1))) if first and sizes[first] else Example("", "")
+        rows = self._rows(fields, key, tuple(sizes))
+        rows.check_held_out()
+        describe = {True: "held-out examples only", False: "no held-out example"}
         return Plan(
-            splits=tuple(Split(name, n, rows(name), role_of(name)) for name, n in sizes.items()),
-            traits={name: type(value) for name, value in probe.traits.items()},
+            splits=tuple(
+                Split(
+                    name,
+                    n,
+                    partial(rows.rows, name),
+                    role_of(name),
+                    describe[is_held_out_split(name)] if self.held_out else "",
+                )
+                for name, n in sizes.items()
+            ),
+            traits={name: type(value) for name, value in rows.example().traits.items()},
             describe=self.describe,
             scorer=self.scorer,
             answer=self._answer if self.solve else None,
             check=(lambda example: self._answer(example.input).targets) if self.solve else None,
         )
+
+    def _rows(self, fields: Any, key: Key, splits: tuple[str, ...]) -> TaskRows:
+        values = {name: getattr(fields, name) for name in self.knobs}
+        defaults = type(fields)()
+        written = {
+            name: value
+            for name, value in values.items()
+            if self.knobs[name][1].kind == "presentation" and value != getattr(defaults, name)
+        }
+        drawn = {name: getattr(defaults, name) if name in written else value for name, value in values.items()}
+        return TaskRows(self.name, self, drawn, written, key, owners(splits, key.child("split")), self.held_out)
 
     def _answer(self, text: str) -> Answer:
         assert self.solve is not None
@@ -199,30 +221,13 @@ def _within(low: float | None, high: float | None, span: Span) -> Span:
     return span
 
 
-def draw(value: Any, rng: Random) -> Any:
-    """Draw a knob's value for one example: itself, or a number from its range."""
-    return rng.randint(value.low, value.high) if hasattr(value, "low") and hasattr(value, "high") else value
-
-
-def replace_task(example: Example, task: str) -> Example:
-    """Return the example with its task filled in."""
-    return Example(
-        example.input,
-        example.targets,
-        example.traits,
-        key=example.key,
-        question=example.question,
-        derivation=example.derivation,
-        task=task,
-    )
-
-
 def task(
     name: str,
     *,
     describe: str,
     scorer: Scorer | None = None,
     solve: Callable[[str], str | tuple[str, ...]] | None = None,
+    held_out: Callable[..., bool] | None = None,
 ) -> Callable[[Callable[..., Example]], Task]:
     """Register a function from `rng` and knobs to one example as a task.
 
@@ -231,6 +236,9 @@ def task(
         describe: The instruction for a person or a model.
         scorer: How predictions are judged; `exact` by default.
         solve: An independent solver from input text to answer; `verify` and `apply` use it.
+        held_out: Whether an example is held out: a function of any of the knobs, `traits`, `derivation` and `example`, by name
+            (`lambda length: length > 5`). `ood` and `ood-…` then have held-out examples only, every other split has none, and the
+            default splits are train, iid and ood.
     """
 
     def record(function: Callable[..., Example]) -> Task:
@@ -260,7 +268,8 @@ def task(
             default = parameter.default
             declared = default if isinstance(default, Knob) else Knob(default)
             knobs[parameter.name] = (hints.get(parameter.name, type(declared.default)), declared)
-        recorded = Task(name, function, describe, scorer or Exact(), solve, knobs)
+        withheld = None if held_out is None else HeldOut.read(name, held_out, knobs)
+        recorded = Task(name, function, describe, scorer or Exact(), solve, knobs, withheld)
         TASKS.add(name, recorded, function.__module__)
         return recorded
 

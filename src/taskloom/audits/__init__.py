@@ -1,8 +1,8 @@
 """The audit: a certificate of what is wrong, or not wrong, with a dataset.
 
-Duplicates and leaks, label balance, what shortcuts reach, which traits the test has and training lacks, and how far
-the compositions of the test are from those of training. It needs the data alone, not the generator, so it audits
-anybody's data.
+Duplicates and leaks, held-out examples, label balance, what shortcuts reach, which traits the test has and training
+lacks, and how far the compositions of the test are from those of training. It needs the data alone, not the generator,
+so it audits anybody's data.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from taskloom.audits.balance import Balance, Coverage, balances, coverages
 from taskloom.audits.divergence import Divergence, divergences
+from taskloom.audits.held_out import HeldOutCount, held_out_counts
 from taskloom.audits.leaks import Overlap, Repeats, find_overlaps, find_repeats, read_texts
 from taskloom.audits.shortcuts import Shortcut, find_shortcuts
 from taskloom.dataset import Dataset, dataset
@@ -23,7 +24,7 @@ __all__ = ["Audit", "audit"]
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What an audit found; `leaks` is what makes it fail."""
+    """What an audit found; `leaks` and `misplaced` are what make it fail."""
 
     name: str
     digest: str
@@ -34,12 +35,18 @@ class Audit:
     shortcuts: list[Shortcut]
     coverage: list[Coverage]
     divergence: list[Divergence]
+    held_out: list[HeldOutCount]
     notes: list[str]
 
     @property
     def leaks(self) -> list[Overlap]:
         """Return the overlaps between training and a test split."""
         return [o for o in self.overlaps if o.leak]
+
+    @property
+    def misplaced(self) -> list[HeldOutCount]:
+        """Return the splits that have held-out examples where none should be, or lack them where all should be."""
+        return [count for count in self.held_out if not count.right]
 
     def to_dict(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -71,5 +78,6 @@ def audit(data: Dataset | str | Path) -> Audit:
         shortcuts=shortcuts,
         coverage=coverages(tables, roles),
         divergence=divergences(tables, roles),
+        held_out=held_out_counts(tables),
         notes=notes + unmeasured,
     )

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.plan import Role
+from taskloom.task_splits import HELD_OUT
 
 SHOWN = 5
-SEEN = "seen"
-"""The trait that says whether training has an example: it differs between training and test by its meaning."""
+APART = ("seen", HELD_OUT)
+"""Traits that say whether training has an example, or such an example: they differ between training and test by their meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def coverages(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list
         if roles[name] == "train" or "traits" not in table.column_names or not table.num_rows:
             continue
         for field in table.schema.field("traits").type:
-            if field.name == SEEN:
+            if field.name in APART:
                 continue
             known = pa.concat_arrays([_values(t, field.name) for t in train if _has(t, field.name)])
             values = _values(table, field.name).drop_null()

@@ -125,7 +125,7 @@ def _verify_runs(store: Path, as_json: bool) -> None:
 
 
 def audit(folder: Folder, as_json: Json = False) -> None:
-    """Certify a dataset: leaks, duplicates, label balance, shortcuts, coverage, divergence. Exit status 1 on a leak.
+    """Certify a dataset: leaks, duplicates, held-out parts, balance, shortcuts, coverage, divergence; status 1 on a leak.
 
     DIR may also be anybody's folder of SPLIT.jsonl, SPLIT.parquet or SPLIT/*.parquet with `input` and `targets`.
 
@@ -139,5 +139,5 @@ def audit(folder: Folder, as_json: Json = False) -> None:
 
     result = audits.audit(folder)
     certificate(result, as_json)
-    if result.leaks:
+    if result.leaks or result.misplaced:
         raise typer.Exit(1)

@@ -94,7 +94,7 @@ def certificate(audit: Audit, as_json: bool) -> None:
         return
     out = console()
     print(f"audit of {printable(audit.name)} {f'(digest {audit.digest})' if audit.digest else ''}\n")
-    for section in (_splits, _overlaps, _shortcuts, _coverage, _divergence):
+    for section in (_splits, _overlaps, _held_out, _shortcuts, _coverage, _divergence):
         block = section(audit)
         if block is not None:
             out.print(block, "")
@@ -103,6 +103,8 @@ def certificate(audit: Audit, as_json: bool) -> None:
     short = sum(s.flagged for s in audit.shortcuts)
     trained = any(info["role"] == "train" for info in audit.splits.values())
     leaks = f"{len(audit.leaks)} leaks" if trained else "leaks were not looked for"
+    if audit.held_out:
+        leaks += f", {len(audit.misplaced)} splits with misplaced held-out examples"
     print(f"{leaks}, {sum(r.exact for r in audit.repeats):,} duplicates, {short} shortcuts")
 
 
@@ -125,6 +127,12 @@ def _overlaps(audit: Audit) -> Table | None:
         rows.append((o.split, o.other, o.exact, o.near, percent(o.share), verdict, "; ".join(o.examples[:1])[:60]))
     heads = ("rows of", "also in", "exact", "near", "share", "verdict", "for example")
     return table("overlaps between splits", heads, rows) if rows else None
+
+
+def _held_out(audit: Audit) -> Table | None:
+    rows = [(c.split, c.n, c.held_out, c.expected, "right" if c.right else "MISPLACED") for c in audit.held_out]
+    heads = ("split", "examples", "held out", "should be", "verdict")
+    return table("held-out examples: all of ood, none elsewhere", heads, rows) if rows else None
 
 
 def _shortcuts(audit: Audit) -> Table | None:

@@ -29,20 +29,21 @@ Kind = Literal["world", "draw", "presentation"]
 
 def world(default: Any = ..., **arguments: Any) -> Any:
     """Declare a field that says what is true; a change of it changes every item. Arguments are pydantic's `Field`'s."""
-    return _declare("world", default, arguments)
+    return declare("world", default, **arguments)
 
 
 def draw(default: Any = ..., **arguments: Any) -> Any:
     """Declare a field that says which items a split has; it moves no item of a split that it does not name."""
-    return _declare("draw", default, arguments)
+    return declare("draw", default, **arguments)
 
 
 def presentation(default: Any = ..., **arguments: Any) -> Any:
     """Declare a field that says how an item is written; the items stay the same."""
-    return _declare("presentation", default, arguments)
+    return declare("presentation", default, **arguments)
 
 
-def _declare(kind: Kind, default: Any, arguments: dict[str, Any]) -> Any:
+def declare(kind: Kind, default: Any = ..., **arguments: Any) -> Any:
+    """Declare a field of a kind that is known only at run time, such as a knob of a task."""
     if "default_factory" in arguments:
         return Field(json_schema_extra={"kind": kind}, **arguments)
     return Field(default, json_schema_extra={"kind": kind}, **arguments)
