@@ -107,6 +107,70 @@ def test_tasks_go_into_one_batch_where_the_learner_can(tmp_path: Path) -> None:
     assert len(job.runs) == 3
 
 
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random decoder over bytes, as a model folder."""
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from taskloom.learners.pretrained.models import Sizes, from_scratch
+
+    base = from_scratch("decoder", [], Sizes(8, 1, 2, 8, 0.0, 128), "bytes", seed=0)
+    folder = tmp_path_factory.mktemp("model")
+    base.model.save_pretrained(folder)
+    base.tokeniser.save_pretrained(folder)
+    return folder
+
+
+def prompt_tuned(model: Path, **more: Any) -> dict[str, Any]:
+    """An experiment that tunes a prompt for each of three functions, in two steps."""
+    few = {"functions": FUNCTIONS, "shares": {"train": 0.995, "test": 0.005}}
+    quick = {"n": 2, "first_rows": 50, "steps": 2, "batch": 4, "evaluate_every": 0, "longest_answer": 40, "threads": 1}
+    return {
+        "recipes": [{"recipe": "taskbench/english", "set": few}],
+        "learners": [{"learner": "prompt-tune", "model": str(model), "shots": 8, "device": "cpu", **quick}],
+        "tasks": "each",
+        "evaluate": ["test"],
+        **more,
+    }
+
+
+def test_run_trains_all_tasks_in_one_batch_and_gives_a_row_for_each(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from taskloom.learners.pretrained.language_models import PromptTune
+
+    batches: list[int] = []
+    many_tasks = PromptTune._fit
+
+    def counting(learner: PromptTune, train: Any, *more: Any) -> Any:
+        batches.append(len(train))
+        return many_tasks(learner, train, *more)
+
+    monkeypatch.setattr(PromptTune, "_fit", counting)
+    outcome = fill(prompt_tuned(tiny_model), tmp_path / "runs")
+    assert not outcome.state.failed
+    assert batches == [3]  # one training of three tasks, not three of one
+    table = Runs(outcome.store).table
+    assert sorted(table[TASK_FIELD].to_pylist()) == sorted(NAMES)
+    about = [outcome.store.environment(run) for run in outcome.runs]
+    assert [(one["trained"], one["together"]) for one in about] == [("tasks", 3)] * 3
+
+
+def test_a_batch_of_tasks_that_fails_is_trained_one_by_one_and_says_so(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from taskloom.learners.pretrained.language_models import PromptTune
+
+    def broken(learner: PromptTune, *more: Any, **named: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(PromptTune, "fit_tasks", broken)
+    outcome = fill(prompt_tuned(tiny_model, tasks=NAMES[:2]), tmp_path / "runs")
+    assert not outcome.state.failed
+    about = [outcome.store.environment(run) for run in outcome.runs]
+    assert [(one["trained"], one["together"]) for one in about] == [("alone", 1)] * 2
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [

@@ -179,18 +179,18 @@ def _run(store: Store, job: Job, cells: list[Cell], folder: Path) -> dict[str, s
             _raise_if_full(store, error)
             print(f"together: {reason(error)}; each is trained alone now")
             shutil.rmtree(folder / "together", ignore_errors=True)
-            return _one_by_one(store, job, missing, folder)
+            return _one_by_one(store, missing, folder)
         each = (time.monotonic() - began) / len(cells)
         failed: dict[str, str] = {}
         open_runs = {cell.run for cell in missing}
         for cell, model in zip(cells, fitted, strict=True):
             if cell.run in open_runs:
-                failed |= _finish(store, job, cell, model, folder, each)
+                failed |= _finish(store, cell, model, folder, each, job.kind, len(cells))
         return failed
-    return _one_by_one(store, job, missing, folder)
+    return _one_by_one(store, missing, folder)
 
 
-def _one_by_one(store: Store, job: Job, cells: Sequence[Cell], folder: Path) -> dict[str, str]:
+def _one_by_one(store: Store, cells: Sequence[Cell], folder: Path) -> dict[str, str]:
     failed: dict[str, str] = {}
     for cell in cells:
         began = time.monotonic()
@@ -202,7 +202,7 @@ def _one_by_one(store: Store, job: Job, cells: Sequence[Cell], folder: Path) -> 
             _raise_if_full(store, error)
             failed[cell.run] = reason(error)
             continue
-        failed |= _finish(store, job, cell, model, folder, time.monotonic() - began)
+        failed |= _finish(store, cell, model, folder, time.monotonic() - began)
     return failed
 
 
@@ -266,8 +266,10 @@ def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
     return train, {split: read_part(part_of(store, cell, data, split)) for split, data in cell.tests}
 
 
-def _finish(store: Store, job: Job, cell: Cell, model: Fitted, folder: Path, seconds: float) -> dict[str, str]:
-    """Answer and score the test splits and put the run in its place."""
+def _finish(
+    store: Store, cell: Cell, model: Fitted, folder: Path, seconds: float, kind: str = "alone", together: int = 1
+) -> dict[str, str]:
+    """Answer and score the test splits and put the run in its place; `kind` and `together` say how it was trained."""
     began = time.monotonic()
     beside = store.path / "work" / f".tmp-{cell.run}-{uuid.uuid4().hex[:8]}"
     try:
@@ -286,7 +288,7 @@ def _finish(store: Store, job: Job, cell: Cell, model: Fitted, folder: Path, sec
             scores_json(store, cell, scores),
             _curves(model) if cell.keep.curves and model.curve else None,
             pa.concat_tables(parts).unify_dictionaries() if cell.keep.predictions else None,
-            {**environment(cell, job.kind, len(job.runs), spent), "parameters": getattr(model, "parameters", None)},
+            {**environment(cell, kind, together, spent), "parameters": getattr(model, "parameters", None)},
             _log(folder),
         )
         store.publish(cell.run, beside)
