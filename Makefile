@@ -15,7 +15,7 @@ ifneq ($(wildcard ../shared/data),)
 export TASKLOOM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo demo-figure test test-all test-servers lint types bench docs gallery clean
+.PHONY: help demo demo-figure test test-all test-servers lint types bench docs gallery fields clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-13s %s\n", $$1, $$2}'
 
@@ -70,6 +70,9 @@ docs: $(VENV)/.ready ## run every example of the documentation and check its lin
 
 gallery: $(VENV)/.ready ## write docs/gallery.md: one example of every recipe
 	$(BIN)/python scripts/build_gallery.py
+
+fields: $(VENV)/.ready ## write docs/reference/fields.md: every field of every suite
+	$(BIN)/python scripts/build_fields.py
 
 clean: ## remove everything that is generated
 	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -14,6 +14,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
 
 from taskloom.errors import echo
@@ -76,9 +77,13 @@ class Fields(BaseModel):
         return given
 
     @classmethod
-    def field_kinds(cls) -> dict[str, Kind]:
-        """Return the kind of every field by its dotted name; a field of a group has the group's kind unless it declares its own."""
-        return dict(_kinds(cls))
+    def field_kinds(cls, *, members: bool = False) -> dict[str, Kind]:
+        """Return the kind of every field by its dotted name; a field of a group has the group's kind unless it declares its own.
+
+        Args:
+            members: Also the fields of groups inside lists and mappings, as `groups.*.events`.
+        """
+        return {path: kind for path, _, _, kind in walk(cls, members=members) if kind is not None}
 
     def key_fields(self) -> dict[str, Any]:
         """Return the fields that random streams are keyed by: those of the world; all, where a suite declares no kinds."""
@@ -87,21 +92,42 @@ class Fields(BaseModel):
         return _world_part(values, kinds) if kinds else values
 
 
-def _kinds(model: type[BaseModel], prefix: str = "", within: Kind | None = None) -> Iterator[tuple[str, Kind]]:
+Place = tuple[str, type[BaseModel], FieldInfo, Kind | None]
+"""A field: its dotted name, the model that has it, what pydantic knows of it, and its kind where one is declared."""
+
+
+def walk(model: type[BaseModel], *, members: bool) -> Iterator[Place]:
+    """Yield all fields of a model and of the groups in it.
+
+    Args:
+        model: The model of a suite's fields.
+        members: Also enter groups inside lists and mappings, each kind of group where it comes first.
+    """
+    return _walk(model, members, "", None, {model})
+
+
+def _walk(
+    model: type[BaseModel], members: bool, prefix: str, within: Kind | None, entered: set[type[BaseModel]]
+) -> Iterator[Place]:
     for name, field in model.model_fields.items():
         declared = field.json_schema_extra.get("kind") if isinstance(field.json_schema_extra, dict) else None
         kind: Any = declared or within
-        if kind is not None:
-            yield prefix + name, kind
-        for inner in _models(field.annotation):
-            yield from _kinds(inner, f"{prefix}{name}.", kind)
+        yield prefix + name, model, field, kind
+        for inner, inside in _models(field.annotation):
+            if inside and (not members or inner in entered):
+                continue
+            entered.add(inner)
+            yield from _walk(inner, members, f"{prefix}{name}.*." if inside else f"{prefix}{name}.", kind, entered)
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models that a field holds itself; models inside lists and mappings have the kind of their field."""
-    for part in get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,):
-        if isinstance(part, type) and issubclass(part, BaseModel):
-            yield part
+def _models(annotation: Any, inside: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
+    """Yield the models that a field may hold, and whether they stand inside a list or a mapping."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation, inside
+        return
+    container = get_origin(annotation) not in (None, Union, UnionType, Annotated)
+    for part in get_args(annotation):
+        yield from _models(part, inside or container)
 
 
 def _world_part(values: Mapping[str, Any], kinds: Mapping[str, Kind], prefix: str = "") -> dict[str, Any]:

@@ -73,7 +73,14 @@ AnswerWeights = Annotated[dict[str, float], _weights(("yes", "no", "maybe"))]
 
 
 class StoryWords(Fields):
-    """Who and what there is; what is left out has the paper's defaults."""
+    """Who and what there is; what is left out has the paper's defaults.
+
+    Attributes:
+        persons: Names of persons.
+        objects: Things that can be carried.
+        places: Where persons and things can be.
+        pronouns: The pronoun of each person, by name.
+    """
 
     persons: tuple[str, ...] = Vocabulary().persons
     objects: tuple[str, ...] = Vocabulary().objects
@@ -93,6 +100,13 @@ class StoryWords(Fields):
 WORD_LISTS = (*verb_lists(), "negations", "prefixes")
 """The lists of words that a style may change."""
 
+
+def _verbs_of(words: str) -> str:
+    """Describe a list of verbs: `move`, or `not_grab` for those after "did not"."""
+    kind = words.removeprefix("not_")
+    return f"Verbs of {kind.upper()}" + (' after "did not"' if kind != words else "")
+
+
 if TYPE_CHECKING:
     EventWords = Fields
 else:
@@ -100,13 +114,27 @@ else:
     EventWords = create_model(
         "EventWords",
         __base__=Fields,
-        **{name: (tuple[str, ...], words) for name, words in verb_lists().items()},
-        **{f"there_{kind}": (float, Field(default=0.0, ge=0, le=1)) for kind, t in EVENT_TYPES.items() if t.there},
+        **{name: (tuple[str, ...], Field(words, description=_verbs_of(name))) for name, words in verb_lists().items()},
+        **{
+            f"there_{kind}": (
+                float,
+                Field(0.0, ge=0, le=1, description=f'How often a {t.name} sentence ends in "there"'),
+            )
+            for kind, t in EVENT_TYPES.items()
+            if t.there
+        },
     )
 
 
 class Style(EventWords):
-    """Verbs and small words; the defaults are Dyna-bAbI's. Verbs of your own may be any."""
+    """Verbs and small words; the defaults are Dyna-bAbI's. Verbs of your own may be any.
+
+    Attributes:
+        negations: What stands between "is" and a place where somebody is not.
+        prefixes: What a sentence with a pronoun begins with.
+        preposition: What stands before a place.
+        double_object: Gifts as "gave John the milk" instead of "gave the milk to John".
+    """
 
     negations: tuple[str, ...] = DYNA.negations
     prefixes: tuple[str, ...] = DYNA.prefixes

@@ -14,9 +14,9 @@ from taskloom.suites.zest.layout import Layout, Parts
 class TaskCounts(Fields):
     """How many tasks each split has (the paper's Table 2)."""
 
-    train: int = Field(538, ge=0)
-    dev: int = Field(114, ge=0)
-    test: int = Field(599, ge=0)
+    train: int = Field(538, ge=0, description="Tasks of the training split")
+    dev: int = Field(114, ge=0, description="Tasks of the dev split")
+    test: int = Field(599, ge=0, description="Tasks of the test split")
 
 
 class GeneralizationShares(Fields):
@@ -24,11 +24,11 @@ class GeneralizationShares(Fields):
 
     model_config = ConfigDict(allow_inf_nan=False)
 
-    normal: float = Field(0.22, gt=0)
-    paraphrase: float = Field(0.235, ge=0)
-    combination: float = Field(0.24, ge=0)
-    target_semantics: float = Field(0.21, ge=0)
-    structure: float = Field(0.095, ge=0)
+    normal: float = Field(0.22, gt=0, description="Part of base tasks")
+    paraphrase: float = Field(0.235, ge=0, description="Part of paraphrases of base tasks")
+    combination: float = Field(0.24, ge=0, description="Part of compositions of base tasks")
+    target_semantics: float = Field(0.21, ge=0, description="Part of flips: smallest changes of meaning")
+    structure: float = Field(0.095, ge=0, description="Part of tasks whose answers are structures")
 
 
 class ZestFields(Fields):
