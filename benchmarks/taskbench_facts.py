@@ -1,4 +1,5 @@
-"""The factual tasks of TaskBench500: time to load the facts and to compute every task, and which tasks are thin.
+"""The factual tasks of TaskBench500: time to load the facts and to compute every task, what subclass paths change, which names
+give answers away, and which tasks are thin.
 
     TASKLOOM_DATA=... python benchmarks/taskbench_facts.py [--list]
 
@@ -19,9 +20,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from taskloom.suites.taskbench.worlds.facts import FactWorld, TaskSize, survey
+from taskloom.seeding import Key
+from taskloom.suites.taskbench.worlds.facts import FactWorld, Predicate, TaskSize, balanced, survey
 from taskloom.suites.taskbench.worlds.facts.invented_facts import roomy_world, synthetic_world
 from taskloom.suites.taskbench.worlds.facts.labels import name_relation
+from taskloom.suites.taskbench.worlds.facts.properties import CLASS_PROPERTIES, PREDICATES
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 
 T = TypeVar("T")
@@ -69,6 +72,36 @@ def collisions(world: FactWorld) -> None:
     print(f"place_of_birth: {merged.ambiguous} names shared within the relation, {dropped.ambiguous} within the world")
 
 
+def classes(world: FactWorld) -> None:
+    """Print what subclass paths change: rows that the value alone calls false and that are a kind of what is asked, or unknown."""
+    print(
+        f"{'predicate':<28}{'true by value':>14}{'true':>8}{'false':>8}   of the false rows by value alone: a kind, silent"
+    )
+    for name, what in PREDICATES.items():
+        if what.prop not in CLASS_PROPERTIES:
+            continue
+        truth, exact = world.predicate(name), Predicate.matching(world.relation(what.prop), what.object)
+        rows = balanced(world, exact, 2 * len(exact.positives), Key("taskbench", "negatives", name))
+        false = [x for x, true in rows.items() if not true]
+        kind, silent = (sum(truth.get(x) is value for x in false) / len(false) for value in (True, None))
+        print(f"{name:<28}{len(exact.positives):>14,}{len(truth.positives):>8,}{len(truth.negatives):>8,}", end="")
+        print(f"{kind:>41.1%}{silent:>8.1%}")
+
+
+def surnames(worlds: dict[str, FactWorld]) -> None:
+    """Print the share of pairs whose names end in the same word."""
+    print(f"{'same last word':<28}" + "".join(f"{name:>20}" for name in worlds))
+    for relation in ("father", "mother", "child", "influenced_by", "owned_by", "named_after"):
+        print(f"{relation:<28}", end="")
+        for world in worlds.values():
+            pairs = list(world.relation(relation).pairs())
+            labels = world.labels({x for pair in pairs for x in pair})
+            named = [(labels[x].split()[-1], labels[y].split()[-1]) for x, y in pairs if {x, y} <= labels.keys()]
+            same = sum(x == y for x, y in named) / len(named) if named else 0.0
+            print(f"{same:>12.1%} of {len(named):>4}", end="")
+        print()
+
+
 def main() -> None:
     data = os.environ.get("TASKLOOM_DATA")
     if not data:
@@ -84,6 +117,9 @@ def main() -> None:
     print(f"the reference: at least {queries:,} queries, {queries * QUERY_SECONDS:,.0f} s at 5 ms each: ", end="")
     print(f"{queries * QUERY_SECONDS / (load + compute):.0f} times ours")
     collisions(world)
+    classes(world)
+    subset, family_tree = (RdfWorld(files / f"{name}.nt.gz", keep="memory") for name in ("wikidata-subset", "royal92"))
+    surnames({"Wikidata": subset, "Royal92": family_tree, "invented": synthetic_world()})
     if "--list" in sys.argv:
         thin(sizes)
     timed("make the synthetic world (6,000 people)", lambda: synthetic_world().labels(["Q5"]))

@@ -53,6 +53,25 @@ def relation(facts: Facts, atom: dict[str, str | bool]) -> dict[str, set[str]]:
     return turned
 
 
+def _holds(facts: Facts, values: set[str], wanted: str, property: str) -> bool | None:
+    """Whether a value is wanted, or of occupations and classes a kind of it; None where the graph does not say."""
+    if property not in ("P31", "P106"):
+        return wanted in values
+    reached = [_above(facts, value) for value in values]
+    if any(wanted in above for above in reached):
+        return True
+    return False if all("Q35120" in above for above in reached) else None
+
+
+def _above(facts: Facts, value: str) -> set[str]:
+    seen = facts["all above"][value]  # An empty place beside the properties, filled as it is asked for.
+    new = set() if seen else {value}
+    while new:
+        seen |= new
+        new = {z for y in new for z in facts["P279"].get(y, ())} - seen
+    return seen
+
+
 def evaluate(facts: Facts, atoms: dict[str, dict[str, str | bool]], composition: str, operands: list[str]) -> object:
     """Input -> set of outputs, or input -> truth, by the definitions of the paper."""
     if composition == "atomic" and atoms[operands[0]]["kind"] == "relation":
@@ -63,7 +82,12 @@ def evaluate(facts: Facts, atoms: dict[str, dict[str, str | bool]], composition:
         truth = {}
         for x in tables[0]:
             if all(x in table for table in tables):
-                holds = [any(y == o for y in table[x]) for table, o in zip(tables, wanted, strict=True)]
+                holds = [
+                    _holds(facts, table[x], o, str(atoms[name]["property"]))
+                    for name, table, o in zip(operands, tables, wanted, strict=True)
+                ]
+                if None in holds:
+                    continue
                 truth[x] = {
                     "atomic": holds[0],
                     "lnot": not holds[0],

@@ -128,9 +128,34 @@ def test_families_are_families(full: TableWorld) -> None:
         assert not any(x in ys for x, ys in line.items() if x in people)
         line, generations = chain(parents, line).at(people), generations + 1
     assert generations == WorldKnobs().generations
-    # Children bear the father's family name.
-    assert all(str(full.label(x)).split()[-1] == str(full.label(ys[0])).split()[-1] for x, ys in own.items())
     assert not intersection(father, mother).at(people)
+
+
+def same_last_word(world: TableWorld, name: str) -> float:
+    """The share of pairs of a relation whose labels end in the same word."""
+    pairs = [
+        (world.label(x), world.label(y)) for x, y in world.relation(name).pairs() if world.label(x) and world.label(y)
+    ]
+    return sum(str(x).split()[-1] == str(y).split()[-1] for x, y in pairs) / len(pairs)
+
+
+def test_names_give_no_more_away_than_real_ones(full: TableWorld) -> None:
+    """In Wikidata's subset: 0.513, 0.137, 0.267; owned_by 0.026, as companies have a few words for their kind."""
+    assert same_last_word(full, "father") == pytest.approx(0.513, abs=0.02)
+    assert same_last_word(full, "mother") == pytest.approx(0.137, abs=0.02)
+    assert 0.267 < same_last_word(full, "child") < 0.38
+    for name in RELATIONS:
+        if name.removesuffix(".inv") not in ("father", "mother", "child", "owned_by"):
+            assert same_last_word(full, name) < 0.005, name
+    assert same_last_word(full, "owned_by") < 0.06
+
+
+@pytest.mark.parametrize(("surnames", "father", "mother"), [(0.0, 0.0, 0.0), (0.5, 0.43, 0.12), (1.0, 0.87, 0.03)])
+def test_surnames_are_a_knob(surnames: float, father: float, mother: float) -> None:
+    """A fictional being, one input in eight, shares no name with its parents; some parents are of one family."""
+    world = synthetic_world(replace(SMALL, surnames=surnames))
+    assert same_last_word(world, "father") == pytest.approx(father, abs=0.03)
+    assert same_last_word(world, "mother") == pytest.approx(mother, abs=0.03)
 
 
 def test_what_the_predicates_ask_for_is_there(full: TableWorld) -> None:

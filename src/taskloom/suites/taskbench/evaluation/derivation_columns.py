@@ -331,10 +331,14 @@ class FactPaths:
         deriver = Deriver(tree, self.space.predicate_type, self.space)
         decided = deriver.decided(given)
         truth = ("true" if deriver.holds(decided) else "false",)
+        matches = self.space.matches
         match tree:
             case Is(relation, value):
-                goals = {value, value.replace(" ", "_"), *self.space.meanings({value}, "")[value]}
-                tries = (self._path(relation, x, goals) for x in decided)
+                self.space.meanings({value}, "")
+                tries = (
+                    self._path(relation, x, [y for y in self._values(relation, x) if matches(relation, value, (y,))])
+                    for x in decided
+                )
                 return next((p for p in tries if p), ("",) * len(outline(relation))) + truth
             case Chain():
                 inner = tree.rest

@@ -59,8 +59,8 @@ class Space(Protocol):
     def decides(self, name: str, item: str) -> bool:
         """Return whether a predicate is known to hold or not to hold of one item."""
 
-    def is_value(self, value: str, items: tuple[str, ...]) -> bool:
-        """Return whether a value that somebody wrote is among the items."""
+    def matches(self, relation: Expression, value: str, items: tuple[str, ...]) -> bool | None:
+        """Return whether a value that somebody wrote is among these values of a relation; None where that is not known."""
 
     def show(self, items: Iterable[str]) -> tuple[str, ...]:
         """Return items as they are written in examples."""
@@ -164,8 +164,9 @@ class Deriver:
         match predicate:
             case Atom(name):
                 return tuple(x for x in given if self.space.decides(name, x))
-            case Is(relation, _):
-                return tuple(x for x in given if self._values(relation, (x,), None, [])[0])
+            case Is(relation, value):
+                rows = {x: self._values(relation, (x,), None, [])[0] for x in given}
+                return tuple(x for x in given if self.space.matches(relation, value, rows[x]) is not None)
             case Chain():
                 head, rest = predicate.head, predicate.rest
                 return tuple(x for x in given if self._decided(head, self._values(rest, (x,), None, [])[0]))
@@ -186,7 +187,7 @@ class Deriver:
                 steps.append(Step(name, _truth(true), ()))
             case Is(relation, value):
                 values, step = self._values(relation, given, None, steps)
-                true = self.space.is_value(value, values)
+                true = bool(self.space.matches(relation, value, values))
                 steps.append(Step(show(predicate), _truth(true), (step,)))
             case Chain():
                 values, step = self._values(predicate.rest, given, None, steps)

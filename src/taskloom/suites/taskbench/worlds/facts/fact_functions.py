@@ -26,6 +26,7 @@ from taskloom.suites.taskbench.scorers import confirm
 from taskloom.suites.taskbench.tables import Table
 from taskloom.suites.taskbench.worlds import facts
 from taskloom.suites.taskbench.worlds.facts.iri import is_id
+from taskloom.suites.taskbench.worlds.facts.properties import CLASS_PROPERTIES, ROOT, SUBCLASS_OF, asked
 from taskloom.suites.taskbench.worlds.facts.query_world import QueryWorld
 from taskloom.suites.taskbench.worlds.facts.set_operators import Domain, FactComposer, relation_name
 
@@ -49,6 +50,7 @@ class FactSpace:
         self.world = world
         self.words = words
         self._relations: dict[tuple[str, bool], facts.Relation] = {}
+        self._above: dict[str, frozenset[str]] = {}
 
     @property
     def remote(self) -> bool:
@@ -101,17 +103,52 @@ class FactSpace:
         assert known is not None
         if known.family != "factual":
             return self._lexical().holds(name, item)
-        return bool(self.world.predicate(name).at((item,)).get(item, False))
+        return bool(self._truth(name, item))
 
     def decides(self, name: str, item: str) -> bool:
-        """Return whether the entity has the property at all that the predicate asks about."""
+        """Return whether the graph says of the entity what the predicate asks about."""
         known = atoms.known(name)
         assert known is not None
-        return known.family != "factual" or item in self.world.predicate(name).at((item,))
+        return known.family != "factual" or self._truth(name, item) is not None
 
-    def is_value(self, value: str, items: tuple[str, ...]) -> bool:
-        """Return whether a value, given as id or label, is among the items."""
-        return value in items or value.replace(" ", "_") in items or any(x in items for x in self.world.ids(value))
+    def _truth(self, name: str, item: str) -> bool | None:
+        what = asked(name)
+        return self._matching(what.prop in CLASS_PROPERTIES, [what.object], self._row(what.prop, item))
+
+    def matches(self, relation: Expression, value: str, items: tuple[str, ...]) -> bool | None:
+        """Return whether a value, given as id or label, is among these values of a relation; None where that is not known."""
+        wanted = [value, value.replace(" ", "_"), *self.world.ids(value)]
+        classes = isinstance(relation, Atom) and relation.name in ("instance_of", "occupation")
+        return self._matching(classes, wanted, items)
+
+    def _matching(self, classes: bool, wanted: list[str], items: tuple[str, ...]) -> bool | None:
+        """Return whether one of the items is wanted, or for classes a kind of what is; None where that is not known.
+
+        The tables of predicates go from the classes down; this walks up from each item, so that the two ways check each other.
+        """
+        if not items:
+            return None
+        if not classes:
+            return any(x in items for x in wanted)
+        above = [self._broader(x) for x in items]
+        if any(x in broader for broader in above for x in wanted):
+            return True
+        return False if all(ROOT in broader for broader in above) else None
+
+    def _broader(self, item: str) -> frozenset[str]:
+        """Return a class and every class that a path of subclasses leads to from it."""
+        if item not in self._above:
+            path = [item]
+            for x in path:
+                path += [y for y in self._row(SUBCLASS_OF, x) if y not in path]
+            self._above[item] = frozenset(path)
+        return self._above[item]
+
+    def _row(self, prop: str, item: str) -> tuple[str, ...]:
+        relation = self._relations.get((prop, False))
+        if relation is None:
+            relation = self._relations[prop, False] = self.world.relation(prop)
+        return relation.of(item)
 
     def show(self, items: Iterable[str]) -> tuple[str, ...]:
         """Return labels, each once, without what has none. Words are written as words."""

@@ -11,7 +11,9 @@ from functools import cached_property
 from typing import Protocol
 
 from taskloom.plan import Source
+from taskloom.suites.taskbench.worlds.facts.class_paths import ClassPaths
 from taskloom.suites.taskbench.worlds.facts.properties import (
+    CLASS_PROPERTIES,
     INSTANCE_OF,
     PREDICATES,
     RELATIONS,
@@ -38,8 +40,11 @@ class FactWorld(Protocol):
     def predicate(self, name: str) -> Predicate:
         """Return the predicate of that name (`is_occupation_actor`)."""
 
-    def matching(self, relation: str, value: str) -> Predicate:
-        """Build the predicate that a value is among those of a relation: `matching("occupation", "Q33999")` asks for actors."""
+    def matching(self, relation: str, *values: str) -> Predicate:
+        """Build the predicate that any of these is among the values of a relation.
+
+        `matching("occupation", "Q33999")` asks for actors. Where the values of the relation are classes, a kind of one counts too.
+        """
 
     def label(self, id: str) -> str | None:
         """Return the text of an entity, or None where it has none."""
@@ -78,7 +83,7 @@ class TableWorld:
         self._read_labels = read_labels
         self._sources = sources
         self._relations: dict[Direction, Relation] = {}
-        self._predicates: dict[tuple[Direction, str], Predicate] = {}
+        self._predicates: dict[tuple[Direction, tuple[str, ...]], Predicate] = {}
 
     def relations(self) -> tuple[str, ...]:
         """Return the names of the catalogue's relations."""
@@ -105,12 +110,16 @@ class TableWorld:
         what = asked(name)
         return self.matching(what.prop, what.object)
 
-    def matching(self, relation: str, value: str) -> Predicate:
-        """Build the predicate that a value is among those of a relation."""
+    def matching(self, relation: str, *values: str) -> Predicate:
+        """Build the predicate that any of these is among the values of a relation, or where those are classes, a kind of one."""
         way = direction(relation)
-        if (way, value) not in self._predicates:
-            self._predicates[way, value] = Predicate.matching(self._relation(way), value, asked_classes(way, value))
-        return self._predicates[way, value]
+        if (way, values) not in self._predicates:
+            self._predicates[way, values] = matching(self._relation(way), way, values, self._classes)
+        return self._predicates[way, values]
+
+    @cached_property
+    def _classes(self) -> ClassPaths:
+        return ClassPaths(self._relation(Direction(SUBCLASS_OF)))
 
     def label(self, id: str) -> str | None:
         """Return the text of an entity."""
@@ -146,19 +155,16 @@ class TableWorld:
         return Relation.of_pairs((label, x) for x, label in self._labels.items())
 
 
-def asked_classes(way: Direction, value: str) -> tuple[str, ...]:
-    """Return the class that a predicate asks about, where it asks what a thing is an instance of."""
-    return (value,) if way == Direction(INSTANCE_OF) else ()
+def matching(relation: Relation, way: Direction, values: tuple[str, ...], classes: ClassPaths) -> Predicate:
+    """Build the predicate that any of some values is among those of a relation, or where those are classes, a kind of one.
 
-
-def subclasses(world: FactWorld, classes: Iterable[str]) -> frozenset[str]:
-    """Return these classes and every kind of them, by following "subclass of" downwards.
-
-    One level at a time, so that an endpoint is asked once a level and not once a class; Wikidata's links have cycles.
+    Args:
+        relation: From entities to values.
+        way: The property behind it.
+        values: What is asked for.
+        classes: What a class counts as.
     """
-    narrower = world.relation(f"{SUBCLASS_OF}.inv")
-    seen = frontier = frozenset(classes)
-    while frontier:
-        frontier = frozenset(narrower.at(frontier).outputs() - seen)
-        seen |= frontier
-    return seen
+    if way.inverse or way.prop not in CLASS_PROPERTIES:
+        return Predicate.matching(relation, *values)
+    asked_classes = values if way.prop == INSTANCE_OF else ()
+    return Predicate.of_rows(relation, lambda rows: classes.truth(rows, values), asked_classes)

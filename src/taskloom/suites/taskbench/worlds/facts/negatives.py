@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from taskloom.seeding import Key
-from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld, subclasses
+from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld
 from taskloom.suites.taskbench.worlds.facts.properties import INSTANCE_OF, SUBCLASS_OF
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate
 
@@ -26,9 +26,8 @@ def balanced(world: FactWorld, predicate: Predicate, n: int, key: Key) -> dict[s
         n: How many entities are wanted in all.
         key: Which of them are drawn.
     """
-    clear = _without_doubtful(world, predicate)
-    true = _shuffled(clear.positives, key.child("true"))[: n // 2]
-    false = _negatives(world, clear, true, len(true) + n % 2, key.child("false"))
+    true = _shuffled(predicate.positives, key.child("true"))[: n // 2]
+    false = same_type_negatives(world, predicate, true, len(true) + n % 2, key.child("false"))
     chosen = true[: len(false)] + false
     return {x: predicate[x] for x in _shuffled(chosen, key.child("order"))}
 
@@ -38,12 +37,8 @@ def same_type_negatives(world: FactWorld, predicate: Predicate, true: Iterable[s
 
     What a type lacks in false entities is made up from the other types of true entities, then from any. For "is an instance of",
     where the type itself is asked, near things come first: instances of a class that has a parent in common with the asked one.
-    Instances of a subclass of it (a silent film, for film) are left out: by the letter no films, but no reader would say so.
     """
-    return _negatives(world, _without_doubtful(world, predicate), list(true), n, key)
-
-
-def _negatives(world: FactWorld, predicate: Predicate, true: list[str], n: int, key: Key) -> list[str]:
+    true = list(true)
     false = _shuffled(predicate.negatives, key)
     types = _nearness(world, predicate, true, false) if predicate.classes else _types(world, [*true, *false])
     wanted = Counter(types[x] for x in true)
@@ -71,17 +66,6 @@ def _nearness(world: FactWorld, predicate: Predicate, true: list[str], false: li
     classes = world.relation(INSTANCE_OF).at(false)
     types = {x: "near" if near.intersection(classes.get(x, ())) else "far" for x in false}
     return types | dict.fromkeys(true, "near")
-
-
-def _without_doubtful(world: FactWorld, predicate: Predicate) -> Predicate:
-    """Return the predicate without entities that belong to a subclass of an asked class but not to the class itself."""
-    if not predicate.classes:
-        return predicate
-    wanted = set(predicate.classes)
-    below = subclasses(world, wanted) - wanted
-    classes = world.relation(INSTANCE_OF).at(predicate)
-    doubtful = {x for x, of in classes.items() if below.intersection(of) and not wanted.intersection(of)}
-    return Predicate({x: true for x, true in predicate.items() if x not in doubtful}, classes=wanted)
 
 
 def _shuffled(ids: Iterable[str], key: Key) -> list[str]:

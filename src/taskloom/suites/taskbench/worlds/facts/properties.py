@@ -14,6 +14,13 @@ from taskloom.errors import InputError, nearest
 
 INSTANCE_OF = "P31"
 SUBCLASS_OF = "P279"
+OCCUPATION = "P106"
+
+CLASS_PROPERTIES = (INSTANCE_OF, OCCUPATION)
+"""Properties whose values are classes: whoever is a film actor is an actor. A place of birth is not a kind of another."""
+
+ROOT = "Q35120"
+"""Wikidata's "entity", above all classes: where no path leads there, the graph does not say what kind of thing a class is."""
 
 PROPERTIES: dict[str, str] = {
     "child": "P40",
@@ -37,7 +44,7 @@ PROPERTIES: dict[str, str] = {
     "mother": "P25",
     "named_after": "P138",
     "native_language": "P103",
-    "occupation": "P106",
+    "occupation": OCCUPATION,
     "official_language": "P37",
     "original_language_of_film_or_TV_show": "P364",
     "owned_by": "P127",
@@ -58,7 +65,7 @@ INVERSES = ("child", "creator", "father", "head_of_state", "location", "mother")
 
 @dataclass(frozen=True, slots=True)
 class FactPredicate:
-    """What a predicate asks: is this object among the values of this property?"""
+    """What a predicate asks: is this object among the values of this property, or for classes a kind of it?"""
 
     prop: str
     object: str
@@ -71,12 +78,12 @@ PREDICATES: dict[str, FactPredicate] = {
     "is_instance_book": FactPredicate(INSTANCE_OF, "Q571", "book"),
     "is_instance_city": FactPredicate(INSTANCE_OF, "Q515", "city"),
     "is_instance_taxon": FactPredicate(INSTANCE_OF, "Q16521", "taxon"),
-    "is_occupation_actor": FactPredicate("P106", "Q33999", "actor"),
-    "is_occupation_politician": FactPredicate("P106", "Q82955", "politician"),
-    "is_occupation_writer": FactPredicate("P106", "Q36180", "writer"),
-    "is_occupation_journalist": FactPredicate("P106", "Q1930187", "journalist"),
-    "is_occupation_teacher": FactPredicate("P106", "Q37226", "teacher"),
-    "is_occupation_composer": FactPredicate("P106", "Q36834", "composer"),
+    "is_occupation_actor": FactPredicate(OCCUPATION, "Q33999", "actor"),
+    "is_occupation_politician": FactPredicate(OCCUPATION, "Q82955", "politician"),
+    "is_occupation_writer": FactPredicate(OCCUPATION, "Q36180", "writer"),
+    "is_occupation_journalist": FactPredicate(OCCUPATION, "Q1930187", "journalist"),
+    "is_occupation_teacher": FactPredicate(OCCUPATION, "Q37226", "teacher"),
+    "is_occupation_composer": FactPredicate(OCCUPATION, "Q36834", "composer"),
     "is_birthplace_london": FactPredicate("P19", "Q84", "London"),
     "is_birthplace_nyc": FactPredicate("P19", "Q60", "New York City"),
     "is_birthplace_la": FactPredicate("P19", "Q65", "Los Angeles"),

@@ -8,13 +8,15 @@ next relation needs. Pages go by the last pair seen, not by offset, so they stay
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
 from taskloom.errors import InputError
 from taskloom.files import cache_folder
 from taskloom.plan import Source
-from taskloom.suites.taskbench.worlds.facts.fact_world import asked_classes
+from taskloom.suites.taskbench.worlds.facts.class_paths import ClassPaths
+from taskloom.suites.taskbench.worlds.facts.fact_world import matching
 from taskloom.suites.taskbench.worlds.facts.iri import (
     ALL_LANGUAGES,
     LABEL,
@@ -25,7 +27,14 @@ from taskloom.suites.taskbench.worlds.facts.iri import (
     text_term,
     to_id,
 )
-from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, RELATIONS, Direction, asked, direction
+from taskloom.suites.taskbench.worlds.facts.properties import (
+    PREDICATES,
+    RELATIONS,
+    SUBCLASS_OF,
+    Direction,
+    asked,
+    direction,
+)
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation, Rows
 from taskloom.suites.taskbench.worlds.facts.sparql import (
     CachedClient,
@@ -90,7 +99,7 @@ class QueryWorld:
         self._page = page
         self._batch = batch
         self._relations: dict[Direction, Relation] = {}
-        self._predicates: dict[tuple[Direction, str], Predicate] = {}
+        self._predicates: dict[tuple[Direction, tuple[str, ...]], Predicate] = {}
         self._rows: dict[Direction, dict[str, tuple[str, ...]]] = {}
         self._labels: dict[str, str | None] = {}
         self._named: dict[str, tuple[str, ...]] = {}
@@ -122,15 +131,20 @@ class QueryWorld:
         what = asked(name)
         return self.matching(what.prop, what.object)
 
-    def matching(self, relation: str, value: str) -> Predicate:
+    def matching(self, relation: str, *values: str) -> Predicate:
         """Return the predicate "is among the values of a relation"; a sample has some of which it is true, as they may be rare."""
         way = direction(relation)
-        if (way, value) not in self._predicates:
+        if (way, values) not in self._predicates:
             rows = self._relation(way)
             if rows.partial:
-                rows = rows.at({*rows, *self._some(f"VALUES ?y {{ {iri_term(value)} }} {_pattern(way)}")})
-            self._predicates[way, value] = Predicate.matching(rows, value, asked_classes(way, value))
-        return self._predicates[way, value]
+                terms = " ".join(map(iri_term, values))
+                rows = rows.at({*rows, *self._some(f"VALUES ?y {{ {terms} }} {_pattern(way)}")})
+            self._predicates[way, values] = matching(rows, way, values, self._classes)
+        return self._predicates[way, values]
+
+    @cached_property
+    def _classes(self) -> ClassPaths:
+        return ClassPaths(self._relation(Direction(SUBCLASS_OF)))
 
     def label(self, id: str) -> str | None:
         """Return the text of an entity."""

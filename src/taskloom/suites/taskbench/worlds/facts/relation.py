@@ -140,24 +140,38 @@ class Predicate(Mapping[str, bool]):
         Args:
             truth: From entity to yes or no.
             ask: Where the domain is a sample: the truth for further ids.
-            classes: The classes that it asks about, where it is made of "is an instance of": negatives avoid their subclasses.
+            classes: The classes that it asks about, where it is made of "is an instance of": negatives come from near them.
         """
         self._truth = dict(sorted(truth.items()))
         self._ask = ask
         self.classes = tuple(sorted(set(classes)))
 
     @classmethod
-    def matching(cls, relation: Relation, value: str, classes: Iterable[str] = ()) -> Predicate:
-        """Build the predicate that is true where any output equals the value, and false where there are outputs and none does.
+    def matching(cls, relation: Relation, *values: str) -> Predicate:
+        """Build the predicate that is true where any output is one of the values, and false where there are outputs and none is.
 
         The published reference keeps one arbitrary output of a many-valued relation instead, so that an actor who is also a
         politician may be labelled as no actor.
         """
+        wanted = frozenset(values)
+        return cls.of_rows(relation, lambda rows: {x: not wanted.isdisjoint(ys) for x, ys in rows.items()})
+
+    @classmethod
+    def of_rows(
+        cls, relation: Relation, truth: Callable[[Rows], Mapping[str, bool]], classes: Iterable[str] = ()
+    ) -> Predicate:
+        """Build the predicate whose truth follows from the outputs of a relation.
+
+        Args:
+            relation: Its inputs are the domain, as far as their truth is known.
+            truth: From rows of the relation to yes and no; inputs that it leaves out are unknown.
+            classes: The classes that it asks about, where it is made of "is an instance of".
+        """
 
         def ask(ids: list[str]) -> Mapping[str, bool]:
-            return {x: value in ys for x, ys in relation.at(ids).items()}
+            return truth(relation.at(ids))
 
-        return cls({x: value in ys for x, ys in relation.items()}, ask if relation.partial else None, classes)
+        return cls(truth(relation), ask if relation.partial else None, classes)
 
     def __getitem__(self, x: str) -> bool:
         return self._truth[x]

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from taskloom.suites.taskbench.worlds.facts.properties import ROOT
+
 CLASSES: dict[str, tuple[str, str, str]] = {
-    "entity": ("urn:taskloom:class:entity", "entity", ""),
+    "entity": (ROOT, "entity", ""),
     "being": ("urn:taskloom:class:being", "being", "entity"),
     "human": ("Q5", "human", "being"),
     "fictional": ("urn:taskloom:class:fictional", "fictional being", "being"),

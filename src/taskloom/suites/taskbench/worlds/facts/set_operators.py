@@ -196,7 +196,7 @@ class FactComposer:
             case Atom(name):
                 return self.world.predicate(name)
             case Is(relation, value):
-                return reduce(lor, [self._matching(relation, x) for x in self._entities(value)])
+                return self._matching(relation, self._entities(value))
             case Lnot():
                 return lnot(self.predicate(tree.part))
             case Land(parts):
@@ -220,11 +220,11 @@ class FactComposer:
             raise InputError(f"'{value}' is not an entity of this world; give a label as the world writes it, or an id")
         return entities
 
-    def _matching(self, relation: Expression, value: str) -> Predicate:
-        """Ask whether an entity is among the values; of an atom the world itself knows how to find the rare ones."""
+    def _matching(self, relation: Expression, values: list[str]) -> Predicate:
+        """Ask whether any of some entities is among the values; of an atom the world itself knows how to find the rare ones."""
         if isinstance(relation, Atom | Inverse):
-            return self.world.matching(relation_name(relation), value)
-        return Predicate.matching(self.relation(relation), value)
+            return self.world.matching(relation_name(relation), *values)
+        return Predicate.matching(self.relation(relation), *values)
 
 
 def relation_name(relation: Atom | Inverse) -> str:

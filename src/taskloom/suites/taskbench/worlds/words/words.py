@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from taskloom.plan import Source
     from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
+    from taskloom.suites.taskbench.language.operators import Expression
 
 
 class Words:
@@ -174,8 +175,8 @@ class Words:
         """Return True: every predicate of words is decided for every word."""
         return True
 
-    def is_value(self, value: str, items: tuple[str, ...]) -> bool:
-        """Return whether a value that somebody wrote is among the words."""
+    def matches(self, relation: Expression, value: str, items: tuple[str, ...]) -> bool:
+        """Return whether a value that somebody wrote is among these values of a relation."""
         return value.replace(" ", "_") in items
 
     def known_text(self, text: str, kind: str) -> str:
