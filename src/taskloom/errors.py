@@ -19,6 +19,24 @@ class RecipeError(TaskloomError):
     """A recipe that cannot be read, is misspelt, or asks for the impossible."""
 
 
+class CapacityError(RecipeError):
+    """A split that asks for more examples than there are, known before the first one is made.
+
+    Attributes:
+        split: The name of the split.
+        wanted: How many examples it asks for.
+        capacity: How many it could have, all else being the same.
+    """
+
+    def __init__(self, split: str, wanted: int, capacity: int, message: str = "") -> None:
+        super().__init__(
+            message or f"splits.{split}: {wanted:,} examples are wanted, but only {capacity:,} can be made; lower n"
+        )
+        self.split = split
+        self.wanted = wanted
+        self.capacity = capacity
+
+
 class DataError(TaskloomError):
     """A dataset on disk that is damaged, incomplete, or belongs to another recipe."""
 

@@ -136,7 +136,7 @@ class Recipe:
         if isinstance(self.fields, Fields):
             core["fields"] = self.fields.key_fields()
         key = Key(json_digest(core), self.seed if seed is None else whole(seed, "seed"))
-        plan = self.suite.weave(self.fields, key)
+        plan = self.suite.weave(self.fields, key).checked()
         if self.described is None:
             return plan
         from taskloom.descriptions import describe

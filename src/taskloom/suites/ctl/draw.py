@@ -14,7 +14,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from taskloom.errors import RecipeError
+from taskloom.errors import CapacityError, RecipeError
 from taskloom.seeding import WORD_LIMIT, Key
 from taskloom.suites.ctl.fields import PAPER_TEST, PAPER_TRAIN, CtlFields, drawn_tests
 from taskloom.suites.ctl.graphs import ChainPool, Expressions, Ints, Pool, anything, split_graph
@@ -26,21 +26,22 @@ Tested = Callable[[int], Iterable[Expressions]]
 """The expressions of a length that test splits have."""
 
 
-def equalise(n: int, possible: Mapping[int, int], fill: float = 1.0) -> dict[int, int]:
+def equalise(n: int, possible: Mapping[int, int], fill: float = 1.0, fully: bool = False) -> dict[int, int]:
     """Return numbers per length that are as equal as the spaces allow.
 
-    In rising order of length, with n still to place and k lengths left: min(floor(fill x possible), ceil(n / k)).
+    In rising order of length, with n still to place and k lengths left: min(floor(fill x possible), ceil(n / k)). That may leave
+    some of n over where a longer length has less room than a shorter one; `fully` goes in rising order of room, which does not.
 
     >>> equalise(301_000, {2: 4_096, 3: 65_536, 4: 1_048_576, 5: 16_777_216, 6: 268_435_456}, 0.5)
     {2: 2048, 3: 32768, 4: 88728, 5: 88728, 6: 88728}
     """
     quotas: dict[int, int] = {}
     left = n
-    lengths = sorted(possible)
+    lengths = sorted(possible, key=lambda k: (possible[k], k) if fully else k)
     for i, length in enumerate(lengths):
         quotas[length] = min(share(fill, possible[length]), -(-left // (len(lengths) - i)))
         left -= quotas[length]
-    return quotas
+    return dict(sorted(quotas.items()))
 
 
 def share(fill: float, possible: int) -> int:
@@ -63,15 +64,24 @@ def apportion(n: int, sizes: Mapping[int, int]) -> dict[int, int]:
     return parts
 
 
-def refuse(split: str, wanted: int, possible: Mapping[int, int], fill: float, available: int) -> RecipeError:
-    """Return the error for a split that wants more expressions than there are."""
+def refuse(
+    split: str, wanted: int, possible: Mapping[int, int], fill: float, available: int, taken: int = 0
+) -> CapacityError:
+    """Return the error for a split that wants more expressions than there are.
+
+    Args:
+        taken: How many of those that are wanted and available are for another split, as those of iid are beside training.
+    """
     if fill < 1:
         parts = [f"length {k}: {fill:g} x {v:,} = {share(fill, v):,}" for k, v in sorted(possible.items())]
     else:
         parts = [f"length {k}: {v:,}" for k, v in sorted(possible.items())]
     remedy = "lower n, raise max_length" + (" or fill" if fill < 1 else "") + ", or use more functions or symbols"
-    return RecipeError(
-        f"splits.{split}: {wanted:,} expressions are wanted, but only {available:,} can be drawn ({'; '.join(parts)}); {remedy}"
+    return CapacityError(
+        split,
+        wanted - taken,
+        max(0, available - taken),
+        f"splits.{split}: {wanted:,} expressions are wanted, but only {available:,} can be drawn ({'; '.join(parts)}); {remedy}",
     )
 
 
@@ -165,11 +175,19 @@ class TrainingDraw:
         lengths: The draw of each other length.
     """
 
-    def __init__(self, fields: CtlFields, world: SymbolWorld, key: Key, pools: Pools, tested: Tested) -> None:
+    def __init__(
+        self, fields: CtlFields, world: SymbolWorld, key: Key, pools: Pools, tested: Tested, tight: bool = False
+    ) -> None:
+        """Draw training and iid.
+
+        Args:
+            tight: Take no more than the recipe asks for, and keep no room for splits of the paper's sizes.
+        """
         self._fields = fields
         self._world = world
         self._key = key
         self._pools = pools
+        self._tight = tight
         self.whole: dict[int, Pool] = {}
         if fields.include_singles:
             self.whole[1] = Pool(anything(world), world, 1)
@@ -192,9 +210,13 @@ class TrainingDraw:
         lengths = [k for k in range(fields.min_length, fields.max_length + 1) if k not in self.whole]
         pools = {k: pool for k in lengths if (pool := self._pools.train(k)).size}
         possible = {k: self._possible(pool) for k, pool in pools.items()}
-        reserve = equalise(PAPER_TRAIN + PAPER_TEST, possible, fields.fill)
-        iid = self._iid_quotas(reserve)
-        train = self._train_quotas(pools, possible, reserve, iid)
+        if self._tight:
+            iid, train = self._tight_quotas(pools, possible)
+            reserve = {k: iid[k] + train[k] for k in pools}
+        else:
+            reserve = equalise(PAPER_TRAIN + PAPER_TEST, possible, fields.fill)
+            iid = self._iid_quotas(reserve)
+            train = self._train_quotas(pools, possible, reserve, iid)
         draws = {}
         for k, pool in pools.items():
             taken = train[k] + iid[k]
@@ -202,6 +224,23 @@ class TrainingDraw:
             places = self._key.permutation(reserve[k], "iid", k)(np.arange(iid[k]))
             draws[k] = LengthDraw(k, self._order(pool, counts), reserve[k], places, train[k], tested)
         return draws
+
+    def _tight_quotas(
+        self, pools: Mapping[int, Pool], possible: Mapping[int, int]
+    ) -> tuple[dict[int, int], dict[int, int]]:
+        """Return the numbers of iid and of training by length; any length makes up for the others."""
+        room = {k: min(share(self._fields.fill, possible[k]), pool.size) for k, pool in pools.items()}
+        whole = {pool.length for pool in self._whole_pools()}
+        wanted, open_room = self._size("iid"), {k: 0 if k in whole else size for k, size in room.items()}
+        iid = equalise(wanted, open_room, fully=True)
+        if sum(iid.values()) < wanted:
+            raise refuse("iid", wanted, open_room, 1.0, sum(iid.values()))
+        always, n = self._always(), self._size("train")
+        train = equalise(n - always, {k: size - iid[k] for k, size in room.items()}, fully=True)
+        available = always + sum(train.values())
+        if available < n:
+            raise refuse("train", n + wanted, possible, self._fields.fill, available + wanted, wanted)
+        return iid, train
 
     def _possible(self, pool: Pool) -> int:
         """Return the number of expressions by which lengths are equalised: for the published draw of S the public code's."""
@@ -215,7 +254,8 @@ class TrainingDraw:
         return n
 
     def _room_for_tests(self) -> int:
-        return sum(max(PAPER_TEST, self._size(name)) for name in drawn_tests(self._fields.variant))
+        least = 0 if self._tight else PAPER_TEST
+        return sum(max(least, self._size(name)) for name in drawn_tests(self._fields.variant))
 
     def _iid_quotas(self, reserve: Mapping[int, int]) -> dict[int, int]:
         """Return the numbers of iid by length, in proportion to the paper's training; none of a length that training has whole."""
@@ -228,13 +268,7 @@ class TrainingDraw:
     def _train_quotas(
         self, pools: Mapping[int, Pool], possible: Mapping[int, int], reserve: Mapping[int, int], iid: Mapping[int, int]
     ) -> dict[int, int]:
-        n, whole = self._size("train"), sum(pool.size for pool in self.whole.values())
-        if whole > n:
-            parts = " + ".join(f"{pool.size:,} of length {k}" for k, pool in self.whole.items())
-            raise RecipeError(
-                f"splits.train: {n:,} examples cannot contain what is always in training ({parts} = {whole:,}); raise "
-                "splits.train.n, or set include_singles or include_pairs to false"
-            )
+        n, whole = self._size("train"), self._always()
         fill = self._fields.fill
         room = {
             k: min(share(fill, possible[k]), max(reserve[k], pool.size - self._room_for_tests())) - iid[k]
@@ -242,9 +276,20 @@ class TrainingDraw:
         }
         quotas = equalise(n - whole, room)
         if sum(quotas.values()) < n - whole:
-            available = whole + sum(quotas.values()) + sum(iid.values())
-            raise refuse("train", n + sum(iid.values()), possible, fill, available)
+            taken = sum(iid.values())
+            raise refuse("train", n + taken, possible, fill, whole + sum(quotas.values()) + taken, taken)
         return quotas
+
+    def _always(self) -> int:
+        """Return the number of examples that training has in any case as part of its n."""
+        n, whole = self._size("train"), sum(pool.size for pool in self.whole.values())
+        if whole > n:
+            parts = " + ".join(f"{pool.size:,} of length {k}" for k, pool in self.whole.items())
+            raise RecipeError(
+                f"splits.train: {n:,} examples cannot contain what is always in training ({parts} = {whole:,}); raise "
+                "splits.train.n, or set include_singles or include_pairs to false"
+            )
+        return whole
 
     def _order(self, pool: Pool, counts: Sequence[int]) -> DrawOrder:
         """Return the order in which the expressions of a length are drawn; `counts` says how many may be needed."""

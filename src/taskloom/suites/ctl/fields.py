@@ -41,6 +41,13 @@ def drawn_tests(variant: str) -> tuple[str, ...]:
     return tuple(name for name in SPLITS[variant] if name not in ("train", "iid", *PROBES))
 
 
+OF_VARIANTS: dict[str, tuple[str, ...]] = {
+    "groups": ("A", "R", "S"),
+    **dict.fromkeys(("overlap", "shared_symbols", "imbalance", "allowed"), ("S",)),
+    **dict.fromkeys(("new_functions", "deeper", "reserved"), ("length",)),
+}
+"""Fields that mean something for these variants only."""
+
 PAPER_TRAIN = 300_000
 PAPER_TEST = 1_000
 """Sizes of the paper's splits. Splits keep room for each other at these sizes, so that up to them no size moves another split."""
@@ -60,7 +67,7 @@ class CtlFields(Fields):
     )
     symbols: int = kinds.world(8, ge=2, le=10_000, description="Number of symbols")
     functions: int = kinds.world(32, ge=1, le=10_000, description="Number of functions")
-    groups: int = kinds.world(2, ge=1, description="Groups of A and R; paths of S (2)")
+    groups: int = kinds.world(2, ge=1, le=10_000, description="Groups of A and R; paths of S (2)")
     min_length: int = kinds.draw(2, ge=1, description="Fewest functions in a drawn expression")
     max_length: int = kinds.draw(6, ge=1, le=64, description="Most functions in a training expression")
     include_singles: bool = kinds.draw(
@@ -95,7 +102,10 @@ class CtlFields(Fields):
     )
     new_functions: int = kinds.world(0, ge=0, description="length: functions seen only alone in training")
     deeper: int = kinds.draw(
-        3, ge=1, description="length: number of functions by which the longest test expression exceeds max_length"
+        3,
+        ge=1,
+        le=64,
+        description="length: number of functions by which the longest test expression exceeds max_length",
     )
     reserved: int = kinds.draw(
         200, ge=0, description="length: chains per length kept out of training (at most a quarter)"
@@ -123,6 +133,9 @@ class CtlFields(Fields):
             raise ValueError(
                 f"symbols_per_chain: only for draw 'chains' of variants A and R, not '{self.draw}' of {self.variant}"
             )
+        for name, variants in OF_VARIANTS.items():
+            if self.variant not in variants and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name}: only for variant {' or '.join(variants)}, not for {self.variant}")
         known = SPLITS[self.variant]
         for name in self.splits:
             if name not in known:

@@ -126,6 +126,8 @@ class DrawnOrder:
     def positions(self, expressions: Expressions) -> Ints:
         """Return the positions of these expressions; -1 for those that were not drawn."""
         code, order = self._by_code
+        if not len(code):
+            return np.full(len(expressions.symbols), -1)
         wanted = codes(self._world, expressions.symbols, expressions.functions)
         place = np.minimum(np.searchsorted(code, wanted), len(code) - 1)
         return np.where(code[place] == wanted, order[place], -1)

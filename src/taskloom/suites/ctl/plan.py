@@ -6,18 +6,19 @@ paper's size nor an earlier test split has. Probes enumerate all pairs of a kind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from taskloom.errors import CapacityError
 from taskloom.plan import Plan, Role, Split
 from taskloom.scoring import exact
 from taskloom.seeding import Key, Permutation
 from taskloom.suites.ctl.descriptions import with_tasks
-from taskloom.suites.ctl.draw import Pools, TrainingDraw, refuse
+from taskloom.suites.ctl.draw import Pools, TrainingDraw, equalise, refuse
 from taskloom.suites.ctl.fields import PAPER_TEST, PROBES, SPLITS, CtlFields, drawn_tests
 from taskloom.suites.ctl.graphs import Expressions, Ints, Pool
 from taskloom.suites.ctl.rows import TRAITS, ExpressionRows, Renderer
@@ -25,6 +26,10 @@ from taskloom.suites.ctl.second_solver import solver
 from taskloom.suites.ctl.world import SymbolWorld, build
 
 Rows = Callable[[int, int], ExpressionRows]
+
+SEARCHED = 1 << 20
+"""Expressions of a test split's space up to which a refusal says exactly how many are left for it: a second's work. Of larger
+spaces it says how many there are."""
 
 CHUNK = 65_536
 """Rows rendered at once: their arrays fit into the processor's cache."""
@@ -49,19 +54,19 @@ DESCRIBE = {
 def plan(fields: CtlFields, key: Key) -> Plan:
     """Build the plan of a CTL recipe."""
     world = build(fields)
-    drawn = Splits(fields, world, key)
     render = Renderer(world, fields.order, f"ctl/{fields.variant}")
-    splits = []
-    for name in SPLITS[fields.variant]:
-        if name not in fields.splits:
-            continue
-        n, rows, role = drawn.split(name)
-        splits.append(Split(name, n, _tables(rows, render), role, DESCRIBE[name]))
+    try:
+        drawn = Splits(fields, world, key)
+        splits = drawn.all(render)
+    except CapacityError:
+        # No room for splits of the paper's sizes beside each other; for those that are asked for there may be.
+        drawn = Splits(fields, world, key, tight=True)
+        splits = drawn.all(render)
     answer = solver(world.names, world.images, fields.order)
     arrow = "from right to left" if fields.order == "right-to-left" else "from left to right"
     return with_tasks(
         Plan(
-            tuple(splits),
+            splits,
             traits=TRAITS,
             describe=f"Apply the functions to the symbol, {arrow}, and give the resulting symbol.",
             scorer=exact,
@@ -83,14 +88,29 @@ def _tables(rows: Rows, render: Renderer) -> Callable[[int, int], pa.Table]:
 
 
 class Splits:
-    """The splits of one recipe."""
+    """The splits of one recipe.
 
-    def __init__(self, fields: CtlFields, world: SymbolWorld, key: Key) -> None:
+    Args:
+        tight: Keep only as much for each split as the recipe asks for. In a small world that is the only way to meet a request,
+            at the price that the size of one split moves the rows of others.
+    """
+
+    def __init__(self, fields: CtlFields, world: SymbolWorld, key: Key, tight: bool = False) -> None:
         self._fields = fields
         self._key = key
+        self._tight = tight
         self._pools = Pools(fields, world, key)
-        self._training = TrainingDraw(fields, world, key, self._pools, self._tested)
+        self._training = TrainingDraw(fields, world, key, self._pools, self._tested, tight)
         self._test_names = drawn_tests(fields.variant)
+
+    def all(self, render: Renderer) -> tuple[Split, ...]:
+        """Return the splits that the recipe asks for."""
+        splits = []
+        for name in SPLITS[self._fields.variant]:
+            if name in self._fields.splits:
+                n, rows, role = self.split(name)
+                splits.append(Split(name, n, _tables(rows, render), role, DESCRIBE[name]))
+        return tuple(splits)
 
     def warnings(self) -> tuple[str, ...]:
         """Return what a person should know of the data."""
@@ -164,7 +184,7 @@ class Splits:
         possible = {pool.length: len(ranks) for pool, ranks in kept}
         chosen: list[tuple[Pool, Ints]] = []
         for i, (pool, ranks) in enumerate(kept):
-            chosen.append((pool, ranks[: -(-left // (len(kept) - i))]))
+            chosen.append((pool, ranks if self._tight else ranks[: -(-left // (len(kept) - i))]))
             left -= len(chosen[-1][1])
         if left > 0:
             raise refuse(name, wanted, possible, 1.0, sum(possible.values()))
@@ -178,15 +198,25 @@ class Splits:
         """
         pools = {k: pool for k in self._lengths(name) if (pool := self._pools.test(name, k)).size}
         left = max(PAPER_TEST, self._size(name))
-        if self._size(name) > sum(pool.size for pool in pools.values()):
-            sizes = {k: pool.size for k, pool in pools.items()}
+        sizes = {k: pool.size for k, pool in pools.items()}
+        # A small space is searched all the same, for the exact number that is left of it.
+        if self._size(name) > sum(sizes.values()) and not (self._tight and sum(sizes.values()) <= SEARCHED):
             raise refuse(name, self._size(name), sizes, 1.0, sum(sizes.values()))
+        if self._tight:
+            return self._just_enough(name, pools)
         kept: list[tuple[Pool, Ints]] = []
         for i, (length, pool) in enumerate(pools.items()):
             ranks = self._fresh(name, length, pool, -(-left // (len(pools) - i)))
             kept.append((pool, ranks))
             left -= len(ranks)
         return kept
+
+    def _just_enough(self, name: str, pools: Mapping[int, Pool]) -> list[tuple[Pool, Ints]]:
+        """Return as many ranks as a test split asks for; each length makes up for those that have too few."""
+        wanted = self._size(name)
+        fresh = {length: self._fresh(name, length, pool, wanted) for length, pool in pools.items()}
+        quotas = equalise(wanted, {length: len(ranks) for length, ranks in fresh.items()}, fully=True)
+        return [(pool, fresh[length][: quotas[length]]) for length, pool in pools.items()]
 
     def _fresh(self, name: str, length: int, pool: Pool, quota: int) -> Ints:
         order = self._key.permutation(pool.size, "test", name, length)

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from taskloom.errors import RecipeError
 from taskloom.seeding import Key
 from taskloom.suites.ctl.graphs import Graph, Pool
 from taskloom.suites.ctl.orders import code_limit, codes, first_places
@@ -36,7 +35,8 @@ BLOCK = 256
 """Rounds drawn at once: their arrays take tens of megabytes."""
 
 PATIENCE = 50
-"""Draws per wanted expression after which the draw gives up; the public code would go on forever where too few are possible."""
+"""Draws per wanted expression after which the rest is taken in a keyed order: nearly all of a length can only be had so, since
+repeats become ever more frequent; the public code would go on for hours, or forever where its walks cannot meet an expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +205,27 @@ def published_draw(
         if len(places) >= count:
             return rounds.expressions(places[:count])
         if rounds.drawn * ROUND * processes > PATIENCE * count + 100_000:
-            raise RecipeError(
-                f"draw: published finds only {len(places):,} of {count:,} different expressions of length {pool.length}; "
-                "lower fill or splits.train.n, or use draw: independent"
-            )
+            return _filled_up(world, pool, key, rounds.expressions(places), count)
         # As many rounds again as the missing ones take at the rate so far, and more, since repeats become more frequent.
         wanted = int(1.2 * (count - len(places)) / len(places) * rounds.drawn) + 1
+
+
+def _filled_up(
+    world: SymbolWorld, pool: Pool, key: Key, drawn: tuple[I64, NDArray[np.int16]], count: int
+) -> tuple[I64, NDArray[np.int16]]:
+    """Append expressions that the draw did not meet, in a keyed order, until there are `count`."""
+    symbols, functions = drawn
+    order = key.permutation(pool.size, "rest", pool.length)
+    known = codes(world, symbols, functions)
+    low = 0
+    while len(symbols) < count and low < pool.size:
+        high = min(pool.size, low + BLOCK * ROUND)
+        e = pool.unrank(order(np.arange(low, high)))
+        new = np.flatnonzero(~np.isin(codes(world, e.symbols, e.functions), known))[: count - len(symbols)]
+        symbols = np.append(symbols, e.symbols[new])
+        functions = np.append(functions, e.functions[new].astype(np.int16), axis=0)
+        low = high
+    return symbols, functions
 
 
 class Rounds:

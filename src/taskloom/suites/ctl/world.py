@@ -137,7 +137,8 @@ def slices(functions: list[int], names: list[str]) -> dict[str, tuple[int, ...]]
     groups where that would leave one empty."""
     if len(functions) < len(names):
         raise RecipeError(
-            f"functions: {len(functions)} functions cannot fill the {len(names)} groups {', '.join(names)}; at least one each"
+            f"functions: {len(functions)} functions cannot fill the {len(names):,} groups {', '.join(names[:8])}"
+            f"{', …' if len(names) > 8 else ''}; at least one each"
         )
     size = -(-len(functions) // len(names))
     cuts = [functions[i * size : (i + 1) * size] for i in range(len(names))]

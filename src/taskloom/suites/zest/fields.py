@@ -38,7 +38,7 @@ class ZestFields(Fields):
     tasks: TaskCounts = draw(TaskCounts(), description="tasks of each split; the size of one moves no other")
     shares: GeneralizationShares = draw(GeneralizationShares(), description="parts of the generalization types")
     domains: list[str] = world(default_factory=list, description="empty: all that there are")
-    passages: int = draw(20, ge=1, description="passages per task")
+    passages: int = draw(20, ge=1, le=10_000, description="passages per task")
     na_rate: float | None = draw(
         None, ge=0, le=1, description="share of passages that do not answer; by default the paper's for each split"
     )
@@ -49,8 +49,8 @@ class ZestFields(Fields):
         "form",
         description="form: no split has a program of another one, whatever its constants; program: but for a constant",
     )
-    facts: Span = draw(Span(5, 9), description="statements about the entity of a passage")
-    distractors: Span = draw(Span(2, 5), description="statements about others")
+    facts: Span = draw(Span(5, 9), description="statements about the entity of a passage, as far as 180 words allow")
+    distractors: Span = draw(Span(2, 5), description="statements about others, as far as 180 words allow")
     paraphrase: Literal["near", "far", "any"] = draw(
         "any", description="wordings that share many words, few, or any share"
     )

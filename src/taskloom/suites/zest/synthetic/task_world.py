@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example, Step
@@ -72,14 +73,22 @@ class TaskWorld:
             number
         ]
         rival = self.rivals.get(task.id)
-        for _ in range(RETRIES):
-            drafted, _found = draft.draw(task.domain, task.program, wanted, self.amounts, rng, rival)
+        for amounts in self._attempts():
+            drafted, _found = draft.draw(task.domain, task.program, wanted, amounts, rng, rival)
             text = prose.passage(task.domain, drafted, rng)
             if text.count(" ") < prose.LONGEST:
                 return text, drafted
         raise RecipeError(
-            f"{RETRIES} passages for {task.question!r} were all longer than {prose.LONGEST} words; lower facts or distractors"
+            f"the passages for {task.question!r} are longer than {prose.LONGEST} words even without others; lower facts"
         )
+
+    def _attempts(self) -> Iterator[draft.Amounts]:
+        """Yield the amounts that a passage is tried with: as asked for, then ever fewer, since a passage has to end somewhere."""
+        yield from repeat(self.amounts, RETRIES)
+        facts, distractors = self.amounts.facts[0], self.amounts.distractors[0]
+        for share in range(9, -1, -1):
+            fewer = (distractors * share // 10,) * 2
+            yield from repeat(draft.Amounts((facts, facts) if share else (0, 0), fewer), 5)
 
 
 @lru_cache(maxsize=4096)
