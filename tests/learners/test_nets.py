@@ -21,7 +21,7 @@ from taskloom.learners.scratch.nets.ops import Net, count  # noqa: E402
 from taskloom.learners.scratch.nets.transformer import Transformer  # noqa: E402
 from taskloom.learners.scratch.tokens import Encoded  # noqa: E402
 from taskloom.learners.training.settings import Training  # noqa: E402
-from taskloom.learners.training.step import Stepper  # noqa: E402
+from taskloom.learners.training.step import Stepper, computing  # noqa: E402
 
 # The oracle's names for the weights, in its own words, and ours.
 RENAME = {
@@ -139,6 +139,57 @@ def test_a_seed_learns_the_same_in_a_stack_in_the_form_of_accelerators(
             one, whole = getattr(alone, part)[0], getattr(stack, part)[place]
             # NDR's are the same bits; one sum of the Transformer is ordered by the size of the stack.
             assert float((one - whole).norm()) <= (0.0 if name == "ndr" else 1e-5 * float(one.norm())), part
+
+
+def stack_of_ndr(device: str, precision: Any, state: int = 16, batch: int = 24) -> Stepper:
+    net = NDR(6, 3, state=state, heads=2, feed_forward=2 * state, layers=2)
+    random = np.random.default_rng(0)
+    data = Encoded(random.integers(0, 6, (batch, 9)), random.integers(3, 10, batch), random.integers(0, 3, batch))
+    return Stepper(net, data, [0, 1], Training(batch=batch, precision=precision, device=device))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_layers_that_are_compiled_right_stay_compiled(precision: Any, recwarn: pytest.WarningsRecorder) -> None:
+    stepper = stack_of_ndr("cpu", precision)
+    stepper.wrap = compiler = lambda f: f
+    for _ in range(2):
+        stepper.advance(torch.arange(24), 9)
+    assert stepper.wrap is compiler
+    assert not recwarn.list
+
+
+def test_layers_that_are_compiled_wrong_are_found_and_computed_plainly() -> None:
+    """A compiler that spoils one seed's gradient by a tenth, as one did: every forward value is right."""
+
+    class Spoilt(torch.autograd.Function):  # type: ignore[name-defined, misc]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, change: Any) -> Any:
+            return torch.cat([change[:1], change[1:] * 1.1])
+
+    right, wrong = stack_of_ndr("cpu", "fp32"), stack_of_ndr("cpu", "fp32")
+    wrong.wrap = lambda f: lambda *given: Spoilt.apply(f(*given))
+    with pytest.warns(UserWarning, match="compiled layers give other gradients than plain ones on cpu"):
+        wrong.advance(torch.arange(24), 9)
+    assert wrong.wrap is None
+    right.advance(torch.arange(24), 9)
+    assert torch.equal(right.state.weights, wrong.state.weights)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_compiled_gradients_of_a_stack_repeat_on_a_gpu(precision: Any, recwarn: pytest.WarningsRecorder) -> None:
+    stepper = stack_of_ndr("cuda", precision, state=256, batch=512)
+    rows = torch.arange(512, device="cuda")
+    stepper.advance(rows, 9)
+    assert stepper.wrap is not None, [str(one.message) for one in recwarn.list]
+    with computing(stepper.precision, stepper.device):
+        gradients = [stepper._part(rows, 9, 0, 512)[2] for _ in range(3)]
+    assert torch.equal(gradients[0], gradients[1])
+    assert torch.equal(gradients[0], gradients[2])
 
 
 @pytest.mark.parametrize(
