@@ -162,8 +162,8 @@ def test_bad_spans(text: object) -> None:
 
 
 def test_dotted_changes_merge_with_defaults() -> None:
-    fields: Any = read("taskbench/antonyms[eng]", ["shares.test=0.2"]).fields
-    assert fields.shares == {"train": 0.8, "dev": 0.1, "test": 0.2}
+    fields: Any = read("taskbench/antonyms[eng]", ["shares.test=0.05"]).fields
+    assert fields.shares == {"train": 0.8, "dev": 0.1, "test": 0.05}
     assert read("taskbench/antonyms[eng]", ["shares.test=0.1"]).digest == read("taskbench/antonyms[eng]").digest
     # a change whole takes the place of the old value, as before
     fields = read("taskbench/antonyms[eng]", ["shares={train: 0.5, test: 0.5}"]).fields

@@ -133,6 +133,7 @@ class Recipe:
         Random streams hang on its key fields, without `described`, so that descriptions come before the very same examples.
         """
         core = self._core()
+        core.pop("code", None)  # added functions change what is true of them, not which items a split has
         if isinstance(self.fields, Fields):
             core["fields"] = self.fields.key_fields()
         key = Key(json_digest(core), self.seed if seed is None else whole(seed, "seed"))

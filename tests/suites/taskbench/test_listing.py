@@ -27,9 +27,9 @@ def listed(capsys: pytest.CaptureFixture[str], name: str, *changes: str) -> dict
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        ("taskbench/english", ENGLISH),
+        ("taskbench/english", [*ENGLISH, "pairs=published"]),
         ("taskbench/union(father, mother)", ["balanced=true", "facts=synthetic#people=2000"]),
-        ("taskbench/antonyms[eng]", ["labels=permuted"]),
+        ("taskbench/antonyms[eng]", ["labels=permuted", "pairs=published"]),
     ],
 )
 def test_sizes_and_baselines_are_those_of_the_data(

@@ -88,7 +88,7 @@ def _run_scores(plan: Plan, examples: Sequence[Example], predictions: Sequence[s
     "taskbench",
     fields=TaskbenchFields,
     describe="Word and sequence functions from a typed language (TaskBench500)",
-    version=3,
+    version=4,
     resolve=_resolve,
     function=_function,
     code=_code,

@@ -8,6 +8,8 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from taskloom.errors import RecipeError, nearest
 from taskloom.recipe import Fields
+from taskloom.recipe.fields import draw, presentation, world
+from taskloom.suites.taskbench.split_shares import SplitShares
 
 Family = Literal["lexical", "random", "factual"]
 Composition = Literal["atomic", "chain", "union", "intersection", "land", "lor", "map", "filter", "map_filter"]
@@ -60,11 +62,16 @@ class RuleFields(Fields):
 class SequenceFields(Fields):
     """The sequence sampler."""
 
-    n: int = Field(2_000, ge=1, description="Sequences of all splits together")
+    n: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=0, strict=True)]] = Field(
+        2_000,
+        description="Sequences of all splits together, of which each has its share; or those of each split, by name",
+    )
     length: int = Field(8, ge=1, le=1_000, description="Words in a sequence")
     kept: int = Field(4, ge=1, description="Words that a filter keeps")
-    separators: bool = Field(False, description="Write # between the items")
-    word_disjoint: bool = Field(False, description="Splits share no words, not only no sequences")
+    separators: bool = presentation(False, description="Write # between the items")
+    word_disjoint: bool | None = Field(
+        None, description="Splits share no words, not only no sequences; as `pairs`, unless given"
+    )
     words: int = Field(1, ge=1, description="Fewest different words that a task's sequences are made of")
 
     @model_validator(mode="after")
@@ -90,41 +97,48 @@ def _one_or_many(value: Any) -> Any:
 class TaskbenchFields(Fields):
     """What a function recipe may say."""
 
-    functions: Annotated[tuple[str, ...], BeforeValidator(_one_or_many)] = Field(
+    functions: Annotated[tuple[str, ...], BeforeValidator(_one_or_many)] = draw(
         (), description="Functions, in any of the three notations"
     )
-    catalog: CatalogFields | None = Field(None, description="Tasks of the paper, besides `functions`")
-    compose: ComposeFields | None = Field(
+    catalog: CatalogFields | None = draw(None, description="Tasks of the paper, besides `functions`")
+    compose: ComposeFields | None = draw(
         None,
         description="All compositions of depth two of some atoms, as the paper enumerated them, besides `functions`",
     )
-    lexicon: Literal["packaged", "nltk", "synthetic"] | None = Field(
+    lexicon: Literal["packaged", "nltk", "synthetic"] | None = world(
         None,
         description="packaged: English, in this package. nltk: the paper's vocabularies, Spanish, sentiment. "
         "synthetic: invented words",
     )
-    rules: RuleFields = RuleFields()
-    pairing: Literal["other", "any", "permutation"] = Field(
+    rules: RuleFields = world(RuleFields(), description="What counts as a value of a lexical relation")
+    pairing: Literal["other", "any", "permutation"] = world(
         "other", description="How random relations pair words: with another, with any, one to one"
     )
-    facts: str = Field(
+    facts: str = world(
         "synthetic",
         description="Where facts come from: synthetic, wikidata, a file or folder of N-Triples, an endpoint",
     )
-    union_domain: Literal["either", "common"] = Field(
+    union_domain: Literal["either", "common"] = draw(
         "either", description="Inputs of factual unions: those of either operand, or those of both (the reference)"
     )
-    minimum: int = Field(100, ge=1, description="Fewest examples of a task: different inputs, words or sequences")
-    shares: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+    minimum: int = draw(100, ge=1, description="Fewest examples of a task: different inputs, words or sequences")
+    shares: dict[str, Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]] = draw(
         {"train": 0.8, "dev": 0.1, "test": 0.1},
-        description="Share of each split; words of two splits are never the same",
+        description="Share of all words that each split has, together at most 1; a word is in one split, the same in every task",
     )
-    sequences: SequenceFields = SequenceFields()
-    few_shot: FewShotFields | None = FewShotFields()
-    memorise: int = Field(0, ge=0, description="Size of a training set for memorisation, 0 for none (the paper: 1,000)")
-    labels: Literal["true", "permuted"] = Field("true", description="permuted: labels shuffled across inputs (App. E)")
-    balanced: bool = Field(False, description="Unions as balanced mixtures of their two operands (App. D)")
-    answers: bool = Field(True, description="For sequence tasks a split with the answers of each word, stored once")
+    pairs: Literal["disjoint", "published"] = draw(
+        "disjoint",
+        description="disjoint: no pair of an input and an answer that is tested is in training, the other way round neither. "
+        "published: words are split by input alone, sequences by their text",
+    )
+    sequences: SequenceFields = draw(SequenceFields(), description="The sequence sampler")
+    few_shot: FewShotFields | None = draw(FewShotFields(), description="Small training sets, drawn several times")
+    memorise: int = draw(0, ge=0, description="Size of a training set for memorisation, 0 for none (the paper: 1,000)")
+    labels: Literal["true", "permuted"] = presentation(
+        "true", description="permuted: labels shuffled across inputs (App. E)"
+    )
+    balanced: bool = draw(False, description="Unions as balanced mixtures of their two operands (App. D)")
+    answers: bool = draw(True, description="For sequence tasks a split with the answers of each word, stored once")
 
     @field_validator("functions")
     @classmethod
@@ -140,7 +154,32 @@ class TaskbenchFields(Fields):
             raise ValueError("a function recipe names 'functions:', a part of the 'catalog:' or atoms to 'compose:'")
         if "train" not in self.shares:
             raise ValueError("shares must give the split 'train' a share")
+        try:
+            SplitShares(self.shares).check()
+        except ValueError as error:
+            raise ValueError(f"shares: {error}") from None
+        if isinstance(self.sequences.n, dict):
+            for name in self.sequences.n:
+                if name not in self.shares:
+                    raise ValueError(f"sequences.n: there is no split '{name}'; {nearest(name, self.shares)}")
+        if self.pairs == "disjoint" and self.sequences.word_disjoint is False:
+            raise ValueError(
+                "sequences.word_disjoint: disjoint pairs need disjoint words; write true, or pairs: published"
+            )
         return self
+
+    @property
+    def word_disjoint(self) -> bool:
+        """Give whether the sequences of two splits share no words."""
+        given = self.sequences.word_disjoint
+        return self.pairs == "disjoint" if given is None else given
+
+    def key_fields(self) -> dict[str, Any]:
+        """Return nothing: the seed and a word's text alone decide on its split, in every world and wherever facts lie on disk.
+
+        What is true in a world comes from the world's own keys, so that no stream of a recipe needs them.
+        """
+        return {}
 
     def tasks(self) -> list[str]:
         """Return the normal names of all functions of the recipe, in order, each once."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from taskloom.errors import RecipeError
 from taskloom.example import Answer, Example
@@ -18,12 +20,15 @@ from taskloom.suites.taskbench.evaluation.function_table import FunctionTable, P
 from taskloom.suites.taskbench.language import Type, describe, read_typed, show
 from taskloom.suites.taskbench.language.operators import Expression, Map, Union, atoms_of
 from taskloom.suites.taskbench.rows import TRAITS, SequenceRows, WordRows, index_column, join_balanced
-from taskloom.suites.taskbench.sampling import Hashes, Sequences, SplitShares
+from taskloom.suites.taskbench.sampling import Hashes, Sequences
 from taskloom.suites.taskbench.scorers import ByTask, Positions
+from taskloom.suites.taskbench.split_shares import SplitShares
+from taskloom.suites.taskbench.tested_pairs import TestedPairs
 from taskloom.suites.taskbench.worlds.worlds import World, open_world
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from taskloom.seeding import Key
     from taskloom.suites.taskbench.fields import TaskbenchFields
@@ -32,6 +37,11 @@ PREFIX = "taskbench/"
 
 LISTED = 200
 """Functions that a warning names; the manifest has them all."""
+
+PUBLISHED = (
+    "pairs=published: words are split by input alone, as in the paper, so a tested pair may be in training the other way "
+    "round, and sequences share words across splits"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +97,15 @@ class _Planner:
         self.shares = SplitShares(fields.shares)
         self.left_out: dict[str, int] = {}
         self.noted: dict[str, dict[str, int]] = {}
+
+    @cached_property
+    def pairs(self) -> TestedPairs | None:
+        """Give the pairs that training must not have the other way round; None where the published rule lets it."""
+        if self.fields.pairs == "published":
+            return None
+        return TestedPairs(
+            (self.world.solve(part) for f in self.functions for part in self._parts(f)), self.hashes, self.shares
+        )
 
     @cached_property
     def task_rows(self) -> list[WordRows | SequenceRows]:
@@ -145,10 +164,11 @@ class _Planner:
         self.noted.setdefault(f"left out for {why}", {})[name] = examples
 
     def _warnings(self) -> tuple[str, ...]:
-        return tuple(
+        counted = (
             f"{'1 function is' if len(counts) == 1 else f'{len(counts)} functions are'} {what}: {_counts(counts)}"
             for what, counts in self.noted.items()
         )
+        return (*counted, *((PUBLISHED,) if self.fields.pairs == "published" else ()))
 
     @property
     def _too_few(self) -> str:
@@ -169,14 +189,28 @@ class _Planner:
             self._leave_out(function.name, len(solved.domain), self._too_few)
             return None
         traces = () if permuted else (self.world.trace(function),)
-        return WordRows(function.task, solved, key, self.hashes, self.shares, traits, permuted=permuted, traces=traces)
+        trained = self._trained(function, solved)
+        rows = WordRows(function.task, solved, key, self.hashes, self.shares, traits, permuted=permuted, traces=traces)
+        return replace(rows, trained=trained)
+
+    def _trained(self, function: Function, solved: FunctionTable) -> NDArray[np.bool_] | None:
+        """Return which inputs may be trained on, and note where that leaves less than a quarter of them."""
+        if self.pairs is None:
+            return None
+        trained = self.pairs.trained(solved)
+        member = self.shares.member(self.hashes.of(solved.inputs, solved.domain), "train")
+        if 4 * (lost := int((member & ~trained).sum())) > 3 * member.sum():
+            what = "left with less than a quarter of the training words, whose pairs are tested the other way round (see 'pairs')"
+            self.noted.setdefault(what, {})[function.name] = lost
+        return trained
 
     def _sequences(
         self, function: Function, solved: FunctionTable, key: Key, traits: dict[str, str]
     ) -> SequenceRows | None:
         """Plan the sequences of a function; where few are possible, each of them once."""
-        s = self.fields.sequences
-        sampler = Sequences(solved, key, self.hashes, self.shares, s.length, s.kept, s.word_disjoint)
+        s, apart = self.fields.sequences, self.fields.word_disjoint
+        trained = self._trained(function, solved)
+        sampler = Sequences(solved, key, self.hashes, self.shares, s.length, s.kept, apart, trained)
         room = {split: sampler.size(split) for split in self.shares.weights}
         if why := self._unfit(solved, room):
             self._leave_out(function.name, sum(room.values()), why)
@@ -184,7 +218,7 @@ class _Planner:
         if solved.words < self.fields.minimum:
             what = f"made of fewer than {self.fields.minimum} words (raise sequences.words to leave such out)"
             self.noted.setdefault(what, {})[function.name] = solved.words
-        counts = {split: min(n, room[split]) for split, n in _portions(s.n, self.shares).items()}
+        counts = {split: min(_portion(s.n, split, share), room[split]) for split, share in self.shares.weights.items()}
         keyed = function.type.source == "entity"
         return SequenceRows(function.task, sampler, counts, traits, s.separators, keyed, self.world.trace(function))
 
@@ -195,18 +229,14 @@ class _Planner:
             return self._too_few
         if solved.words < least:
             return f"sequences of fewer than {least} words (sequences.words; the numbers are sequences)"
-        return "" if all(room.values()) else "want of words of its own in some split (word_disjoint)"
+        return "" if all(room.values()) else "want of words of its own in some split (see 'pairs' and word_disjoint)"
 
     def _balanced(self, function: Function, key: Key, traits: dict[str, str]) -> WordRows | None:
         """Plan a union as a balanced mixture of its operands; only inputs that both of them know can be tested."""
-        tree = function.expression
-        if not isinstance(tree, Union) or len(tree.parts) != 2:
-            raise RecipeError(
-                f"balanced is for unions of two relations, and {function.name} is none; leave it out or write union(f, g)"
-            )
-        sides = [Function(n, e, k) for n in map(show, tree.parts) for e, k in [read_typed(n)]]
+        sides = self._parts(function)
         first, second = (self.world.solve(side) for side in sides)
-        solved, numbers, both = join_balanced(first, second, self.hashes, self.shares, key)
+        free = self.pairs.trained if self.pairs else lambda table: None
+        solved, numbers, both = join_balanced(first, second, self.hashes, self.shares, free)
         if len(solved.domain) < self.fields.minimum or not both.any():
             why = self._too_few if both.any() else "having no input that both operands know (balanced)"
             self._leave_out(function.name, len(solved.domain), why)
@@ -215,7 +245,22 @@ class _Planner:
         traces = () if permuted else tuple(self.world.trace(side) for side in sides)
         names = tuple(side.name for side in sides)
         rows = WordRows(function.task, solved, key, self.hashes, self.shares, traits, permuted=permuted, traces=traces)
-        return replace(rows, sides=numbers, side_names=names, shared=both)
+        trained = self._trained(function, solved)
+        if trained is not None:
+            # Both rows of an input go, so that training keeps as many of one side as of the other.
+            trained = ~np.isin(solved.domain, solved.domain[~trained])
+        return replace(rows, sides=numbers, side_names=names, shared=both, trained=trained)
+
+    def _parts(self, function: Function) -> list[Function]:
+        """Return the functions whose pairs a task has: itself, or the operands of a balanced union."""
+        if not self.fields.balanced:
+            return [function]
+        tree = function.expression
+        if not isinstance(tree, Union) or len(tree.parts) != 2:
+            raise RecipeError(
+                f"balanced is for unions of two relations, and {function.name} is none; leave it out or write union(f, g)"
+            )
+        return [Function(n, e, k) for n in map(show, tree.parts) for e, k in [read_typed(n)]]
 
     def _split(self, name: str, tasks: list[WordRows | SequenceRows]) -> Split:
         counts = [rows.count(name) for rows in tasks]
@@ -264,9 +309,10 @@ class _Planner:
         for function in wanted.values():
             traits = {"family": family(function.expression), "composition": composition(function.expression)}
             key = self.key.child("task", function.name)
-            solved, everything = self.world.solve(function), SplitShares({"answers": 1})
             traces = (self.world.trace(function),)
-            tables.append(WordRows(function.task, solved, key, self.hashes, everything, traits, traces=traces))
+            tables.append(
+                WordRows(function.task, self.world.solve(function), key, self.hashes, None, traits, traces=traces)
+            )
         if not tables:
             return []
         split = self._split("answers", list(tables))
@@ -310,12 +356,9 @@ def _subset(name: str, k: int, tasks: Iterable[WordRows | SequenceRows], describ
     return Split(name, starts[-1], rows, "train", describe)
 
 
-def _portions(n: int, shares: SplitShares) -> dict[str, int]:
-    """Divide n by the shares; the first split gets what rounding leaves."""
-    total = sum(shares.weights.values())
-    portions = {name: round(n * weight / total) for name, weight in shares.weights.items()}
-    portions["train"] += n - sum(portions.values())
-    return portions
+def _portion(n: int | Mapping[str, int], split: str, share: float) -> int:
+    """Return how many sequences a split has: as given for it, or its share of n."""
+    return round(n * share) if isinstance(n, int) else n.get(split, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from taskloom.dataset.shards import STEP
 from taskloom.suites.taskbench.arrow import even, held, numbers, repeated, strings
-from taskloom.suites.taskbench.sampling import Hashes, Sequences, SplitShares, salted
+from taskloom.suites.taskbench.sampling import Hashes, Sequences, salted
+from taskloom.suites.taskbench.split_shares import EARLY, SplitShares, place
 from taskloom.suites.taskbench.tables import Table, stack
 
 if TYPE_CHECKING:
@@ -35,27 +36,29 @@ class WordRows:
         task: The name that rows carry.
         solved: The function.
         key: The key of the task.
-        hashes: Hashes of content, shared with other tasks: a word is in the same split of every task of a recipe.
-        shares: How words are shared out among splits.
+        hashes: Hashes of content, shared with other tasks: a word is in the same split of every task.
+        shares: How words are shared out among splits; None: one split, `answers`, has all of them.
         traits: Traits that all rows share.
         sides: For balanced unions the number of the operand behind each input; else all 0.
         side_names: The names of the operands.
         shared: For balanced unions whether both operands know the input: only such inputs are tested.
         permuted: Whether labels are shuffled across inputs.
         traces: How official answers come about; for balanced unions by each operand; none for permuted labels.
+        trained: Which rows training may have; all of its split, unless given.
     """
 
     task: str
     solved: FunctionTable
     key: Key
     hashes: Hashes
-    shares: SplitShares
+    shares: SplitShares | None
     traits: Mapping[str, Any]
     sides: NDArray[np.int8] | None = None
     side_names: tuple[str, ...] = ()
     shared: NDArray[np.bool_] | None = None
     permuted: bool = False
     traces: tuple[Trace, ...] = ()
+    trained: NDArray[np.bool_] | None = None
 
     @cached_property
     def _content(self) -> NDArray[np.uint64]:
@@ -69,16 +72,22 @@ class WordRows:
         return salted(self._content + self.sides.astype(np.uint64), self.key, "side")
 
     @cached_property
+    def _ranks(self) -> NDArray[np.float64]:
+        """Give the rank of each row's word: training takes the highest first, held-out splits the lowest."""
+        return place(self._content).rank
+
+    @cached_property
     def _members(self) -> dict[str, NDArray[np.int64]]:
-        """Give the rows of each split, in a keyed order."""
-        order = np.argsort(salted(self._rows, self.key, "order"), kind="stable")
-        if self.permuted:
-            return {"train": order}
+        """Give the rows of each split, in the order in which its share takes them: the rows of a smaller share come first."""
+        order = np.argsort(self._ranks, kind="stable")
+        if self.shares is None:
+            return {"answers": order}
         content = self._content[order]
         members = {split: order[self.shares.member(content, split)] for split in self.shares.weights}
         if self.shared is not None:
             members |= {split: rows[self.shared[rows]] for split, rows in members.items() if split != "train"}
-        return members
+        train = members["train"][::-1]
+        return members | {"train": train if self.trained is None else train[self.trained[train]]}
 
     @cached_property
     def _official(self) -> NDArray[np.int64]:
@@ -104,9 +113,12 @@ class WordRows:
         return len(self._members.get(split, ()))
 
     def few(self, name: str, k: int, draw: int = 0) -> NDArray[np.int64]:
-        """Draw a subset of the training rows; of a balanced union as many of one side as of the other."""
+        """Draw a subset of the training rows; of a balanced union as many of one side as of the other.
+
+        Rows that a smaller training split has as well are taken first, so that its share hardly ever changes the subset.
+        """
         train = self._members["train"]
-        drawn = train[np.argsort(salted(self._rows[train], self.key, name), kind="stable")]
+        drawn = train[np.lexsort((salted(self._rows[train], self.key, name), self._ranks[train] < EARLY))]
         if self.sides is not None:
             side = self.sides[drawn]
             rank = np.where(side == 0, np.cumsum(side == 0), np.cumsum(side == 1))
@@ -156,6 +168,7 @@ class SequenceRows:
         traits: Traits that all rows share.
         separators: Whether # stands between the items.
         keyed: Whether rows carry their items, separated, as their key: names of several words cannot be told apart in the input.
+            Other rows have as their key the items without separators, where those are on; so `separators` changes no key.
         trace: How official answers come about.
     """
 
@@ -179,13 +192,12 @@ class SequenceRows:
     def few(self, name: str, k: int, draw: int = 0) -> NDArray[np.int64]:
         """Draw a subset of the training rows, in their order.
 
-        A block of neighbours, since rows are drawn one by one independently anyway, and another block for every draw. Where
-        there are too few blocks for the draws, any rows.
+        A block of neighbours, since rows are drawn one by one independently anyway, and the next block for every draw, whatever
+        the size of training. Where there are too few blocks for the draws, any rows.
         """
         n = self.count("train")
         if draw < n // k:
-            start = k * int(self.sampler.key.permutation(n // k, "few", k)(draw))
-            return np.arange(start, start + k)
+            return np.arange(k * draw, k * (draw + 1))
         return np.sort(np.argsort(self.sampler.key.child("few", name).words(0, n), kind="stable")[:k])
 
     def table(self, chosen: NDArray[np.int64]) -> pa.Table:
@@ -204,10 +216,10 @@ class SequenceRows:
         shown = held(solved.inputs).take(numbers(drawn.words.reshape(-1)))
         listed = even(shown, length, stop - start)
         inputs = pc.binary_join(listed, between)
-        keys = pc.binary_join(listed, strings([" # "])[0]) if self.keyed and not self.separators else None
+        keys = self._keys(listed)
         m = drawn.kept.sum(axis=1)[0] if stop > start else 0
         counts = solved.answers.counts[drawn.places]
-        raw = self.sampler.key.child("choice", split).words(start * int(m), stop * int(m))
+        raw = self.sampler.split_key(split).child("choice").words(start * int(m), stop * int(m))
         picked = solved.answers.starts[drawn.places] + (raw % counts.astype(np.uint64)).astype(np.int64)
         chosen = solved.answers.values[picked]
         text = held(solved.outputs).take(numbers(chosen))
@@ -220,14 +232,30 @@ class SequenceRows:
             steps = self.trace.sequences(solved, words, chosen, held(solved.inputs).take(numbers(words)), stop - start)
         return _assemble(self.task, inputs, even(targets, 1, stop - start), traits, keys, steps)
 
+    def _keys(self, listed: pa.Array) -> pa.Array | None:
+        if self.keyed:
+            return pc.binary_join(listed, strings([" # "])[0])
+        return pc.binary_join(listed, strings([" "])[0]) if self.separators else None
+
 
 def join_balanced(
-    first: FunctionTable, second: FunctionTable, hashes: Hashes, shares: SplitShares, key: Key
+    first: FunctionTable,
+    second: FunctionTable,
+    hashes: Hashes,
+    shares: SplitShares,
+    trained: Callable[[FunctionTable], NDArray[np.bool_] | None] = lambda table: None,
 ) -> tuple[FunctionTable, NDArray[np.int8], NDArray[np.bool_]]:
     """Build the balanced mixture of two relations (App. D): every common input once for each, and as many of the others.
 
     The others are for training alone, so their numbers are made equal there: training sees each relation equally often.
     Returns the mixture, for each row the relation it belongs to, and whether its input is a common one.
+
+    Args:
+        first: One relation.
+        second: The other.
+        hashes: Hashes of content.
+        shares: How words are shared out.
+        trained: Which inputs of a relation may be trained on; all where it returns None.
     """
     first, second = _samenumbers(first, second)
     common = np.isin(first.domain, second.domain)
@@ -236,8 +264,10 @@ def join_balanced(
     for solved, both in ((first, common), (second, shared)):
         alone = np.flatnonzero(~both)
         content = hashes.of(solved.inputs, solved.domain[alone])
-        order = np.argsort(salted(content, key, "alone"), kind="stable")
-        others.append(alone[order[shares.member(content[order], "train")]])
+        free = trained(solved)
+        member = shares.member(content, "train") & (True if free is None else free[alone])
+        order = np.argsort(-place(content).rank, kind="stable")
+        others.append(alone[order[member[order]]])
     spare = min(map(len, others))
     parts = [
         (solved, np.concatenate((np.flatnonzero(both), np.sort(alone[:spare]))))

@@ -1,8 +1,8 @@
-"""Which words go into which split, and sequences of them (Algorithm 1 of the paper), all by keyed hashes."""
+"""Keyed hashes of words, and sequences of words (Algorithm 1 of the paper)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from taskloom.errors import RecipeError
+from taskloom.recipe.fields import split_key
+from taskloom.suites.taskbench.split_shares import SplitShares
 from taskloom.suites.taskbench.worlds.random_relations import mix_all
 
 if TYPE_CHECKING:
@@ -28,34 +30,6 @@ LISTED = 1 << 18
 
 ROUNDS = 2_000
 """Draws for one sequence before its split counts as exhausted; a split of 1 % needs 459 for a chance of 1 in 100 to fail."""
-
-
-@dataclass(frozen=True)
-class SplitShares:
-    """How content is shared out among splits: each owns an interval of the hash.
-
-    >>> SplitShares({"train": 8, "test": 2}).bounds["test"]
-    (0.8, 1.0)
-    """
-
-    weights: Mapping[str, float]
-
-    @property
-    def bounds(self) -> dict[str, tuple[float, float]]:
-        """Give the interval of each split."""
-        total = sum(self.weights.values())
-        intervals: dict[str, tuple[float, float]] = {}
-        reached = 0.0
-        for name, weight in self.weights.items():
-            intervals[name] = (reached / total, (reached + weight) / total)
-            reached += weight
-        return intervals
-
-    def member(self, hashes: U64, split: str) -> NDArray[np.bool_]:
-        """Return for each hash whether it belongs to the split."""
-        low, high = self.bounds[split]
-        unit = (hashes >> np.uint64(11)).astype(np.float64) / float(1 << 53)
-        return np.asarray((unit >= low) & (unit < high))
 
 
 class Hashes:
@@ -109,6 +83,7 @@ class Sequences:
         length: n.
         kept: m; n where there is no filter.
         word_disjoint: Whether the splits share no words, or only no sequences.
+        trained: Which words of the domain may be trained on where splits share no words; all, unless given.
     """
 
     solved: FunctionTable
@@ -118,6 +93,11 @@ class Sequences:
     length: int
     kept: int
     word_disjoint: bool
+    trained: NDArray[np.bool_] | None = None
+
+    def split_key(self, split: str) -> Key:
+        """Return the key of a split's stream: neither its size nor how sequences are written is part of it."""
+        return split_key(self.key, split, {"length": self.length, "kept": self._kept})
 
     @property
     def _kept(self) -> int:
@@ -135,8 +115,7 @@ class Sequences:
         if space <= LISTED:
             return len(self._listed(split).words)
         # In whole numbers: a space of 9,143 words at 1,000 places is beyond any float.
-        low, high = self.shares.bounds[split]
-        return space if self.word_disjoint else space * round((high - low) * 10**6) // 10**6
+        return space if self.word_disjoint else space * round(self.shares.weights[split] * 10**6) // 10**6
 
     def _listed(self, split: str) -> Drawn:
         """List every sequence of a small split once, in a keyed order."""
@@ -181,8 +160,10 @@ class Sequences:
         solved = self.solved
         if not self.word_disjoint:
             return np.arange(len(solved.domain)), np.arange(len(solved.dropped))
-        inside, outside = self._hashes
-        return np.flatnonzero(self.shares.member(inside, split)), np.flatnonzero(self.shares.member(outside, split))
+        inside, outside = (self.shares.member(hashes, split) for hashes in self._hashes)
+        if split == "train" and self.trained is not None:
+            inside &= self.trained
+        return np.flatnonzero(inside), np.flatnonzero(outside)
 
     def draw(self, split: str, start: int, stop: int) -> Drawn:
         """Draw sequences start..stop of a split."""
@@ -196,9 +177,9 @@ class Sequences:
         numbers = np.zeros((count, self.length), dtype=np.int32)
         order = np.zeros((count, self.length), dtype=np.int64)
         pending = np.arange(count)
-        own = self._hashes
+        own, key = self._hashes, self.split_key(split)
         for turn in range(ROUNDS):
-            raw = self.key.child("draw", split, turn).words(start * 2 * self.length, stop * 2 * self.length)
+            raw = key.child("draw", turn).words(start * 2 * self.length, stop * 2 * self.length)
             raw = raw.reshape(count, 2, self.length)[pending]
             picked, words, hashes = self._pick(raw[:, 0], inside, outside, own, m)
             shuffle = np.argsort(raw[:, 1], axis=1, kind="stable")

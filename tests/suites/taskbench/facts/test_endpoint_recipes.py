@@ -50,7 +50,7 @@ def server(store: Any) -> Iterator[tuple[str, Oxigraph]]:
 def recipe(tmp_path: Path, facts: str, functions: list[str] = FUNCTIONS, minimum: int = 1) -> str:
     path = tmp_path / "mine.yaml"
     lines = ["suite: taskbench", f"functions: {json.dumps(functions)}", f"facts: {json.dumps(facts)}"]
-    lines += [f"minimum: {minimum}", "sequences: {n: 60}", "few_shot: null"]
+    lines += [f"minimum: {minimum}", "sequences: {n: 60}", "few_shot: null", "pairs: published"]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return str(path)
 

@@ -1,0 +1,165 @@
+"""Which content belongs to which split: fixed slots by the splits' names, shares that move no other split.
+
+Every word (or name, or sequence) has a keyed hash. It puts the word into the slot of one held-out split, and says from which
+share on that split claims it. So a held-out split depends on its name and its own share alone; a smaller share is a part of a
+larger one. Training takes the unclaimed words, those first that a held-out split would claim last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from taskloom.seeding import Key
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    U64 = NDArray[np.uint64]
+    Mask = NDArray[np.bool_]
+
+PARTS = 16
+"""Slots are sixteenths of all words."""
+
+TEST, DEV, OTHERS = (0, 8), (8, 12), ((12, 13), (13, 14), (14, 15), (15, 16))
+"""Sixteenths of each slot: `test` can have half of all words, `dev` a quarter, four splits of other names a sixteenth each."""
+
+DEV_NAMES = ("dev", "val", "valid", "validation")
+
+USUAL = 0.1
+"""The share of dev and of test in the paper. Words that they claim at it count as tested, whether or not a recipe has both."""
+
+RESERVED = DEV[1]
+"""The sixteenths of dev and test."""
+
+EARLY = 0.125
+"""Words that are claimed from this share on are half of all words. Training takes them first, and few-shot sets come from them."""
+
+_SLOT = Key("taskbench", "slot").hash64("word")
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class SplitShares:
+    """How content is shared out among splits.
+
+    Attributes:
+        weights: The share of all words of each split; `train` among them, together at most 1.
+
+    >>> SplitShares({"train": 0.8, "dev": 0.1, "test": 0.1}).least
+    0.0
+    >>> SplitShares({"train": 0.5, "test": 0.1}).least
+    0.125
+    """
+
+    weights: Mapping[str, float]
+
+    @cached_property
+    def slots(self) -> dict[str, tuple[int, int]]:
+        """Give the sixteenths of each held-out split: by its name; where another has taken that slot, the next one of the others.
+
+        Raises:
+            ValueError: There are more splits than slots, or a share is larger than its slot.
+        """
+        slots: dict[str, tuple[int, int]] = {}
+        for name, share in self.weights.items():
+            if name == "train":
+                continue
+            first = Key("taskbench", "slot").hash64(name) % len(OTHERS)
+            wanted = [TEST] if name == "test" else [DEV] if name in DEV_NAMES else []
+            wanted += OTHERS[first:] + OTHERS[:first]
+            free = [slot for slot in wanted if slot not in slots.values()]
+            if not free:
+                raise ValueError(
+                    f"there is no room for the split '{name}': beside train, dev and test there can be four"
+                )
+            room = (free[0][1] - free[0][0]) / PARTS
+            if share > room + _ROUNDING:
+                raise ValueError(
+                    f"{name} can have at most {room:g} of the words (test 0.5, dev 0.25, other names 0.0625), not {share:g}"
+                )
+            slots[name] = free[0]
+        return slots
+
+    def check(self) -> None:
+        """Raise a ValueError where the shares do not fit."""
+        total = sum(self.weights.values())
+        if total > 1 + _ROUNDING:
+            raise ValueError(f"shares are parts of all words and add up to at most 1, not {total:g}; lower train")
+        _ = self.slots
+
+    @cached_property
+    def least(self) -> float:
+        """Give the rank from which on unclaimed words are trained on."""
+        claimed = {slot: self.weights[name] for name, slot in self.slots.items()}
+        # Stretches of ranks, each as long as the words in it are a share: where one ends, and up to where it is claimed.
+        stretches: list[tuple[float, float]] = []
+        for low, high in (TEST, DEV, *OTHERS):
+            room, claim = (high - low) / PARTS, claimed.get((low, high), 0.0)
+            if high <= RESERVED:
+                stretches.append((USUAL - 1, min(claim, USUAL) - 1))
+                claim = max(claim, USUAL)
+            stretches.append((room, claim))
+        wanted = self.weights["train"] - _ROUNDING
+        corners = {-1.0, 0.0, USUAL, *(number for stretch in stretches for number in stretch)}
+        for corner in sorted(corners, reverse=True):
+            mass = sum(max(0.0, end - max(start, corner)) for end, start in stretches)
+            if mass >= wanted:
+                open_stretches = sum(start <= corner < end for end, start in stretches)
+                return round(corner + (mass - self.weights["train"]) / max(1, open_stretches), 12)
+        return -1.0
+
+    def member(self, hashes: U64, split: str) -> Mask:
+        """Return for each hash whether it belongs to the split."""
+        where = place(hashes)
+        if split != "train":
+            return self._claims(split, where)
+        unclaimed: Mask = where.rank >= self.least
+        for name in self.slots:
+            unclaimed &= ~self._claims(name, where)
+        return unclaimed
+
+    def tested(self, hashes: U64) -> Mask:
+        """Return for each hash whether a held-out split has it, or dev or test would at its usual share."""
+        where = place(hashes)
+        mask: Mask = (where.rank < 0) & ~self.member(hashes, "train")
+        for name in self.slots:
+            mask |= self._claims(name, where)
+        return mask
+
+    def _claims(self, name: str, where: Places) -> Mask:
+        low, high = self.slots[name]
+        mask: Mask = (where.part >= low) & (where.part < high) & (where.claim < self.weights[name])
+        return mask
+
+
+class Places(NamedTuple):
+    """Where content lies.
+
+    Attributes:
+        part: The sixteenth.
+        claim: The share from which on the split of that slot claims it.
+        rank: Training takes the highest ranks first: ranks are claims, but for what dev and test claim at their usual shares, which
+            comes last (the claim less 1). So those shares, up to the usual ones, leave training alone.
+    """
+
+    part: NDArray[np.uint8]
+    claim: NDArray[np.float64]
+    rank: NDArray[np.float64]
+
+
+def place(hashes: U64) -> Places:
+    """Return where the content with these hashes lies."""
+    import numpy as np
+
+    from taskloom.suites.taskbench.worlds.random_relations import mix_all
+
+    part = (mix_all(hashes ^ np.uint64(_SLOT)) >> np.uint64(60)).astype(np.uint8)
+    room = np.empty(PARTS)
+    for low, high in (TEST, DEV, *OTHERS):
+        room[low:high] = (high - low) / PARTS
+    claim = (hashes >> np.uint64(11)).astype(np.float64) / float(1 << 53) * room[part]
+    return Places(part, claim, np.where((part < RESERVED) & (claim < USUAL), claim - 1, claim))

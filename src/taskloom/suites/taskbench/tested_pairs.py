@@ -1,0 +1,96 @@
+"""Pairs of an input and an answer that a held-out split tests, so that training has none of them the other way round.
+
+Relations between words are symmetric more often than not: where `hot` is tested with the antonym `cold`, a training row that gives
+`hot` for `cold` gives the test away. Inputs of training and of held-out splits are disjoint anyway, so only reversed pairs can be
+in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
+    from taskloom.suites.taskbench.sampling import Hashes
+    from taskloom.suites.taskbench.split_shares import SplitShares
+
+    I64 = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
+
+class TestedPairs:
+    """The pairs of all relations of a recipe whose input is held out.
+
+    Training rows of one function are compared with the tested pairs of all functions: `union(antonyms[eng], synonyms[eng])` tests
+    pairs that `antonyms[eng]` could show.
+    """
+
+    __test__ = False  # pytest takes classes whose names begin with Test for tests
+
+    def __init__(self, tables: Iterable[FunctionTable], hashes: Hashes, shares: SplitShares) -> None:
+        self.tables = [table for table in tables if table.type.form != "predicate"]
+        self.hashes = hashes
+        self.shares = shares
+        self._numbered: dict[int, tuple[Sequence[str], I64]] = {}
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        """Give a number to every text that is an input of some function; other texts cannot be in a reversed pair."""
+        ids: dict[str, int] = {}
+        for table in self.tables:
+            for number in table.domain.tolist():
+                ids.setdefault(table.inputs[number], len(ids))
+        return ids
+
+    @cached_property
+    def _tested(self) -> Mask:
+        """Give for every text whether it is tested."""
+        texts = list(self._ids)
+        return self.shares.tested(self.hashes.of(texts, np.arange(len(texts), dtype=np.int32)))
+
+    @cached_property
+    def _codes(self) -> I64:
+        """Give the tested pairs, sorted."""
+        codes = [np.zeros(0, dtype=np.int64)]
+        for table in self.tables:
+            inputs, answers, _ = self._pairs(table)
+            tested = self._tested[inputs]
+            codes.append(np.unique(self._code(inputs[tested], answers[tested])))
+        return np.unique(np.concatenate(codes))
+
+    def trained(self, table: FunctionTable) -> Mask:
+        """Return for each input of a function whether training may have it: none of its pairs is tested the other way round."""
+        mask = np.ones(len(table.domain), dtype=np.bool_)
+        if table.type.form == "predicate" or not len(self._codes):
+            return mask
+        inputs, answers, rows = self._pairs(table)
+        reverse = self._tested[answers]
+        codes = self._code(answers[reverse], inputs[reverse])
+        at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
+        mask[rows[reverse][self._codes[at] == codes]] = False
+        return mask
+
+    def _code(self, inputs: I64, answers: I64) -> I64:
+        return inputs * len(self._ids) + answers
+
+    def _pairs(self, table: FunctionTable) -> tuple[I64, I64, I64]:
+        """Return the numbers of inputs and answers of all pairs whose answer is an input of some function, and their rows."""
+        answers = self._numbers(table.outputs)[table.answers.values]
+        rows = table.answers.owners()
+        known = answers >= 0
+        rows = rows[known]
+        return self._numbers(table.inputs)[table.domain[rows]], answers[known], rows
+
+    def _numbers(self, texts: Sequence[str]) -> I64:
+        """Return the number of each of these texts, -1 for texts that are no input; reckoned once for a list."""
+        if id(texts) not in self._numbered:
+            ids = self._ids
+            numbers = np.fromiter((ids.get(text, -1) for text in texts), dtype=np.int64, count=len(texts))
+            self._numbered[id(texts)] = texts, numbers
+        return self._numbered[id(texts)][1]
