@@ -219,8 +219,7 @@ class _Planner:
             what = f"made of fewer than {self.fields.minimum} words (raise sequences.words to leave such out)"
             self.noted.setdefault(what, {})[function.name] = solved.words
         counts = {split: min(_portion(s.n, split, share), room[split]) for split, share in self.shares.weights.items()}
-        keyed = function.type.source == "entity"
-        return SequenceRows(function.task, sampler, counts, traits, s.separators, keyed, self.world.trace(function))
+        return SequenceRows(function.task, sampler, counts, traits, s.separators, self.world.trace(function))
 
     def _unfit(self, solved: FunctionTable, room: dict[str, int]) -> str:
         """Explain why there are no datasets of sequences of a function; empty where there are."""

@@ -167,8 +167,6 @@ class SequenceRows:
         counts: How many rows each split has.
         traits: Traits that all rows share.
         separators: Whether # stands between the items.
-        keyed: Whether rows carry their items, separated, as their key: names of several words cannot be told apart in the input.
-            Other rows have as their key the items without separators, where those are on; so `separators` changes no key.
         trace: How official answers come about.
     """
 
@@ -177,7 +175,6 @@ class SequenceRows:
     counts: Mapping[str, int]
     traits: Mapping[str, Any]
     separators: bool
-    keyed: bool = False
     trace: Trace | None = None
 
     @property
@@ -216,7 +213,9 @@ class SequenceRows:
         shown = held(solved.inputs).take(numbers(drawn.words.reshape(-1)))
         listed = even(shown, length, stop - start)
         inputs = pc.binary_join(listed, between)
-        keys = self._keys(listed)
+        # The key has separators in any case: names of several words cannot be told apart in the input, and `separators` is to
+        # change how items are written, not which they are.
+        keys = pc.binary_join(listed, strings([" # "])[0])
         m = drawn.kept.sum(axis=1)[0] if stop > start else 0
         counts = solved.answers.counts[drawn.places]
         raw = self.sampler.split_key(split).child("choice").words(start * int(m), stop * int(m))
@@ -231,11 +230,6 @@ class SequenceRows:
             words = solved.domain[drawn.places]
             steps = self.trace.sequences(solved, words, chosen, held(solved.inputs).take(numbers(words)), stop - start)
         return _assemble(self.task, inputs, even(targets, 1, stop - start), traits, keys, steps)
-
-    def _keys(self, listed: pa.Array) -> pa.Array | None:
-        if self.keyed:
-            return pc.binary_join(listed, strings([" # "])[0])
-        return pc.binary_join(listed, strings([" "])[0]) if self.separators else None
 
 
 def join_balanced(
