@@ -75,6 +75,22 @@ DEVIATIONS = [
         "A smaller split is neither a prefix nor a subset of a larger one: the parts of the generalization types and the mix "
         "of the answers hold for the whole split. The size of one split moves no other.",
     ),
+    Deviation(
+        "taskbench", "sequences.separators", "Inputs and answers are both written with separators; keys are the same."
+    ),
+    Deviation(
+        "taskbench", "labels", "Where labels are permuted, the trait `answers` is 1: one label of each input is left."
+    ),
+    Deviation(
+        "taskbench",
+        "pairs",
+        "Where pairs are disjoint, a task or split that is added takes the pairs that it tests out of training.",
+    ),
+    Deviation(
+        "taskbench",
+        "lexicon",
+        "World fields change answers and inputs, but no word's split, which hangs on the seed and the word alone.",
+    ),
 ]
 """Known deviations, with their reasons."""
 

@@ -30,6 +30,7 @@ class Trial:
         moves: Of a draw field: the splits that it names, which may change; one of them must, and all others keep every row.
         at: Where the field stands, if its name has a `*` in it.
         beside: What the recipe has besides, before and after.
+        writes: Of a presentation field that deviates from the rule: what it writes otherwise, as `written_otherwise` calls it.
     """
 
     base: str
@@ -37,6 +38,7 @@ class Trial:
     moves: tuple[str, ...] = EVERY
     at: str = ""
     beside: Mapping[str, Any] = field(default_factory=dict)
+    writes: str = ""
 
 
 _SIZES = {"train": {"n": 60}, "iid": {"n": 20}, "ood": {"n": 20}}
@@ -92,22 +94,29 @@ BASES: dict[str, dict[str, Any]] = {
     "zest/more": {"suite": "zest", "tasks": {"train": 50, "dev": 0, "test": 0}, "passages": 2},
     "taskbench": {
         "suite": "taskbench",
-        "functions": ["antonyms[eng]", "synonyms[eng]", "map(antonyms[eng])"],
-        "lexicon": "packaged",
+        "functions": ["entailments[eng]", "map(entailments[eng], filter(is_pos_noun[eng]))"],
         "minimum": 5,
         "sequences": {"n": 40},
         "few_shot": None,
     },
+    "taskbench/few": {
+        "suite": "taskbench",
+        "functions": ["map(entailments[eng])"],
+        "sequences": {"n": 60},
+        "answers": False,
+    },
     "taskbench/random": {
         "suite": "taskbench",
-        "functions": ["random(0)"],
-        "lexicon": "packaged",
-        "minimum": 5,
+        "functions": ["map(random0[eng])"],
+        "sequences": {"n": 20},
         "few_shot": None,
+        "answers": False,
     },
+    "taskbench/one": {"suite": "taskbench", "functions": ["father"], "facts": "synthetic#people=300", "few_shot": None},
     "taskbench/facts": {
         "suite": "taskbench",
         "functions": ["father", "union(father, mother)"],
+        "facts": "synthetic#people=300",
         "minimum": 5,
         "few_shot": None,
     },
@@ -283,6 +292,49 @@ ZEST: dict[str, Trial] = {
     "parts": Trial("zest", "question"),
 }
 
-TASKBENCH: dict[str, Trial] = {}
+_SYNTHETIC = {"lexicon": "synthetic", "sequences.n": 20}
+_SMALL_WORLD = {"facts": "synthetic#people=300"}
+_ATOMS = {"atoms": ["entailments[eng]", "father"], "compositions": ["atomic"]}
+_INTERSECTION = {"compositions": ["intersection"], "families": ["lexical"]}
+
+TASKBENCH: dict[str, Trial] = {
+    "functions": Trial("taskbench", ["entailments[eng]"]),
+    "catalog": Trial(
+        "taskbench/facts", {"families": ["random"], "compositions": ["intersection"]}, (), beside={"pairs": "published"}
+    ),
+    "catalog.families": Trial("taskbench/facts", ["random"], beside={"catalog": _INTERSECTION, **_SYNTHETIC}),
+    "catalog.compositions": Trial("taskbench/facts", ["filter"], beside={"catalog": _INTERSECTION, **_SYNTHETIC}),
+    "compose": Trial("taskbench", _ATOMS, beside=_SMALL_WORLD),
+    "compose.families": Trial("taskbench/facts", ["lexical"], (), beside={"compose": _ATOMS}),
+    "compose.compositions": Trial("taskbench", ["map"], beside={"compose": _ATOMS, **_SMALL_WORLD}),
+    "compose.atoms": Trial("taskbench", ["mother"], beside={"compose": _ATOMS, **_SMALL_WORLD}),
+    "lexicon": Trial("taskbench", "synthetic"),
+    "rules": Trial("taskbench", {"senses": "first"}),
+    "rules.senses": Trial("taskbench", "first"),
+    "rules.inflections": Trial("taskbench", False),
+    "rules.outputs": Trial("taskbench", "vocabulary"),
+    "pairing": Trial("taskbench/random", "permutation"),
+    "facts": Trial("taskbench/facts", "synthetic#people=200"),
+    "union_domain": Trial("taskbench/facts", "common"),
+    "minimum": Trial("taskbench", 2_000),
+    "shares": Trial("taskbench", {"train": 0.4, "dev": 0.1, "test": 0.1}, ("train",)),
+    "pairs": Trial("taskbench/facts", "published", ("train",), beside={"functions": ["child", "father"]}),
+    "sequences": Trial("taskbench", {"n": 30}),
+    "sequences.n": Trial("taskbench", {"train": 20, "dev": 4, "test": 4}, ("train",)),
+    "sequences.length": Trial("taskbench", 6),
+    "sequences.kept": Trial("taskbench", 3),
+    "sequences.separators": Trial("taskbench", True, writes="inputs and answers"),
+    "sequences.word_disjoint": Trial(
+        "taskbench", False, beside={"pairs": "published", "sequences.word_disjoint": True}
+    ),
+    "sequences.words": Trial("taskbench", 1_000),
+    "few_shot": Trial("taskbench/few", {"k": 32, "draws": 2}, ("32-shot-2", "32-shot-3")),
+    "few_shot.k": Trial("taskbench/few", 8, tuple(f"{k}-shot-{draw}" for k in (8, 32) for draw in range(4))),
+    "few_shot.draws": Trial("taskbench/few", 2, ("32-shot-2", "32-shot-3")),
+    "memorise": Trial("taskbench", 10, ("memorise",)),
+    "labels": Trial("taskbench/facts", "permuted", writes="traits"),
+    "balanced": Trial("taskbench/facts", True, beside={"functions": ["union(father, mother)"]}),
+    "answers": Trial("taskbench/few", True, ("answers",)),
+}
 
 TRIALS: dict[str, dict[str, Trial]] = {"ctl": CTL, "babi": BABI, "zest": ZEST, "taskbench": TASKBENCH}
