@@ -99,7 +99,7 @@ def verify(
 
     In a folder of runs, the scores of each run are checked against its predictions: taskloom verify runs/
 
-    A dataset of a task file of your own has its answers checked when you name that file: --task FILE.
+    A dataset of a task file or a ZEST domain of your own has its answers checked when you name that file: --task FILE.
     """
     from taskloom.cli.dataset_output import verification
     from taskloom.dataset import verify as verifying

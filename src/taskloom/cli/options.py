@@ -31,6 +31,7 @@ TaskFile = Annotated[
     typer.Option(
         "--task",
         metavar="FILE",
-        help="The Python file that defines the dataset's task; one that only the dataset names is never run.",
+        help="The file that the dataset was made with: the Python file of its task (one that only the dataset names is never "
+        "run), or a domain of your own.",
     ),
 ]

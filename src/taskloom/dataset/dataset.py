@@ -19,7 +19,7 @@ from taskloom.arguments import path_of
 from taskloom.dataset import shards
 from taskloom.dataset.foreign import read_foreign
 from taskloom.dataset.shards import MANIFEST as MANIFEST
-from taskloom.errors import DataError, echo, nearest
+from taskloom.errors import DataError, ParameterError, echo, nearest
 from taskloom.example import Example
 from taskloom.files import digest, json_digest
 from taskloom.plan import Role, role_of
@@ -90,21 +90,38 @@ class Dataset:
         return self.recipe_by()
 
     def recipe_by(self, task: str | Path | None = None) -> Recipe:
-        """Return the recipe that made this dataset, by the Python file that defines its task.
+        """Return the recipe that made this dataset, by the file that defines its task, or that its fields name.
 
         Args:
-            task: The file. A person names it: a file that only the manifest names is never imported, for it may have come
-                with the data. None where the task or suite is part of an installed package, or known already.
+            task: The file. A person names it: a Python file that only the manifest names is never imported, for it may have come
+                with the data. None where the task or suite is part of an installed package, or known already. A file that is
+                not Python stands for the one of the same name that the recipe's fields name, such as a domain.
         """
         from taskloom.recipe import Recipe
         from taskloom.recipe.finder import is_yaml
         from taskloom.registry import is_python, load_file
 
-        if task is not None:
-            load_file(Path(str(task).partition("::")[0]))
+        given = path_of(str(task).partition("::")[0]) if task is not None else None
+        code = given is not None and (is_python(str(given)) or (given / "__init__.py").is_file())
+        if given is not None and code:
+            load_file(given)
         recipe = Recipe.from_dict(self.manifest["recipe"])
+        if given is not None and not code:
+            recipe = replace(recipe, files=_placed(recipe, given))
         # Worker processes import what a recipe's name says.
         return replace(recipe, name=recipe.suite.name) if is_python(recipe.name) or is_yaml(recipe.name) else recipe
+
+
+def _placed(recipe: Recipe, file: Path) -> dict[str, str]:
+    """Return where the file is that a recipe's fields name: a person gives it, and the names agree."""
+    if not file.exists():
+        raise ParameterError("task", f"names {file}, which is not there")
+    names = recipe.file_names()
+    matching = [name for name in names if Path(name).name == file.name]
+    if not matching:
+        known = f"; the dataset was made with {', '.join(names)}" if names else ""
+        raise ParameterError("task", f"names {file}, which the dataset was not made with{known}")
+    return dict.fromkeys(matching, str(file.resolve()))
 
 
 @dataclass(frozen=True, slots=True)

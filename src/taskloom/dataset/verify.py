@@ -13,8 +13,10 @@ from taskloom.arguments import path_of, whole
 from taskloom.dataset import Dataset, dataset, shards
 from taskloom.descriptions import UNSEEN, task_column
 from taskloom.errors import DataError, TaskloomError
+from taskloom.files import digest
 from taskloom.plan import Plan
-from taskloom.recipe.recipe import ChangedCodeError, UnknownCodeError
+from taskloom.recipe import Fields, Recipe
+from taskloom.recipe.recipe import ChangedCodeError, MissingFileError, UnknownCodeError
 from taskloom.seeding import Key
 
 SAMPLE = 1_000
@@ -66,8 +68,9 @@ def verify(
         folder: The dataset's folder.
         every: Derive every answer again, not a sample.
         sample: Answers of each split that are derived again.
-        task: The Python file that defines the dataset's task or suite. Without it, a dataset of a file that is not known in this
-            process has only its bytes checked: a file that a manifest names is never imported.
+        task: The Python file that defines the dataset's task or suite, or the file of one's own that its recipe names, such as a
+            domain. Without it, a dataset of a task that is not known in this process, or of a file that is not found, has only its
+            bytes checked: a Python file that a manifest names is never imported.
     """
     folder = path_of(folder)
     if not (folder / dataset.MANIFEST).is_file():
@@ -89,7 +92,13 @@ def verify(
         raise DataError(
             f"{folder}: the manifest's recipe has digest {recipe.digest}, not {data.manifest['recipe_digest']}: it was edited"
         )
-    plan = recipe.plan(data.manifest["seed"])
+    _check_files(data, recipe, folder)
+    try:
+        plan = recipe.plan(data.manifest["seed"])
+    except TaskloomError:
+        if not recipe.missing_files():
+            raise
+        return Verification(data.digest, rows, 0, "", (), str(MissingFileError(recipe.missing_files()[0])))
     _check_plan(data, plan, folder)
     _check_unseen(data, folder)
     wrong: list[Wrong] = []
@@ -100,6 +109,20 @@ def verify(
         wrong += _check_answers(data, plan, split, chosen)
     method = "second solver" if plan.check else "regeneration"
     return Verification(data.digest, rows, answers, method, tuple(wrong))
+
+
+def _check_files(data: Dataset, recipe: Recipe, folder: Path) -> None:
+    """Check that the files that the recipe names are those that made the dataset, before anything is read from them."""
+    sources = data.manifest.get("sources", {})
+    for name in recipe.file_names():
+        assert isinstance(recipe.fields, Fields)
+        path = recipe.fields.find_file(name)
+        stated = sources.get(name, sources.get(path.name))
+        if stated is not None and path.is_file() and digest(path.read_bytes()) != stated:
+            raise DataError(
+                f"{folder}: its bytes are those of the manifest, but the file {path} has changed since the dataset was made; "
+                "bring back the file as it was, or make the dataset again in another folder"
+            )
 
 
 def _check_plan(data: Dataset, plan: Plan, folder: Path) -> None:

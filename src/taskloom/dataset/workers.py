@@ -122,13 +122,13 @@ def _make_here(
 _worker: tuple[Recipe, int, Plan, Path] | None = None
 
 
-def _start_worker(recipe: dict[str, Any], name: str, seed: int, folder: str) -> None:
+def _start_worker(recipe: dict[str, Any], name: str, files: dict[str, str], seed: int, folder: str) -> None:
     """Rebuild the plan in a fresh process. Ctrl-C is the parent's to handle."""
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     load_definitions(name)
-    rebuilt = Recipe.from_dict(recipe)
+    rebuilt = Recipe.from_dict(recipe, files=files)
     _worker = (rebuilt, seed, rebuilt.plan(seed), Path(folder))
 
 
@@ -158,7 +158,7 @@ def _make_apart(
         min(workers, len(pieces)),
         mp_context=context,
         initializer=_start_worker,
-        initargs=(recipe.to_dict(), recipe.name, seed, str(folder)),
+        initargs=(recipe.to_dict(), recipe.name, dict(recipe.files), seed, str(folder)),
     )
     try:
         waiting: dict[Future[shards.Stamp], Piece] = {pool.submit(_work, piece): piece for piece in pieces}
@@ -186,10 +186,10 @@ def _make_apart(
 
 
 @lru_cache(maxsize=2)
-def _planned(recipe: str, name: str, seed: int) -> tuple[Recipe, Plan]:
+def _planned(recipe: str, name: str, files: str, seed: int) -> tuple[Recipe, Plan]:
     """Return the plan in a process that makes many shards of one dataset."""
     load_definitions(name)
-    rebuilt = Recipe.from_dict(json.loads(recipe))
+    rebuilt = Recipe.from_dict(json.loads(recipe), files=json.loads(files))
     return rebuilt, rebuilt.plan(seed)
 
 
@@ -202,9 +202,10 @@ def _make_by_ray(
     from taskloom.ray_cluster import Ray
 
     recipe_json, name, there = json.dumps(recipe.to_dict()), recipe.name, str(folder.resolve())
+    files = json.dumps(dict(recipe.files))
 
     def work(piece: Piece) -> shards.Stamp:
-        rebuilt, plan = _planned(recipe_json, name, seed)
+        rebuilt, plan = _planned(recipe_json, name, files, seed)
         return _make_one(rebuilt, seed, plan, Path(there), piece)
 
     cluster = Ray(where.address, where.workers if where.workers > 1 else None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from taskloom.arguments import path_of
 from taskloom.experiments import cells, engines, jobs, spec, trackers
 from taskloom.experiments.cells import Cell
 from taskloom.experiments.driver import Driver, ExperimentState, Watch, failures
@@ -48,7 +49,7 @@ class DryRun:
 def dry_run(experiment: Experiment, store: str | Path | None = None) -> DryRun:
     """Return what running an experiment would do; nothing is written."""
     table = cells.expand(experiment)
-    path = Path(store or experiment.store)
+    path = path_of(store or experiment.store)
     opened = Store(path) if path.exists() and any(path.iterdir()) else None
     present = set(opened.names()) if opened is not None else set()
     missing = [cell for cell in table if cell.run not in present]

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from taskloom.arguments import path_of
 from taskloom.errors import TaskloomError, nearest
 from taskloom.experiments.trackers import TRACKERS
 from taskloom.recipe import Fields
@@ -190,7 +191,7 @@ def read(path: str | Path) -> Experiment:
 
     Recipe files that it names are looked for beside it, then here.
     """
-    path = packaged(str(path)) or Path(path)
+    path = packaged(str(path)) or path_of(path)
     if path.is_dir():
         raise ExperimentError(f"{path} is a folder; an experiment is a YAML file with recipes and learners")
     if not path.exists():

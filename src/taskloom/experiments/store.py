@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from taskloom.arguments import path_of
 from taskloom.errors import DataError
 from taskloom.files import atomic
 from taskloom.recipe.yaml_files import YamlError, parse
@@ -107,7 +108,7 @@ class Store:
     """
 
     def __init__(self, path: str | Path, create: bool = False) -> None:
-        self.path = Path(path)
+        self.path = path_of(path)
         mark = self.path / STORE
         if not mark.is_file():
             if not create:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -11,12 +12,14 @@ from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
+    PrivateAttr,
     field_validator,
     model_validator,
 )
 from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
 
+from taskloom.arguments import path_of
 from taskloom.errors import echo
 from taskloom.files import json_digest
 from taskloom.plan import Level
@@ -26,6 +29,10 @@ _NUMBERS = (int, float, int | None, float | None)
 
 Kind = Literal["world", "draw", "presentation"]
 """What a field is about: what is true, which items a split has, or how an item is written."""
+
+
+Paths = Literal["all", "marked"]
+"""Which texts of a field are paths of files: all of them, or those with a dot, a slash or `~`, others being names."""
 
 
 def world(default: Any = ..., **arguments: Any) -> Any:
@@ -43,11 +50,19 @@ def presentation(default: Any = ..., **arguments: Any) -> Any:
     return declare("presentation", default, **arguments)
 
 
-def declare(kind: Kind, default: Any = ..., **arguments: Any) -> Any:
-    """Declare a field of a kind that is known only at run time, such as a knob of a task."""
+def declare(kind: Kind, default: Any = ..., paths: Paths | None = None, **arguments: Any) -> Any:
+    """Declare a field of a kind that is known only at run time, such as a knob of a task.
+
+    Args:
+        kind: What the field is about.
+        default: Its default.
+        paths: Given where its texts are paths: `all` of them, or those that are `marked` by a dot, a slash or `~`, among names.
+        arguments: Of pydantic's `Field`.
+    """
+    extra: Any = {"kind": kind, **({"paths": paths} if paths else {})}
     if "default_factory" in arguments:
-        return Field(json_schema_extra={"kind": kind}, **arguments)
-    return Field(default, json_schema_extra={"kind": kind}, **arguments)
+        return Field(json_schema_extra=extra, **arguments)
+    return Field(default, json_schema_extra=extra, **arguments)
 
 
 def split_key(key: Key, split: str, own: Mapping[str, Any] | None = None) -> Key:
@@ -76,6 +91,28 @@ class Fields(BaseModel):
                 raise ValueError(f"{name}: write a number, not {str(value).lower()}")
         return given
 
+    _files: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    def place_files(self, files: Mapping[str, str]) -> None:
+        """Say where files are that these fields name; no part of a digest, for the same files may lie elsewhere."""
+        self._files.update(files)
+
+    def find_file(self, text: str) -> Path:
+        """Return the path that a text of a field stands for: as placed, or seen from the working folder, `~` expanded."""
+        return path_of(self._files.get(text, text))
+
+    def file_names(self) -> list[str]:
+        """Return the texts of the fields that are declared as paths."""
+        names: list[str] = []
+        for name, field in type(self).model_fields.items():
+            extra = field.json_schema_extra
+            paths = extra.get("paths") if isinstance(extra, dict) else None
+            given = texts(getattr(self, name)) if paths else ()
+            names += [
+                text.partition("#")[0] for text in given if "://" not in text and (paths == "all" or is_marked(text))
+            ]
+        return [name for name in names if name]
+
     @classmethod
     def field_kinds(cls, *, members: bool = False) -> dict[str, Kind]:
         """Return the kind of every field by its dotted name; a field of a group has the group's kind unless it declares its own.
@@ -90,6 +127,27 @@ class Fields(BaseModel):
         values = self.model_dump(mode="json")
         kinds = self.field_kinds()
         return _world_part(values, kinds) if kinds else values
+
+
+def is_marked(text: str) -> bool:
+    """Return whether a text is written as a path rather than as a name.
+
+    >>> is_marked("./castles"), is_marked("castles.yaml"), is_marked("castles")
+    (True, True, False)
+    """
+    return "/" in text or "." in text or text.startswith("~")
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Yield the texts of a value, of a list or of the values of a mapping."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from texts(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from texts(part)
 
 
 Place = tuple[str, type[BaseModel], FieldInfo, Kind | None]

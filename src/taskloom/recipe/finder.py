@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from taskloom.arguments import path_of
 from taskloom.errors import RecipeError, TaskloomError, nearest
@@ -31,7 +31,21 @@ def load_definitions(name: str) -> None:
             find(name)
 
 
-def find(name: str) -> tuple[dict[str, Any], str]:
+class RawRecipe(NamedTuple):
+    """The data of a recipe, unchecked.
+
+    Attributes:
+        data: Its keys and values.
+        where: The name or file that defines it.
+        folders: Of its file and of the files that it extends: where its relative paths are looked for.
+    """
+
+    data: dict[str, Any]
+    where: str
+    folders: tuple[Path, ...] = ()
+
+
+def find(name: str) -> RawRecipe:
     """Return the data of a recipe, unchecked, and where it is defined."""
     if is_yaml(name):
         return _load_yaml(path_of(name))
@@ -42,12 +56,12 @@ def find(name: str) -> tuple[dict[str, Any], str]:
     if suite is not None:
         files = suite.recipe_files()
         if name in files:
-            return _load_yaml(files[name])[0], name
+            return RawRecipe(_load_yaml(files[name]).data, name)
         fields = suite.resolve(rest) if suite.resolve and rest else None
         if fields is not None:
-            return {"suite": head, **fields}, name
+            return RawRecipe({"suite": head, **fields}, name)
     if TASKS.find(name) is not None:
-        return {"task": name}, name
+        return RawRecipe({"task": name}, name)
     raise RecipeError(
         f"no recipe is called '{name}'; {nearest(name, names())}; a file is given by its path, e.g. ./my-recipe.yaml"
     )
@@ -58,18 +72,18 @@ def is_yaml(name: str) -> bool:
     return name.endswith((".yaml", ".yml"))
 
 
-def _in_python(name: str) -> tuple[dict[str, Any], str]:
+def _in_python(name: str) -> RawRecipe:
     path, _, wanted = name.partition("::")
     tasks = load_file(Path(path))
     if wanted not in tasks and SUITES.find(wanted.partition("/")[0]) is not None:
         # The file defines a suite, or adds something to one, such as an atom, and the recipe is one of that suite.
-        return find(wanted)[0], name
+        return RawRecipe(find(wanted).data, name)
     if wanted and wanted not in tasks:
         raise RecipeError(f"{path} has no task '{wanted}'; {nearest(wanted, tasks)}")
     if not wanted and len(tasks) != 1:
         names = ", ".join(tasks) or "none (use @tl.task)"
         raise RecipeError(f"{path} must define one task, or say which: {path}::NAME; it defines: {names}")
-    return {"task": wanted or tasks[0]}, path
+    return RawRecipe({"task": wanted or tasks[0]}, path)
 
 
 def names() -> list[str]:
@@ -87,7 +101,7 @@ def counting_order(name: str) -> list[tuple[int, str]]:
     return [(int(part), part) if part.isdecimal() else (-1, part) for part in parts if part]
 
 
-def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> tuple[dict[str, Any], str]:
+def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> RawRecipe:
     if not path.is_file():
         raise RecipeError(f"there is no recipe file {path}")
     if path.resolve() in within:
@@ -95,15 +109,16 @@ def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> tuple[dict[str, Any
     data = yaml_files.load(path, RecipeError)
     if not isinstance(data, dict):
         raise RecipeError(f"{path} must be a mapping with 'suite:' and its fields, not {type(data).__name__}")
+    folders: tuple[Path, ...] = (path.parent,)
     if "extends" in data:
         parent = str(data.pop("extends"))
         file, separator, wanted = parent.partition("::")
         beside = path.parent / path_of(file)
         if is_yaml(parent) and beside.is_file():
-            base, _ = _load_yaml(beside, (*within, path.resolve()))
+            base = _load_yaml(beside, (*within, path.resolve()))
         elif is_python(parent) and beside.exists():
-            base, _ = find(f"{beside}{separator}{wanted}")
+            base = find(f"{beside}{separator}{wanted}")
         else:
-            base, _ = find(parent)
-        data = merge(base, data)
-    return data, str(path)
+            base = find(parent)
+        data, folders = merge(base.data, data), (*folders, *base.folders)
+    return RawRecipe(data, str(path), folders)

@@ -8,20 +8,21 @@ data.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from taskloom.arguments import whole
+from taskloom.arguments import plain, whole
 from taskloom.errors import ParameterError, RecipeError, TaskloomError, echo, nearest
 from taskloom.files import json_digest
-from taskloom.recipe.fields import Described, Fields
+from taskloom.recipe.fields import Described, Fields, texts
 from taskloom.recipe.finder import find
-from taskloom.recipe.overrides import Changes, override
+from taskloom.recipe.overrides import Changes, override, parse_changes
 from taskloom.recipe.validation_errors import explain
 from taskloom.registry import SUITES, TASKS, Suite
 from taskloom.seeding import Key
@@ -45,6 +46,13 @@ class UnknownCodeError(ParameterError, RecipeError):
         )
 
 
+class MissingFileError(ParameterError, RecipeError):
+    """A recipe, read from data, that names a file which is not here."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__("task", f"is needed: the data were made with {file[:200]}, which is not here; name the file")
+
+
 class ChangedCodeError(RecipeError):
     """A recipe, read from data, whose code is no longer that which made them."""
 
@@ -60,6 +68,7 @@ class Recipe:
         describe: One line for people; not part of the digest.
         seed: The default seed; not part of the digest.
         described: Whether and how inputs begin with the description of their task.
+        files: Where files are that its fields name, if not where the text says; not part of the digest.
     """
 
     name: str
@@ -68,6 +77,21 @@ class Recipe:
     describe: str = ""
     seed: int = 0
     described: Described | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.fields, Fields):
+            self.fields.place_files(self.files)
+
+    def file_names(self) -> list[str]:
+        """Return the files that its fields name, as they name them."""
+        return self.fields.file_names() if isinstance(self.fields, Fields) else []
+
+    def missing_files(self) -> list[str]:
+        """Return the files that its fields name and that are not where they should be."""
+        if not isinstance(self.fields, Fields):
+            return []
+        return [name for name in self.file_names() if not self.fields.find_file(name).exists()]
 
     @cached_property
     def digest(self) -> str:
@@ -102,8 +126,10 @@ class Recipe:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], where: str = "the manifest") -> Recipe:
-        """Build a recipe again from what `to_dict` wrote."""
+    def from_dict(
+        cls, data: Mapping[str, Any], where: str = "the manifest", files: Mapping[str, str] | None = None
+    ) -> Recipe:
+        """Build a recipe again from what `to_dict` wrote, with the places of files that its fields name."""
         rest = {k: v for k, v in data.items() if k not in ("name", "version", "code")}
         name = str(data.get("name", where))
         try:
@@ -125,7 +151,7 @@ class Recipe:
         for part, digest in recipe._core().get("code", {}).items():
             if digest != data.get("code", {}).get(part):
                 raise ChangedCodeError(f"{where}: made with other code of '{part}' than now; make the dataset again")
-        return recipe
+        return replace(recipe, files=files) if files else recipe
 
     def plan(self, seed: int | None = None) -> Plan:
         """Plan what this recipe makes under a seed.
@@ -153,9 +179,24 @@ def read(name: str | PathLike[str], set: Changes = ()) -> Recipe:
         set: Fields and values, `{"max_length": 8, "splits.train.n": 1000}`, or the same as text, `["max_length=8"]`.
     """
     name = fspath(name)
-    data, where = find(name)
-    override(data, set, _fields_model(data))
-    return check(data, name, where)
+    data, where, folders = find(name)
+    changes = set if isinstance(set, Mapping) else parse_changes(set)
+    override(data, changes, _fields_model(data))
+    recipe = check(data, name, where)
+    # What a person types is seen from the working folder, what a file says from the file's own folder first.
+    files = located(recipe.file_names(), folders, typed=texts(plain(changes)))
+    return replace(recipe, files=files) if files else recipe
+
+
+def located(names: Iterable[str], folders: Iterable[Path], typed: Iterable[str]) -> dict[str, str]:
+    """Return the paths of files that lie beside a recipe, by the texts that name them there."""
+    folders, own = list(folders), frozenset(typed)
+    places: dict[str, str] = {}
+    for name in names:
+        beside = next((folder / name for folder in folders if (folder / name).exists()), None)
+        if beside is not None and name not in own and not name.startswith(("/", "~")):
+            places[name] = str(beside.resolve())
+    return places
 
 
 def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:

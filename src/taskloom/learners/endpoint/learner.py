@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
+from taskloom.arguments import path_of
 from taskloom.learners.endpoint.client import Limits, ModelClient
 from taskloom.learners.inputs import columns, texts
 from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, register_learner
@@ -47,7 +48,7 @@ class FittedEndpoint:
         how = self.learner
         key = os.environ.get(how.key_variable, "")
         limits = Limits(how.requests, how.tokens, how.at_once, how.attempts, how.timeout, how.pause)
-        return ModelClient(how.url, how.model, key, limits, Path(how.cache).expanduser() if how.cache else None)
+        return ModelClient(how.url, how.model, key, limits, path_of(how.cache) if how.cache else None)
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return one answer per input, extracted from what the model writes."""

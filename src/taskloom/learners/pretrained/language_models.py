@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from zlib import crc32
 
+from taskloom.arguments import path_of
 from taskloom.example import Example
 from taskloom.learners.inputs import check_seed, evaluation_splits, examples
 from taskloom.learners.interface import (
@@ -140,7 +141,7 @@ class Language:
         identity = {"learner": self.name, "own": _plain(self), "data": _digest(everything)}
         if folder is not None:  # a folder or a hub may hold another model when the run is taken up
             identity["the weights of the model"] = fingerprint(base)
-            if (beside := Path(self.start_from).expanduser() / TRAINED).is_file() and self.start_from:
+            if (beside := path_of(self.start_from) / TRAINED).is_file() and self.start_from:
                 identity["what was trained before"] = f"{crc32(beside.read_bytes()):x}"
         with room_for(f"the model '{base.name}'"):
             base.model.to(pick_device(self.training.device))
@@ -167,7 +168,7 @@ class Language:
         """Load the model to adapt, or the saved one to start from, with its prompt where it has one."""
         if not self.start_from:
             return self.base(texts, seed), None
-        folder = Path(self.start_from).expanduser()
+        folder = path_of(self.start_from)
         if (saved := read_card(folder)["learner"]) != self.name:
             raise LearnerError(f"start_from: {folder} holds the learner '{saved}', not '{self.name}'")
         return self.restore(folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
+from taskloom.arguments import path_of
 from taskloom.errors import MissingExtra
 from taskloom.files import atomic_folder, cache_folder
 from taskloom.learners.interface import LearnerError
@@ -128,7 +128,7 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
     from safetensors import SafetensorError
     from transformers import AutoConfig, AutoTokenizer
 
-    source = str(smollm2_folder()) if name == SMOLLM2 else os.path.expanduser(name)
+    source = str(smollm2_folder()) if name == SMOLLM2 else str(path_of(name)) if name.startswith("~") else name
     looks_local = source.startswith((".", "/")) or source.count("/") > 1
     if not source or (looks_local and not Path(source).is_dir()):
         raise LearnerError(f"there is no model folder '{source}'; {CHOICES}")

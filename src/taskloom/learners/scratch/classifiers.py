@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
+from taskloom.arguments import path_of
 from taskloom.errors import MissingExtra
 from taskloom.learners.inputs import check_candidates, columns, evaluation_splits, texts
 from taskloom.learners.interface import (
@@ -200,7 +201,7 @@ class Scratch(Stacked["Classifier"]):
 
     def _continued(self, answers: Sequence[str]) -> tuple[Any, tuple[str, ...], Net, dict[str, Tensor]]:
         """Read words, answers and weights of the saved model, into the network that these settings describe."""
-        folder = Path(self.start_from).expanduser()
+        folder = path_of(self.start_from)
         card = read_card(folder)
         if card["learner"] != self.name:
             raise LearnerError(f"start_from: {folder} holds the learner '{card['learner']}', not '{self.name}'")

@@ -411,7 +411,7 @@ class BabiFields(Fields):
     inject: dict[int, tuple[Literal["where-P", "where-O"], ...]] = draw(default_factory=dict)
     window: int | None = draw(None, ge=16)
     shares: dict[int, Annotated[float, Field(gt=0, le=1000)]] = draw(default_factory=dict)
-    source: str = world("")
+    source: str = world("", paths="all")
 
     @model_validator(mode="after")
     def _whole(self) -> BabiFields:

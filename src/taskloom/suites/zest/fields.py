@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -34,10 +35,14 @@ class GeneralizationShares(Fields):
 class ZestFields(Fields):
     """Fields of a ZEST recipe: `files` reads published tasks, everything else generates them."""
 
-    files: dict[str, str] = world(default_factory=dict, description="split name to ZEST file; empty: generate tasks")
+    files: dict[str, str] = world(
+        default_factory=dict, paths="all", description="split name to ZEST file; empty: generate tasks"
+    )
     tasks: TaskCounts = draw(TaskCounts(), description="tasks of each split; the size of one moves no other")
     shares: GeneralizationShares = draw(GeneralizationShares(), description="parts of the generalization types")
-    domains: list[str] = world(default_factory=list, description="empty: all that there are")
+    domains: list[str] = world(
+        default_factory=list, paths="marked", description="names, or files of your own; empty: all that there are"
+    )
     passages: int = draw(20, ge=1, le=10_000, description="passages per task")
     na_rate: float | None = draw(
         None, ge=0, le=1, description="share of passages that do not answer; by default the paper's for each split"
@@ -61,6 +66,10 @@ class ZestFields(Fields):
     structure_width: Span = draw(Span(1, 3), description="columns of output structures beside the name")
     layout: Layout = presentation("t5", description="how question and passage are joined")
     parts: Parts = presentation("both", description="both, or the question or the passage alone (the paper's Table 5)")
+
+    def key_fields(self) -> dict[str, Any]:
+        """Return what random streams are keyed by: domains by name, wherever their files lie."""
+        return {**super().key_fields(), "domains": [Path(name).stem for name in self.domains]}
 
     @field_validator("facts", "distractors", "composition_depth", "structure_width")
     @classmethod

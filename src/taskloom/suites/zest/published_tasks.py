@@ -22,7 +22,7 @@ def plan(fields: ZestFields) -> Plan:
     """Plan a recipe over files: splits in the order of the recipe, instances in the order of the files."""
     splits, sources, warnings = [], [], []
     for name, given in fields.files.items():
-        path = _find(given)
+        path = _find(given, fields.find_file(given))
         tasks = read_tasks(path)
         for task in tasks:
             if any(i.answer is None for i in task.instances):
@@ -66,9 +66,8 @@ def _oddities(name: str, tasks: list[ZestTask]) -> list[str]:
     return [f"{name}, line {first.line}, task {first.task}: {first.what}{more}"]
 
 
-def _find(given: str) -> Path:
-    """Resolve a path, or a bare file name in the folder of the resource `zest` (see `taskloom data`)."""
-    path = Path(given)
+def _find(given: str, path: Path) -> Path:
+    """Return the path, or for a bare file name that is not there the one in the folder of the resource `zest` (`taskloom data`)."""
     if path.is_file() or path.name != given:
         return path
     folder = resources.get("zest")

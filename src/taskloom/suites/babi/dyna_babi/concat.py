@@ -103,7 +103,7 @@ def plan_concat(fields: BabiFields, key: Key, withheld: Withheld = nothing) -> P
     warnings: list[str] = []
     blocks: dict[str, list[Block]]
     if fields.source:
-        folder = Folder(fields.source)
+        folder = Folder(str(fields.find_file(fields.source)))
         blocks = {
             name: _published(fields, folder, name, warnings, withheld if role_of(name) == "train" else nothing)
             for name in sizes

@@ -29,10 +29,10 @@ def is_file_name(name: str) -> bool:
     return name.endswith(SUFFIXES)
 
 
-def find_domain(name: str) -> Domain:
-    """Return the domain of that name, or the one in that file."""
+def find_domain(name: str, path: Path | None = None) -> Domain:
+    """Return the domain of that name, or the one in that file; `path` says where the file is, if not where its name says."""
     if is_file_name(name):
-        return load_domain(Path(name))[1]
+        return load_domain(path or Path(name))[1]
     if name in _LOADED:
         return _LOADED[name][1]
     if name not in domain_names():

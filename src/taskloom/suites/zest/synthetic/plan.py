@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from taskloom.errors import InputError
 from taskloom.example import Answer, Example
@@ -43,7 +42,9 @@ def plan(fields: ZestFields, key: Key) -> Plan:
         describe="Answer the question about the passage: yes, no, words of the passage (several joined by |), JSON where several "
         "things are asked of each item, or n/a where the passage does not say.",
         scorer=zest,
-        sources=tuple(Source(name, load_domain(Path(name))[0]) for name in fields.domains if is_file_name(name)),
+        sources=tuple(
+            Source(name, load_domain(fields.find_file(name))[0]) for name in fields.domains if is_file_name(name)
+        ),
         answer=_answerer(world) if fields.parts == "both" else None,
         check=check if fields.parts != "question" else lambda example: _check_passage(world, example),
         warnings=(

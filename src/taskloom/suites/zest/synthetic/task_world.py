@@ -147,7 +147,7 @@ def task_world(fields: ZestFields, key: Key) -> TaskWorld:
     """Build the tasks of checked recipe fields."""
     names = fields.domains or domain_names()
     request = TaskRequest(
-        domains=tuple(find_domain(name) for name in names),
+        domains=tuple(find_domain(name, fields.find_file(name)) for name in names),
         sizes=fields.tasks.model_dump(),
         shares={kind: getattr(fields.shares, kind) for kind in KINDS},
         paraphrase=fields.paraphrase,
