@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,13 +28,45 @@ class ExpressionRows:
     seen: NDArray[np.bool_]
 
 
+LARGEST_TABLE = 4_096
+"""Phrases of one table: enough for pairs of 64 functions and for four of eight symbols, and made in a millisecond."""
+
+
+class JoinedWords:
+    """Words joined by spaces, several words in one look-up: fewer and larger pieces to gather and to join."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = words
+        self.most = max(k for k in range(1, 5) if k == 1 or len(words) ** k <= LARGEST_TABLE)
+        self._tables: dict[int, pa.Array] = {}
+
+    def pieces(self, codes: NDArray[Any]) -> list[pa.Array]:
+        """Return columns whose join is the phrase of each row of `codes` [rows, words]."""
+        starts = range(0, codes.shape[1], self.most)
+        return [self._look_up(codes[:, start : start + self.most]) for start in starts]
+
+    def _look_up(self, codes: NDArray[Any]) -> pa.Array:
+        number = codes[:, 0].astype(np.int32)
+        for i in range(1, codes.shape[1]):
+            number = number * len(self.words) + codes[:, i]
+        return self._table(codes.shape[1]).take(pa.array(number))
+
+    def _table(self, length: int) -> pa.Array:
+        if length not in self._tables:
+            self._tables[length] = pa.array([" ".join(words) for words in product(self.words, repeat=length)])
+        return self._tables[length]
+
+
 class Renderer:
     """Renderer of expressions as rows of a dataset."""
 
     def __init__(self, world: SymbolWorld, order: str, task: str) -> None:
-        self.names = pa.array(world.names)
-        self.symbols = pa.array([str(s) for s in range(world.symbols)])
-        self.groups = pa.array(world.group_of())
+        names = [str(s) for s in range(world.symbols)]
+        groups = world.group_of()
+        kinds = sorted(set(groups))
+        self.names, self.symbols = pa.array(world.names), pa.array(names)
+        self.functions, self.values, self.groups = JoinedWords(world.names), JoinedWords(names), JoinedWords(kinds)
+        self.group_of = np.array([kinds.index(group) for group in groups], dtype=np.int32)
         self.outermost_first = order == "right-to-left"
         self.task = task
 
@@ -63,11 +98,11 @@ class Renderer:
 
     def _columns(self, e: Expressions) -> dict[str, pa.Array]:
         n, length = e.functions.shape
-        functions = [self.names.take(pa.array(e.functions[:, i])) for i in range(length)]
-        values = [self.symbols.take(pa.array(e.values[:, i])) for i in range(length)]
-        groups = [self.groups.take(pa.array(e.functions[:, i])) for i in range(length)]
         symbol = self.symbols.take(pa.array(e.symbols))
-        words = [*reversed(functions), symbol] if self.outermost_first else [symbol, *functions]
+        if self.outermost_first:
+            words = [*self.functions.pieces(e.functions[:, ::-1]), symbol]
+        else:
+            words = [symbol, *self.functions.pieces(e.functions)]
         every = pa.array(np.arange(n + 1, dtype=np.int32))
         steps = pa.StructArray.from_arrays(
             [
@@ -79,12 +114,12 @@ class Renderer:
         )
         return {
             "input": _join(words),
-            "targets": pa.ListArray.from_arrays(every, values[-1]),
+            "targets": pa.ListArray.from_arrays(every, self.symbols.take(pa.array(e.values[:, -1]))),
             "derivation": pa.ListArray.from_arrays(pa.array(np.arange(n + 1, dtype=np.int32) * length), steps),
             "length": pa.array(np.full(n, length, dtype=np.int64)),
-            "functions": _join(functions),
-            "groups": _join(groups),
-            "values": _join(values),
+            "functions": _join(self.functions.pieces(e.functions)),
+            "groups": _join(self.groups.pieces(self.group_of[e.functions])),
+            "values": _join(self.values.pieces(e.values)),
         }
 
 
