@@ -159,7 +159,7 @@ def test_a_model_and_a_method_name_a_learner() -> None:
 
 def test_a_recipe_that_is_tested_by_another_is_evaluated_on_it() -> None:
     [cell] = cells(recipes=["babi/diverse-T7"], learners=["majority"], seeds=1)
-    assert [(split, data.name) for split, data in cell.tests] == [
+    assert [(test.name, test.data.name) for test in cell.tests] == [
         ("dev", "babi/diverse-T7"),
         ("mix", "babi/mix-T7"),
         ("test", "babi/diverse-T7"),

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from taskloom.experiments import jobs
-from taskloom.experiments.cells import Cell, CellData
+from taskloom.experiments.cell_data import CellData
+from taskloom.experiments.cells import Cell
 from taskloom.experiments.claims import Claims
 from taskloom.experiments.engines import Engine
 from taskloom.experiments.predictions import data_folder
@@ -235,7 +236,7 @@ class Driver:
 
 
 def _data_of(cells: Iterable[Cell]) -> list[CellData]:
-    by_key = {d.key: d for cell in cells for d in (cell.data, *(d for _, d in cell.tests))}
+    by_key = {d.key: d for cell in cells for d in cell.datasets}
     return list(by_key.values())
 
 

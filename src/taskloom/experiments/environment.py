@@ -44,6 +44,7 @@ def environment(cell: Cell, kind: str, together: int, seconds: float) -> dict[st
     """
     torch: Any = sys.modules.get("torch")
     gpu = torch.cuda.get_device_name(0) if torch is not None and torch.cuda.is_available() else None
+    recipes = [part.recipe.to_dict() for part in cell.data.parts]
     return {
         "seconds": round(seconds, 3),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -52,6 +53,6 @@ def environment(cell: Cell, kind: str, together: int, seconds: float) -> dict[st
         "threads": os.environ.get("OMP_NUM_THREADS"),
         "gpu": gpu,
         **_machine(),
-        "recipe": cell.data.recipe.to_dict(),
+        "recipe": recipes[0] if len(recipes) == 1 else recipes,
         "settings": cell.settings,
     }

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from taskloom.experiments.cells import Cell, CellData
+from taskloom.experiments.cell_data import CellData
+from taskloom.experiments.cells import Cell
 from taskloom.experiments.spec import Resources
 from taskloom.experiments.store import Store
 from taskloom.experiments.worker import TOGETHER, Job
@@ -74,7 +75,14 @@ def _stack_key(cell: Cell) -> tuple[Any, ...]:
         return ("seeds", cell.kind)
     if hasattr(cell.learner, "fit_tasks"):
         settings = json.dumps(cell.settings, sort_keys=True)
-        return ("tasks", cell.learner_name, settings, cell.seed, bool(cell.train), tuple(s for s, _ in cell.tests))
+        return (
+            "tasks",
+            cell.learner_name,
+            settings,
+            cell.seed,
+            bool(cell.train),
+            tuple(test.name for test in cell.tests),
+        )
     return ("alone", cell.run)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +21,9 @@ from taskloom.descriptions import task_column
 from taskloom.errors import DataError, TaskloomError
 from taskloom.example import Example
 from taskloom.experiments import store as stores
-from taskloom.experiments.cells import Cell, CellData
+from taskloom.experiments.cell_data import CellData
+from taskloom.experiments.cells import Cell
+from taskloom.experiments.evaluated_splits import EvaluatedSplit
 from taskloom.experiments.store import Store
 from taskloom.learners.interface import Fitted
 
@@ -97,10 +99,23 @@ def read_examples(part: SplitPart) -> list[Example]:
     return list(read_part(part))
 
 
+def training_rows(store: Store, cell: Cell) -> Examples | list[Example]:
+    """Return what a cell learns from; of a mix, the rows of its parts in the order of the mix."""
+    if not cell.train:
+        return []
+    if isinstance(cell.data, CellData):
+        return read_part(part_of(store, cell, cell.data, cell.train))
+    parts = [read_examples(part_of(store, cell, part, cell.train)) for part in cell.data.parts]
+    for one, rows in zip(cell.data.parts, parts, strict=True):
+        if not rows:
+            raise TaskloomError(f"{one.name} has no row in the split '{cell.train}', so it cannot be mixed in")
+    return [parts[part][row] for part, row in cell.data.order([len(rows) for rows in parts])]
+
+
 @lru_cache(maxsize=16)
-def _data_columns(part: SplitPart) -> pa.Table:
+def _data_columns(part: SplitPart, split: str) -> pa.Table:
     """Return the columns of predictions.parquet that the data gives; runs of one recipe share them."""
-    table, split = read_part(part).table, part.split
+    table = read_part(part).table
     examples = read_examples(part)
     traits = [[(k, v if isinstance(v, str) else json.dumps(v)) for k, v in e.traits.items()] for e in examples]
     named = pa.DictionaryArray.from_arrays(pa.array([0] * len(examples), pa.int32()), pa.array([split]))
@@ -108,21 +123,26 @@ def _data_columns(part: SplitPart) -> pa.Table:
     return pa.table({**columns, "traits": pa.array(traits, stores.PREDICTION_COLUMNS.field("traits").type)})
 
 
-def score_split(store: Store, cell: Cell, model: Fitted, split: str, data: CellData) -> tuple[pa.Table, dict[str, Any]]:
+def score_split(store: Store, cell: Cell, model: Fitted, test: EvaluatedSplit) -> tuple[pa.Table, dict[str, Any]]:
     """Answer and score one split; return its rows of predictions.parquet and its scores."""
-    part, scorer = part_of(store, cell, data, split), data.plan.scorer
+    part, scorer = part_of(store, cell, test.data, test.split), test.data.plan.scorer
     examples = read_examples(part)
     inputs = [e.input for e in examples]
     predictions = model.answer(inputs)
     scores = [scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
     candidates, logprobs = _log_probabilities(store, cell, model, examples)
-    table = _data_columns(part)
+    table = _data_columns(part, test.name)
     table = table.append_column("prediction", pa.array(predictions, pa.string()))
     table = table.append_column("score", pa.array(scores, pa.float64()))
     table = table.append_column("candidates", pa.array(candidates, pa.list_(pa.string())))
     table = table.append_column("logprobs", pa.array(logprobs, pa.list_(pa.float64())))
-    scored = {**summary([e.task for e in examples], scores), **suite_scores(data, examples, predictions)}
+    scored = {**summary([e.task for e in examples], scores), **suite_scores(test.data, examples, predictions)}
     return table.select(stores.PREDICTION_COLUMNS.names).cast(stores.PREDICTION_COLUMNS), scored
+
+
+def scorer_name(data: Iterable[CellData]) -> str:
+    """Return the name of the scorer of the evaluated splits; where there are several, all of them."""
+    return "+".join(sorted({one.plan.scorer.name for one in data}))
 
 
 def suite_scores(data: CellData, examples: Sequence[Example], predictions: Sequence[str]) -> dict[str, Any]:
@@ -140,7 +160,7 @@ def _log_probabilities(
     if cell.keep.logprobs == "targets":
         rows = [list(e.targets) for e in examples]
     else:
-        every = sorted({e.target for e in read_examples(part_of(store, cell, cell.data, cell.train))})
+        every = sorted({e.target for e in training_rows(store, cell)})
         if len(every) > MOST_CANDIDATES:
             raise TaskloomError(
                 f"keep.logprobs: {cell.data.name} has {len(every)} different answers (limit {MOST_CANDIDATES}); "

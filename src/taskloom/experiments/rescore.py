@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 from taskloom.dataset.dataset import MANIFEST
 from taskloom.example import Example, Trait
 from taskloom.experiments import store as stores
-from taskloom.experiments.cells import CellData, expand
+from taskloom.experiments.cells import expand
+from taskloom.experiments.evaluated_splits import EvaluatedSplit
 from taskloom.experiments.predictions import SplitPart, data_folder, read_examples, suite_scores, summary
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import Store
@@ -79,7 +80,7 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
     table = stores.read_parquet(path)
     splits = table["split"].cast(pa.string())
     data = recipe_data(store.config(run)) if name == OWN else {}
-    by_split = {s: data[s].plan.scorer if data else find_scorer(name) for s in old["splits"]}
+    by_split = {s: data[s].data.plan.scorer if data else find_scorer(name) for s in old["splits"]}
     examples = stored_examples(store, table, data)
     texts = table["prediction"].to_pylist()
     scores = [by_split[s].score(p, e) for s, p, e in zip(splits.to_pylist(), texts, examples, strict=True)]
@@ -92,7 +93,7 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
         scored = summary(table["task"].filter(mine).to_pylist(), after.to_pylist())
         if data:
             rows = [i for i, one in enumerate(mine.to_pylist()) if one]
-            scored |= suite_scores(data[split], [examples[i] for i in rows], [texts[i] for i in rows])
+            scored |= suite_scores(data[split].data, [examples[i] for i in rows], [texts[i] for i in rows])
         elif "scores" in entry:
             scored["scores"] = entry["scores"]  # the suite's own, whoever scores the single answers
         new["splits"][split] = scored
@@ -110,11 +111,11 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
 
 
 def _label(old: dict[str, Any], by_split: dict[str, Scorer]) -> str:
-    names = sorted({s.name for s in by_split.values()})
-    return names[0] if len(names) == 1 else str(old["scorer"])
+    """Return the name of the scorers of all splits; of an unscored run the name stays."""
+    return "+".join(sorted({s.name for s in by_split.values()})) or str(old["scorer"])
 
 
-def recipe_data(config: str) -> dict[str, CellData]:
+def recipe_data(config: str) -> dict[str, EvaluatedSplit]:
     """Return the data of each split that the run of a config answered."""
     # It is the recipe's, whichever tasks the run has; runs of older versions do not say that their tasks are mixed.
     plain = {**parse(config, ours=True), "tasks": "mixed", "seeds": [0], "learners": ["majority"]}
@@ -122,20 +123,20 @@ def recipe_data(config: str) -> dict[str, CellData]:
 
 
 @lru_cache(maxsize=64)
-def _recipe_data(config: str) -> dict[str, CellData]:
+def _recipe_data(config: str) -> dict[str, EvaluatedSplit]:
     [cell] = expand(check(json.loads(config), stores.CONFIG))
-    return dict(cell.tests)
+    return {test.name: test for test in cell.tests}
 
 
-def stored_examples(store: Store, table: pa.Table, data: Mapping[str, CellData]) -> list[Example]:
+def stored_examples(store: Store, table: pa.Table, data: Mapping[str, EvaluatedSplit]) -> list[Example]:
     """Return the examples of stored predictions: whole where the store has their dataset, else as far as they were kept."""
     kept = list(_examples(table))
     splits, places = table["split"].to_pylist(), table["index"].to_pylist()
-    for split, own in data.items():
-        folder = data_folder(store, own.key)
+    for split, test in data.items():
+        folder = data_folder(store, test.data.key)
         if not (folder / MANIFEST).is_file():
             continue
-        whole = read_examples(SplitPart(folder, split))
+        whole = read_examples(SplitPart(folder, test.split))
         for i, (name, index) in enumerate(zip(splits, places, strict=True)):
             if name == split and index < len(whole) and whole[index].input == kept[i].input:
                 kept[i] = whole[index]

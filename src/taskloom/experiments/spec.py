@@ -83,7 +83,8 @@ class Experiment(Fields):
 
     Attributes:
         recipes: Names, files, blocks `{recipe: NAME, set: {field: value}, seed: 0, grid: {field: [values]}}`, whole recipes, or
-            your own data: a file or folder (`./mine`), also as `{recipe: ./mine, columns: {input: question, target: answer}}`.
+            your own data: a file or folder (`./mine`), also as `{recipe: ./mine, columns: {input: question, target: answer}}`; or
+            a mix of them that one model learns from, `{mix: [ctl/A, ./mine], rates: [1, 2]}`.
         learners: Names (`bilstm`, `smollm2/fine-tune`), files (`mine.py`, `mine.py::NAME`), or blocks
             `{learner: NAME, setting: value, grid: {setting: [values]}}`.
         seeds: How many, or which.
@@ -91,8 +92,8 @@ class Experiment(Fields):
             the description of the task, `mixed` without it, or the names of tasks that each get a model. By default a recipe
             whose inputs do not tell their task is refused.
         train: The split to learn from.
-        evaluate: The splits to answer; a recipe's name stands for its test splits. By default all test splits of the recipe and of
-            the recipe that it names as `tested_by`.
+        evaluate: The splits to answer; a recipe's name, or the path of your own data, stands for its test splits, also as a block
+            with `only: [SPLIT]`. By default all test splits of the recipe and of the recipe that it names as `tested_by`.
         grid: Values to try of `recipe.FIELD`, for every recipe, or of `learner.SETTING`, for every learner that has it.
         keep: What each run keeps.
         resources: What each run may use.
@@ -105,7 +106,7 @@ class Experiment(Fields):
     seeds: int | list[int] = 1
     tasks: str | list[str] | None = None
     train: str = "train"
-    evaluate: list[str] = Field(default_factory=list)
+    evaluate: list[str | dict[str, Any]] = Field(default_factory=list)
     grid: dict[str, list[Any]] = Field(default_factory=dict)
     keep: Keep = Keep()
     resources: Resources = Resources()
@@ -213,12 +214,18 @@ def check(data: Mapping[str, Any], where: str, beside: Path | None = None) -> Ex
         return experiment
     recipes = [_beside(r, "recipe", beside) for r in experiment.recipes]
     learners = [_beside(x, "learner", beside) for x in experiment.learners]
-    return experiment.model_copy(update={"recipes": recipes, "learners": learners})
+    evaluate = [_beside(x, "recipe", beside) for x in experiment.evaluate]
+    return experiment.model_copy(update={"recipes": recipes, "learners": learners, "evaluate": evaluate})
 
 
 def _beside(block: str | dict[str, Any], kind: str, folder: Path) -> str | dict[str, Any]:
     """Resolve a recipe's or learner's file from the experiment's folder first, so that an experiment runs from anywhere."""
     if isinstance(block, dict):
+        if isinstance(block.get("mix"), list):
+            return {
+                **block,
+                "mix": [_beside(m, kind, folder) if isinstance(m, str | dict) else m for m in block["mix"]],
+            }
         name = block.get(kind)
         return {**block, kind: _beside(name, kind, folder)} if isinstance(name, str) else block
     file = block.partition("::")[0]

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from taskloom.errors import TaskloomError
 from taskloom.experiments import store as stores
-from taskloom.experiments.predictions import suite_scores, summary
+from taskloom.experiments.predictions import scorer_name, suite_scores, summary
 from taskloom.experiments.rescore import recipe_data, stored_examples
 from taskloom.experiments.store import Store
 
@@ -92,14 +92,14 @@ def _score_again(store: Store, run: str, scores: Mapping[str, Any], table: pa.Ta
     except TaskloomError as error:
         result.unscored[run] = str(error)
         return
-    if {one.plan.scorer.name for one in data.values()} != {scores["scorer"]} or set(data) != set(scores["splits"]):
+    if scorer_name(one.data for one in data.values()) != scores["scorer"] or set(data) != set(scores["splits"]):
         result.unscored[run] = f"it was scored by '{scores['scorer']}', not by the scorer of its recipe"
         return
     examples = stored_examples(store, table, data)
     rows = zip(table["split"].to_pylist(), table["prediction"].to_pylist(), table["score"].to_pylist(), strict=True)
     places_of: dict[str, list[int]] = {}
     for place, (split, prediction, score) in enumerate(rows):
-        again = data[split].plan.scorer.score(prediction, examples[place])
+        again = data[split].data.plan.scorer.score(prediction, examples[place])
         places_of.setdefault(split, []).append(place)
         if not _same(again, score):
             index = table["index"][place].as_py()
@@ -107,7 +107,7 @@ def _score_again(store: Store, run: str, scores: Mapping[str, Any], table: pa.Ta
     result.answers += table.num_rows
     predictions = table["prediction"].to_pylist()
     for split, places in places_of.items():
-        own = suite_scores(data[split], [examples[i] for i in places], [predictions[i] for i in places])
+        own = suite_scores(data[split].data, [examples[i] for i in places], [predictions[i] for i in places])
         entry = scores["splits"][split]
         result.wrong += [f"{run}: {split}: {what}" for what in _differences(entry, own, ("scores",))]
 

@@ -31,9 +31,18 @@ from taskloom.errors import TaskloomError
 from taskloom.experiments import store as stores
 from taskloom.experiments.cells import Cell, expand
 from taskloom.experiments.environment import environment
-from taskloom.experiments.predictions import data_folder, dataset_in, part_of, read_part, score_split
+from taskloom.experiments.predictions import (
+    data_folder,
+    dataset_in,
+    part_of,
+    read_part,
+    score_split,
+    scorer_name,
+    training_rows,
+)
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import Store, StoreError
+from taskloom.files import json_digest
 from taskloom.learners.interface import Fitted, Learner
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -152,7 +161,7 @@ def _template(config: str) -> Cell:
 
 def _make(store: Store, job: Job, cell: Cell) -> dict[str, str]:
     """Make one dataset of a cell, unless it is there."""
-    data = {d.key: d for d in (cell.data, *(d for _, d in cell.tests))}[job.data]
+    data = {d.key: d for d in cell.datasets}[job.data]
     folder = data_folder(store, job.data)
     try:
         if not (folder / dataset.MANIFEST).is_file():
@@ -254,7 +263,7 @@ def _fit_seeds(store: Store, cells: Sequence[Cell], folder: Path) -> list[Fitted
 
 def _fit_tasks(store: Store, cells: Sequence[Cell], folder: Path) -> list[Fitted]:
     parts = {cell.run: _splits(store, cell) for cell in cells}
-    tests = {split: {run: part[1][split] for run, part in parts.items()} for split, _ in cells[0].tests}
+    tests = {test.name: {run: part[1][test.name] for run, part in parts.items()} for test in cells[0].tests}
     learner: Any = cells[0].learner
     train = {run: part[0] for run, part in parts.items()}
     models: dict[str, Fitted] = learner.fit_tasks(train, tests, cells[0].seed, folder=folder)
@@ -262,8 +271,8 @@ def _fit_tasks(store: Store, cells: Sequence[Cell], folder: Path) -> list[Fitted
 
 
 def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
-    train: Any = read_part(part_of(store, cell, cell.data, cell.train)) if cell.train else []
-    return train, {split: read_part(part_of(store, cell, data, split)) for split, data in cell.tests}
+    tests = {test.name: read_part(part_of(store, cell, test.data, test.split)) for test in cell.tests}
+    return training_rows(store, cell), tests
 
 
 def _finish(
@@ -274,8 +283,8 @@ def _finish(
     beside = store.path / "work" / f".tmp-{cell.run}-{uuid.uuid4().hex[:8]}"
     try:
         parts, scores = [], {}
-        for split, data in cell.tests:
-            part, scores[split] = score_split(store, cell, model, split, data)
+        for test in cell.tests:
+            part, scores[test.name] = score_split(store, cell, model, test)
             parts.append(part)
         if cell.keep.model:
             with stores.writing(beside):
@@ -309,6 +318,7 @@ def _curves(model: Fitted) -> pa.Table:
 
 def scores_json(store: Store, cell: Cell, splits: Mapping[str, Any]) -> dict[str, Any]:
     """Build the contents of scores.json."""
+    digests = [dataset_in(data_folder(store, part.key)).digest for part in cell.data.parts]
     return {
         "schema": stores.SCHEMA,
         "run": cell.run,
@@ -317,9 +327,9 @@ def scores_json(store: Store, cell: Cell, splits: Mapping[str, Any]) -> dict[str
         "learner": cell.learner_name,
         "seed": cell.seed,
         "fields": cell.fields,
-        "scorer": cell.data.plan.scorer.name,
+        "scorer": scorer_name(test.data for test in cell.tests),
         "splits": dict(splits),
-        "data": dataset_in(data_folder(store, cell.data.key)).digest,
+        "data": digests[0] if len(digests) == 1 else json_digest(digests),
     }
 
 
