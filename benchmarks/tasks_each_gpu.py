@@ -56,7 +56,7 @@ def by_run(args: argparse.Namespace, store: Path) -> dict[str, Any]:
 
 def parts(store: Store, cells: list[Cell], split: str) -> dict[str, Examples]:
     """Each task's part of a split of the store's dataset."""
-    return {cell.task: read_part(part_of(store, cell, cell.data, split)) for cell in cells}
+    return {cell.task: read_part(part_of(store, cell, cell.data.parts[0], split)) for cell in cells}
 
 
 def directly(args: argparse.Namespace, path: Path) -> dict[str, float]:
@@ -69,7 +69,7 @@ def directly(args: argparse.Namespace, path: Path) -> dict[str, float]:
     fitted = learner.fit_tasks(train, {"test": test}, 0)
     trained = time.monotonic() - began
     for cell in cells:
-        fitted[cell.task].answer([e.input for e in read_examples(part_of(store, cell, cell.data, "test"))])
+        fitted[cell.task].answer([e.input for e in read_examples(part_of(store, cell, cell.data.parts[0], "test"))])
     seconds = {"training": trained, "training and answering": time.monotonic() - began}
     for cell in cells[: args.alone]:
         again = time.monotonic()

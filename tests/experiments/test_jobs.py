@@ -73,7 +73,7 @@ def planned(store: Store, cells: Sequence[Cell], **resources: Any) -> list[Job]:
 
 def made(store: Store, cells: Sequence[Cell]) -> None:
     for cell in cells:
-        assert not perform(planning.data_job(store, cell, cell.data)).failed
+        assert not perform(planning.data_job(store, cell, cell.data.parts[0])).failed
 
 
 def test_seeds_of_one_kind_go_together_and_no_more_than_asked(tmp_path: Path) -> None:

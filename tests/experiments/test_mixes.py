@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from taskloom.errors import TaskloomError
-from taskloom.experiments.cell_data import CellData, Mix
+from taskloom.experiments.cell_data import CellData, RecipeMix
 from taskloom.experiments.cells import Cell, expand
 from taskloom.experiments.predictions import training_rows
 from taskloom.experiments.rescore import rescore
@@ -21,7 +21,6 @@ from tests.experiments.sweeps import SMALL, fill, recipe
 from tests.experiments.test_own_data import COLUMNS, save
 
 BABI = {"recipe": "babi/1", "set": {"splits": {"train": {"n": 30}, "test": {"n": 12}}}}
-TWO_FUNCTIONS = {"recipe": "taskbench/english", "set": {"functions": ["antonyms[eng]", "hyponyms[eng]"]}}
 ZEST = {"recipe": "zest/synthetic", "set": {"tasks": {"train": 12, "dev": 24, "test": 0}, "passages": 3}}
 
 
@@ -40,7 +39,7 @@ def only(plain: dict[str, Any]) -> Cell:
 
 def mix_of(sizes: list[int], rates: tuple[float, ...] = (), rows: int = 0) -> list[tuple[int, int]]:
     part: Any = CellData.__new__(CellData)
-    mix = Mix((part,) * len(sizes), rates, rows)
+    mix = RecipeMix((part,) * len(sizes), rates, rows)
     mix.__dict__["key"] = "a key"
     return list(mix.order(sizes))
 
@@ -145,13 +144,22 @@ def test_files_beside_the_experiment_are_mixed_and_evaluated_on(tmp_path: Path) 
         ({"mix": ["ctl/A", "ctl/R"], "rates": [1]}, "a number above 0 for each of the 2 parts"),
         ({"mix": ["ctl/A", "ctl/R"], "rates": [1, 0]}, "a number above 0 for each of the 2 parts"),
         ({"mix": ["ctl/A", "ctl/R"], "rows": -1}, "rows of a mix must be a whole number"),
-        ({"mix": ["ctl/A", TWO_FUNCTIONS]}, "taskbench/english has 2 tasks"),
         ({"mix": ["ctl/A", "ctl/Q"]}, "ctl/Q"),
     ],
 )
 def test_mixes_that_cannot_be(more: dict[str, Any], sentence: str) -> None:
     with pytest.raises(TaskloomError, match=sentence):
         only(experiment(more))
+
+
+def test_a_part_whose_tasks_no_input_tells_apart_is_refused_unless_asked_for(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        rows = [{"input": f"{split}{i}", "target": "ab"[i % 2], "task": "AB"[i % 2]} for i in range(4)]
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    block = mixed([str(tmp_path), BABI])
+    with pytest.raises(TaskloomError, match="has 2 tasks"):
+        only(experiment(block))
+    assert only(experiment(block, tasks="mixed")).config()["tasks"] == "mixed"
 
 
 def test_tasks_of_a_mix_have_no_models_of_their_own() -> None:

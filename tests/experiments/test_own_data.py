@@ -73,7 +73,7 @@ def test_a_dataset_of_taskloom_and_a_path_beside_the_experiment(tmp_path: Path) 
     tl.make("babi/1", tmp_path / "mine", set={"splits": {"train": {"n": 20}, "test": {"n": 10}}})
     (tmp_path / "experiment.yaml").write_text(yaml.safe_dump({"recipes": ["./mine"], "learners": ["majority"]}))
     [cell] = expand(read(tmp_path / "experiment.yaml"))
-    assert {s.name: s.n for s in cell.data.plan.splits} == {"train": 20, "test": 10}
+    assert {s.name: s.n for s in cell.data.parts[0].plan.splits} == {"train": 20, "test": 10}
     assert cell.data.name == "mine"
 
 

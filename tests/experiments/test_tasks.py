@@ -107,6 +107,43 @@ def test_tasks_go_into_one_batch_where_the_learner_can(tmp_path: Path) -> None:
     assert len(job.runs) == 3
 
 
+ZEST = {"recipe": "zest/synthetic", "set": {"tasks": {"train": 12, "dev": 24, "test": 0}, "passages": 3}}
+
+
+def test_tasks_that_training_lacks_are_answered_by_one_model_of_all_others(tmp_path: Path) -> None:
+    """ZEST: a row for every task, one training, and the same answers as the run of all tasks at once."""
+    plain = {"recipes": [ZEST], "learners": ["nearest-neighbour"], "evaluate": ["dev"]}
+    cells = expand(check({**plain, "tasks": "each"}, "test"))
+    store = Store(tmp_path / "runs", create=True)
+    [job] = jobs(store, cells, {cell.run for cell in cells}, Resources(stack=5))
+    assert (job.kind, len(job.runs)) == ("shared", 24)
+    outcome = fill({**plain, "tasks": "each"}, tmp_path / "runs")
+    assert not outcome.state.failed
+    [whole] = fill(plain, tmp_path / "runs").cells
+    answers = {row["index"]: row["prediction"] for row in store.predictions([whole.run]).to_pylist()}
+    for cell in outcome.cells:
+        assert cell.zero_shot
+        rows = store.predictions([cell.run]).to_pylist()
+        assert {row["task"] for row in rows} == {cell.task}
+        assert all(row["prediction"] == answers[row["index"]] for row in rows)
+    each = Runs(store).where({TASK_FIELD: [cell.task for cell in cells]})
+    [row] = each.accuracy(over="tasks")
+    assert (row["n"], row["mean"]) == (
+        24,
+        pytest.approx(Runs(store).where({"run": whole.run}).accuracy(over="tasks")[0]["mean"]),
+    )
+    assert expand(check(cells[3].config(), "test"))[0].run == cells[3].run
+
+
+def test_tasks_that_no_plan_lists_are_found_in_the_rows() -> None:
+    cells = expand(
+        check({"recipes": [recipe()], "learners": ["majority"], "tasks": "each", "evaluate": ["iid"]}, "test")
+    )
+    names = {cell.task for cell in cells}
+    assert len(cells) == len(names) > 1
+    assert all(1 <= len(name.split()) <= 4 for name in names)  # chains of functions
+
+
 @pytest.fixture(scope="module")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random decoder over bytes, as a model folder."""
@@ -177,7 +214,6 @@ def test_a_batch_of_tasks_that_fails_is_trained_one_by_one_and_says_so(
         ({"tasks": "eech"}, "tasks: .*did you mean 'each'"),
         ({"tasks": []}, "tasks: .*name at least one task"),
         ({"tasks": ["taskbench/antonym[eng]"]}, r"has no task 'taskbench/antonym\[eng\]'.*antonyms"),
-        ({"tasks": "each", "recipes": [recipe()]}, "the tasks of ctl/A cannot be listed"),
     ],
 )
 def test_choices_that_cannot_be(more: dict[str, Any], sentence: str) -> None:

@@ -11,6 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from taskloom.descriptions import task_column
 from taskloom.errors import nearest
 from taskloom.experiments.own_data import is_own_data, own_recipe
 from taskloom.experiments.spec import ExperimentError
@@ -65,6 +68,27 @@ class CellData:
             return False
         return tasks.tell is None or bool(tasks.tell(self.tasks[0], "instruction"))
 
+    def evaluated_tasks(self, train: str, tests: Sequence[str]) -> dict[str, bool]:
+        """Return the tasks of some splits, and whether the training split has them.
+
+        Where the plan does not list its tasks, or withholds some from training, the rows of the splits tell.
+        """
+        unseen = self.recipe.described is not None and self.recipe.described.unseen
+        if self.plan.tasks.names is not None and not unseen:
+            return dict.fromkeys(self.plan.tasks.names, True)
+        taught = self._tasks_in(train) if train else frozenset()
+        asked = frozenset[str]().union(*(self._tasks_in(split) for split in tests))
+        return {name: not train or name in taught for name in sorted(asked)}
+
+    def _tasks_in(self, split: str) -> frozenset[str]:
+        """Return the tasks that occur in a split; its rows are made for it."""
+        planned, by = self.plan.split(split), self.plan.tasks.by
+        rows = planned.rows(0, planned.n)
+        if isinstance(rows, pa.Table):
+            return frozenset(name for name in task_column(rows, by).to_pylist() if name)
+        names = (e.task if by == "task" else str(e.traits.get(by) or "") for e in rows)
+        return frozenset(name for name in names if name)
+
     @property
     def parts(self) -> tuple[CellData, ...]:
         """Return the data that are learned from: these alone."""
@@ -100,7 +124,7 @@ class CellData:
 
 
 @dataclass(frozen=True)
-class Mix:
+class RecipeMix:
     """Several recipes, or own data, that one model learns from and is evaluated on.
 
     Attributes:
@@ -149,7 +173,7 @@ class Mix:
         """Return whether a part has several tasks that its inputs do not tell apart."""
         return any(part.unlabelled for part in self.parts)
 
-    def described(self) -> Mix:
+    def described(self) -> RecipeMix:
         """Return the mix with a description before the inputs of every part that does not tell its task itself."""
         return dataclasses.replace(self, parts=tuple(p.described() if p.silent else p for p in self.parts))
 
@@ -180,7 +204,7 @@ def products(grid: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
         yield dict(zip(grid, values, strict=True))
 
 
-def read_data(block: str | dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[CellData | Mix]:
+def read_data(block: str | dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[CellData | RecipeMix]:
     """Yield the data that a block of an experiment's recipes stands for, one for each combination of the grid's values."""
     if isinstance(block, dict) and "mix" in block:
         yield from _mixes(block, grid)
@@ -206,7 +230,7 @@ MIX_KEYS = ("mix", "rates", "rows", "name", "grid")
 """Keys of a block that mixes recipes."""
 
 
-def _mixes(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[Mix]:
+def _mixes(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[RecipeMix]:
     """Yield a mix for each combination of the values of the grid, which may be over `rates`, `rows` and fields of all parts."""
     for key in block:
         if key not in MIX_KEYS:
@@ -217,13 +241,13 @@ def _mixes(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[Mix
     fields = {k: v for k, v in whole.items() if k not in options}
     members = data["mix"]
     if not isinstance(members, list) or len(members) < 2 or not all(isinstance(m, str | dict) for m in members):
-        raise ExperimentError("recipes: a mix names at least two recipes or data, e.g. mix: [ctl/A, ./mine]")
+        raise ExperimentError("recipes: a mix names at least two recipes or data, e.g. mix: [a-recipe.yaml, ./mine]")
     for choice in itertools.product(*(list(read_recipes(member, fields)) for member in members)):
         for tried in products(options):
             yield _mix(choice, {**data, **tried})
 
 
-def _mix(parts: tuple[CellData, ...], block: Mapping[str, Any]) -> Mix:
+def _mix(parts: tuple[CellData, ...], block: Mapping[str, Any]) -> RecipeMix:
     rates, rows = block.get("rates") or [], block.get("rows", 0)
     numbers = isinstance(rates, list) and all(isinstance(r, int | float) and not isinstance(r, bool) for r in rates)
     if not numbers or (rates and (len(rates) != len(parts) or not all(0 < r < float("inf") for r in rates))):
@@ -233,7 +257,7 @@ def _mix(parts: tuple[CellData, ...], block: Mapping[str, Any]) -> Mix:
         )
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
         raise ExperimentError(f"recipes: rows of a mix must be a whole number, 0 for all, not {rows!r}")
-    return Mix(parts, tuple(float(r) for r in rates), rows, str(block.get("name") or ""))
+    return RecipeMix(parts, tuple(float(r) for r in rates), rows, str(block.get("name") or ""))
 
 
 def _own(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> CellData:

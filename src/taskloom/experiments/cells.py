@@ -12,15 +12,15 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from taskloom.errors import nearest
-from taskloom.experiments.cell_data import CellData, Mix, own_grid, products, read_data
+from taskloom.experiments.cell_data import CellData, RecipeMix, own_grid, products, read_data
 from taskloom.experiments.evaluated_splits import EvaluatedSplit, SplitFinder, spell
-from taskloom.experiments.spec import Experiment, ExperimentError, Keep
+from taskloom.experiments.spec import BestOf, Experiment, ExperimentError, Keep
 from taskloom.files import json_digest
 from taskloom.learners.config import read as read_learner
 from taskloom.learners.interface import LEARNERS, Learner, find_learner
@@ -29,6 +29,9 @@ from taskloom.registry import is_python
 VERSION = 1
 """Raised whenever the code here would give the same cell other predictions or scores."""
 
+
+ONE_TRY = BestOf()
+"""No choice: a run is its own only try."""
 
 TASK_FIELD = "recipe.task"
 """The field of a run on one task of a recipe of several."""
@@ -48,9 +51,11 @@ class Cell:
         tests: The splits to answer.
         keep: What is kept.
         task: The only task of the recipe that is learned and answered; empty: all of them.
+        zero_shot: Whether training lacks the task, so that all tasks of training are learned from.
+        best_of: How many tries the run is chosen from, and by which split.
     """
 
-    data: CellData | Mix
+    data: CellData | RecipeMix
     learner: Learner
     learner_name: str
     block: Mapping[str, Any]
@@ -59,6 +64,8 @@ class Cell:
     tests: tuple[EvaluatedSplit, ...]
     keep: Keep
     task: str = ""
+    zero_shot: bool = False
+    best_of: BestOf = ONE_TRY
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -86,8 +93,21 @@ class Cell:
             "tests": [test.identity for test in self.tests],
             "keep": self.keep.model_dump(),
             **({"task": self.task} if self.task else {}),
+            **({"zero-shot": True} if self.zero_shot else {}),
+            **({"best of": self.best_of.model_dump()} if self.best_of.seeds > 1 else {}),
         }
         return json_digest(determined_by)
+
+    @property
+    def tries(self) -> list[int]:
+        """Return the seeds of the tries that the run is chosen from: its own, where there is no choice."""
+        count = self.best_of.seeds
+        return list(range(self.seed * count, (self.seed + 1) * count))
+
+    @property
+    def of_all_tasks(self) -> Cell:
+        """Return the cell that learns and answers all tasks at once."""
+        return dataclasses.replace(self, task="", zero_shot=False)
 
     @property
     def datasets(self) -> list[CellData]:
@@ -100,6 +120,8 @@ class Cell:
         own = {f"recipe.{k}": v for k, v in self.data.fields.items()}
         if self.task:
             own[TASK_FIELD] = self.task
+        if self.best_of.seeds > 1:
+            own["best_of"] = self.best_of.seeds
         return own | {f"learner.{k}": v for k, v in self.block.items() if k != "learner"}
 
     def config(self) -> dict[str, Any]:
@@ -110,6 +132,7 @@ class Cell:
             "learners": [dict(self.block)],
             "seeds": [self.seed],
             **({"tasks": tasks} if tasks else {}),
+            **({"best_of": self.best_of.model_dump()} if self.best_of.seeds > 1 else {}),
             "train": self.train or "train",
             "evaluate": spell(self.tests, self.data),
             "keep": self.keep.model_dump(),
@@ -128,15 +151,18 @@ def expand(experiment: Experiment) -> list[Cell]:
     splits = SplitFinder()
     cells: dict[str, Cell] = {}
     for given in recipes:
-        data, tasks = _tasks(given, experiment.tasks)
+        data = _given_tasks(given, experiment.tasks)
         train, tests = _train_split(data, experiment.train), splits.find(data, experiment.evaluate)
+        tasks = _tasks(data, experiment.tasks, train, tests)
+        _check_choice(data, experiment.best_of)
         for task, (block, name, learner), seed in itertools.product(tasks, learners, experiment.seed_list):
-            cell = Cell(data, learner, name, block, seed, train, tests, experiment.keep, task)
+            which = (task, not tasks[task], experiment.best_of)
+            cell = Cell(data, learner, name, block, seed, train, tests, experiment.keep, *which)
             cells.setdefault(cell.run, cell)
     return list(cells.values())
 
 
-def _train_split(data: CellData | Mix, train: str) -> str:
+def _train_split(data: CellData | RecipeMix, train: str) -> str:
     """Return the split to learn from; empty where the data have none."""
     for part in data.parts:
         trains = [s.name for s in part.plan.splits if s.role == "train"]
@@ -144,14 +170,23 @@ def _train_split(data: CellData | Mix, train: str) -> str:
             continue
         if trains:
             raise ExperimentError(f"{part.name} has no split '{train}' to learn from; {nearest(train, trains)}")
-        if isinstance(data, Mix):
+        if isinstance(data, RecipeMix):
             raise ExperimentError(f"recipes: {part.name} has no training split, so it cannot be mixed into training")
         return ""
     return train
 
 
-def _tasks(data: CellData | Mix, choice: str | list[str] | None) -> tuple[CellData | Mix, list[str]]:
-    """Return the data and the tasks that get cells of their own; one empty name stands for all tasks in one cell."""
+def _check_choice(data: CellData | RecipeMix, best_of: BestOf) -> None:
+    """Refuse to choose by a split that the data lack."""
+    splits = {s.name for part in data.parts for s in part.plan.splits}
+    if best_of.seeds > 1 and best_of.split not in splits:
+        raise ExperimentError(
+            f"best_of: {data.name} has no split '{best_of.split}' to choose by; {nearest(best_of.split, sorted(splits))}"
+        )
+
+
+def _given_tasks(data: CellData | RecipeMix, choice: str | list[str] | None) -> CellData | RecipeMix:
+    """Return the data as a choice of tasks has them; refuse tasks that no input tells apart, unless they are asked for."""
     if choice is None and data.unlabelled:
         silent = next(part for part in data.parts if part.unlabelled)
         raise ExperimentError(
@@ -159,26 +194,29 @@ def _tasks(data: CellData | Mix, choice: str | list[str] | None) -> tuple[CellDa
             "tasks: each (a model for every task), tasks: together (one model, given the description of the task) or "
             "tasks: mixed (one model, without it)"
         )
-    if choice is None or choice == "mixed":
-        return data, [""]
     if choice == "together":
-        return data.described() if data.unlabelled or isinstance(data, Mix) else data, [""]
-    if isinstance(data, Mix):
+        return data.described() if data.unlabelled or isinstance(data, RecipeMix) else data
+    if isinstance(data, RecipeMix) and choice not in (None, "mixed"):
         raise ExperimentError(
             f"recipes: {data.name} is one training on several recipes, so its tasks have no models of their own; choose "
             "tasks: together or tasks: mixed, or list the recipes without 'mix'"
         )
-    names = data.plan.tasks.names
-    if names is None:
-        raise ExperimentError(
-            f"recipes: the tasks of {data.name} cannot be listed, so they cannot be run one by one; leave 'tasks' out"
-        )
-    if choice == "each":
-        return data, list(names) if len(names) > 1 else [""]
-    for name in choice:
-        if name not in names:
-            raise ExperimentError(f"tasks: {data.name} has no task '{name}'; {nearest(name, names)}")
-    return data, list(dict.fromkeys(choice)) if len(names) > 1 else [""]
+    return data
+
+
+def _tasks(
+    data: CellData | RecipeMix, choice: str | list[str] | None, train: str, tests: Sequence[EvaluatedSplit]
+) -> dict[str, bool]:
+    """Return the tasks that get cells of their own, and whether training has them; one empty name stands for all in one cell."""
+    if choice in (None, "mixed", "together") or isinstance(data, RecipeMix):
+        return {"": True}
+    tasks = data.evaluated_tasks(train, [test.split for test in tests if test.data is data])
+    for name in choice if isinstance(choice, list) else ():
+        if name not in tasks:
+            raise ExperimentError(f"tasks: {data.name} has no task '{name}'; {nearest(name, tasks)}")
+    if len(tasks) < 2:
+        return {"": True}
+    return {name: tasks[name] for name in (choice if isinstance(choice, list) else tasks)}
 
 
 def _part(grid: Mapping[str, list[Any]], head: str) -> dict[str, list[Any]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from taskloom.errors import RecipeError, nearest
-from taskloom.experiments.cell_data import CellData, Mix, read_recipes
+from taskloom.experiments.cell_data import CellData, RecipeMix, read_recipes
 from taskloom.experiments.own_data import is_own_data
 from taskloom.experiments.spec import ExperimentError
 
@@ -42,7 +42,7 @@ class SplitFinder:
     def __init__(self) -> None:
         self._others: dict[str, CellData] = {}
 
-    def find(self, data: CellData | Mix, evaluate: Sequence[str | dict[str, Any]]) -> tuple[EvaluatedSplit, ...]:
+    def find(self, data: CellData | RecipeMix, evaluate: Sequence[str | dict[str, Any]]) -> tuple[EvaluatedSplit, ...]:
         """Return the splits to answer, by name; all test splits, and those of `tested_by`, where `evaluate` is empty."""
         own = {one.name: one for one in _own(data)}
         wanted: Sequence[str | dict[str, Any]] = evaluate or _by_default(data, own)
@@ -63,7 +63,7 @@ class SplitFinder:
         return tuple(sorted(tests, key=lambda one: one.name))
 
     def _other(
-        self, block: str | dict[str, Any], data: CellData | Mix, own: dict[str, EvaluatedSplit]
+        self, block: str | dict[str, Any], data: CellData | RecipeMix, own: dict[str, EvaluatedSplit]
     ) -> Iterator[EvaluatedSplit]:
         """Yield the splits of another recipe, or of files."""
         only = block.get(ONLY) if isinstance(block, dict) else None
@@ -95,7 +95,7 @@ class SplitFinder:
         return self._others[known]
 
 
-def _own(data: CellData | Mix) -> list[EvaluatedSplit]:
+def _own(data: CellData | RecipeMix) -> list[EvaluatedSplit]:
     """Return all splits of what is learned from; those of a mix are named with their recipe."""
     if isinstance(data, CellData):
         return [EvaluatedSplit(s.name, data, s.name) for s in data.plan.splits]
@@ -103,7 +103,7 @@ def _own(data: CellData | Mix) -> list[EvaluatedSplit]:
     return [EvaluatedSplit(f"{label}:{s.name}", part, s.name) for label, part in pairs for s in part.plan.splits]
 
 
-def _by_default(data: CellData | Mix, own: dict[str, EvaluatedSplit]) -> list[str]:
+def _by_default(data: CellData | RecipeMix, own: dict[str, EvaluatedSplit]) -> list[str]:
     tests = [name for name, one in own.items() if one.data.plan.split(one.split).role == "test"]
     tested_by = [getattr(part.recipe.fields, "tested_by", None) for part in data.parts]
     return [*tests, *dict.fromkeys(str(name) for name in tested_by if name)]
@@ -118,14 +118,16 @@ def _named(others: Sequence[EvaluatedSplit], own: Sequence[EvaluatedSplit]) -> l
     ]
 
 
-def _unknown(block: str | dict[str, Any], data: CellData | Mix, own: dict[str, EvaluatedSplit]) -> ExperimentError:
+def _unknown(
+    block: str | dict[str, Any], data: CellData | RecipeMix, own: dict[str, EvaluatedSplit]
+) -> ExperimentError:
     name = block if isinstance(block, str) else str(block.get("recipe", block))
     return ExperimentError(
         f"evaluate: {data.name} has no split '{name}'; {nearest(name, own)} (or a recipe whose test splits are answered)"
     )
 
 
-def spell(tests: Sequence[EvaluatedSplit], data: CellData | Mix) -> list[str | dict[str, Any]]:
+def spell(tests: Sequence[EvaluatedSplit], data: CellData | RecipeMix) -> list[str | dict[str, Any]]:
     """Return splits as an experiment spells them under `evaluate`."""
     spelt: list[str | dict[str, Any]] = [one.name for one in tests if one.data in data.parts]
     others: dict[str, list[EvaluatedSplit]] = {}

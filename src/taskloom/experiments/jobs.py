@@ -17,7 +17,7 @@ from taskloom.experiments.cell_data import CellData
 from taskloom.experiments.cells import Cell
 from taskloom.experiments.spec import Resources
 from taskloom.experiments.store import Store
-from taskloom.experiments.worker import TOGETHER, Job
+from taskloom.experiments.worker import SHARED, TOGETHER, Job
 from taskloom.files import digest
 
 
@@ -31,11 +31,11 @@ def jobs(store: Store, cells: Sequence[Cell], missing: set[str], resources: Reso
         if not wanted:
             continue
         names = {cell.run for cell in wanted}
-        for before in unfinished:
+        for before in unfinished if kind != SHARED else ():
             if len(group) > 1 and names <= set(before) <= set(by_run):
                 wanted = [by_run[run] for run in before]
                 break
-        planned.append(job(store, wanted, kind if len(wanted) > 1 else "alone", resources))
+        planned.append(job(store, wanted, kind if len(wanted) > 1 or kind == SHARED else "alone", resources))
     return planned
 
 
@@ -50,7 +50,8 @@ def job(store: Store, cells: Sequence[Cell], kind: str, resources: Resources) ->
 
 def data_job(store: Store, cell: Cell, data: CellData) -> Job:
     """Build the job that makes a dataset of a cell."""
-    return Job(f"data-{data.key}", str(store.path.resolve()), "data", (cell.config(),), (cell.run,), data.key)
+    whole = cell.of_all_tasks
+    return Job(f"data-{data.key}", str(store.path.resolve()), "data", (whole.config(),), (whole.run,), data.key)
 
 
 def _has_device(cell: Cell) -> bool:
@@ -66,11 +67,16 @@ def _groups(cells: Sequence[Cell], most: int) -> Iterable[tuple[str, list[Cell]]
     for cell in cells:
         together.setdefault(_stack_key(cell), []).append(cell)
     for key, group in together.items():
-        for start in range(0, len(group), most):
-            yield str(key[0]), group[start : start + most]
+        size = len(group) if key[0] == SHARED else most
+        for start in range(0, len(group), size):
+            yield str(key[0]), group[start : start + size]
 
 
 def _stack_key(cell: Cell) -> tuple[Any, ...]:
+    if cell.zero_shot:
+        return (SHARED, cell.of_all_tasks.run)
+    if cell.best_of.seeds > 1:
+        return ("alone", cell.run)
     if hasattr(cell.learner, "fit_many"):
         return ("seeds", cell.kind)
     if hasattr(cell.learner, "fit_tasks"):

@@ -104,12 +104,35 @@ def training_rows(store: Store, cell: Cell) -> Examples | list[Example]:
     if not cell.train:
         return []
     if isinstance(cell.data, CellData):
-        return read_part(part_of(store, cell, cell.data, cell.train))
+        return read_part(part_of(store, cell.of_all_tasks if cell.zero_shot else cell, cell.data, cell.train))
     parts = [read_examples(part_of(store, cell, part, cell.train)) for part in cell.data.parts]
     for one, rows in zip(cell.data.parts, parts, strict=True):
         if not rows:
             raise TaskloomError(f"{one.name} has no row in the split '{cell.train}', so it cannot be mixed in")
     return [parts[part][row] for part, row in cell.data.order([len(rows) for rows in parts])]
+
+
+def choosing_rows(store: Store, cell: Cell) -> list[Example]:
+    """Return the rows of the split that tries are chosen by; of a mix, those of all parts that have it."""
+    split = cell.best_of.split
+    parts = [part for part in cell.data.parts if split in (s.name for s in part.plan.splits)]
+    return [example for part in parts for example in read_examples(part_of(store, cell, part, split))]
+
+
+def mean_score(store: Store, cell: Cell, model: Fitted, split: str) -> float:
+    """Compute the mean score on a split of the training data; of a mix, the mean over the parts that have it."""
+    means = []
+    for part in cell.data.parts:
+        if split not in (s.name for s in part.plan.splits):
+            continue
+        examples = read_examples(part_of(store, cell, part, split))
+        predictions = model.answer([e.input for e in examples])
+        scores = [part.plan.scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
+        if scores:
+            means.append(sum(scores) / len(scores))
+    if not means:
+        raise TaskloomError(f"best_of: {cell.data.name} has no row in the split '{split}', which chooses")
+    return sum(means) / len(means)
 
 
 @lru_cache(maxsize=16)

@@ -78,19 +78,33 @@ class Resources(Fields):
         return value
 
 
+class BestOf(Fields):
+    """Every run is the best of several tries, which differ in the seed alone and are compared by their score on a split.
+
+    Attributes:
+        seeds: Tries of each run; 1: the run's own seed, without a choice.
+        split: The split of the training data that chooses.
+    """
+
+    seeds: int = Field(1, ge=1, le=1_000)
+    split: str = "dev"
+
+
 class Experiment(Fields):
     """Recipes x learners x seeds.
 
     Attributes:
         recipes: Names, files, blocks `{recipe: NAME, set: {field: value}, seed: 0, grid: {field: [values]}}`, whole recipes, or
             your own data: a file or folder (`./mine`), also as `{recipe: ./mine, columns: {input: question, target: answer}}`; or
-            a mix of them that one model learns from, `{mix: [ctl/A, ./mine], rates: [1, 2]}`.
+            a mix of them that one model learns from, `{mix: [NAME, ./mine], rates: [1, 2]}`.
         learners: Names (`bilstm`, `smollm2/fine-tune`), files (`mine.py`, `mine.py::NAME`), or blocks
             `{learner: NAME, setting: value, grid: {setting: [values]}}`.
         seeds: How many, or which.
         tasks: How recipes of several tasks are run: `each` task by a model of its own, all `together` by one model that is given
             the description of the task, `mixed` without it, or the names of tasks that each get a model. By default a recipe
             whose inputs do not tell their task is refused.
+        best_of: How many tries a run chooses from by their score on `dev`, or `{seeds: 10, split: dev}`. Tries of the run with
+            seed s have the seeds s * 10 to s * 10 + 9; of equal scores the first try is taken.
         train: The split to learn from.
         evaluate: The splits to answer; a recipe's name, or the path of your own data, stands for its test splits, also as a block
             with `only: [SPLIT]`. By default all test splits of the recipe and of the recipe that it names as `tested_by`.
@@ -105,6 +119,7 @@ class Experiment(Fields):
     learners: list[str | dict[str, Any]]
     seeds: int | list[int] = 1
     tasks: str | list[str] | None = None
+    best_of: BestOf = BestOf()
     train: str = "train"
     evaluate: list[str | dict[str, Any]] = Field(default_factory=list)
     grid: dict[str, list[Any]] = Field(default_factory=dict)
@@ -125,6 +140,19 @@ class Experiment(Fields):
     @classmethod
     def _listed(cls, value: Any) -> Any:
         return [value] if isinstance(value, str | dict) else list(value) if isinstance(value, tuple) else value
+
+    @field_validator("best_of", mode="before")
+    @classmethod
+    def _tries(cls, value: Any) -> Any:
+        return {"seeds": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @model_validator(mode="after")
+    def _seeds_of_tries(self) -> Experiment:
+        if (max(self.seed_list) + 1) * self.best_of.seeds > LAST_SEED + 1:
+            raise ValueError(
+                f"best_of: the seeds of the tries would exceed {LAST_SEED}; take smaller seeds or fewer tries"
+            )
+        return self
 
     @field_validator("tasks")
     @classmethod

@@ -32,8 +32,10 @@ from taskloom.experiments import store as stores
 from taskloom.experiments.cells import Cell, expand
 from taskloom.experiments.environment import environment
 from taskloom.experiments.predictions import (
+    choosing_rows,
     data_folder,
     dataset_in,
+    mean_score,
     part_of,
     read_part,
     score_split,
@@ -47,6 +49,9 @@ from taskloom.learners.interface import Fitted, Learner
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """The system's errors for a store that cannot take more."""
+
+SHARED = "shared"
+"""The kind of a job whose cells answer one task each by one model, since training has none of their tasks."""
 
 ENDPOINT_ANSWERS = "work/endpoint-answers.sqlite"
 """In a store: answers of endpoints, by question, so that none is paid for twice."""
@@ -62,7 +67,7 @@ class Job:
     Attributes:
         name: Its name for engines; also that of its folder for checkpoints and its log.
         store: The folder of the store, as the worker sees it.
-        kind: `data` makes a dataset; `alone`, `seeds` and `tasks` run cells.
+        kind: `data` makes a dataset; `alone`, `seeds`, `tasks` and `shared` run cells.
         configs: The cells, each as its config.
         runs: The digests of the cells; only those that are missing from the store are published.
         data: With kind `data`: which dataset, by its key.
@@ -115,7 +120,7 @@ def _perform(job: Job) -> JobResult:
             (folder / TOGETHER).write_text(json.dumps(job.runs), encoding="utf-8")
     with capture_output(folder / stores.LOG):
         try:
-            cells = [_cell(config) for config in job.configs]
+            cells = [_cell(config, job.kind == SHARED) for config in job.configs]
             _check_versions(cells, job)
             failed = _make(store, job, cells[0]) if job.kind == "data" else _run(store, job, cells, folder)
         except StoreError:
@@ -144,14 +149,13 @@ def job_folder(store: Store, name: str) -> Path:
     return store.path / "work" / "jobs" / name
 
 
-def _cell(config: Mapping[str, Any]) -> Cell:
+def _cell(config: Mapping[str, Any], zero_shot: bool) -> Cell:
     """Return the cell of a config; runs that differ in seed or task alone share recipe, plan and learner."""
     [seed] = config["seeds"]
     tasks = config.get("tasks")
     shared = {**config, "seeds": [0], **({"tasks": "mixed"} if tasks else {})}
-    return dataclasses.replace(
-        _template(json.dumps(shared)), seed=seed, task=tasks[0] if isinstance(tasks, list) else ""
-    )
+    task = tasks[0] if isinstance(tasks, list) else ""
+    return dataclasses.replace(_template(json.dumps(shared)), seed=seed, task=task, zero_shot=zero_shot)
 
 
 @lru_cache(maxsize=64)
@@ -180,7 +184,7 @@ def _run(store: Store, job: Job, cells: list[Cell], folder: Path) -> dict[str, s
     began = time.monotonic()
     if len(cells) > 1:
         try:
-            fit = _fit_seeds if job.kind == "seeds" else _fit_tasks
+            fit = {"seeds": _fit_seeds, "tasks": _fit_tasks, SHARED: _fit_shared}[job.kind]
             fitted = fit(store, cells, folder / "together")
         except StoreError:
             raise
@@ -192,9 +196,9 @@ def _run(store: Store, job: Job, cells: list[Cell], folder: Path) -> dict[str, s
         each = (time.monotonic() - began) / len(cells)
         failed: dict[str, str] = {}
         open_runs = {cell.run for cell in missing}
-        for cell, model in zip(cells, fitted, strict=True):
+        for cell, chosen in zip(cells, fitted, strict=True):
             if cell.run in open_runs:
-                failed |= _finish(store, cell, model, folder, each, job.kind, len(cells))
+                failed |= _finish(store, cell, chosen, folder, each, job.kind, len(cells))
         return failed
     return _one_by_one(store, missing, folder)
 
@@ -204,14 +208,14 @@ def _one_by_one(store: Store, cells: Sequence[Cell], folder: Path) -> dict[str, 
     for cell in cells:
         began = time.monotonic()
         try:
-            model = _fit_alone(store, cell, folder / cell.run)
+            chosen = _fit_alone(store, cell, folder / cell.run)
         except StoreError:
             raise
         except Exception as error:
             _raise_if_full(store, error)
             failed[cell.run] = reason(error)
             continue
-        failed |= _finish(store, cell, model, folder, time.monotonic() - began)
+        failed |= _finish(store, cell, chosen, folder, time.monotonic() - began)
     return failed
 
 
@@ -237,9 +241,44 @@ def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
-def _fit_alone(store: Store, cell: Cell, folder: Path) -> Fitted:
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A model of a run, and how it was chosen among tries; without a choice, nothing."""
+
+    model: Fitted
+    choice: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _fit_alone(store: Store, cell: Cell, folder: Path) -> Chosen:
+    """Train one cell; where it is the best of several tries, the one with the highest mean score on the split that chooses."""
     train, tests = _splits(store, cell)
-    return _with_cache(store, cell).fit(train, tests, cell.seed, folder=folder)
+    learner: Any = _with_cache(store, cell)
+    if cell.best_of.seeds == 1:
+        return Chosen(learner.fit(train, tests, cell.seed, folder=folder))
+    scores: list[float] = []
+    best: Fitted | None = None
+    for model in _tries(learner, train, tests, cell.tries, folder):
+        score = mean_score(store, cell, model, cell.best_of.split)
+        if best is None or score > max(scores):  # of equal scores the first
+            best = model
+        scores.append(score)
+    assert best is not None
+    seed = cell.tries[scores.index(max(scores))]
+    return Chosen(best, {"by": cell.best_of.split, "seeds": cell.tries, "scores": scores, "seed": seed})
+
+
+def _tries(learner: Any, train: Any, tests: Any, seeds: Sequence[int], folder: Path) -> Iterator[Fitted]:
+    """Yield a model for each seed, trained as one program where the learner can."""
+    if hasattr(learner, "fit_many"):
+        yield from learner.fit_many(train, tests, list(seeds), folder=folder)
+        return
+    for seed in seeds:
+        yield learner.fit(train, tests, seed, folder=folder / str(seed))
+
+
+def _fit_shared(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chosen]:
+    """Train one model for all cells: training has none of their tasks, so all of them learn from all of it."""
+    return [_fit_alone(store, cells[0].of_all_tasks, folder)] * len(cells)
 
 
 def _with_cache(store: Store, cell: Cell) -> Learner:
@@ -254,32 +293,34 @@ def _with_cache(store: Store, cell: Cell) -> Learner:
     return replaced
 
 
-def _fit_seeds(store: Store, cells: Sequence[Cell], folder: Path) -> list[Fitted]:
+def _fit_seeds(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chosen]:
     train, tests = _splits(store, cells[0])
     learner: Any = cells[0].learner
     models: list[Fitted] = learner.fit_many(train, tests, [cell.seed for cell in cells], folder=folder)
-    return models
+    return [Chosen(model) for model in models]
 
 
-def _fit_tasks(store: Store, cells: Sequence[Cell], folder: Path) -> list[Fitted]:
+def _fit_tasks(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chosen]:
     parts = {cell.run: _splits(store, cell) for cell in cells}
     tests = {test.name: {run: part[1][test.name] for run, part in parts.items()} for test in cells[0].tests}
     learner: Any = cells[0].learner
     train = {run: part[0] for run, part in parts.items()}
     models: dict[str, Fitted] = learner.fit_tasks(train, tests, cells[0].seed, folder=folder)
-    return [models[cell.run] for cell in cells]
+    return [Chosen(models[cell.run]) for cell in cells]
 
 
 def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
+    """Return the training rows and the evaluated splits that have rows."""
     tests = {test.name: read_part(part_of(store, cell, test.data, test.split)) for test in cell.tests}
-    return training_rows(store, cell), tests
+    choosing = {cell.best_of.split: choosing_rows(store, cell)} if cell.best_of.seeds > 1 else {}
+    return training_rows(store, cell), {**choosing, **{name: rows for name, rows in tests.items() if len(rows)}}
 
 
 def _finish(
-    store: Store, cell: Cell, model: Fitted, folder: Path, seconds: float, kind: str = "alone", together: int = 1
+    store: Store, cell: Cell, chosen: Chosen, folder: Path, seconds: float, kind: str = "alone", together: int = 1
 ) -> dict[str, str]:
     """Answer and score the test splits and put the run in its place; `kind` and `together` say how it was trained."""
-    began = time.monotonic()
+    began, model = time.monotonic(), chosen.model
     beside = store.path / "work" / f".tmp-{cell.run}-{uuid.uuid4().hex[:8]}"
     try:
         parts, scores = [], {}
@@ -290,11 +331,12 @@ def _finish(
             with stores.writing(beside):
                 beside.mkdir(parents=True, exist_ok=True)
                 model.save(beside / stores.MODEL)
+        choice = {**chosen.choice, **_checkpoint(cell, model)}
         spent = seconds + time.monotonic() - began
         stores.write_run(
             beside,
             cell.config(),
-            scores_json(store, cell, scores),
+            {**scores_json(store, cell, scores), **({"chosen": choice} if choice else {})},
             _curves(model) if cell.keep.curves and model.curve else None,
             pa.concat_tables(parts).unify_dictionaries() if cell.keep.predictions else None,
             {**environment(cell, kind, together, spent), "parameters": getattr(model, "parameters", None)},
@@ -309,6 +351,13 @@ def _finish(
         _raise_if_full(store, error)
         return {cell.run: reason(error)}
     return {}
+
+
+def _checkpoint(cell: Cell, model: Fitted) -> dict[str, Any]:
+    """Return the step whose weights a model has, where they were chosen among several points of its training by `dev`."""
+    patience = (cell.settings.get("training") or {}).get("patience")
+    step = getattr(model, "step", None)
+    return {"by": cell.best_of.split, "step": step} if patience and step is not None else {}
 
 
 def _curves(model: Fitted) -> pa.Table:

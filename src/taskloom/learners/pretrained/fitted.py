@@ -41,6 +41,7 @@ class Writer:
         self.curve = tuple(curve)
         self.batch = batch
         self.task = task
+        self.step: int | None = None  # whose weights these are, as training knows
 
     @property
     def device(self) -> torch.device:

@@ -162,7 +162,10 @@ class Language:
             return fitted(task, batch=self.training.batch).score(some)
 
         adapter.go(encoded, score, folder, progress, seconds)
-        return {name: fitted(i, record.curve) for i, (name, record) in enumerate(adapter.records.items())}
+        models = {name: fitted(i, record.curve) for i, (name, record) in enumerate(adapter.records.items())}
+        for name, record in adapter.records.items():
+            models[name].step = record.best_step if self.training.patience else adapter.done
+        return models
 
     def _open(self, texts: Sequence[str], seed: int) -> tuple[Base, Tensor | None]:
         """Load the model to adapt, or the saved one to start from, with its prompt where it has one."""

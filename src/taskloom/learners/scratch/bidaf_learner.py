@@ -142,7 +142,9 @@ class BiDAFLearner(Stacked["Pointer"]):
         net = self.network(reader)
 
         def fitted(outcome: TrainingOutcome) -> Pointer:
-            return Pointer(self, net, outcome.weights, reader, outcome.curve)
+            model = Pointer(self, net, outcome.weights, reader, outcome.curve)
+            model.step = outcome.step
+            return model
 
         splits = {name: reader.encode(part)[0] for name, part in tests.items()}
         return Prepared(net, reader.encode(items)[0], splits, fitted)
@@ -162,6 +164,7 @@ class Pointer:
     ) -> None:
         self.learner, self.net, self.reader, self.curve, self.batch = learner, net, reader, curve, batch
         self.weights = dict(weights)
+        self.step: int | None = None  # whose weights these are, as training knows
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return the likeliest span of each input."""

@@ -195,7 +195,9 @@ class Scratch(Stacked["Classifier"]):
             return self.read(reader, net, split[0], [label.get(target, -1) for target in split[1]])
 
         def fitted(outcome: TrainingOutcome) -> Classifier:
-            return Classifier(self, net, outcome.weights, reader, classes, outcome.curve)
+            model = Classifier(self, net, outcome.weights, reader, classes, outcome.curve)
+            model.step = outcome.step
+            return model
 
         return Prepared(net, arrays(items), {name: arrays(split) for name, split in tests.items()}, fitted, begin)
 
@@ -238,6 +240,7 @@ class Classifier:
         self.learner, self.net, self.reader, self.classes, self.curve = learner, net, reader, classes, curve
         self.weights = dict(weights)
         self.batch = batch
+        self.step: int | None = None  # whose weights these are, as training knows
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return the likeliest class of each input."""
