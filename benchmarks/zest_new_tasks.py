@@ -1,8 +1,8 @@
 """How new the tasks of procedural ZEST are: forms that splits share, answers that flips change, and what gives a flip away.
 
-    python benchmarks/zest_new_tasks.py [--seed 0]     (needs scikit-learn: the extra `audit`)
+    python benchmarks/zest_new_tasks.py [--seeds 8]     (needs scikit-learn: the extra `audit`)
 
-Beside the numbers stand those of the version before the splits by form (suite version 4, seed 0), where it was measured.
+Beside the numbers stand those of suite version 4, before the splits by form, where they were measured in the same way.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
-from statistics import mean
+from itertools import product
+from statistics import mean, stdev
 
 from taskloom.recipe import read
 from taskloom.seeding import Key
@@ -18,8 +19,10 @@ from taskloom.suites.zest.dataset_statistics import PAPER
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic.algebra import answer
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask
+from taskloom.suites.zest.synthetic.domain import Domain, full_name
 from taskloom.suites.zest.synthetic.facts import NA
 from taskloom.suites.zest.synthetic.flip_groups import form
+from taskloom.suites.zest.synthetic.programs import wordings
 from taskloom.suites.zest.synthetic.question_frames import framed, overlap
 from taskloom.suites.zest.synthetic.task_world import TaskWorld, task_world
 
@@ -68,68 +71,107 @@ def views(task: DescribedTask, base: DescribedTask) -> dict[str, dict[str, float
     }
 
 
-def classified(world: TaskWorld) -> dict[str, float]:
-    """Return how often a bag-of-words classifier, fitted on train, tells paraphrases from flips of test; chance is one half."""
+def cross_validated(worlds: list[TaskWorld]) -> dict[str, list[float]]:
+    """Return how often a bag-of-words classifier tells paraphrases from flips of base tasks that it has not seen, for each seed.
+
+    Balanced accuracy over five folds of base tasks, all splits together; chance is one half.
+    """
     from sklearn.feature_extraction import DictVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import balanced_accuracy_score
+    from sklearn.model_selection import GroupKFold, cross_val_predict
+    from sklearn.pipeline import make_pipeline
 
-    found = {}
-    for name in views(*pairs(world, "train")[0]):
-        counter = DictVectorizer()
-        train, test = ([views(*pair)[name] for pair in pairs(world, split)] for split in ("train", "test"))
-        kinds, wanted = ([KINDS[task.kind] for task, _ in pairs(world, split)] for split in ("train", "test"))
-        model = LogisticRegression(max_iter=1_000, class_weight="balanced").fit(counter.fit_transform(train), kinds)
-        found[name] = float(balanced_accuracy_score(wanted, model.predict(counter.transform(test))))
-    return found
+    accuracies: dict[str, list[float]] = {}
+    for world in worlds:
+        derived = [pair for split in world.splits for pair in pairs(world, split)]
+        kinds = [KINDS[task.kind] for task, _ in derived]
+        bases = [base.id for _, base in derived]
+        for name in views(*derived[0]):
+            model = make_pipeline(DictVectorizer(), LogisticRegression(max_iter=1_000, class_weight="balanced"))
+            predicted = cross_val_predict(
+                model, [views(*pair)[name] for pair in derived], kinds, groups=bases, cv=GroupKFold(5)
+            )
+            accuracies.setdefault(name, []).append(float(balanced_accuracy_score(kinds, predicted)))
+    return accuracies
 
 
-def repeated_sentences(world: TaskWorld) -> tuple[float, float]:
-    """Return the share of sentences that stand twice in a thousand passages: with a name in them or not, and without."""
+def interval(values: list[float]) -> str:
+    """Format a mean over seeds with the 95 % interval of Student's t."""
+    from scipy.stats import t
+
+    half = float(t.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5
+    return f"{mean(values):.3f} ± {half:.3f}"
+
+
+def masked(domain: Domain, text: str) -> list[str]:
+    """Split a passage into sentences, with the names of entities and records replaced by one mark."""
+    parts = [(domain.heads, domain.tails), *((r.heads, r.tails) for r in domain.records)]
+    names = sorted({full_name(h, t) for heads, tails in parts for h, t in product(heads, tails)}, key=len, reverse=True)
+    return re.split(r"(?<=\.) ", re.sub("|".join(map(re.escape, names)), "NAME", text))
+
+
+def repeated_sentences(world: TaskWorld) -> float:
+    """Return the share of sentences of a thousand passages that equal another one but for names."""
     tasks = [t for t in world.splits["train"] if t.source == t.id]
-    texts = [world.passage(tasks[i % len(tasks)], i // len(tasks))[0] for i in range(SAMPLE)]
-    counts = Counter(sentence for text in texts for sentence in re.split(r"(?<=\.) ", text))
-    total = sum(counts.values())
-    again = {sentence: n for sentence, n in counts.items() if n > 1}
-    nameless = sum(n for sentence, n in again.items() if not re.search(r"(?<!^)\b[A-Z]", sentence))
-    return sum(again.values()) / total, nameless / total
+    counts: Counter[str] = Counter()
+    for i in range(SAMPLE):
+        task = tasks[i % len(tasks)]
+        counts.update(masked(task.domain, world.passage(task, i // len(tasks))[0]))
+    return sum(n for n in counts.values() if n > 1) / counts.total()
+
+
+def report_new_tasks(world: TaskWorld) -> None:
+    for kind, before in (("normal", "39 %"), ("target_semantics", "46 %")):
+        share = shared_forms(world, kind)
+        print(f"test tasks ({kind}) that equal a training program but for constants: {share:.0%} (version 4: {before})")
+    shares = changed_shares(world)
+    low = sum(share < 0.5 for share in shares)
+    print(f"flips that change fewer than half of their answers: {low} of {len(shares)}; mean share {mean(shares):.2f}")
+
+
+def report_wordings(worlds: list[TaskWorld]) -> None:
+    for what, count in (("questions of its own", wordings), ("wordings", framed)):
+        many = [
+            len(set(count(t.domain, t.program)))
+            for tasks in worlds[0].splits.values()
+            for t in tasks
+            if t.kind == "normal"
+        ]
+        print(f"{what} of a base task: {min(many)} to {max(many)}, mean {mean(many):.1f}")
+    for kind, before in (("paraphrase", "0.58"), ("target_semantics", "0.79")):
+        shared = [
+            overlap(t.question, b.question)
+            for world in worlds
+            for split in world.splits
+            for t, b in pairs(world, split)
+            if t.kind == kind
+        ]
+        print(f"words shared with the base task, {kind}: {mean(shared):.2f} (version 4: {before})")
+    for name, accuracies in cross_validated(worlds).items():
+        print(f"paraphrase or flip, by {name}: {interval(accuracies)} (chance 0.5)")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seed", type=int, default=0)
-    seed = parser.parse_args().seed
+    parser.add_argument("--seeds", type=int, default=8, help="seeds over which classifiers are cross-validated")
     fields = read("zest/synthetic").fields
     assert isinstance(fields, ZestFields)
-    world = task_world(fields, Key("zest_new_tasks", seed))
-    for kind, before in (("normal", "39 %"), ("target_semantics", "46 %")):
-        print(
-            f"test tasks ({kind}) that equal a training program but for constants: {shared_forms(world, kind):.0%} (was {before})"
-        )
-    shares = changed_shares(world)
-    low = sum(share < 0.5 for share in shares)
-    print(
-        f"flips that change fewer than half of their answers: {low} of {len(shares)}; mean share changed {mean(shares):.2f}"
-    )
-    plain = [t for tasks in world.splits.values() for t in tasks if t.kind == "normal"]
-    many = [len(framed(t.domain, t.program)) for t in plain]
-    print(f"wordings of a base task: {min(many)} to {max(many)}, mean {mean(many):.1f} (was 2 to 4)")
-    for kind, before in (("paraphrase", "0.58"), ("target_semantics", "0.79")):
-        found = [
-            overlap(t.question, b.question) for split in world.splits for t, b in pairs(world, split) if t.kind == kind
-        ]
-        print(f"words shared with the base task, {kind}: {mean(found):.2f} (was {before})")
-    for (name, accuracy), before in zip(classified(world).items(), ("0.79", "0.56", "0.59", "0.96"), strict=True):
-        print(f"paraphrase or flip, by {name}: {accuracy:.2f} (balanced accuracy on test; chance 0.50, was {before})")
-    twice, nameless = repeated_sentences(world)
-    print(f"sentences of 1,000 passages that occur twice: {twice:.1%} (was 17.8 %)")
-    print(f"the same without any name in them: {nameless:.1%} (was 13.4 %)")
+    worlds = [task_world(fields, Key("zest_new_tasks", seed)) for seed in range(parser.parse_args().seeds)]
+    world = worlds[0]
+    report_new_tasks(world)
+    report_wordings(worlds)
+    repeated = [repeated_sentences(world) for world in worlds[:3]]
+    print(f"sentences of 1,000 passages that equal another but for names, three seeds: {mean(repeated):.2%}")
     for split, tasks in world.splits.items():
         examples = [world.example(t, i) for t in tasks[::3] for i in range(world.passages)]
         several = mean(len(e.targets) > 1 for e in examples if e.target != NA)
         absent = 1 - mean(world.mixes[t.source].answered / world.passages for t in tasks)
+        words = mean(int(e.traits["passage_words"]) for e in examples), mean(t.question.count(" ") + 1 for t in tasks)
+        paper = PAPER[split]
         print(
-            f"{split}: n/a {absent:.3f} (paper {PAPER[split]['na']}), several acceptable answers {several:.1%} of answers"
+            f"{split}: n/a {absent:.3f} (paper {paper['na']}), several acceptable answers {several:.1%} of answers, words of "
+            f"passages {words[0]:.1f} ({paper['passage_words']}), of questions {words[1]:.1f} ({paper['task_words']})"
         )
 
 

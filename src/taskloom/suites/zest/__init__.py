@@ -49,7 +49,7 @@ def _run_scores(plan: Plan, examples: Sequence[Example], predictions: Sequence[s
     "zest",
     fields=ZestFields,
     describe="Tasks given only by a description, varied in four controlled ways",
-    version=5,
+    version=6,
     evaluate=_evaluate,
     options=(Option("score", "mode", "official (as the public script) or corrected."),),
     run_scores=_run_scores,

@@ -52,7 +52,7 @@ def changed_words(one: str, other: str) -> int:
 def valueless(question: str, program: Program) -> str:
     value = program.args[-1]
     texts = (value,) if isinstance(value, str) else (f"{value:,}", str(value))
-    return re.sub("|".join(re.escape(t) for t in texts), "?", question)
+    return re.sub("|".join(rf"\b{re.escape(t)}\b" for t in texts), "?", question)
 
 
 def flips(domain: Domain) -> Iterator[tuple[str, Program, Program]]:

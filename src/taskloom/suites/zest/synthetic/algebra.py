@@ -37,7 +37,7 @@ from taskloom.suites.taskbench.language.operators import (
     Operator,
     Union,
 )
-from taskloom.suites.zest.synthetic.domain import Domain, Measure, Members, Number, Records
+from taskloom.suites.zest.synthetic.domain import Domain, Measure, Members, Number, Records, Text
 from taskloom.suites.zest.synthetic.facts import NA, Facts, Record, Stated, known, yes_no
 from taskloom.suites.zest.synthetic.programs import Program, picked
 
@@ -118,16 +118,18 @@ def answer(domain: Domain, program: Program, facts: Facts, rules: list[Stated]) 
 
 
 def acceptable(domain: Domain, program: Program, target: str) -> tuple[str, ...]:
-    """Return all acceptable forms of an answer: a number may be given without its unit, as some annotators do."""
+    """Return all acceptable forms of an answer, as annotators give them: a number without its unit, a person by surname."""
+    if target == NA or program.op not in ("value", "top", "bottom"):
+        return (target,)
     if program.op == "value":
-        number: Any = domain.by_name[program.args[0]]
-    elif program.op in ("top", "bottom"):
-        number = domain.records_by_name[program.args[0]].field(program.args[1])
+        asked: Any = domain.by_name[program.args[0]]
     else:
-        return (target,)
-    if target == NA or not isinstance(number, Number | Measure) or not number.unit:
-        return (target,)
-    return target, target.removesuffix(f" {number.unit}")
+        asked = domain.records_by_name[program.args[0]].field(program.args[1])
+    if isinstance(asked, Number | Measure) and asked.unit:
+        return target, target.removesuffix(f" {asked.unit}")
+    if isinstance(asked, Text) and asked.asks[0].startswith("Who ") and " " in target:
+        return target, target.rpartition(" ")[2]
+    return (target,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from taskloom.seeding import Key, Random
 from taskloom.suites.zest.synthetic.algebra import program_text
 from taskloom.suites.zest.synthetic.domain import Domain
 from taskloom.suites.zest.synthetic.flip_groups import Flip, FlipGroup, Form, form, groups
-from taskloom.suites.zest.synthetic.programs import Program, conditional, wordings
-from taskloom.suites.zest.synthetic.question_frames import framed, overlap
+from taskloom.suites.zest.synthetic.programs import Program, by_predicate, conditional, wordings
+from taskloom.suites.zest.synthetic.question_frames import framed, overlap, word_set
 from taskloom.suites.zest.task_files import Kind
 
 PER_DOMAIN = 5
@@ -34,12 +34,14 @@ OWNERS = ("test", "train", "test", "train", "dev", "test", "train")
 """Which split owns the forms of a domain, in a keyed order and over and over: about as many as the paper's base tasks, of which
 train has 40 %, dev 10 % and test 50 %, with a little more for dev, which has to have flips and structures of its own."""
 
-TABLE_OWNERS = ("train", "dev", "test")
-"""Which split owns a table of all records of a kind, by hash: thirds, since there are few and each split needs some."""
+TURNS = 3
+"""How often all base tasks may have another paraphrase, beside those that match their flips."""
 
-OVERLAPS: Mapping[Kind, tuple[float, float]] = {"paraphrase": (0.3, 0.9), "target_semantics": (0.35, 1.0)}
-"""The shares of words that a paraphrase or a flip should share with its base task are spread evenly between these. A flip also
-changes the words that carry its meaning: aiming higher, it ends where paraphrases do."""
+LENGTH = 0.01
+"""What a word more or less counts beside the overlap, in choosing the wording of a flip."""
+
+TABLE_OWNERS = ("train", "dev", "test")
+"""Which split owns a table of all records of a kind, and a comparison of them: thirds, since there are few and each needs some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,10 @@ def _owners(request: TaskRequest, key: Key, domain: Domain, plenty: int) -> list
         forms = sorted(f for f, found in types.items() if found == kind)
         forms.sort(key=lambda f: key.hash64("form", domain.name, *f))
         owners |= {f: OWNERS[i % len(OWNERS)] for i, f in enumerate(forms)}
+    # By their numbers, comparisons of records have base tasks as many as it takes, so each split gets some of them.
+    turn = key.hash64("comparisons") + request.domains.index(domain)
+    compared = sorted((f for f in types if f[0] == "over"), key=lambda f: key.hash64("form", domain.name, *f))
+    owners |= {f: TABLE_OWNERS[(turn + i) % len(TABLE_OWNERS)] for i, f in enumerate(compared)}
     return [(g, owners[g.form]) for g in made]
 
 
@@ -210,9 +216,9 @@ class _Split:
         self.yes_no = min(1.0, self.request.classification[self.split] * self.size / others) if others else 0.0
         drawn = self._draw_groups(counts["normal"])
         bases = [self._task(g.domain, "normal", g.programs[0], (), i) for i, g in enumerate(drawn)]
-        tasks = list(bases)
-        tasks += self._fill("paraphrase", "paraphrases", counts["paraphrase"], self._paraphrases(bases))
-        tasks += self._fill("target_semantics", "semantic flips", counts["target_semantics"], self._flips(drawn, bases))
+        flips = self._fill("target_semantics", "semantic flips", counts["target_semantics"], self._flips(drawn, bases))
+        tasks = bases + flips
+        tasks += self._fill("paraphrase", "paraphrases", counts["paraphrase"], self._paraphrases(bases, flips))
         many = counts["combination"]
         tasks += self._fill("combination", "compositions", many, self._compositions(bases, many))
         tasks += self._fill("structure", "output structures", counts["structure"], self._structures(bases))
@@ -267,7 +273,7 @@ class _Split:
             forms = wordings(domain, program)
             # The shortest of three, and of joined questions the shortest of all: the paper's descriptions have 12 words.
             drawn = [
-                forms[self.key.hash64("wording", domain.name, program_text(program), i) % len(forms)] for i in (0, 1)
+                forms[self.key.hash64("wording", domain.name, program_text(program), i) % len(forms)] for i in range(3)
             ]
             question = min(drawn if kind == "normal" else forms, key=lambda text: (text.count(" "), text))
         place = (domain.name, kind, program_text(program), question, number if kind == "paraphrase" else 0)
@@ -302,32 +308,37 @@ class _Split:
         others = sum(share for name, share in self.request.shares.items() if name != kind)
         return int(1_000 * count * others / max(1, self.size - count)) / 1_000
 
-    def _paraphrases(self, bases: list[DescribedTask]) -> Iterator[DescribedTask]:
+    def _paraphrases(self, bases: list[DescribedTask], flips: list[DescribedTask]) -> Iterator[DescribedTask]:
+        """Yield as many paraphrases of each base task as it has flips, then others: what a question is about tells nothing."""
         rng = self.key.random("paraphrases")
         questions = {b.question for b in bases}
-        for turn in range(3):
-            for base in rng.sample(bases, len(bases)):
-                others = [w for w in framed(base.domain, base.program) if w not in questions]
+        flipped = Counter(flip.derives_from[0] for flip in flips)
+        often = [[b for b in bases if flipped[b.id] > turn] for turn in range(max(flipped.values(), default=0))]
+        for turn, chosen in enumerate([*often, *[bases] * TURNS]):
+            for base in rng.sample(chosen, len(chosen)):
+                others = [w for w in _others(base) if w not in questions]
                 if others:
                     question = self._reworded(base.question, others, rng)
                     questions.add(question)
                     yield self._task(base.domain, "paraphrase", base.program, (base,), turn, question)
 
     def _reworded(self, question: str, others: list[str], rng: Random) -> str:
-        """Choose another wording: one that shares many words with the first (near), few (far), or any share of them."""
+        """Choose another wording: any, or the one that shares most words with the first (near), or fewest (far)."""
         if self.request.paraphrase == "any":
-            return _nearest(question, others, rng.uniform(*OVERLAPS["paraphrase"]), rng)
+            # The shorter of two, as for base tasks: the paper's descriptions have 12 words.
+            return min(rng.choice(others), rng.choice(others), key=lambda text: text.count(" "))
         pick = max if self.request.paraphrase == "near" else min
         return pick(others, key=lambda w: (overlap(w, question), w))
 
     def _flips(self, drawn: list[FlipGroup], bases: list[DescribedTask]) -> Iterator[DescribedTask]:
+        """Yield flips, each worded as like its base task as a paraphrase of that would be: overlap does not give it away."""
         rng = self.key.random("flips")
         flips = [(b, g.flips(self.request.flips)) for g, b in zip(drawn, bases, strict=True)]
         for turn in range(max((len(f) for _, f in flips), default=0)):
             more = [(b, f[turn]) for b, f in flips if len(f) > turn]
             for base, program in rng.sample(more, len(more)):
-                wanted = rng.uniform(*OVERLAPS["target_semantics"])
-                question = _nearest(base.question, _other_wordings(base, program), wanted, rng)
+                example = self._reworded(base.question, _others(base), rng)
+                question = _as_like(base.question, example, framed(base.domain, program), rng)
                 yield self._task(base.domain, "target_semantics", program, (base,), turn, question)
 
     def _compositions(self, bases: list[DescribedTask], count: int) -> Iterator[DescribedTask]:
@@ -376,16 +387,20 @@ class _Split:
                     yield self._task(base.domain, "structure", program, (base,), turn)
 
 
-def _other_wordings(base: DescribedTask, flip: Program) -> list[str]:
-    """Return the wordings of a flip but that of its base task: no paraphrase has it either, and it would give the flip away."""
-    same = wordings(base.domain, base.program).index(base.question)
-    return [text for i, text in enumerate(framed(base.domain, flip)) if i != same]
+def _others(base: DescribedTask) -> list[str]:
+    """Return the wordings of a base task's program, but those that say the same of it in the same words."""
+    alike = next(texts for texts in by_predicate(base.domain, base.program) if base.question in texts)
+    every = framed(base.domain, base.program)
+    return [w for w in every if w not in alike] or [w for w in every if w != base.question]
 
 
-def _nearest(question: str, others: list[str], wanted: float, rng: Random) -> str:
-    """Choose the wording whose overlap with a question is nearest to the wanted one; of about equals the shorter, or any."""
-    mixed = rng.sample(others, len(others))
-    return min(mixed, key=lambda text: (round(20 * abs(overlap(text, question) - wanted)), text.count(" ")))
+def _as_like(question: str, example: str, wordings: list[str], rng: Random) -> str:
+    """Choose the wording that shares about as many words with a question as an example does, and is about as long."""
+    wanted, words = overlap(example, question), len(word_set(example))
+    mixed = rng.sample(wordings, len(wordings))
+    return min(
+        mixed, key=lambda text: abs(overlap(text, question) - wanted) + LENGTH * abs(len(word_set(text)) - words)
+    )
 
 
 def _composed(parts: list[DescribedTask], rng: Random) -> Program:

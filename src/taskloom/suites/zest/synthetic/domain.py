@@ -95,10 +95,10 @@ class Measure:
     """A number of a record: comparative and superlative forms make its questions.
 
     Attributes:
-        more: After the verb, before a number: "Which trails are {more} 5 miles?".
-        less: The same in the other direction.
-        most: The superlative: "the {most} trail".
-        least: The opposite one.
+        more: After the verb, before a number: "Which trails are {more} 5 miles?"; or with {V}: "more than {V} long".
+        less: The same in the other direction, phrase by phrase.
+        most: The superlative: "the {most} trail", or what follows the noun: "with the greatest length".
+        least: The opposite one, phrase by phrase.
         how: Questions for the number, where {X} is the one that has the most or least: "How long is {X}?".
         column: Its key in structured answers.
         verb: is, was, has, or does: "Does any camp {more} 8 sites?" with more="have more than".
@@ -110,10 +110,10 @@ class Measure:
     high: int
     step: int
     says: tuple[str, ...]
-    more: str
-    less: str
-    most: str
-    least: str
+    more: tuple[str, ...]
+    less: tuple[str, ...]
+    most: tuple[str, ...]
+    least: tuple[str, ...]
     how: tuple[str, ...]
     column: str
     unit: str = ""
@@ -142,7 +142,7 @@ class Quality:
     name: str
     values: tuple[str, ...]
     says: tuple[str, ...]
-    being: str
+    being: tuple[str, ...]
     column: str
     verb: str = "is"
     each: str = ""
@@ -150,13 +150,13 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A record's yes or no: after its verb the two phrases are also its question forms; see `Measure` and `Flag`."""
+    """A record's yes or no: after its verb the two kinds of phrases are also its question forms; see `Measure` and `Flag`."""
 
     name: str
     affirms: tuple[str, ...]
     denies: tuple[str, ...]
-    being: str
-    not_being: str
+    being: tuple[str, ...]
+    not_being: tuple[str, ...]
     column: str
     verb: str = "is"
     each: str = ""

@@ -59,6 +59,11 @@ class QuestionCheck:
         return text
 
 
+def _phrases(given: Any) -> Any:
+    """Take one phrase for a list of one."""
+    return [given] if isinstance(given, str) else given
+
+
 def _check_braces(text: str, needed: tuple[str, ...]) -> None:
     if re.search(r"[{}]", re.sub("|".join(map(re.escape, needed)), "", text)):
         raise ValueError(f"{text!r} has a brace that is not part of {' or '.join(needed)}")
@@ -118,6 +123,8 @@ class CountCheck:
 
 
 Filled = Annotated[str, Field(min_length=1)]
+Phrases = Annotated[tuple[Filled, ...], BeforeValidator(_phrases), Field(min_length=1)]
+"""Ways to say the same in a question; one may be written without a list."""
 Name = Annotated[str, AfterValidator(_name)]
 Word = Annotated[Filled, AfterValidator(_word)]
 Words = Annotated[tuple[Word, ...], Field(min_length=1)]
@@ -221,10 +228,10 @@ class MeasureForm(_Steps):
     type: Literal["measure"]
     name: Name
     says: tuple[OfRecordValue, ...] = AtLeastOne
-    more: Filled
-    less: Filled
-    most: Filled
-    least: Filled
+    more: Phrases
+    less: Phrases
+    most: Phrases
+    least: Phrases
     how: tuple[AskExtreme, ...] = AtLeastOne
     column: Filled
     verb: Verb = "is"
@@ -243,7 +250,7 @@ class QualityForm(Fields):
     name: Name
     values: Pair
     says: tuple[OfRecordValue, ...] = AtLeastOne
-    being: HasValue
+    being: Annotated[tuple[HasValue, ...], BeforeValidator(_phrases), AtLeastOne]
     column: Filled
     verb: Verb = "is"
     each: str = ""
@@ -256,8 +263,8 @@ class FeatureForm(Fields):
     name: Name
     affirms: tuple[OfRecord, ...] = AtLeastOne
     denies: tuple[OfRecord, ...] = AtLeastOne
-    being: Filled
-    not_being: Filled
+    being: Phrases
+    not_being: Phrases
     column: Filled
     verb: Verb = "is"
     each: str = ""

@@ -137,5 +137,7 @@ def _of_records(records: Records, rng: Random, plenty: int) -> list[list[Program
                 families += _compared(ops, at, f.thresholds(RECORD_THRESHOLDS * plenty))
         else:
             cells = [["yes", "no"]] if isinstance(f, Feature) else _cells(f.values, rng, plenty)
-            families += [[Program(op, (*at, v)) for v in cell] for op in ("where", "any") for cell in cells]
+            # A value is asked for in one way only, where there are enough of them.
+            for op, own in (("where", cells[::2]), ("any", cells[1::2] or cells)):
+                families += [[Program(op, (*at, v)) for v in cell] for cell in own]
     return families

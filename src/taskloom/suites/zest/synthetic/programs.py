@@ -10,6 +10,7 @@ forms, flips and leaves that the words of a domain give it.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from taskloom.suites.zest.synthetic.domain import (
     Measure,
     Members,
     Number,
+    Quality,
     Records,
     Text,
 )
@@ -34,6 +36,9 @@ PRESENCE = frozenset({"has", "flag", "any"})
 
 JOINING = frozenset({"and", "or", "both", "when"})
 """Operations on programs."""
+
+PLAIN = 3
+"""The first, plainest wordings of a program, of which joined questions and output structures are built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +63,20 @@ class Program:
 
 def wordings(domain: Domain, program: Program) -> list[str]:
     """Return the question forms of a program, the plainest first; flips of one another keep their order."""
-    templates = _joined(domain, program) if program.op in JOINING else _simple(domain, program)
-    return [text.replace("{this}", domain.this) for text in templates]
+    if program.op in JOINING:
+        return [text.replace("{this}", domain.this) for text in _joined(domain, program)]
+    return [text for alike in by_predicate(domain, program) for text in alike]
 
 
-def _simple(domain: Domain, program: Program) -> list[str]:
+def by_predicate(domain: Domain, program: Program) -> list[list[str]]:
+    """Return the question forms of a program that reads facts, those together that say "is longer than" in the same words."""
+    records = domain.records_by_name.get(program.args[0])
+    forms = _of_records(records, program) if records else [[text] for text in _of_attribute(domain, program)]
+    return [[text.replace("{this}", domain.this) for text in alike] for alike in forms]
+
+
+def _of_attribute(domain: Domain, program: Program) -> list[str]:
     name = program.args[0]
-    if name in domain.records_by_name:
-        return _of_records(domain.records_by_name[name], program)
     attribute = domain.by_name[name]
     if isinstance(attribute, Number) and program.op in ("more", "less"):
         value = attribute.text(program.args[1])
@@ -77,51 +88,104 @@ def _simple(domain: Domain, program: Program) -> list[str]:
     return list(attribute.asks)
 
 
-def _of_records(records: Records, program: Program) -> list[str]:
-    one, many, where = records.one, records.many, records.where
+NAMED = (
+    "What are the {many} {where}?",
+    "What are the names of the {many} {where}?",
+    "What are the {many} {where} called?",
+    "Which {many} {where} are mentioned?",
+    "Could you name the {many} {where}?",
+    "Could you give me a list of the {many} {where}?",
+    "Could you tell me what the {many} {where} are called?",
+    "What {many} {where} does the text name?",
+)
+FITTING = (
+    "Which {many} {where} {are}?",
+    "What {many} {where} {are}?",
+    "What are the {many} {where} {that_are}?",
+    "Which of the {many} {where} {are}?",
+    "Which are the {many} {where} {that_are}?",
+    "What are the names of the {many} {where} {that_are}?",
+    "Could you name the {many} {where} {that_are}?",
+    "Could you tell me which {many} {where} {are}?",
+)
+SOME_FITS = (
+    "{Does} any {one} {where} {fit}?",
+    "{Is} there {a_one} {where} {that_is}?",
+    "{Do} any {many} {where} {fit}?",
+    "{Are} there any {many} {where} {that_are}?",
+    "{Does} at least one {one} {where} {fit}?",
+    "{Does} one of the {many} {where} {fit}?",
+    "Can you tell me whether any {one} {where} {is}?",
+    "Is it true that at least one of the {many} {where} {is}?",
+)
+EXTREME = (
+    "Which {one} {where} {is_most}?",
+    "What {verb} {X}?",
+    "Which {verb} {X}?",
+    "Which of the {many} {where} {is_most}?",
+    "What {verb} {X} called?",
+    "What {verb} the name of {X}?",
+    "Could you name {X}?",
+    "Could you tell me which {one} {where} {is_most}?",
+)
+"""Questions for records: for all of them, for those that fit, whether one does, and for the one that has the most or least."""
+
+
+def _of_records(records: Records, program: Program) -> list[list[str]]:
     op = program.op
     if op == "names":
-        return _of_names(records)
+        return [[text] for text in _of_names(records)]
     if op == "table":
-        return _of_table(_of_names(records), [records.field(f) for f in program.args[1:]])
+        return [_of_table(_of_names(records)[:PLAIN], [records.field(f) for f in program.args[1:]])]
     if op == "pick":
-        return _of_table(_of_records(records, picked(program))[:2], [records.field(f) for f in program.args[4:]])
+        return [_of_table(_of_records(records, picked(program))[0][:2], [records.field(f) for f in program.args[4:]])]
+    words = {"{one}": records.one, "{many}": records.many, "{where}": records.where}
     field = records.field(program.args[1])
     if op in ("most", "least", "top", "bottom"):
         assert isinstance(field, Measure)
-        extreme = f"the {field.most if op in ('most', 'top') else field.least} {one} {where}"
-        if op in ("top", "bottom"):
-            return [text.replace("{X}", extreme) for text in field.how]
-        verb = VERBS["was" if field.verb == "was" else "is"][0]
-        return [
-            f"Which {one} {where} {verb} {extreme.removesuffix(f' {one} {where}')}?",
-            f"What {verb} {extreme}?",
-            f"Which {verb} {extreme}?",
-        ]
-    phrase = _phrase(field, program)
-    plural = _said_of_many(field.verb, phrase)
-    if program.yes_no:
-        ask_one, ask_many = (v.capitalize() for v in VERBS[field.verb])
-        there = "Was" if field.verb == "was" else "Is"
-        relative = _relative(field, said_of_one(field.verb, phrase))
-        return [
-            f"{ask_one} any {one} {where} {phrase}?",
-            f"{there} there {article(one)} {one} {where} {relative}?",
-            f"{ask_many} any {many} {where} {phrase}?",
-        ]
-    return [
-        f"Which {many} {where} {plural}?",
-        f"What {many} {where} {plural}?",
-        f"What are the {many} {where} {_relative(field, plural)}?",
-    ]
+        verb = words["{verb}"] = VERBS["was" if field.verb == "was" else "is"][0]
+        phrases = [_extreme(records, verb, most) for most in (field.most if op in ("most", "top") else field.least)]
+        frames = field.how if op in ("top", "bottom") else EXTREME
+    else:
+        phrases = [_fitting(records, field, phrase) for phrase in _phrases(field, program)]
+        frames = SOME_FITS if program.yes_no else FITTING
+    return [[_filled(frame, words | phrase) for frame in frames] for phrase in phrases]
+
+
+def _filled(frame: str, words: Mapping[str, str]) -> str:
+    return re.sub(r"\{\w+\}", lambda slot: words.get(slot[0], slot[0]), frame)
+
+
+def _extreme(records: Records, verb: str, most: str) -> dict[str, str]:
+    """Build "the longest trail in this park", or "the trail in this park with the greatest length"."""
+    if most.startswith("with "):
+        return {"{X}": f"the {records.one} {records.where} {most}", "{is_most}": f"{verb} the one {most}"}
+    return {"{X}": f"the {most} {records.one} {records.where}", "{is_most}": f"{verb} the {most}"}
+
+
+def _fitting(records: Records, field: Field, phrase: str) -> dict[str, str]:
+    """Build the forms of a predicate, of one record and of many, as a clause and after a noun."""
+    does, do = (verb.capitalize() for verb in VERBS[field.verb])
+    one, many = said_of_one(field.verb, phrase), _said_of_many(field.verb, phrase)
+    past = field.verb == "was"
+    return {
+        "{a_one}": f"{article(records.one)} {records.one}",
+        "{fit}": phrase,
+        "{is}": one,
+        "{are}": many,
+        "{that_is}": _relative(field, one),
+        "{that_are}": _relative(field, many),
+        "{Does}": does,
+        "{Do}": do,
+        "{Is}": "Was" if past else "Is",
+        "{Are}": "Were" if past else "Are",
+    }
 
 
 def _of_names(records: Records) -> list[str]:
-    return [
-        *records.asks,
-        f"What are the {records.many} {records.where}?",
-        f"What are the names of the {records.many} {records.where}?",
-    ]
+    words = {"{many}": records.many, "{where}": records.where}
+    framed = [_filled(frame, words) for frame in NAMED]
+    return [*records.asks[:1], *framed[:2], *records.asks[1:], *framed[2:]]
 
 
 def said_of_one(verb: str, phrase: str) -> str:
@@ -152,13 +216,15 @@ def _said_of_many(verb: str, phrase: str) -> str:
     return phrase if verb == "does" and not phrase.startswith("not ") else f"{VERBS[verb][1]} {phrase}"
 
 
-def _phrase(field: Field, program: Program) -> str:
+def _phrases(field: Field, program: Program) -> list[str]:
     value = program.args[2]
-    if isinstance(field, Measure):
-        return f"{field.more if program.op in ('over', 'any_over') else field.less} {field.text(value)}"
     if isinstance(field, Feature):
-        return field.being if value == "yes" else field.not_being
-    return field.being.replace("{V}", value)
+        return list(field.being if value == "yes" else field.not_being)
+    if isinstance(field, Quality):
+        return [text.replace("{V}", value) for text in field.being]
+    number = field.text(value)
+    compared = field.more if program.op in ("over", "any_over") else field.less
+    return [text.replace("{V}", number) if "{V}" in text else f"{text} {number}" for text in compared]
 
 
 def picked(program: Program) -> Program:
@@ -178,7 +244,7 @@ def _each(field: Field) -> str:
         return field.each
     verb = VERBS[field.verb][1]
     if isinstance(field, Feature):
-        return f"{verb} they {field.being}"
+        return f"{verb} they {field.being[0]}"
     return f"what {'was' if field.verb == 'was' else 'is'} their {field.column}"
 
 
@@ -188,7 +254,7 @@ def article(noun: str) -> str:
 
 
 def _joined(domain: Domain, program: Program) -> list[str]:
-    forms = [wordings(domain, p) for p in program.args]
+    forms = [wordings(domain, p)[:PLAIN] for p in program.args]
     questions = []
     for i in range(max(len(a) for a in forms)):
         first, *others = [a[i % len(a)] for a in forms]
@@ -226,6 +292,7 @@ def again(domain: Domain, text: str, before: str) -> str:
         text = re.sub(rf"any (?:{r.one}|{r.many}) of {this}", f"any of {its} {r.many}", text)
         text = re.sub(rf"^(?:which|what) (?:{r.one}|{r.many}) of {this}", f"which of {its} {r.many}", text)
     text = re.sub(rf"\bthe ((?:[\w-]+ ){{0,2}}[\w-]+) of {this}\b", rf"{its} \1", text)
+    text = text.replace(f"{this}'s", its)
     text = re.sub(rf"(^|\b(?:did|does|do|was|is|has|can) ){this}\b", rf"\1{domain.pronoun}", text)
     return text.replace(this, domain.objective)
 

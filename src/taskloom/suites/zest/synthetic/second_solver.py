@@ -32,7 +32,15 @@ def solve(domain: Domain, program: str, text: str) -> tuple[str, ...]:
     full = _answer(domain, parsed, read(domain, text))
     if isinstance(parsed, Atom | Chain) and re.fullmatch(r"[\d,]+ \D+", full):
         return full, full.partition(" ")[0]
+    if isinstance(parsed, Atom) and _is_person(domain, parsed.name) and len(full.split()) > 1:
+        return full, full.split()[-1]
     return (full,)
+
+
+def _is_person(domain: Domain, name: str) -> bool:
+    """Return whether an attribute is asked for by "Who"."""
+    attribute = domain.by_name.get(name)
+    return attribute is not None and attribute.asks[0].split()[0] == "Who"
 
 
 def parse_program(domain: Domain, program: str) -> Expression:
