@@ -92,6 +92,10 @@ def test_a_domain_of_ones_own(tmp_path: Path) -> None:
             {"records": [TRAIL | {"fields": [TRAIL["fields"][0] | {"verb": "are"}]}]},
             "records.trail.fields.length.verb: must be 'is', 'was', 'has' or 'does', not 'are'",
         ),
+        (
+            {"records": [TRAIL | {"fields": [TRAIL["fields"][0] | {"less": "shorter than"}]}]},
+            "'length' has not as many phrases for more as for less",
+        ),
         ({"rules": [1]}, "rules.0: must be a valid dictionary"),
         ({"opens": []}, "opens: must not be empty"),
         ({"fillers": []}, "fillers: must not be empty"),

@@ -66,10 +66,9 @@ def _records(domain: Domain) -> Iterator[str]:
         for name in _repeated([f.name for f in records.fields]):
             yield f"records '{records.name}': two fields are called '{name}'"
         for f in records.fields:
-            pairs = ("more", "less"), ("most", "least"), ("being", "not_being")
-            for one, other in pairs:
-                if hasattr(f, other) and len(getattr(f, one)) != len(getattr(f, other)):
-                    yield f"'{f.name}' has not equally many phrases for {one} and {other}: as flips they go in pairs"
+            for key, opposite in (("more", "less"), ("most", "least"), ("being", "not_being")):
+                if hasattr(f, opposite) and len(getattr(f, key)) != len(getattr(f, opposite)):
+                    yield f"'{f.name}' has not as many phrases for {key} as for {opposite}: as flips they go in pairs"
         for name in _repeated([records.column, *(f.column for f in records.fields)]):
             yield f"records '{records.name}': two columns are called '{name}'"
     for one, other in zip(domain.records[::2], domain.records[1::2], strict=False):
