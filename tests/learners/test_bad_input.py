@@ -172,6 +172,28 @@ def test_damaged_models(made: Any, tmp_path: Path) -> None:
         load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000 + "]" * 100_000,
+        '{"learner": ' + "9" * 5_000 + "}",
+        '{"learner": {"a": 1}}',
+        '{"learner": "majority", "settings": 3}',
+        '{"learner": "majority", "settings": {"a": [[]]}}',
+        "[1]",
+        "7",
+        "\xff",
+    ],
+    ids=["deep", "number", "name", "settings", "setting", "list", "value", "no-utf8"],
+)
+def test_an_edited_card_is_one_sentence(text: str, tmp_path: Path) -> None:
+    (tmp_path / "learner.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(LearnerError) as caught:
+        load(tmp_path)
+    assert len(str(caught.value)) < 600
+    assert "\n" not in str(caught.value)
+
+
 def test_memory_of_the_cpu() -> None:
     seen: list[list[int]] = []
 

@@ -177,3 +177,10 @@ def test_recipes_are_listed_as_people_count(capsys: pytest.CaptureFixture[str]) 
     assert run(["list", "recipes", "--json"]) == 0
     listed = [row["name"] for row in json.loads(capsys.readouterr().out)["recipes"]]
     assert [name for name in listed if name in numbered] == numbered
+
+
+def test_recipes_are_sorted_as_people_count() -> None:
+    from taskloom.recipe import names
+
+    numbered = [name for name in names() if name.removeprefix("babi/").isdecimal()]
+    assert numbered == [f"babi/{number}" for number in range(1, 21)]

@@ -107,7 +107,7 @@ def read_card(folder: Path | str) -> dict[str, Any]:
         raise LearnerError(f"{folder} is not a fitted learner: it has no {CARD}") from None
     except OSError as error:
         raise LearnerError(f"{path} cannot be read ({error.strerror})") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, numbers or nesting without end
         raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
     if not isinstance(card, dict) or "learner" not in card:
         raise LearnerError(f"{path} does not name its learner; fit and save again")

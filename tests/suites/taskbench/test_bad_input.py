@@ -175,3 +175,10 @@ def test_facts_that_changed_are_never_mixed(tmp_path: Path, capsys: pytest.Captu
     # Interrupted before its manifest was written, it is no other.
     (out / "manifest.json").unlink()
     assert "its data files have changed" in refused(capsys, *made)
+
+
+def test_the_docs_say_how_deep_operators_nest() -> None:
+    from taskloom.suites.taskbench.language.parser import DEEPEST
+
+    page = Path(__file__).parents[3] / "docs" / "suites" / "functions.md"
+    assert f"brackets up to {DEEPEST} deep" in page.read_text(encoding="utf-8")

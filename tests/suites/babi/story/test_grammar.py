@@ -107,7 +107,14 @@ def test_byte_order_mark_and_line_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1 Mary flew to the park.\n", "story:1: cannot read 'Mary flew to the park.'"),
+        (
+            "1 Mary flew to the park.\n",
+            "story:1: cannot read 'Mary flew to the park.': 'flew' is a word of none of the",
+        ),
+        (
+            "1 Mary went to the park.\n2 Is Mary running in the park?\n",
+            "'running' is a word of none of the question forms",
+        ),
         ("1 Mary went to the park.\n2 Then he went to the school.\n", "story:2: .*'he' cannot refer to Mary"),
         ("1 Then he went to the school.\n", "story:1: .*no sentence before"),
         (

@@ -52,6 +52,9 @@ def _parted(verbs: tuple[str, ...]) -> list[tuple[str, str]]:
     return [(particle, _words(words)) for particle, words in stems.items() if words]
 
 
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+
+
 @dataclass(frozen=True, slots=True)
 class _Form:
     kind: str
@@ -87,6 +90,10 @@ class Grammar:
             ("given", rf"What did {person} give to {other}(?: last)?\?"),
         )
         self.questions = tuple(_Form(kind, re.compile(pattern)) for kind, pattern in patterns)
+        self._any_words = vocabulary is None
+        self._known = {
+            word for form in (*self.sentences, *self.questions) for word in _WORD.findall(form.pattern.pattern)
+        }
         # Whole files repeat few sentences, so each is matched once.
         self.event: Callable[[str], tuple[Event, str]] = cache(self._event)
         self.question: Callable[[str], Question] = cache(self._question)
@@ -149,7 +156,7 @@ class Grammar:
             return event, pronoun
         if re.search(r"\b[Ee]ither\b", text):
             raise _Unreadable("'either' goes with places only, or the story would not say who holds what")
-        raise _Unreadable("this is none of the sentence forms (docs/suites/babi.md, 'A construct on any event')")
+        raise _Unreadable(self._strange(text, "sentence", "A construct on any event"))
 
     def _question(self, text: str) -> Question:
         """Parse a question."""
@@ -162,7 +169,18 @@ class Grammar:
             if form.kind in QUESTIONS:
                 return Question(form.kind, **parts, text=text)  # type: ignore[arg-type]
             return Question("give-qs", **parts, form=cast(GiveForm, form.kind), text=text)
-        raise _Unreadable("this is none of the question forms (docs/suites/babi.md, 'What a group can say')")
+        raise _Unreadable(self._strange(text, "question", "What a group can say"))
+
+    def _strange(self, text: str, kind: str, section: str) -> str:
+        """Say why a text is of no form: by its first word that no form has, if there is one."""
+        where = f"none of the {kind} forms (docs/suites/babi.md, '{section}')"
+        noun = False
+        for word in _WORD.findall(text):
+            if word in self._known or word.lower() in self._known:
+                noun = self._any_words and word == "the"
+            elif not noun and not (self._any_words and word[0].isupper()):
+                return f"'{word}' is a word of {where}"
+        return f"this is {where}"
 
     def resolve(self, event: Event, pronoun: str, before: Event | None) -> Event:
         """Return the event with its pronouns replaced by the subjects, and for "them" the objects, of the sentence before."""
