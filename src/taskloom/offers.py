@@ -75,6 +75,9 @@ class Evaluation(Protocol):
 RunScores = Callable[["Plan", Sequence["Example"], Sequence[str]], Mapping[str, float]]
 """From a recipe's plan, the examples of a split and their predictions to named scores of the whole, such as `{"C@90": 0.25}`."""
 
+TaskForm = Callable[[str, Mapping[str, Any]], str]
+"""From a task's name and the traits of one of its examples to its form, the task without its constants, for the audit."""
+
 Solver = Callable[..., SolveReport]
 """`solve(path, **options)`: answers every question of a file; the path `-` is standard input."""
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from taskloom.example import Answer
-    from taskloom.offers import Evaluator, Exporter, Option, RunScores, Solver
+    from taskloom.offers import Evaluator, Exporter, Option, RunScores, Solver, TaskForm
     from taskloom.plan import Plan
     from taskloom.resources import Resource
     from taskloom.scoring import Scorer
@@ -131,6 +131,7 @@ class Suite:
         solve: Answers every question of a file: `taskloom solve`.
         evaluate: Scores predictions in the suite's own way: `taskloom score`; suites without one are scored task by task.
         run_scores: Scores a whole split in the suite's own way; runs have them as columns beside the mean score.
+        task_form: The form of a task, without its constants; the audit names test tasks that have the form of a training task.
         options: Options that the suite adds to commands.
         resources: Outside data that it can use: `taskloom data`.
     """
@@ -150,6 +151,7 @@ class Suite:
     options: tuple[Option, ...] = ()
     resources: tuple[Resource, ...] = ()
     run_scores: RunScores | None = None
+    task_form: TaskForm | None = None
 
     def recipe_files(self) -> dict[str, Path]:
         """Return the recipe names of this suite with their files."""
@@ -177,6 +179,7 @@ def suite(
     options: Sequence[Option] = (),
     resources: Sequence[Resource] = (),
     run_scores: RunScores | None = None,
+    task_form: TaskForm | None = None,
 ) -> Callable[[Callable[[F, Key], Plan]], Callable[[F, Key], Plan]]:
     """Register a function from checked recipe fields and a key to a plan as a suite; the arguments are `Suite`'s attributes."""
 
@@ -197,6 +200,7 @@ def suite(
             tuple(options),
             tuple(resources),
             run_scores,
+            task_form,
         )
         SUITES.add(name, recorded, weave.__module__)
         return weave

@@ -1,8 +1,8 @@
 """The audit: a certificate of what is wrong, or not wrong, with a dataset.
 
-Duplicates and leaks, held-out examples, label balance, what shortcuts reach, which traits the test has and training
-lacks, and how far the compositions of the test are from those of training. It needs the data alone, not the generator,
-so it audits anybody's data.
+Duplicates and leaks, of inputs and of pairs with their answers, tests of tasks that training has but for a constant, held-out
+examples, label balance, what shortcuts reach, which traits the test has and training lacks, and how far the compositions of
+the test are from those of training. It needs the data alone, not the generator, so it audits anybody's data.
 """
 
 from __future__ import annotations
@@ -12,25 +12,31 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.audits.balance import Balance, Coverage, balances, coverages
+from taskloom.audits.constants import ConstantTask, find_constant_tasks
 from taskloom.audits.divergence import Divergence, divergences
 from taskloom.audits.held_out import HeldOutCount, held_out_counts
 from taskloom.audits.leaks import Overlap, Repeats, find_overlaps, find_repeats, read_texts
+from taskloom.audits.pairs import PairLeak, find_pair_leaks
 from taskloom.audits.shortcuts import Shortcut, find_shortcuts
 from taskloom.dataset import Dataset, dataset
 from taskloom.descriptions import undescribed_table
+from taskloom.offers import TaskForm
+from taskloom.registry import SUITES
 
 __all__ = ["Audit", "audit"]
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What an audit found; `leaks` and `misplaced` are what make it fail."""
+    """What an audit found; `leaks`, `pairs` and `misplaced` are what make it fail."""
 
     name: str
     digest: str
     splits: dict[str, dict[str, Any]]
     repeats: list[Repeats]
     overlaps: list[Overlap]
+    pairs: list[PairLeak]
+    constants: list[ConstantTask]
     balance: list[Balance]
     shortcuts: list[Shortcut]
     coverage: list[Coverage]
@@ -42,6 +48,11 @@ class Audit:
     def leaks(self) -> list[Overlap]:
         """Return the overlaps between training and a test split."""
         return [o for o in self.overlaps if o.leak]
+
+    @property
+    def failed(self) -> bool:
+        """Return whether training gives a test away, or a held-out example is where it should not be."""
+        return bool(self.leaks or self.pairs or self.misplaced)
 
     @property
     def misplaced(self) -> list[HeldOutCount]:
@@ -74,6 +85,8 @@ def audit(data: Dataset | str | Path) -> Audit:
         splits={name: {"n": tables[name].num_rows, "role": roles[name]} for name in tables},
         repeats=find_repeats(bare, texts),
         overlaps=find_overlaps(texts, roles),
+        pairs=find_pair_leaks(bare, roles),
+        constants=find_constant_tasks(tables, roles, _task_form(data)),
         balance=balances(tables),
         shortcuts=shortcuts,
         coverage=coverages(tables, roles),
@@ -81,3 +94,9 @@ def audit(data: Dataset | str | Path) -> Audit:
         held_out=held_out_counts(tables),
         notes=notes + unmeasured,
     )
+
+
+def _task_form(data: Dataset) -> TaskForm | None:
+    """Return how the suite of a dataset tells constants; None for other data."""
+    suite = SUITES.find(str(data.manifest["recipe"].get("suite", "")))
+    return suite.task_form if suite else None

@@ -111,23 +111,24 @@ def find_overlaps(texts: Mapping[str, Texts], roles: Mapping[str, Role]) -> list
 
 
 def _within_task(table: pa.Table, texts: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise(_one(table.column("task")), texts, BETWEEN, null_handling="replace")
+    return pc.binary_join_element_wise(one_array(table.column("task")), texts, BETWEEN, null_handling="replace")
 
 
-def _one(column: Any) -> pa.Array:
+def one_array(column: Any) -> pa.Array:
+    """Return a column in one piece."""
     joined = column.combine_chunks()
     return joined.chunk(0) if isinstance(joined, pa.ChunkedArray) else joined
 
 
 def read_texts(tables: Mapping[str, pa.Table]) -> dict[str, Texts]:
     """Read the texts of every split, folded and hashed once for all comparisons."""
-    inputs = {name: _one(t.column("input")) for name, t in tables.items()}
+    inputs = {name: one_array(t.column("input")) for name, t in tables.items()}
     folded = {name: _fold(column) for name, column in inputs.items()}
     shingles = _shingles(folded)
     return {
         name: Texts(
             inputs[name],
-            pc.coalesce(_one(t.column("key")), inputs[name]),
+            pc.coalesce(one_array(t.column("key")), inputs[name]),
             folded[name],
             shingles[name],
             _bands(shingles[name]),
@@ -238,6 +239,6 @@ def _near_within(texts: Texts) -> list[int]:
 def _contradictions(table: pa.Table) -> int:
     """Count the inputs that occur with different sets of targets."""
     targets = pc.binary_join(table.column("targets").cast(pa.list_(pa.string())), BETWEEN)
-    inputs = _within_task(table, _one(table.column("input")))
+    inputs = _within_task(table, one_array(table.column("input")))
     pairs = pa.table({"input": inputs, "targets": targets}).group_by(["input", "targets"]).aggregate([])
     return int(pairs.num_rows - len(pc.unique(pairs.column("input"))))

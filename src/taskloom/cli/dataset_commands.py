@@ -139,5 +139,5 @@ def audit(folder: Folder, as_json: Json = False) -> None:
 
     result = audits.audit(folder)
     certificate(result, as_json)
-    if result.leaks or result.misplaced:
+    if result.failed:
         raise typer.Exit(1)

@@ -94,7 +94,7 @@ def certificate(audit: Audit, as_json: bool) -> None:
         return
     out = console()
     print(f"audit of {printable(audit.name)} {f'(digest {audit.digest})' if audit.digest else ''}\n")
-    for section in (_splits, _overlaps, _held_out, _shortcuts, _coverage, _divergence):
+    for section in (_splits, _overlaps, _pairs, _constants, _held_out, _shortcuts, _coverage, _divergence):
         block = section(audit)
         if block is not None:
             out.print(block, "")
@@ -103,6 +103,8 @@ def certificate(audit: Audit, as_json: bool) -> None:
     short = sum(s.flagged for s in audit.shortcuts)
     trained = any(info["role"] == "train" for info in audit.splits.values())
     leaks = f"{len(audit.leaks)} leaks" if trained else "leaks were not looked for"
+    if audit.pairs:
+        leaks += f", {len(audit.pairs)} splits with pairs of training"
     if audit.held_out:
         leaks += f", {len(audit.misplaced)} splits with misplaced held-out examples"
     print(f"{leaks}, {sum(r.exact for r in audit.repeats):,} duplicates, {short} shortcuts")
@@ -127,6 +129,24 @@ def _overlaps(audit: Audit) -> Table | None:
         rows.append((o.split, o.other, o.exact, o.near, percent(o.share), verdict, "; ".join(o.examples[:1])[:60]))
     heads = ("rows of", "also in", "exact", "near", "share", "verdict", "for example")
     return table("overlaps between splits", heads, rows) if rows else None
+
+
+def _pairs(audit: Audit) -> Table | None:
+    rows = [
+        (p.split, p.same, p.reversed, percent(p.share), "LEAK", "; ".join(p.examples[:1])[:60]) for p in audit.pairs
+    ]
+    heads = ("rows of", "same pair", "reversed", "share", "verdict", "for example")
+    return (
+        table("pairs of an input and an answer that training has, or has the other way round", heads, rows)
+        if rows
+        else None
+    )
+
+
+def _constants(audit: Audit) -> Table | None:
+    rows = [(c.split, c.task, c.like, c.n) for c in audit.constants]
+    heads = ("split", "task that training lacks", "training has", "rows")
+    return table("tasks that equal a training task but for a constant", heads, rows) if rows else None
 
 
 def _held_out(audit: Audit) -> Table | None:

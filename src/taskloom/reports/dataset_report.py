@@ -73,7 +73,7 @@ def _audited(name: str, data: Dataset) -> dict[str, Any]:
     apart = [f"{d.split} {d.compounds:.2f}" for d in certificate.divergence]
     return {
         "recipe": name,
-        "leaks": len(certificate.leaks),
+        "leaks": len(certificate.leaks) + len(certificate.pairs),
         "duplicates": sum(r.exact for r in certificate.repeats),
         "shortcut": f"{max(shortcuts):.2f}" if shortcuts else "",
         "divergence": ", ".join(apart),

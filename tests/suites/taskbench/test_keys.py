@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pydantic import BaseModel
 
+from taskloom.audits.pairs import PairLeak, find_pair_leaks
 from taskloom.dataset import shards
 from taskloom.example import Example
 from taskloom.plan import Plan
@@ -261,3 +262,14 @@ def test_recipes_of_the_paper_keep_its_rule_and_say_so() -> None:
     assert read("taskbench/english").fields.pairs == read(WORD).fields.pairs == "disjoint"  # type: ignore[attr-defined]
     (warning,) = plan(WORD, "pairs=published").warnings
     assert warning.startswith("pairs=published: words are split by input alone, as in the paper")
+
+
+def test_the_audit_finds_no_pair_of_the_default_recipe_and_those_of_the_published_rule() -> None:
+    def pair_leaks(name: str, *changes: str) -> list[PairLeak]:
+        made = plan(name, *changes)
+        return find_pair_leaks(splits(made), {split.name: split.role for split in made.splits})
+
+    assert pair_leaks("taskbench/english", "sequences.n=200", "few_shot=null") == []
+    found = pair_leaks(WORD, "pairs=published")
+    assert {leak.split: round(leak.share, 1) for leak in found} == {"dev": 0.5, "test": 0.5}
+    assert all(leak.same == 0 for leak in found)

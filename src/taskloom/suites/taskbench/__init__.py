@@ -6,7 +6,7 @@ Any expression of the language is a recipe: `taskbench/chain(antonyms[eng], hypo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from taskloom.example import Answer, Example
@@ -84,6 +84,14 @@ def _run_scores(plan: Plan, examples: Sequence[Example], predictions: Sequence[s
     return {"per-position": sum(positions) / len(positions), "whole-sequence": sum(map(all, right)) / len(right)}
 
 
+def _task_form(task: str, traits: Mapping[str, Any]) -> str:
+    """Return a function without its constants: the value of an `is`, the number of a random relation."""
+    from taskloom.suites.taskbench.language import read
+    from taskloom.suites.taskbench.language.forms import form
+
+    return form(read(task.removeprefix("taskbench/")))
+
+
 @suite(
     "taskbench",
     fields=TaskbenchFields,
@@ -94,6 +102,7 @@ def _run_scores(plan: Plan, examples: Sequence[Example], predictions: Sequence[s
     code=_code,
     resources=(NLTK_DATA, WIKIDATA),
     run_scores=_run_scores,
+    task_form=_task_form,
 )
 def weave(fields: TaskbenchFields, key: Key) -> Plan:
     """Plan a function recipe."""
