@@ -75,7 +75,8 @@ def test_it_is_another_run_than_the_first_try_and_one_try_is_the_run_of_before(g
     plain = {k: v for k, v in experiment().items() if k != "best_of"}
     assert best.run != one.run
     assert one.run == expand(check(plain, "test"))[0].run
-    assert best.fields["best_of"] == 6
+    assert best.fields["learner.best_of"] == 6
+    assert str(best).endswith("best_of=6 seed 0")
 
 
 def test_networks_try_their_seeds_as_one_program(tmp_path: Path) -> None:

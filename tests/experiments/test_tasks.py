@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from taskloom.experiments.cells import TASK_FIELD, expand
+from taskloom.experiments.errors import RunsError
 from taskloom.experiments.jobs import jobs
 from taskloom.experiments.rescore import rescore
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.spec import ExperimentError, Resources, check
 from taskloom.experiments.store import Store
+from taskloom.reports.run_report import report
 from tests.experiments.sweeps import fill, recipe
 
 FUNCTIONS = ["antonyms[eng]", "synonyms[eng]", "chain(antonyms[eng], synonyms[eng])"]
@@ -89,6 +92,39 @@ def test_scores_over_tasks_and_by_family_and_composition(store: Store) -> None:
     by = {row["composition"]: row for row in runs.accuracy(by="composition", over="tasks")}
     assert len(by) == 2  # atomic functions, and one chain
     assert sorted(row["n"] for row in by.values()) == [1, 2]
+
+
+def test_learners_are_compared_over_tasks(tmp_path: Path) -> None:
+    """Three tasks, where one learner knows all answers and the other the most frequent one: paired over tasks, one seed and two."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for split in ("train", "test"):
+        answers = {"a": "xxxa", "b": "xxxb", "c": "xxxx"}
+        rows = [
+            {"input": f"{task} {i}", "target": answer, "task": task, "kind": "one" if task == "c" else "two"}
+            for task, each in answers.items()
+            for i, answer in enumerate(each)
+        ]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for seeds, test in ((1, "sign flips over tasks"), (2, "t over seeds × tasks")):
+        plain = {"recipes": [str(folder)], "tasks": "each", "seeds": seeds}
+        outcome = fill({**plain, "learners": ["majority", "nearest-neighbour"]}, tmp_path / "runs")
+        assert not outcome.state.failed
+        runs = Runs(outcome.store)
+        [row] = runs.compare("majority", "nearest-neighbour", over="tasks")
+        assert (row["test"], row["items"], row["a"], row["b"]) == (test, 3, pytest.approx(2.5 / 3), 1.0)
+        assert len(runs.compare("majority", "nearest-neighbour")) == 3  # over examples, a row for every task
+    with pytest.raises(RunsError, match="the test 'mcnemar' is over examples"):
+        runs.compare("majority", "nearest-neighbour", over="tasks", test="mcnemar")
+    with pytest.raises(RunsError, match="cannot be over 'task'; did you mean 'tasks'"):
+        runs.compare("majority", "nearest-neighbour", over="task")
+    kinds = {row["kind"]: row for row in runs.where("majority").accuracy(by="kind", over="tasks")}
+    assert {name: (row["n"], row["mean"]) for name, row in kinds.items()} == {"one": (1, 1.0), "two": (2, 0.75)}
+    page = report(outcome.store.path, tmp_path / "report.html").read_text()
+    assert "Scores over tasks" in page
+    assert "standard error" in page
+    assert "Scores by task" in page
+    assert "<td>kind</td>" in page.replace(' class="short"', "")
 
 
 def test_runs_of_tasks_are_rescored_and_mixed_runs_of_older_versions_too(store: Store) -> None:

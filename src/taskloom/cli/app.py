@@ -24,6 +24,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "data": task_commands.data,
     "score": run_commands.score,
     "run": run_commands.run,
+    "runs": run_commands.runs,
+    "compare": run_commands.compare,
     "report": run_commands.report,
     "power": run_commands.power,
     "rescore": run_commands.rescore,

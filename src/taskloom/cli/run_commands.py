@@ -116,7 +116,7 @@ def run(
 
     \b
     Examples:
-      $ printf 'recipes: [babi/1]\\nlearners: [majority]\\n' | tee experiment.yaml
+      $ printf 'recipes: [babi/1]\\nlearners: [majority]\\nseeds: 2\\n' | tee experiment.yaml
       $ taskloom run experiment.yaml --dry-run
       $ taskloom run experiment.yaml --store my-runs --workers 2
     """
@@ -141,6 +141,78 @@ def run(
     printing.outcome(outcome, f"taskloom run {file}" + (f" --store {store}" if store else ""), as_json)
     if outcome.state.failed:
         raise typer.Exit(1)
+
+
+Runs = Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")]
+SomeSplits = Annotated[list[str] | None, typer.Option("--split", help="Only this split; may be repeated.")]
+By = Annotated[
+    list[str] | None,
+    typer.Option("--by", metavar="NAME", help="Also by a column, a trait of the examples, or task; may be repeated."),
+]
+Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
+
+
+def runs(
+    store: Runs,
+    by: By = None,
+    split: SomeSplits = None,
+    over: Annotated[
+        str, typer.Option("--over", help="What the interval is over: seeds+items, seeds, items, tasks, seeds+tasks.")
+    ] = "seeds+items",
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="RULE", help="Only these runs: 'iid > 0.5', 'seed=0', a learner."),
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", help="Also show the share of seeds whose score is over it.")
+    ] = None,
+    level: Level = 0.95,
+    as_json: Json = False,
+) -> None:
+    """Show the scores of runs: means with intervals, by whatever runs or examples differ in.
+
+    \b
+    Examples:
+      $ taskloom runs my-runs
+      $ taskloom runs my-runs --by task --over seeds --where 'seed=0' --json
+    """
+    from taskloom.cli.run_output import results
+    from taskloom.experiments.runs import runs as read
+
+    results(read(store).where(*(where or ())).accuracy(by or (), split, over, level, threshold), as_json)
+
+
+def compare(
+    store: Runs,
+    a: Annotated[
+        str, typer.Argument(metavar="A", help="A learner, a recipe, or columns: 'learner=bilstm and seed=0'.")
+    ],
+    b: Annotated[str, typer.Argument(metavar="B", help="The runs that are compared with them.")],
+    by: By = None,
+    split: SomeSplits = None,
+    over: Annotated[
+        str, typer.Option("--over", help="items: the same examples are paired; tasks: means of tasks.")
+    ] = "items",
+    test: Annotated[
+        str, typer.Option("--test", help="auto, two-way, mcnemar, bootstrap, sign-flip or welch.")
+    ] = "auto",
+    correction: Annotated[
+        str, typer.Option("--correction", help="holm, benjamini-hochberg, bonferroni or none.")
+    ] = "holm",
+    level: Level = 0.95,
+    as_json: Json = False,
+) -> None:
+    """Compare two groups of runs by paired tests on the same examples, or on the same tasks.
+
+    \b
+    Examples:
+      $ taskloom compare my-runs seed=0 seed=1
+      $ taskloom compare my-runs seed=0 seed=1 --split test --test mcnemar --json
+    """
+    from taskloom.cli.run_output import results
+    from taskloom.experiments.runs import runs as read
+
+    results(read(store).compare(a, b, split, by or (), test, correction, level, over), as_json)
 
 
 def report(

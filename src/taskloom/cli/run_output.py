@@ -13,6 +13,7 @@ from taskloom.cli.output import console, emit, percent, table
 if TYPE_CHECKING:
     from taskloom.experiments.api import DryRun, Outcome
     from taskloom.experiments.rescore import Change
+    from taskloom.experiments.result_table import ResultTable
     from taskloom.experiments.statistics import PowerQuestion
     from taskloom.experiments.stored_scores import RunVerification
 
@@ -108,6 +109,14 @@ def outcome(result: Outcome, command: str, as_json: bool) -> None:
         print(f"{len(state.failed):,} failed; '{command}' retries just those:")
         for run, why in list(state.failed.items())[:20]:
             print(f"  {names[run]} ({run[:8]}…): {why}")
+
+
+def results(rows: ResultTable, as_json: bool) -> None:
+    """Print the answer to a question about runs."""
+    if as_json:
+        emit(rows.to_dicts())
+    else:
+        print(rows)
 
 
 def rescored(changes: list[Change], scorer: str, as_json: bool) -> None:

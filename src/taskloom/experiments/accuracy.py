@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,13 +153,23 @@ def _estimate(data: ScoredRows, group: ScoreGroup, over: str, level: float) -> E
     return two_way(table, level)
 
 
-def _over_tasks(data: ScoredRows, group: ScoreGroup, over: str, level: float) -> Estimate:
-    """Compute the interval over tasks: every task counts the same, and its mean is taken seed by seed."""
-    cells: dict[tuple[int, tuple[Any, ...]], list[float]] = {}
+TaskMeans = dict[tuple[int, tuple[str, str]], list[float]]
+"""The mean scores of each seed and task; a task is known by recipe and name."""
+
+
+def task_means(data: ScoredRows, group: ScoreGroup) -> TaskMeans:
+    """Compute the mean score of each task, seed by seed."""
+    cells: TaskMeans = {}
     for run, scores, tasks in zip(group.runs, group.scores, group.tasks, strict=True):
         for task in np.unique(tasks):
-            name = (data.about[run]["recipe"], int(task))
+            name = (str(data.about[run]["recipe"]), data.task_names[int(task)])
             cells.setdefault((data.about[run]["seed"], name), []).append(float(scores[tasks == task].mean()))
+    return cells
+
+
+def _over_tasks(data: ScoredRows, group: ScoreGroup, over: str, level: float) -> Estimate:
+    """Compute the interval over tasks: every task counts the same, and its mean is taken seed by seed."""
+    cells = task_means(data, group)
     seeds, names = sorted({s for s, _ in cells}), sorted({n for _, n in cells}, key=str)
     if len(names) < 2:
         return _without_interval([float(np.mean(v)) for v in cells.values()], "one task", level)
@@ -237,6 +248,11 @@ class ScoredRows:
         values = pa.array([about[column] for about in self.about], kind)
         return pa.chunked_array([values.take(self._number.combine_chunks())])
 
+    @cached_property
+    def task_names(self) -> list[str]:
+        """Return the tasks in the order of their numbers."""
+        return [str(name) for name in self._rows["task"].combine_chunks().unique().to_pylist()]
+
     def groups(self) -> list[ScoreGroup]:
         """Return the groups, in the order of their values."""
         rows = self._rows
@@ -252,6 +268,12 @@ class ScoredRows:
             scores = self._runs.store.scores(self.names[run])
             self._kinds[run] = str(scores.get("kind", scores.get("data")))
         return self._kinds[run]
+
+    def items_noted(self, group: ScoreGroup) -> list[str | None]:
+        """Return the digests of the items of the splits that a group's first run answered; None where an older run has none."""
+        split = dict(zip(self.columns, group.values, strict=True)).get("split")
+        entries = self._runs.store.scores(self.names[group.runs[0]])["splits"]
+        return [entries[s].get("items") for s in ([split] if split else self._splits or sorted(entries))]
 
     def inputs(self, group: ScoreGroup) -> pa.Table:
         """Return indices and texts of what a group's first run answered."""
@@ -286,8 +308,13 @@ def varying(runs: Runs) -> list[str]:
     return columns
 
 
+def without_tasks(columns: Sequence[str]) -> list[str]:
+    """Return the columns that tell runs apart when tasks are averaged: recipes and their tasks are the tasks then."""
+    return [c for c in columns if c not in ("recipe", TASK_FIELD)]
+
+
 def _apart(runs: Runs, over: str, splits: Sequence[str]) -> list[str]:
-    columns = [c for c in varying(runs) if not (over.endswith("tasks") and c in ("recipe", TASK_FIELD))]
+    columns = without_tasks(varying(runs)) if over.endswith("tasks") else varying(runs)
     return [*columns, *(["split"] if len(splits or runs.splits) > 1 else [])]
 
 

@@ -33,6 +33,9 @@ VERSION = 1
 ONE_TRY = BestOf()
 """No choice: a run is its own only try."""
 
+BEST_OF_FIELD = "learner.best_of"
+"""The field of a run that is the best of several tries."""
+
 TASK_FIELD = "recipe.task"
 """The field of a run on one task of a recipe of several."""
 
@@ -121,7 +124,7 @@ class Cell:
         if self.task:
             own[TASK_FIELD] = self.task
         if self.best_of.seeds > 1:
-            own["best_of"] = self.best_of.seeds
+            own[BEST_OF_FIELD] = self.best_of.seeds
         return own | {f"learner.{k}": v for k, v in self.block.items() if k != "learner"}
 
     def config(self) -> dict[str, Any]:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taskloom.errors import nearest
-from taskloom.experiments.accuracy import ScoredRows, SuiteScores, check_splits, columns_of
+from taskloom.experiments.accuracy import (
+    ScoredRows,
+    SuiteScores,
+    check_splits,
+    columns_of,
+    task_means,
+    without_tasks,
+)
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.groups import ScoreGroup
 from taskloom.experiments.result_table import ResultTable
@@ -31,6 +39,9 @@ if TYPE_CHECKING:
 Selection = str | Mapping[str, Any]
 """Which runs: a learner's or recipe's name, an inequality such as `iid > 0.5`, or columns with their values."""
 
+OVER = ("items", "tasks")
+"""What is paired."""
+
 TESTS = ("auto", "two-way", "mcnemar", "bootstrap", "sign-flip", "welch")
 
 MEASURES = ("a", "b", "difference", "low", "high", "p", "corrected_p", "effect_h", "test", "seeds", "items")
@@ -45,6 +56,7 @@ def compare(
     test: str,
     correction: str,
     level: float,
+    over: str = "items",
 ) -> ResultTable:
     """Compare b with a in each split and group: difference with its interval, p, and p corrected for all rows together.
 
@@ -58,7 +70,10 @@ def compare(
             bootstrap) where they have one, and Welch's over seeds where the items differ; or one of them by name.
         correction: `holm`, `benjamini-hochberg`, `bonferroni` or `none`.
         level: Of the intervals.
+        over: `items` pairs the examples; `tasks` pairs the means of the tasks, each counting the same.
     """
+    if over not in OVER:
+        raise RunsError(f"a comparison cannot be over '{over}'; {nearest(over, OVER)}")
     if test not in TESTS:
         raise RunsError(f"there is no test '{test}'; {nearest(test, TESTS)}")
     correct([], correction)
@@ -67,21 +82,22 @@ def compare(
     if set(sides[0].names) & set(sides[1].names):
         raise RunsError(f"{a!r} and {b!r} share runs; a comparison needs two different groups")
     own, traits = columns_of(runs, by)
-    apart = [c for c in _apart(sides, (a, b)) if c not in own] + own
+    apart = [c for c in _apart(sides, (a, b), over) if c not in own] + own
     if "split" not in apart and len(splits or runs.splits) > 1:
         apart.append("split")
-    data = [ScoredRows(side, apart, traits, splits) for side in sides]
+    data = [ScoredRows(side, apart, traits, splits, tasks=over == "tasks") for side in sides]
     tables = [{g.values: g for g in one.groups()} for one in data]
     shared = [values for values in tables[0] if values in tables[1]]
     if not shared:
         raise RunsError(
             f"{a!r} and {b!r} have nothing in common to compare: no split, or no value of {', '.join(apart)}"
         )
-    suite = [SuiteScores(side, splits) for side in sides] if not traits else []
+    suite = [SuiteScores(side, splits) for side in sides] if not traits and over == "items" else []
     names = [c for c in suite[0].columns if c in suite[1].columns] if suite else []
     rows = []
     for values in shared:
-        comparison = _test(data, [t[values] for t in tables], test, level)
+        compared = _over_tasks if over == "tasks" else _test
+        comparison = compared(data, [t[values] for t in tables], test, level)
         row = {**dict(zip([*apart, *traits], values, strict=True)), **_measures(comparison)}
         for side, one, score, table in zip("ab", data, suite, tables, strict=False):
             means = score.of([one.names[run] for run in table[values].runs], row.get("split"))
@@ -101,10 +117,36 @@ def _measures(comparison: Comparison) -> dict[str, Any]:
     return {**values, "corrected_p": comparison.p, "effect_h": effect}
 
 
-def _apart(sides: Sequence[Runs], selections: Sequence[Selection]) -> list[str]:
+def _over_tasks(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], test: str, level: float) -> Comparison:
+    """Compare the means of the tasks that both sides have: seeds × tasks where they share several seeds, else sign flips."""
+    if test not in ("auto", "two-way", "sign-flip"):
+        raise RunsError(f"the test '{test}' is over examples; over tasks take 'two-way', 'sign-flip' or 'auto'")
+    means = [task_means(one, side) for one, side in zip(data, sides, strict=True)]
+    seeds = [sorted({seed for seed, _ in side}) for side in means]
+    tasks = sorted({name for _, name in means[0]} & {name for _, name in means[1]})
+    if len(tasks) < 2:
+        raise RunsError(
+            f"a comparison over tasks needs at least two tasks that both sides have; they share {len(tasks)}"
+        )
+    shared = sorted(set(seeds[0]) & set(seeds[1]))
+    whole = all((seed, task) in side for side in means for seed in shared for task in tasks)
+    if test != "sign-flip" and len(shared) > 1 and whole:
+        tables = [np.array([[np.mean(side[s, t]) for t in tasks] for s in shared]) for side in means]
+        return replace(paired_two_way(tables[0], tables[1], level), test="t over seeds × tasks")
+    if test == "two-way":
+        raise RunsError(f"the test 'two-way' needs at least two seeds that both sides have; they share {len(shared)}")
+    each = [
+        [float(np.mean([np.mean(v) for (_, t), v in side.items() if t == task])) for task in tasks] for side in means
+    ]
+    result = sign_flip(each[0], each[1], level=level)
+    return replace(result, test="sign flips over tasks", seeds=min(map(len, seeds)), items=len(tasks))
+
+
+def _apart(sides: Sequence[Runs], selections: Sequence[Selection], over: str) -> list[str]:
     """Return the columns that vary within both sides; raise an error where one varies within one side alone."""
     columns = []
-    for column in ("recipe", "learner", *sides[0].fields):
+    every = ["recipe", "learner", *sides[0].fields]
+    for column in without_tasks(every) if over == "tasks" else every:
         values = [set(side.table[column].to_pylist()) for side in sides]
         if max(map(len, values)) < 2:
             continue
@@ -190,6 +232,10 @@ def _same_items(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup]) -> bool
         return False
     if not all(one.alike(side.runs) for one, side in zip(data, sides, strict=True)):
         return False
-    # Recipes of two names may be tested on one and the same split, and equal names may hide different data: the texts decide.
+    # Recipes of two names may be tested on one and the same split, and equal names may hide different data: the texts decide, or
+    # where they are written differently (a layout, separators) what the runs noted of their items.
     first, second = (one.inputs(side) for one, side in zip(data, sides, strict=True))
-    return bool(first.equals(second))
+    if first.equals(second):
+        return True
+    noted = [one.items_noted(side) for one, side in zip(data, sides, strict=True)]
+    return noted[0] == noted[1] and None not in noted[0]

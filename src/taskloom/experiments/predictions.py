@@ -25,7 +25,9 @@ from taskloom.experiments.cell_data import CellData
 from taskloom.experiments.cells import Cell
 from taskloom.experiments.evaluated_splits import EvaluatedSplit
 from taskloom.experiments.store import Store
+from taskloom.files import json_digest
 from taskloom.learners.interface import Fitted
+from taskloom.recipe import Fields
 
 MOST_CANDIDATES = 200
 """Log-probabilities of all answers are for tasks with few of them: they cost a pass per candidate and example."""
@@ -160,7 +162,28 @@ def score_split(store: Store, cell: Cell, model: Fitted, test: EvaluatedSplit) -
     table = table.append_column("candidates", pa.array(candidates, pa.list_(pa.string())))
     table = table.append_column("logprobs", pa.array(logprobs, pa.list_(pa.float64())))
     scored = {**summary([e.task for e in examples], scores), **suite_scores(test.data, examples, predictions)}
+    scored["items"] = items_digest(test.data, part)
     return table.select(stores.PREDICTION_COLUMNS.names).cast(stores.PREDICTION_COLUMNS), scored
+
+
+def items_digest(data: CellData, part: SplitPart) -> str:
+    """Return a digest of which items a part has, however they are written: layouts of one passage are one item.
+
+    An item is known by its key. Without one it is its input, or, where the recipe has fields of presentation, what they never
+    change: its task, answers and traits in the same world.
+    """
+    fields, suite = data.recipe.fields, data.recipe.suite
+    if isinstance(fields, Fields) and "presentation" in fields.field_kinds().values():
+        return _items_digest(part, json_digest([suite.name, suite.version, fields.key_fields(), data.seed]))
+    return _items_digest(part, "")
+
+
+@lru_cache(maxsize=64)
+def _items_digest(part: SplitPart, world: str) -> str:
+    """Return the digest of a part's items; `world` is empty where all fields change the items."""
+    examples = read_examples(part)
+    items = [e.key or ([e.task, e.targets, dict(e.traits)] if world else e.input) for e in examples]
+    return json_digest([world, items])
 
 
 def scorer_name(data: Iterable[CellData]) -> str:

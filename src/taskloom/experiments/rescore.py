@@ -96,7 +96,7 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
             scored |= suite_scores(data[split].data, [examples[i] for i in rows], [texts[i] for i in rows])
         elif "scores" in entry:
             scored["scores"] = entry["scores"]  # the suite's own, whoever scores the single answers
-        new["splits"][split] = scored
+        new["splits"][split] = {**scored, **({"items": entry["items"]} if "items" in entry else {})}
         changed = pc.sum(pc.not_equal(pa.chunked_array([after]), before)).as_py() or 0
         head = (run, old["recipe"], old["learner"], old["seed"], split, scored["n"])
         changes.append(Change(*head, entry["score"], scored["score"], changed))

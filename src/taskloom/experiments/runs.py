@@ -24,6 +24,7 @@ from taskloom.experiments.compare import Selection, compare
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
 from taskloom.experiments.store import SUITE_SCORE, Store, StoreError
+from taskloom.recipe.yaml_files import YamlError, parse
 
 OWN = ("run", "recipe", "learner", "seed")
 """Columns that every table of runs begins with; then come the fields, then split, n, score."""
@@ -128,12 +129,14 @@ class Runs:
 
         Args:
             selection: Columns with the value, or the list of values, that they must have; an inequality, `iid > 0.5`, between a
-                number and the score on a split or a column (`seed`, `learner.steps`, `score.C@90`); or one word: a learner, a
-                recipe, or the beginning of a run's digest.
+                number and the score on a split or a column (`seed`, `learner.steps`, `score.C@90`); columns as text,
+                `learner=bilstm and state=64`; or one word: a learner, a recipe, or the beginning of a run's digest.
         """
         table = self.table
         if isinstance(selection, str) and (match := INEQUALITY.fullmatch(selection)):
             return self._over(selection, *match.groups())
+        if isinstance(selection, str) and "=" in selection:
+            return self.select(_columns(selection))
         if isinstance(selection, Mapping):
             mask = pa.chunked_array([pa.array([True] * table.num_rows)])
             for name, wanted in selection.items():
@@ -218,9 +221,10 @@ class Runs:
         test: str = "auto",
         correction: str = "holm",
         level: float = 0.95,
+        over: str = "items",
     ) -> ResultTable:
-        """Compare b with a on the same items, for each split and group; see `taskloom.experiments.compare.compare`."""
-        return compare(self, a, b, _listed(split), _listed(by), test, correction, level)
+        """Compare b with a on the same items or tasks, for each split and group; see `taskloom.experiments.compare.compare`."""
+        return compare(self, a, b, _listed(split), _listed(by), test, correction, level, over)
 
     def curves(self) -> pa.Table:
         """Return all learning curves: run, recipe, learner, seed, step, split, score, loss."""
@@ -238,6 +242,21 @@ def runs(path: str | Path = "runs") -> Runs:
         path: The store's folder.
     """
     return Runs(Store(path))
+
+
+def _columns(selection: str) -> dict[str, list[Any]]:
+    """Read `learner=bilstm and state=64`; a value is meant as YAML has it, or as the text that it is."""
+    columns: dict[str, list[Any]] = {}
+    for part in selection.split(" and "):
+        name, equals, text = (piece.strip() for piece in part.partition("="))
+        if not name or not equals or not text:
+            raise RunsError(f"'{selection}': write columns with values, e.g. learner=bilstm and seed=0")
+        try:
+            value = parse(text)
+        except YamlError:
+            value = text
+        columns[name] = [text, *([value] if isinstance(value, int | float) else [])]
+    return columns
 
 
 def _listed(value: str | Iterable[str] | None) -> list[str]:

@@ -38,6 +38,9 @@ MOST_PANELS = 12
 MOST_VALUES = 20
 """Values of a trait that a figure has room for; the numbers of a trait with more stand in a table alone."""
 
+GROUPED = ("recipe", "learner", "split")
+"""What the tables of scores are grouped by."""
+
 Row = dict[str, Any]
 
 
@@ -86,6 +89,7 @@ def _sections(
         parts = RunSections(table, level, threshold)
         yield parts.overview()
         yield parts.scores()
+        yield from parts.by_task()
         yield parts.learning()
         yield from parts.by_trait()
         yield parts.comparisons()
@@ -141,6 +145,27 @@ SCORES = (
     *MEASURES,
     Column("seeds", itemgetter("seeds"), number=True),
     Column("method", itemgetter("method")),
+)
+
+TASKS = (
+    *CELL,
+    Column("split", itemgetter("split")),
+    Column("task", itemgetter("task")),
+    Column("mean", _fixed("mean"), number=True),
+    Column("interval", _interval),
+    Column("examples", _whole("n"), number=True),
+    Column("seeds", itemgetter("seeds"), number=True),
+)
+
+OVER_TASKS = (
+    *CELL,
+    Column("split", itemgetter("split")),
+    Column("tasks by", itemgetter("by")),
+    Column("value", itemgetter("value")),
+    Column("mean", _fixed("mean"), number=True),
+    Column("standard error", _known("se"), number=True),
+    Column("interval", _interval),
+    Column("tasks", _whole("n"), number=True),
 )
 
 COMPARISONS = (
@@ -242,6 +267,35 @@ class RunSections:
             *(Column(name, _known(name), number=True) for name in SuiteScores(self.runs, ()).columns),
         )
         return Section("Scores", "", columns, tuple(rows), figure)
+
+    def by_task(self) -> Iterator[Section]:
+        """Yield the scores of single tasks, and their mean and standard error over tasks: all, and those of each kind."""
+        tasks = self._accuracy([*GROUPED, "task"], "seeds+items") if self.predicted else []
+        per_recipe = Counter(recipe for recipe, _ in {(row["recipe"], row["task"]) for row in tasks})
+        many = {recipe for recipe, count in per_recipe.items() if count > 1}
+        if not many:
+            return
+        rows = [{**row, "by": "", "value": ""} for row in self._accuracy(GROUPED, "tasks")]
+        for name in self._task_traits():
+            grouped = self._accuracy([*GROUPED, name], "tasks")
+            rows += [{**row, "by": name, "value": row[name]} for row in grouped if row[name] is not None]
+        text = "Every task counts the same; the standard error and the interval are over tasks, as a sample of tasks like them."
+        yield Section("Scores over tasks", text, OVER_TASKS, tuple(row for row in rows if row["recipe"] in many))
+        mine = tuple(row for row in tasks if row["recipe"] in many)
+        yield Section("Scores by task", "", TASKS, mine, folded="The tasks")
+
+    def _task_traits(self) -> list[str]:
+        """Return the traits that say what kind of task it is: one value for each task, and fewer values than tasks."""
+        values: dict[str, dict[str, set[str]]] = {}
+        for row in self.runs.predictions(columns=["task", "traits"]).to_pylist():
+            for name, value in row["traits"] or ():
+                values.setdefault(name, {}).setdefault(row["task"], set()).add(value)
+        traits = []
+        for name, by_task in values.items():
+            kinds = {value for each in by_task.values() for value in each}
+            if all(len(each) == 1 for each in by_task.values()) and 1 < len(kinds) < len(by_task):
+                traits.append(name)
+        return sorted(traits)
 
     def learning(self) -> Section | None:
         """Show learning curves: the mean over seeds, each seed faintly behind it, and the score of guessing."""
