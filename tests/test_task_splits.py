@@ -99,6 +99,7 @@ def test_a_world_knob_draws_anew_and_a_draw_knob_keeps_contents_in_their_splits(
         "separator": "presentation",
         "indent": "presentation",
         "splits": "draw",
+        "parts": "presentation",
     }
 
 

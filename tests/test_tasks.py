@@ -240,3 +240,19 @@ def test_the_home_folder_is_expanded(task_file: str, tmp_path: Path, monkeypatch
     assert tl.load("~/d").digest == tl.make("~/reverse.py", set=["splits=@~/splits.yaml"]).digest
     with pytest.raises(TaskloomError, match="no such user's home folder"):
         tl.load("~nobody-of-this-name/d")
+
+
+def test_the_home_folder_is_expanded_by_learners_and_experiments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from taskloom import learners
+    from taskloom.experiments.own_data import is_own_data
+    from taskloom.experiments.store import Store
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    Store("~/runs", create=True)
+    assert (tmp_path / "runs").is_dir()
+    assert is_own_data("~/runs")
+    for call in (learners.load, Store, is_own_data):
+        with pytest.raises(TaskloomError, match="no such user's home folder"):
+            call("~nobody-of-this-name/x")

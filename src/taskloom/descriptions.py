@@ -25,11 +25,13 @@ from taskloom.seeding import Key
 BETWEEN = "\n"
 """Stands between a description, which is one line, and the input."""
 
+ALONE = "inputs are descriptions alone, so that all examples of a task read alike: the audit counts them as overlaps"
+
 UNSEEN = "unseen_task"
 """The trait that says whether a row's task was withheld from training."""
 
 
-def describe(plan: Plan, level: Level, unseen: float | Sequence[str], key: Key) -> Plan:
+def describe(plan: Plan, level: Level, unseen: float | Sequence[str], key: Key, *, alone: bool = False) -> Plan:
     """Return a plan whose inputs begin with the description of their task.
 
     Args:
@@ -37,6 +39,7 @@ def describe(plan: Plan, level: Level, unseen: float | Sequence[str], key: Key) 
         level: How much a description tells.
         unseen: The share of the tasks that training lacks, or their names; 0 or nothing: none.
         key: The key of the recipe and seed.
+        alone: Leave the input out, so that an input is the description alone.
 
     Raises:
         RecipeError: Nothing can be withheld, or a name is not a task.
@@ -46,15 +49,17 @@ def describe(plan: Plan, level: Level, unseen: float | Sequence[str], key: Key) 
         is_withheld = withheld(plan, unseen, key)
         assert plan.tasks.without is not None
         plan = plan.tasks.without(is_withheld)
-    teller = Describer(plan, level, is_withheld)
-    answer = plan.answer
+    teller = Describer(plan, level, is_withheld, alone)
+    answer = plan.answer if not alone else None
     return replace(
         plan,
         splits=tuple(replace(split, rows=partial(teller.rows, split)) for split in plan.splits),
         traits={**plan.traits, UNSEEN: bool} if is_withheld else plan.traits,
         answer=(lambda text: answer(undescribed(text))) if answer else None,
-        check=teller.check if plan.check else None,
-        show=teller.show if plan.show else None,
+        # Without the input nothing can be solved again: then `verify` makes the rows again.
+        check=teller.check if plan.check and not alone else None,
+        show=teller.show if plan.show and not alone else None,
+        warnings=(*plan.warnings, ALONE) if alone else plan.warnings,
     )
 
 
@@ -115,6 +120,7 @@ class Describer:
     plan: Plan
     level: Level
     held: Withheld | None = None
+    alone: bool = False
 
     def tell(self, task: str) -> str:
         """Return the description of a task."""
@@ -129,10 +135,12 @@ class Describer:
         different = names.dictionary.to_pylist()
         descriptions = pa.array([self.tell(name) for name in different], pa.string()).take(names.indices)
         bare = table.column("input")
-        input = pc.binary_join_element_wise(descriptions, bare, BETWEEN)
+        if self.alone and pc.any(pc.equal(descriptions, "")).as_py():
+            raise RecipeError("described.alone: the inputs of this recipe say their task themselves; leave it out")
+        input = descriptions if self.alone else pc.binary_join_element_wise(descriptions, bare, BETWEEN)
         columns = {
             "input": pc.if_else(pc.equal(descriptions, ""), bare, input),
-            "question": pc.coalesce(table.column("question"), bare),
+            "question": pa.nulls(len(bare), pa.string()) if self.alone else pc.coalesce(table.column("question"), bare),
             "key": pc.coalesce(table.column("key"), bare),
         }
         for name, column in columns.items():

@@ -121,6 +121,7 @@ class Task:
 
         from taskloom.recipe import Fields, Size, Span
         from taskloom.recipe.fields import declare
+        from taskloom.recipe.input_parts import InputParts
 
         definitions: dict[str, Any] = {}
         for name, (kind, knob) in self.knobs.items():
@@ -132,7 +133,8 @@ class Task:
         sizes = HELD_OUT_SPLITS if self.held_out else DEFAULT_SPLITS
         splits = {name: Size(n=n) for name, n in sizes.items()}
         definitions["splits"] = (dict[str, Size], declare("draw", splits))
-        model: type[BaseModel] = create_model(f"Fields of {self.name}", __base__=Fields, **definitions)
+        base = Fields if "parts" in self.knobs else InputParts  # a knob of that name is the author's
+        model: type[BaseModel] = create_model(f"Fields of {self.name}", __base__=base, **definitions)
         return model
 
     def weave(self, fields: Any, key: Key) -> Plan:

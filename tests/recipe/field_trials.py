@@ -155,6 +155,7 @@ def in_train(value: Any, field: str, base: str = "babi/groups", **beside: Any) -
 
 
 CTL: dict[str, Trial] = {
+    "parts": Trial("ctl/A", "question"),
     "variant": Trial("ctl/A", "R"),
     "symbols": Trial("ctl/A", 5),
     "functions": Trial("ctl/A", 9),
@@ -182,6 +183,7 @@ CTL: dict[str, Trial] = {
 }
 
 BABI: dict[str, Trial] = {
+    "parts": Trial("babi/groups", "context"),
     "number": Trial("babi/14", 15),
     "knobs": Trial("babi/14", {"questions": 2}),
     "reading": Trial("babi/groups", "strict"),

@@ -184,3 +184,10 @@ def test_recipes_are_sorted_as_people_count() -> None:
 
     numbered = [name for name in names() if name.removeprefix("babi/").isdecimal()]
     assert numbered == [f"babi/{number}" for number in range(1, 21)]
+
+
+def test_scientific_notation_without_a_dot_is_a_number() -> None:
+    assert read("ctl/A", ["fill=1e-1"]).digest == read("ctl/A", {"fill": 0.1}).digest
+    assert (
+        read("zest/synthetic", ["shares={normal: 5e-1}"]).digest == read("zest/synthetic", ["shares.normal=0.5"]).digest
+    )

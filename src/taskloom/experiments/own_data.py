@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 from pydantic import Field
 
+from taskloom.arguments import path_of
 from taskloom.dataset import dataset, shards
 from taskloom.dataset.foreign import adapt, read_jsonl
 from taskloom.errors import DataError, nearest
@@ -42,14 +43,14 @@ class OwnFields(Fields):
 
 
 def is_own_data(name: str) -> bool:
-    """Return whether a name is the path of somebody's data: a file of rows, or a folder written with `./`, `../` or `/`."""
-    path = Path(name)
-    return (path.suffix in FILES and path.is_file()) or (name.startswith(("./", "../", "/")) and path.is_dir())
+    """Return whether a name is the path of somebody's data: a file of rows, or a folder written with `./`, `../`, `/` or `~`."""
+    path = path_of(name)
+    return (path.suffix in FILES and path.is_file()) or (name.startswith(("./", "../", "/", "~")) and path.is_dir())
 
 
 def own_recipe(path: str, columns: dict[str, str]) -> Recipe:
     """Return a recipe whose plan has the rows of the files."""
-    tables = {name: _adapted(table, name, columns) for name, table in _tables(Path(path)).items()}
+    tables = {name: _adapted(table, name, columns) for name, table in _tables(path_of(path)).items()}
     traits = _traits(tables)
     rows = {name: _with_traits(table, traits) for name, table in tables.items()}
     digests = {name: json_digest(table.to_pylist()) for name, table in rows.items()}

@@ -15,6 +15,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from taskloom.arguments import path_of
 from taskloom.errors import nearest
 from taskloom.learners.interface import LEARNERS, Fitted, LearnerError, Point, find_learner
 from taskloom.learners.training.settings import Training
@@ -141,7 +142,7 @@ def load(folder: Path | str, learner: str | None = None) -> Fitted:
         folder: Where it is.
         learner: For a learner from a file: `mine.py` or `mine.py::NAME`. A folder never names code to be run.
     """
-    folder = Path(folder)
+    folder = path_of(folder)
     name = str(read_card(folder)["learner"])
     if learner is not None and find_learner(learner).name != name:
         raise LearnerError(f"{folder} holds the learner '{name}', not '{learner}'")

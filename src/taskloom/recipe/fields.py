@@ -13,7 +13,9 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     PrivateAttr,
+    SerializerFunctionWrapHandler,
     field_validator,
+    model_serializer,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -107,10 +109,8 @@ class Fields(BaseModel):
         for name, field in type(self).model_fields.items():
             extra = field.json_schema_extra
             paths = extra.get("paths") if isinstance(extra, dict) else None
-            given = texts(getattr(self, name)) if paths else ()
-            names += [
-                text.partition("#")[0] for text in given if "://" not in text and (paths == "all" or is_marked(text))
-            ]
+            given = [text.partition("#")[0] for text in texts(getattr(self, name))] if paths else []
+            names += [text for text in given if "://" not in text and (paths == "all" or is_marked(text))]
         return [name for name in names if name]
 
     @classmethod
@@ -216,6 +216,13 @@ class Described(Fields):
     unseen: Annotated[float, Field(ge=0, lt=1)] | tuple[str, ...] = Field(
         0.0, description="Share of the tasks that training lacks, or their names"
     )
+    alone: bool = Field(False, description="Leave the input out: what can be answered from the description alone")
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the default of `alone`, so that no digest changes by it."""
+        values: dict[str, Any] = handler(self)
+        return values if values.get("alone") else {k: v for k, v in values.items() if k != "alone"}
 
     @field_validator("unseen", mode="wrap")
     @classmethod

@@ -22,6 +22,7 @@ from taskloom.errors import ParameterError, RecipeError, TaskloomError, echo, ne
 from taskloom.files import json_digest
 from taskloom.recipe.fields import Described, Fields, texts
 from taskloom.recipe.finder import find
+from taskloom.recipe.input_parts import InputParts, keep_part
 from taskloom.recipe.overrides import Changes, override, parse_changes
 from taskloom.recipe.validation_errors import explain
 from taskloom.registry import SUITES, TASKS, Suite
@@ -164,11 +165,13 @@ class Recipe:
             core["fields"] = self.fields.key_fields()
         key = Key(json_digest(core), self.seed if seed is None else whole(seed, "seed"))
         plan = self.suite.weave(self.fields, key).checked()
+        if isinstance(self.fields, InputParts):
+            plan = keep_part(plan, self.fields)
         if self.described is None:
             return plan
         from taskloom.descriptions import describe
 
-        return describe(plan, self.described.level, self.described.unseen, key)
+        return describe(plan, self.described.level, self.described.unseen, key, alone=self.described.alone)
 
 
 def read(name: str | PathLike[str], set: Changes = ()) -> Recipe:

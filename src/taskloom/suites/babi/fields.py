@@ -27,6 +27,7 @@ from pydantic import (
 from taskloom.errors import RecipeError, nearest
 from taskloom.recipe import Fields, Size, Span
 from taskloom.recipe.fields import draw, world
+from taskloom.recipe.input_parts import InputParts
 from taskloom.suites.babi.story.events import AFFIRM, CONSTRUCTS, EVENT_TYPES, EVENTS, QUESTIONS, Event, EventType, Kind
 from taskloom.suites.babi.story.vocabulary import DEFAULT_PRONOUNS, DYNA, StoryLexicon, Vocabulary, verb_lists
 
@@ -377,7 +378,7 @@ PARTS = {"T2": (2, 11), "T7": (1, 2, 3, 5, 11, 12, 13), "T12": (1, 2, 3, 5, 6, 7
 """The paper's sets of bAbI 1.0 tasks (section 4)."""
 
 
-class BabiFields(Fields):
+class BabiFields(InputParts):
     """The fields of a story recipe.
 
     Attributes:

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from taskloom.recipe import Fields
 from taskloom.recipe import fields as kinds
+from taskloom.recipe.input_parts import InputParts
 
 Variant = Literal["A", "R", "S", "length"]
 Whole = Annotated[int, Field(strict=True)]
@@ -59,7 +60,7 @@ class CtlSplit(Fields):
     n: Count
 
 
-class CtlFields(Fields):
+class CtlFields(InputParts):
     """Fields of a CTL recipe."""
 
     variant: Variant = kinds.world(
@@ -120,6 +121,14 @@ class CtlFields(Fields):
     splits: dict[str, CtlSplit] = kinds.draw(
         default_factory=dict, description="Sizes by split; a missing split is not made"
     )
+
+    def divide(self, text: str, question: str) -> tuple[str, str]:
+        """Return the chain of functions, which is what is asked, and the symbol that it starts from."""
+        if self.order == "right-to-left":
+            chain, _, symbol = text.rpartition(" ")
+        else:
+            symbol, _, chain = text.partition(" ")
+        return chain, symbol
 
     @model_validator(mode="after")
     def _agree(self) -> CtlFields:

@@ -116,6 +116,7 @@ class TaskbenchFields(Fields):
     )
     facts: str = world(
         "synthetic",
+        paths="marked",
         description="Where facts come from: synthetic, wikidata, a file or folder of N-Triples, an endpoint",
     )
     union_domain: Literal["either", "common"] = draw(
@@ -173,6 +174,11 @@ class TaskbenchFields(Fields):
         """Give whether the sequences of two splits share no words."""
         given = self.sequences.word_disjoint
         return self.pairs == "disjoint" if given is None else given
+
+    def where_facts_are(self) -> str:
+        """Return `facts` with the path of its file, if it names one, and the settings after it."""
+        name, mark, settings = self.facts.partition("#")
+        return f"{self.find_file(name)}{mark}{settings}" if name in self.file_names() else self.facts
 
     def key_fields(self) -> dict[str, Any]:
         """Return nothing: the seed and a word's text alone decide on its split, in every world and wherever facts lie on disk.

@@ -166,7 +166,7 @@ def open_world(fields: TaskbenchFields, functions: Iterable[Function]) -> World:
         from taskloom.suites.taskbench.worlds.facts.fact_functions import FactFunctions
 
         lexical = any(family != "factual" for family in families.values()) or "label" in families
-        world = open_facts(_place(fields.facts))
+        world = open_facts(_place(fields.where_facts_are()))
         return FactFunctions(world, words() if lexical else None, fields.union_domain, separators)
 
     return Worlds(lambda: WordFunctions(words(), separators), factual)
