@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from taskloom.learners.decorator import learner as learner
     from taskloom.offers import Export as Export
     from taskloom.offers import Option as Option
+    from taskloom.offers import View as View
     from taskloom.plan import Plan as Plan
     from taskloom.plan import Split as Split
     from taskloom.plan import role_of as role_of
@@ -59,6 +60,7 @@ _HOME = {
     "Step": "example",
     "Export": "offers",
     "Option": "offers",
+    "View": "offers",
     "Plan": "plan",
     "Split": "plan",
     "role_of": "plan",

@@ -48,6 +48,19 @@ class Export:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """Another form in which `taskloom show` prints the tasks of a recipe: the view `sparql` is the option `--sparql`.
+
+    Attributes:
+        help: One line; the suite's name is put before it.
+        texts: From the checked fields of a recipe to the text of each of its tasks, by the task's name.
+    """
+
+    help: str
+    texts: Callable[[Any], Mapping[str, str]]
+
+
 Exporter = Callable[[Sequence["Example"], Any], Export]
 """From the examples of a split and the checked fields of their recipe (None for files that somebody else made)."""
 

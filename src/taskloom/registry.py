@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from taskloom.example import Answer
-    from taskloom.offers import Evaluator, Exporter, Option, RunScores, Solver, TaskForm
+    from taskloom.offers import Evaluator, Exporter, Option, RunScores, Solver, TaskForm, View
     from taskloom.plan import Plan
     from taskloom.resources import Resource
     from taskloom.scoring import Scorer
@@ -134,6 +134,7 @@ class Suite:
         task_form: The form of a task, without its constants; the audit names test tasks that have the form of a training task.
         options: Options that the suite adds to commands.
         resources: Outside data that it can use: `taskloom data`.
+        views: Other forms in which `taskloom show` prints a recipe's tasks, by the name of the option.
     """
 
     name: str
@@ -152,6 +153,7 @@ class Suite:
     resources: tuple[Resource, ...] = ()
     run_scores: RunScores | None = None
     task_form: TaskForm | None = None
+    views: Mapping[str, View] = field(default_factory=dict)
 
     def recipe_files(self) -> dict[str, Path]:
         """Return the recipe names of this suite with their files."""
@@ -180,6 +182,7 @@ def suite(
     resources: Sequence[Resource] = (),
     run_scores: RunScores | None = None,
     task_form: TaskForm | None = None,
+    views: Mapping[str, View] | None = None,
 ) -> Callable[[Callable[[F, Key], Plan]], Callable[[F, Key], Plan]]:
     """Register a function from checked recipe fields and a key to a plan as a suite; the arguments are `Suite`'s attributes."""
 
@@ -201,6 +204,7 @@ def suite(
             tuple(resources),
             run_scores,
             task_form,
+            views or {},
         )
         SUITES.add(name, recorded, weave.__module__)
         return weave

@@ -35,18 +35,20 @@ def command_of(name: str, function: Callable[..., None], arguments: list[str]) -
         return function
     hints = get_type_hints(function, include_extras=True)
     helps = _helps(name, arguments) if arguments[:1] == [name] and _wants_more(hints, arguments) else {}
+    kind: Any = bool if name == "show" else str | None  # Views are flags.
     added = {
-        option: Annotated[str | None, typer.Option(f"--{option.replace('_', '-')}", help=help)]
+        option: Annotated[kind, typer.Option(f"--{option.replace('_', '-')}", help=help)]
         for option, help in helps.items()
     }
 
     @functools.wraps(function)
     def call(**values: Any) -> None:
         given = {option: values.pop(option) for option in added}
-        function(**values, given={option: value for option, value in given.items() if value is not None})
+        function(**values, given={option: value for option, value in given.items() if value not in (None, False)})
 
     own = [p.replace(annotation=hints[n]) for n, p in signature.parameters.items() if n != GIVEN]
-    more = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=a) for n, a in added.items()]
+    unset = False if kind is bool else None
+    more = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=unset, annotation=a) for n, a in added.items()]
     call.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
     call.__annotations__ = {**{n: h for n, h in hints.items() if n != GIVEN}, **added}
     return call
@@ -72,6 +74,8 @@ def _helps(command: str, arguments: list[str]) -> dict[str, str]:
         for option in suite.options:
             if option.command == command:
                 helps.setdefault(option.name, []).append(f"{suite.name}: {option.help}")
+        for view, shown in suite.views.items() if command == "show" else ():
+            helps.setdefault(view, []).append(f"{suite.name}: {shown.help}")
     return {name: " ".join(texts) for name, texts in helps.items()}
 
 

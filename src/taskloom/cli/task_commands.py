@@ -55,6 +55,7 @@ def show(
     set: Set = None,
     task: TaskFile = None,
     as_json: Json = False,
+    given: Mapping[str, str] = NOTHING,
 ) -> None:
     """Print examples as a person reads them, with the derivation of each answer.
 
@@ -63,8 +64,11 @@ def show(
       $ taskloom show ctl/A -n 2
       $ taskloom show ctl/S --split ood --set overlap=8 --json
     """
-    from taskloom.cli.task_output import examples
+    from taskloom.cli.task_output import examples, views
 
+    if given:
+        views(name, given, set or (), as_json, task)
+        return
     examples(name, n, split, start, seed, set or (), as_json, task)
 
 

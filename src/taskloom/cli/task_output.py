@@ -126,6 +126,25 @@ def recipe_tasks(name: str, changes: Iterable[str], as_json: bool) -> None:
         out.print(f"note: {cell(warning)}")
 
 
+def views(name: str, chosen: Iterable[str], changes: Iterable[str], as_json: bool, task: Path | None = None) -> None:
+    """Print the tasks of a recipe, or of a dataset's recipe, in other forms that their suite offers."""
+    from taskloom.dataset import dataset
+    from taskloom.recipe import read
+    from taskloom.registry import SUITES
+
+    folder = Path(name)
+    recipe = dataset.load(folder).recipe_by(task) if folder.is_dir() else read(name, changes)
+    for view in chosen:
+        if view not in recipe.suite.views:
+            owners = " and ".join(s.name for s in SUITES if view in s.views)
+            raise TaskloomError(f"--{view} is for {owners}, not for {name}")
+        for title, text in recipe.suite.views[view].texts(recipe.fields).items():
+            if as_json:
+                emit({"task": title, view: text})
+            else:
+                print(f"# {title}\n{text}")
+
+
 def examples(
     name: str,
     n: int,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from taskloom.example import Answer, Example
+from taskloom.offers import View
 from taskloom.plan import Plan
 from taskloom.registry import suite
 from taskloom.resources import Resource
@@ -92,6 +93,16 @@ def _task_form(task: str, traits: Mapping[str, Any]) -> str:
     return form(read(task.removeprefix("taskbench/")))
 
 
+def _queries(fields: TaskbenchFields) -> dict[str, str]:
+    """Return the SPARQL text of every factual task of a recipe."""
+    from taskloom.suites.taskbench.plan import functions
+    from taskloom.suites.taskbench.worlds.facts.task_queries import is_factual, task_query
+
+    chosen = functions(fields)
+    factual = [f for f in chosen if is_factual(f.expression)] or chosen[:1]
+    return {f.task: task_query(f.expression, f.type, fields.union_domain) for f in factual}
+
+
 @suite(
     "taskbench",
     fields=TaskbenchFields,
@@ -103,6 +114,7 @@ def _task_form(task: str, traits: Mapping[str, Any]) -> str:
     resources=(NLTK_DATA, WIKIDATA),
     run_scores=_run_scores,
     task_form=_task_form,
+    views={"sparql": View("The SPARQL query of each factual task; a composed one is one query.", _queries)},
 )
 def weave(fields: TaskbenchFields, key: Key) -> Plan:
     """Plan a function recipe."""

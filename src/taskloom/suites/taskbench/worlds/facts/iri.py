@@ -17,7 +17,7 @@ LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 ALL_LANGUAGES = "mul"
 """Wikidata's tag for a label that holds in every language; it stands in where an entity has none in the wanted one."""
 
-_NAMELESS = "/.well-known/genid/"
+NAMELESS = "/.well-known/genid/"
 """In the IRIs that RDF 1.1 gives to blank nodes: in Wikidata a value that exists but is unknown."""
 
 _SHORT = re.compile(r"[A-Z][1-9][0-9]*")
@@ -36,7 +36,7 @@ def to_id(iri: str) -> str:
 
 def is_entity(iri: str) -> bool:
     """Return whether an IRI names an entity, and not a value that is only known to exist."""
-    return _NAMELESS not in iri
+    return NAMELESS not in iri
 
 
 def is_id(text: str) -> bool:

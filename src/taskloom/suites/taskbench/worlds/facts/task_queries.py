@@ -1,0 +1,266 @@
+"""The SPARQL text of a factual task: one query for an atom as for any composition, by the rules of the paper's Table 2.
+
+A relation becomes the pairs of ?x and ?y, a predicate the inputs ?x with true or false as ?y. Where the paper's rules leave
+something open, the query says what the joins of `set_operators` do: values are entities (unknown values are none), kinds of an
+occupation or class count, what is false has only values that the graph places, and a union has the inputs of either operand.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import count
+from typing import assert_never
+
+from taskloom.errors import InputError
+from taskloom.suites.taskbench import atoms
+from taskloom.suites.taskbench.language import Type, map_filter
+from taskloom.suites.taskbench.language.operators import (
+    Atom,
+    Chain,
+    Difference,
+    Expression,
+    Intersection,
+    Inverse,
+    Is,
+    Land,
+    Lnot,
+    Lor,
+    PredicateOperator,
+    RelationOperator,
+    SequenceOperator,
+    Union,
+    atoms_of,
+)
+from taskloom.suites.taskbench.worlds.facts.iri import (
+    ENTITY,
+    LABEL,
+    NAMELESS,
+    PROPERTY,
+    check_language,
+    iri_term,
+    is_id,
+    property_term,
+    text_term,
+)
+from taskloom.suites.taskbench.worlds.facts.properties import (
+    CLASS_PROPERTIES,
+    PREDICATES,
+    ROOT,
+    SUBCLASS_OF,
+    Direction,
+    direction,
+)
+from taskloom.suites.taskbench.worlds.facts.set_operators import Domain, relation_name
+
+Lines = list[str]
+KEPT = "?kept"
+"""The variable that tells whether a filter keeps ?x."""
+
+
+def is_factual(expression: Expression) -> bool:
+    """Return whether a function is one of entities alone, without words."""
+    known = [atoms.known(name) for name in atoms_of(expression)]
+    return all(k is not None and k.family == "factual" and k.name != "label" for k in known)
+
+
+def task_query(
+    expression: Expression,
+    kind: Type,
+    union_domain: Domain = "either",
+    language: str = "en",
+) -> str:
+    """Write a factual function (in normal form) as one SPARQL query.
+
+    Args:
+        expression: The function.
+        kind: Its type. Of a map the query gives the values of one entity, of a filter whether one is kept.
+        union_domain: The inputs of unions.
+        language: Of the labels by which `is{...}` may name a value.
+    """
+    if not is_factual(expression):
+        raise InputError(
+            f"{expression.notation} is about words, which are not in a graph of facts: it has no SPARQL query"
+        )
+    writer = _QueryWriter(union_domain, check_language(language))
+    variables = "?x ?y"
+    match kind.form:
+        case "relation":
+            body = writer.relation(expression, "?x", "?y")
+        case "predicate":
+            body = writer.predicate(expression, "?x", "?y")
+        case _:
+            variables, body = writer.sequence(expression)
+    text = "\n".join(_indented([*body, _is_entity("?x")]))
+    return f"{_prefixes(text)}SELECT DISTINCT {variables} WHERE {{\n{text}\n}}\n"
+
+
+class _QueryWriter:
+    """Writes patterns; each call of a rule has variables of its own."""
+
+    def __init__(self, union_domain: Domain, language: str) -> None:
+        self.union_domain = union_domain
+        self.language = language
+        self._numbers = count(1)
+
+    def _new(self) -> str:
+        return f"?v{next(self._numbers)}"
+
+    def sequence(self, tree: Expression) -> tuple[str, Lines]:
+        """Write what becomes of one item of a sequence: whether it is kept, and its values."""
+        element, predicate = map_filter(tree)
+        if predicate is None:
+            assert element is not None
+            return "?x ?y", self.relation(element, "?x", "?y")
+        if element is None:
+            return f"?x {KEPT}", self.predicate(predicate, "?x", KEPT)
+        kept = [*self.predicate(predicate, "?x", KEPT), f"FILTER({KEPT})", *self.relation(element, "?x", "?y")]
+        dropped = [*self.predicate(predicate, "?x", KEPT), f"FILTER(!{KEPT})"]
+        return f"?x {KEPT} ?y", _union(kept, dropped)
+
+    def relation(self, tree: Expression, x: str, y: str) -> Lines:
+        """Write that y is a value of a relation at x."""
+        match tree:
+            case Atom() | Inverse():
+                return [_triple(x, direction(relation_name(tree)), y), _is_entity(y)]
+            case Chain(parts):
+                between = [self._new() for _ in parts[1:]]
+                places = [x, *between, y]
+                steps = zip(reversed(parts), places[:-1], places[1:], strict=True)
+                return [line for part, start, end in steps for line in self.relation(part, start, end)]
+            case Union(parts):
+                both = [line for part in parts for line in self.relation(part, x, self._new())]
+                return _union(*(self.relation(part, x, y) for part in parts)) + (
+                    both if self.union_domain == "common" else []
+                )
+            case Intersection(parts):
+                return [line for part in parts for line in self.relation(part, x, y)]
+            case Difference():
+                return [*self.relation(tree.kept, x, y), *_group("MINUS", self.relation(tree.removed, x, y))]
+            case Is() | PredicateOperator() | SequenceOperator():
+                raise ValueError(f"not a relation: {tree.notation}")
+            case _:
+                assert_never(tree)
+
+    def predicate(self, tree: Expression, x: str, y: str) -> Lines:
+        """Write that y tells whether a predicate holds of x: one group of counts for all its atoms."""
+        test = self._test(tree, x)
+        select = f"SELECT {x} ({test.truth} AS {y}) WHERE {{"
+        return _group("", [select, *_indented(_union(*test.values)), "}", f"GROUP BY {x}", f"HAVING ({test.known})"])
+
+    def _test(self, tree: Expression, x: str) -> _Test:
+        match tree:
+            case Atom(name):
+                what = PREDICATES[name]
+                return self._is(Atom(what.prop), what.object, x)
+            case Is(relation, value):
+                return self._is(relation, value, x)
+            case Lnot():
+                inner = self._test(tree.part, x)
+                return _Test(f"(!{inner.truth})", inner.known, inner.values)
+            case Land(parts) | Lor(parts):
+                word = " && " if isinstance(tree, Land) else " || "
+                tests = [self._test(part, x) for part in parts]
+                return _Test(
+                    f"({word.join(test.truth for test in tests)})",
+                    " && ".join(test.known for test in tests),
+                    [lines for test in tests for lines in test.values],
+                )
+            case Chain():
+                return self._any(tree, x)
+            case RelationOperator() | SequenceOperator():
+                raise ValueError(f"not a predicate: {tree.notation}")
+            case _:
+                assert_never(tree)
+
+    def _is(self, relation: Expression, value: str, x: str) -> _Test:
+        """Write whether an entity, given by its id or its label, is among the values, or for classes a kind of it is."""
+        every, right = self._new(), self._new()
+        known = self.relation(relation, x, every)
+        wanted = _entity(value) if is_id(value) else self._new()
+        named = [] if is_id(value) else [f"{wanted} <{LABEL}> {text_term(value)}@{self.language} ."]
+        way = direction(relation_name(relation)) if isinstance(relation, Atom) else None
+        if way is None or way.prop not in CLASS_PROPERTIES:
+            holds = [*named, *self.relation(relation, x, right), f"FILTER({right} = {wanted})"]
+            return _Test(_some(right), _some(every), [known, holds])
+        placed = self._new()
+        holds = [*named, _triple(x, way, right), _below(right, wanted)]
+        above = [_triple(x, way, placed), _below(placed, _entity(ROOT))]
+        decided = f"{_some(every)} && ({_some(right)} || {_count(every)} = {_count(placed)})"
+        return _Test(_some(right), decided, [known, holds, above])
+
+    def _any(self, tree: Chain, x: str) -> _Test:
+        """Write whether a predicate holds of any value of a relation, of which something must be known."""
+        names, parts = [], []
+        for _ in range(2):
+            value, truth = self._new(), self._new()
+            parts.append([*self.relation(tree.rest, x, value), *self.predicate(tree.head, value, truth)])
+            names.append(value)
+        parts[1].append(f"FILTER({truth})")
+        return _Test(_some(names[1]), _some(names[0]), parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """A predicate as conditions on counts: servers look up a path of subclasses once for each row of a nested `NOT EXISTS`.
+
+    Attributes:
+        truth: Whether it holds of an input.
+        known: Whether the graph says so or the contrary.
+        values: The patterns whose values are counted.
+    """
+
+    truth: str
+    known: str
+    values: list[Lines]
+
+
+def _count(variable: str) -> str:
+    return f"COUNT(DISTINCT {variable})"
+
+
+def _some(variable: str) -> str:
+    return f"({_count(variable)} > 0)"
+
+
+def _below(narrow: str, broad: str) -> str:
+    return f"{narrow} {_property(SUBCLASS_OF)}* {broad} ."
+
+
+def _triple(x: str, way: Direction, y: str) -> str:
+    start, end = (y, x) if way.inverse else (x, y)
+    return f"{start} {_property(way.prop)} {end} ."
+
+
+def _is_entity(variable: str) -> str:
+    """Write that a variable is an entity, and not a value that is only known to exist."""
+    return f'FILTER(isIRI({variable}) && !CONTAINS(STR({variable}), "{NAMELESS}"))'
+
+
+def _union(*parts: Lines) -> Lines:
+    lines: Lines = []
+    for part in parts:
+        lines += _group("UNION" if lines else "", part)
+    return lines
+
+
+def _group(word: str, lines: Lines) -> Lines:
+    return [f"{word} {{".lstrip(), *_indented(lines), "}"]
+
+
+def _indented(lines: Lines) -> Lines:
+    return [f"  {line}" for line in lines]
+
+
+def _property(prop: str) -> str:
+    return property_term(prop).replace(f"<{PROPERTY}", "wdt:").removesuffix(">")
+
+
+def _entity(id: str) -> str:
+    term = iri_term(id)
+    return term.replace(f"<{ENTITY}", "wd:").removesuffix(">") if term == f"<{ENTITY}{id}>" else term
+
+
+def _prefixes(text: str) -> str:
+    used = [("wd:", ENTITY), ("wdt:", PROPERTY)]
+    return "".join(f"PREFIX {prefix} <{iri}>\n" for prefix, iri in used if re.search(rf"\b{prefix}", text))
