@@ -15,7 +15,7 @@ ifneq ($(wildcard ../shared/data),)
 export TASKLOOM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo demo-figure test test-all test-servers lint types bench docs gallery fields clean
+.PHONY: help demo demo-figure test test-all test-servers lint types audit-pins fuzz bench docs gallery fields clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-13s %s\n", $$1, $$2}'
 
@@ -55,9 +55,18 @@ test-all: $(VENV)/.ready ## the test suite with the long versions of its propert
 test-servers: $(VENV)/.ready ## tests against a real SPARQL server on this machine
 	PYTHON=$(BIN)/python tests/servers/virtuoso.sh
 
-lint: $(VENV)/.ready ## ruff check and format
+lint: $(VENV)/.ready ## ruff check (security rules included) and format, and the pinned versions offline
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/audit_pins.py --offline
+
+audit-pins: $(VENV)/.ready ## the pinned versions, against known advisories where pip-audit is installed and reachable
+	$(BIN)/python scripts/audit_pins.py
+
+# Nightly. Another day, another seed; FUZZ="--inputs 2000 --target recipes" for less.
+FUZZ ?= --inputs 100000 --seconds 3600 --seed $(shell date +%Y%m%d)
+fuzz: $(VENV)/.ready ## random inputs of every kind; a failure becomes a file in tests/regressions
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 types: $(VENV)/.ready ## mypy, strict
 	$(BIN)/mypy

@@ -161,3 +161,23 @@ def test_the_settings_of_a_learner(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "majority has no settings\n"
     assert run(["list", "prompt-tun"]) == 2
     assert "did you mean 'prompt-tune'?" in capsys.readouterr().err
+
+
+def test_a_text_of_megabytes_is_shown_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "test.jsonl").write_text(json.dumps({"input": "word " * 2_000_000, "target": "y" * 10**7}) + "\n")
+    assert run(["show", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert len(shown) < 60_000
+    assert "(10,000,000 characters; --json prints all)" in " ".join(shown.split())
+    assert run(["show", str(tmp_path), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["input"]) == 10**7
+
+
+def test_an_error_is_short_however_long_its_words_are(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ["apply", "ctl/A", "z" * 10**6],
+        ["show", "z" * 10**6],
+        ["show", "ctl/A", "--set", "z" * 10**6 + "=1"],
+    ):
+        assert run(words) == 2
+        assert len(capsys.readouterr().err) < 4_100

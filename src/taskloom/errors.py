@@ -10,9 +10,20 @@ import difflib
 import reprlib
 from collections.abc import Iterable
 
+LONGEST = 4_000
+"""Characters of a message: what a person typed is echoed, but a megabyte of it hides the sentence."""
+
 
 class TaskloomError(Exception):
-    """Something a person can put right: bad input, a missing resource, a full disk."""
+    """Something a person can put right: bad input, a missing resource, a full disk.
+
+    >>> len(str(TaskloomError("x" * 10**6)))
+    4003
+    """
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
 
 
 class RecipeError(TaskloomError):

@@ -239,3 +239,22 @@ def test_the_experiments_that_come_with_taskloom_are_sound() -> None:
     assert len(found) == 2 * 4 * 3
     with pytest.raises(TaskloomError, match="did you mean 'ctlpp-small'"):
         read("ctlp-small")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            {"grid": {"recipe.table_seed": list(range(20_000))}},
+            "recipes: 20,000 recipes, their grids counted, are more than 2,000",
+        ),
+        (
+            {"recipes": [{"recipe": "ctl/A", "grid": {"table_seed": list(range(99)), "symbols": list(range(99))}}]},
+            "9,801 recipes",
+        ),
+        ({"seeds": 300_000}, "1 recipes x 1 learners x 300,000 seeds are more than 200,000 runs"),
+    ],
+)
+def test_a_grid_of_more_than_can_be_listed_is_refused_at_once(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(TaskloomError, match=says):
+        expand(check({"recipes": ["ctl/A"], "learners": ["majority"], **given}, "here"))

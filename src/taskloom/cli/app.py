@@ -10,7 +10,7 @@ import typer
 
 from taskloom.cli import dataset_commands, run_commands, task_commands
 from taskloom.cli.suite_options import command_of
-from taskloom.errors import ParameterError, TaskloomError
+from taskloom.errors import LONGEST, ParameterError, TaskloomError
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "list": task_commands.list_,
@@ -31,9 +31,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "rescore": run_commands.rescore,
 }
 """In the order in which --help lists them."""
-
-LONGEST = 4_000
-"""Characters of an error: what a person typed is echoed, but a megabyte of it hides the sentence."""
 
 INTERRUPTED = "interrupted; what was finished is kept: rerun the command to resume"
 

@@ -17,6 +17,9 @@ BAR = " | "
 """Between several values of one thing."""
 
 
+LONGEST_SHOWN = 40_000
+"""Characters of an example that are laid out for people, which takes about a second; no suite makes an example that long."""
+
 LISTED = 20
 """Values that people are shown before the rest is only counted."""
 
@@ -189,13 +192,28 @@ def examples(
         for i, example in enumerate(shown):
             emit({"split": chosen, "index": start + i, **_as_dict(example)})
         return
-    shown = [_printable(example) for example in shown]
     out = console()
     head = f"[bold]{cell(name)}[/bold], split {cell(chosen)}, {total:,} examples. {cell(about)}\n"
     out.print(head.replace("\n\n", "\n"))
     for i, example in enumerate(shown):
         out.print(f"[bold]{cell(chosen)} {start + i}[/bold]")
-        out.print(show(example) if show else plain(example, several), "")
+        brief = _shortened(example)
+        # A suite shows what it made itself; an example whose texts were cut is shown plainly.
+        shape = show if brief is example else None
+        out.print(shape(_printable(brief)) if shape else plain(_printable(brief), several), "")
+
+
+def _shortened(example: Example) -> Example:
+    """Return the example with long texts cut: wrapping and colouring megabytes takes minutes. --json prints them whole."""
+    if len(example.input) + sum(map(len, example.targets)) <= LONGEST_SHOWN:
+        return example
+    return replace(example, input=_cut(example.input), targets=tuple(map(_cut, example.targets[: LISTED + 1])))
+
+
+def _cut(text: str) -> str:
+    if len(text) <= LONGEST_SHOWN // 4:
+        return text
+    return f"{text[: LONGEST_SHOWN // 4]} … ({len(text):,} characters; --json prints all)"
 
 
 def _printable(example: Example) -> Example:

@@ -91,7 +91,7 @@ def _traits(example: Example, declared: Mapping[str, type], index: int) -> Mappi
 def to_examples(table: pa.Table) -> Iterable[Example]:
     """Yield the rows of a table as examples."""
     for batch in table.to_batches(max_chunksize=4096):
-        for row in batch.to_pylist():
+        for row in _values(batch):
             steps = [
                 Step(s["rule"], s["value"], None if s["of"] is None else tuple(s["of"]))
                 for s in row["derivation"] or ()
@@ -106,6 +106,16 @@ def to_examples(table: pa.Table) -> Iterable[Example]:
                 derivation=steps,
                 task=row.get("task") or "",
             )
+
+
+def _values(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    try:
+        rows: list[dict[str, Any]] = batch.to_pylist()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"a text of the dataset is not UTF-8 ({error.reason}): a file was damaged; make it again"
+        ) from error
+    return rows
 
 
 def block_digests(table: pa.Table) -> list[str]:
@@ -202,27 +212,46 @@ def read_stamp(path: Path) -> Stamp | None:
     """Read a shard's stamp; None where the file is not a whole shard of a Taskloom dataset."""
     try:
         metadata = pq.read_metadata(path).metadata or {}
-    except (pa.ArrowInvalid, OSError):
+        raw = metadata.get(METADATA)
+        if raw is None:
+            return None
+        payload = json.loads(raw)
+        return Stamp(**{**payload, "blocks": tuple(payload["blocks"])})
+    except (
+        pa.ArrowException,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        RecursionError,
+    ):  # names or a stamp that were edited
         return None
-    raw = metadata.get(METADATA)
-    if raw is None:
-        return None
-    payload = json.loads(raw)
-    return Stamp(**{**payload, "blocks": tuple(payload["blocks"])})
 
 
 def read(path: Path) -> pa.Table:
     """Read a shard's rows; raise one clear sentence for a damaged file."""
     try:
         table = pq.read_table(path, use_threads=False)
+        _look_at_names(table.schema)
     except FileNotFoundError as error:
         raise DataError(f"{path} is missing; rerun 'taskloom make' to restore it") from error
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         first = str(error).splitlines()[0]
         raise DataError(
             f"{path} is damaged ({first}); restore it; rerun 'taskloom make' if Taskloom made it"
         ) from error
     return table.replace_schema_metadata(None)
+
+
+def _look_at_names(fields: Iterable[pa.Field]) -> None:
+    """Raise the `UnicodeDecodeError` of a name that is not UTF-8, which shows only when it is looked at."""
+    for field in fields:
+        _ = field.name
+        kind = field.type
+        while pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            kind = kind.value_type
+        if pa.types.is_struct(kind):
+            _look_at_names(kind)
 
 
 def intact(path: Path, stamp: Stamp) -> bool:

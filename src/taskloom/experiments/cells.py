@@ -19,6 +19,7 @@ from typing import Any
 
 from taskloom.errors import nearest
 from taskloom.experiments.cell_data import CellData, RecipeMix, own_grid, products, read_data
+from taskloom.experiments.cell_limits import refuse_monsters
 from taskloom.experiments.evaluated_splits import EvaluatedSplit, SplitFinder, spell
 from taskloom.experiments.spec import BestOf, Experiment, ExperimentError, Keep
 from taskloom.files import json_digest
@@ -148,6 +149,7 @@ class Cell:
 
 def expand(experiment: Experiment) -> list[Cell]:
     """Return all cells in the order recipes, learners, seeds; two spellings of one cell are one."""
+    refuse_monsters(experiment, _part(experiment.grid, "recipe."), _part(experiment.grid, "learner."))
     recipes = [d for block in experiment.recipes for d in read_data(block, _part(experiment.grid, "recipe."))]
     learners = [x for block in experiment.learners for x in _learners(block, _part(experiment.grid, "learner."))]
     _check_grid(experiment, learners)

@@ -362,7 +362,7 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         table = table if columns is None else table.select(list(columns))
         expected = COLUMNS.get(path.name)
         return table if expected is None else table.cast(pa.schema([expected.field(c) for c in table.column_names]))
-    except (pa.ArrowException, OSError, KeyError) as error:
+    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
         raise _damaged(path, str(error).splitlines()[0]) from error
 
 

@@ -221,7 +221,7 @@ class ModelClient:
             raise EndpointError(f"the endpoint refuses: {self._said(error)}; check url, model and key") from None
         except (openai.APIError, ConnectionError) as error:
             return None, self._said(error), 0.0
-        except (ValueError, AttributeError, TypeError, IndexError, KeyError) as error:
+        except (ValueError, AttributeError, TypeError, IndexError, KeyError, RecursionError) as error:
             # Truncated JSON, another charset, another shape: what the library cannot read comes out as one of these.
             return None, f"an unreadable reply ({type(error).__name__})", 0.0
         finally:

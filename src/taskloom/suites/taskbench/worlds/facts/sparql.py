@@ -143,7 +143,7 @@ def _rows(body: bytes, variables: tuple[str, ...]) -> list[tuple[str, ...]]:
         ]
     except json.JSONDecodeError as error:
         raise TryLater(f"broke off its answer after {len(body)} bytes", overloaded=True) from error
-    except (KeyError, TypeError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:  # ValueError: a number of thousands of digits
         raise Refused(
             "answered with JSON that is not SPARQL results: is the address that of the query service?"
         ) from error

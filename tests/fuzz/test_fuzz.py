@@ -1,0 +1,136 @@
+"""A few inputs of every target, every failure that the fuzzer once found, and proof that its watchers see what they watch for."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import strategies as st
+
+from taskloom.errors import InputError
+from tests.fuzz import targets_files, targets_replies, targets_texts  # noqa: F401 - they register targets
+from tests.fuzz.engine import REGRESSIONS, TARGETS, Refuted, Target, Verdict, campaign, judge
+
+FILES = sorted(REGRESSIONS.glob("*/*.json"))
+SLOW = {"runs", "apply", "functions", "domains", "endpoints", "experiments"}
+"""Targets that import or build something for seconds first; their regressions are replayed all the same."""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_what_failed_once_fails_no_more(path: Path, tmp_path: Path) -> None:
+    entry = json.loads(path.read_text(encoding="ascii"))
+    target = TARGETS[entry["target"]]
+    target.warm()
+    outcome = judge(target, entry["input"], tmp_path)
+    assert not outcome.failed, (outcome, entry["why"])
+
+
+@pytest.mark.parametrize("name", sorted(set(TARGETS) - SLOW))
+def test_a_few_inputs_of_every_target(name: str, tmp_path: Path) -> None:
+    tally = campaign(TARGETS[name], 8, 0, tmp_path, time.monotonic() + 60, None)
+    assert tally.inputs
+    assert set(tally.counts) <= {"refused", "accepted", "checked"}
+
+
+def one(run: Callable[[object, Path], Verdict]) -> Target:
+    return Target("one", st.integers(), run)
+
+
+def test_verdicts(tmp_path: Path) -> None:
+    def refuses(value: object, folder: Path) -> Verdict:
+        raise InputError("no")
+
+    def refutes(value: object, folder: Path) -> Verdict:
+        raise Refuted("no")
+
+    def dies(value: object, folder: Path) -> Verdict:
+        raise KeyError("x")
+
+    def eats(value: object, folder: Path) -> Verdict:
+        return "accepted" if bytearray(1 << 40) else "refused"
+
+    assert judge(one(lambda value, folder: "checked"), 0, tmp_path).verdict == "checked"
+    assert judge(one(refuses), 0, tmp_path).verdict == "refused"
+    assert [judge(one(run), 0, tmp_path).verdict for run in (refutes, dies, eats)] == [
+        "refuted",
+        "traceback",
+        "over-memory",
+    ]
+
+
+def test_an_input_that_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.engine.TIME_LIMIT", 0.05)
+
+    def sleeps(value: object, folder: Path) -> Verdict:
+        time.sleep(5)
+        return "accepted"
+
+    assert judge(one(sleeps), 0, tmp_path).verdict == "over-time"
+
+
+def test_the_sentinel_sees_paths_code_processes_and_connections(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    (inside / "evil.py").write_text("x = 1\n")
+    (inside / "link").symlink_to(outside)
+    code = compile("x = 1", str(inside / "evil.py"), "exec")
+
+    def connect() -> None:
+        import socket
+
+        with socket.socket() as one:
+            one.connect_ex(("127.0.0.1", 9))
+
+    deeds: dict[str, Callable[[], object]] = {
+        "write": lambda: (outside / "x").write_text("x"),
+        "through a link": lambda: (inside / "link" / "y").write_text("y"),
+        "dots": lambda: (inside / ".." / "z").write_text("z"),
+        "folder": lambda: (outside / "new").mkdir(),
+        "remove": lambda: (outside / "x").unlink(),
+        "rename": lambda: (inside / "evil.py").rename(outside / "evil.py"),
+        "code": lambda: exec(code, {}),
+        "process": lambda: subprocess.run([sys.executable, "-c", ""]),
+        "connection": connect,
+    }
+    fine: dict[str, Callable[[], object]] = {
+        "write": lambda: (inside / "x").write_text("x"),
+        "read": lambda: (outside / "x").read_text(),
+        "null": lambda: Path(os.devnull).write_text(""),
+    }
+
+    def doing(deed: Callable[[], object]) -> Callable[[object, Path], Verdict]:
+        def run(value: object, folder: Path) -> Verdict:
+            deed()
+            return "accepted"
+
+        return run
+
+    (outside / "x").write_text("x")
+    assert {name: judge(one(doing(deed)), 0, inside).verdict for name, deed in fine.items()} == dict.fromkeys(
+        fine, "accepted"
+    )
+    assert {name: judge(one(doing(deed)), 0, inside).verdict for name, deed in deeds.items()} == dict.fromkeys(
+        deeds, "path or code"
+    )
+
+
+def test_a_failure_shrinks_to_a_file(tmp_path: Path) -> None:
+    def fails(value: object, folder: Path) -> Verdict:
+        if isinstance(value, int) and value > 100:
+            raise KeyError(value)
+        return "accepted"
+
+    work, files = tmp_path / "work", tmp_path / "regressions"
+    work.mkdir()
+    tally = campaign(Target("one", st.integers(0, 10**6), fails), 50, 0, work, time.monotonic() + 60, files)
+    assert tally.counts["traceback"] >= 1
+    assert tally.inputs == 50
+    (path,) = files.glob("one/*.json")
+    assert json.loads(path.read_text())["input"] == 101
