@@ -260,11 +260,15 @@ class Domain:
         tails: Last parts.
         opens: Clauses that introduce the entity without a fact about it.
         aside: What may follow another entity's name, e.g. "another park of the same district".
-        fillers: Whole sentences without any fact; `[two|three]` stands for one of some words.
+        fillers: Whole sentences without any fact.
         attributes: What is known of entities.
         records: What belongs to them.
         rules: General statements.
         article: What stands before names in a sentence: "the" for dog breeds, nothing for towns.
+        openers: What may stand before a sentence without changing it: "A leaflet of [1950..2019] says that".
+        closers: What may follow one: ", as a survey of [1950..2019] confirms".
+
+    In opens, fillers, openers and closers `[two|three]` stands for one of some words, and `[10..90]` for a number.
     """
 
     name: str
@@ -274,12 +278,14 @@ class Domain:
     heads: tuple[str, ...]
     tails: tuple[str, ...]
     opens: tuple[str, ...]
-    aside: str
+    aside: tuple[str, ...]
     fillers: tuple[str, ...]
     attributes: tuple[Attribute, ...]
     records: tuple[Records, ...]
     rules: tuple[Rule, ...] = ()
     article: str = ""
+    openers: tuple[str, ...] = ()
+    closers: tuple[str, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, Attribute]:

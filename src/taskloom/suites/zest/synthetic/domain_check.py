@@ -36,7 +36,7 @@ LEAST_NAMES = 9
 def problems(domain: Domain) -> list[str]:
     """List everything that is wrong with a domain, each as one sentence; empty when it can be used."""
     # The reader's grammar can be built only where all names lead somewhere.
-    basic = [*_names(domain), *_records(domain), *_rules(domain), *_attributes(domain)]
+    basic = [*_names(domain), *_slots(domain), *_records(domain), *_rules(domain), *_attributes(domain)]
     return basic or [*_clauses(domain), *_questions(domain)]
 
 
@@ -51,10 +51,21 @@ def _names(domain: Domain) -> Iterator[str]:
     for text in domain.fillers:
         if not text.endswith("."):
             yield f"the filler {text!r} is not a sentence: it lacks a full stop"
-        if re.sub(r"\[[^\[\]|]+(?:\|[^\[\]|]+)+\]", "", text).strip("[]|") != re.sub(r"\[.*?\]|[\[\]|]", "", text):
-            yield f"the filler {text!r} has a bracket that is not of the form [two|three]"
         if ". " in text:
             yield f"the filler {text!r} is more than one sentence: make them fillers of their own"
+
+
+def _slots(domain: Domain) -> Iterator[str]:
+    for kind, texts in (
+        ("opening", domain.opens),
+        ("filler", domain.fillers),
+        ("opener", domain.openers),
+        ("closer", domain.closers),
+    ):
+        for text in texts:
+            if re.search(r"[\[\]|]", re.sub(r"\[(?:\d+\.\.\d+|[^\[\]|]+(?:\|[^\[\]|]+)+)\]", "", text)):
+                yield f"the {kind} {text!r} has a bracket that is not of the form [two|three] or [10..90]"
+    yield from (f"the closer {text!r} does not begin with a comma" for text in domain.closers if text[0] != ",")
 
 
 def _repeated(names: Sequence[str]) -> list[str]:
@@ -120,7 +131,7 @@ def _clauses(domain: Domain) -> Iterator[str]:
 
 def _variants(filler: str) -> Iterator[str]:
     """Yield sentences of a filler in which every alternative occurs: the first of each, the second of each, …"""
-    choices = [choice.split("|") for choice in re.findall(r"\[([^\]]*)\]", filler)]
+    choices = [re.split(r"\||\.\.", choice) for choice in re.findall(r"\[([^\]]*)\]", filler)]
     for turn in range(max(map(len, choices), default=1)):
         picks = iter([choice[turn % len(choice)] for choice in choices])
         yield re.sub(r"\[[^\]]*\]", lambda _, picks=picks: next(picks), filler)  # type: ignore[misc]
@@ -136,7 +147,7 @@ def clauses(domain: Domain) -> Iterator[str]:
     """Yield every clause of a domain, with each of its values (of numbers the smallest)."""
     name = domain.named(full_name(domain.heads[0], domain.tails[0]))
     for template in domain.opens:
-        yield template.replace("{E}", name)
+        yield from _variants(template.replace("{E}", name))
     for part in domain.attributes:
         for template, value in _statements(part):
             yield template.replace("{E}", name).replace("{V}", value)

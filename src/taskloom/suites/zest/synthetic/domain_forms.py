@@ -305,12 +305,14 @@ class DomainForm(Fields):
     heads: Words
     tails: Words
     opens: tuple[OfEntity, ...] = AtLeastOne
-    aside: Filled
+    aside: Phrases
     fillers: tuple[Filled, ...] = AtLeastOne
     attributes: tuple[Annotated[NumberForm | TextForm | MembersForm | FlagForm, Field(discriminator="type")], ...] = ()
     records: tuple[RecordsForm, ...] = ()
     rules: tuple[RuleForm, ...] = ()
     article: str = ""
+    openers: tuple[Filled, ...] = ()
+    closers: tuple[Filled, ...] = ()
 
 
 PARTS: dict[type[Fields], type] = {

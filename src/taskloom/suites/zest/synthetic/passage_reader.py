@@ -8,8 +8,8 @@ is about, which must also be the last one mentioned: where the two differ the te
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any
 
 from taskloom.errors import InputError
@@ -37,6 +37,20 @@ class Pattern:
     states: tuple[str, ...]
 
 
+Match = tuple[Pattern, re.Match[str]]
+"""A clause that was understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a domain may put around its facts, as regular expressions: whole sentences, and what stands before and after others."""
+
+    fillers: re.Pattern[str]
+    openers: re.Pattern[str]
+    closers: re.Pattern[str]
+    asides: re.Pattern[str]
+
+
 @dataclass(slots=True)
 class ReadEntity:
     """What was read about an entity or a record: stated texts by attribute; members as lists."""
@@ -60,17 +74,17 @@ class Reading:
         return next(iter(self.entities.values()))
 
 
-_GRAMMARS: dict[int, tuple[Domain, tuple[list[Pattern], re.Pattern[str]]]] = {}
+_GRAMMARS: dict[int, tuple[Domain, tuple[list[Pattern], Frame]]] = {}
 
 
-def grammar(domain: Domain) -> tuple[list[Pattern], re.Pattern[str]]:
-    """Return the patterns of a domain's clauses, and the one of its fillers; kept, since compiling them takes a second."""
+def grammar(domain: Domain) -> tuple[list[Pattern], Frame]:
+    """Return the patterns of a domain's clauses, and those of its frame; kept, since compiling them takes a second."""
     if id(domain) not in _GRAMMARS:
-        _GRAMMARS[id(domain)] = domain, _compile(domain)
+        _GRAMMARS[id(domain)] = domain, (_compile(domain), _frame(domain))
     return _GRAMMARS[id(domain)][1]
 
 
-def _compile(domain: Domain) -> tuple[list[Pattern], re.Pattern[str]]:
+def _compile(domain: Domain) -> list[Pattern]:
     patterns = [_pattern(domain, t, ("open",)) for t in domain.opens]
     for a in domain.attributes:
         if isinstance(a, Flag):
@@ -92,13 +106,28 @@ def _compile(domain: Domain) -> tuple[list[Pattern], re.Pattern[str]]:
         then = domain.by_name[rule.then]
         outcomes = _number(then.unit) if isinstance(then, Number) else _any_of(getattr(then, "values", ()))
         patterns += [_pattern(domain, t, ("rule", rule.when, rule.then), values, implied=outcomes) for t in rule.says]
-    return patterns, re.compile("|".join(_filler(text) for text in domain.fillers))
+    return patterns
 
 
-def _filler(text: str) -> str:
-    """Return the regular expression of a filler, in which `[two|three]` stands for one of some words."""
+def _frame(domain: Domain) -> Frame:
+    openers = [re.escape(text) for text in OPENERS] + [_slotted(text) + " " for text in domain.openers]
+    closers = [_slotted(text) for text in domain.closers] or ["(?!)"]
+    return Frame(
+        fillers=re.compile("|".join(_slotted(text) for text in domain.fillers)),
+        openers=re.compile("|".join(openers)),
+        closers=re.compile(f"(?:{'|'.join(closers)})$"),
+        asides=re.compile("|".join(f", {re.escape(text)}," for text in domain.aside)),
+    )
+
+
+def _slotted(text: str) -> str:
+    """Return the regular expression of a text in which `[two|three]` stands for one of some words, `[10..90]` for a number."""
     pieces = re.split(r"\[([^\]]*)\]", text)
-    return "".join(f"(?:{_any_of(tuple(p.split('|')))})" if i % 2 else re.escape(p) for i, p in enumerate(pieces))
+    return "".join(_slot(p) if i % 2 else re.escape(p) for i, p in enumerate(pieces))
+
+
+def _slot(inside: str) -> str:
+    return r"\d+" if re.fullmatch(r"\d+\.\.\d+", inside) else f"(?:{_any_of(tuple(inside.split('|')))})"
 
 
 def _record_patterns(domain: Domain, records: Records) -> list[Pattern]:
@@ -137,79 +166,108 @@ def _pattern(
     implied: str = "",
 ) -> Pattern:
     pieces = re.split(r"(\{[EVNW]\})", template)
-    names = "|".join(re.escape(domain.named(full_name(h, t))) for h, t in product(domain.heads, domain.tails))
-    entity = f"(?P<E>{names}|the {domain.short}|{domain.pronoun})"
+    entity = f"(?P<E>{_named(domain)}|the {domain.short}|{domain.pronoun})"
     record = f"(?P<N>{_names(records.heads, records.tails)}|the {records.one}|it)" if records else ""
     slots = {"{E}": entity, "{V}": f"(?P<V>{value})", "{N}": record, "{W}": f"(?P<W>{implied})"}
-    text = "".join(slots.get(p) or re.escape(p) for p in pieces if p)
+    text = "".join(slots.get(p) or _slotted(p) for p in pieces if p)
     # "the {N}" becomes "it" or "the law" as a whole.
     text = text.replace(r"the\ (?P<N>", "(?:the )?(?P<N>")
-    literals = [p for p in pieces if p and not p.startswith("{")]
+    literals = [q for p in pieces if p and not p.startswith("{") for q in re.split(r"\[[^\]]*\]", p) if q]
     anchor = max(literals, key=len).removeprefix("the ")
     return Pattern(anchor, re.compile(text), states)
 
 
+def _named(domain: Domain) -> str:
+    article = f"{re.escape(domain.article)} " if domain.article else ""
+    return article + _names(domain.heads, domain.tails)
+
+
 def _names(heads: tuple[str, ...], tails: tuple[str, ...]) -> str:
-    return "|".join(re.escape(full_name(h, t)) for h, t in product(heads, tails))
+    """Return the regular expression of every head with every tail: heads and tails apart, or it would be long and slow."""
+    ends = "|".join(re.escape(full_name("", tail)) for tail in tails)
+    return f"(?:{_any_of(heads)})(?:{ends})"
+
+
+def _parted(text: str, mark: str) -> Iterator[tuple[str, str]]:
+    """Yield what stands before and after each occurrence of a mark."""
+    at = text.find(mark)
+    while at >= 0:
+        yield text[:at], text[at + len(mark) :]
+        at = text.find(mark, at + 1)
 
 
 class _PassageReader:
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
-        self.patterns, self.fillers = grammar(domain)
+        self.patterns, self.frame = grammar(domain)
         self.reading = Reading()
         self.focus: ReadEntity | None = None
         self.last: dict[str, ReadEntity] = {}
 
     def read(self, text: str) -> Reading:
         for sentence in _SENTENCES.split(text.strip()):
-            if self.fillers.fullmatch(sentence):
+            if self.frame.fillers.fullmatch(sentence):
                 continue
-            bare = sentence.removesuffix(".").replace(f", {self.domain.aside},", "")
-            if not self._sentence(bare):
+            if not self._sentence(self.frame.asides.sub("", sentence.removesuffix("."))):
                 raise InputError(f"the reader does not understand this sentence about {self.domain.name}: {sentence!r}")
         if not self.reading.entities:
             raise InputError("the passage is about nothing that the reader knows")
         return self.reading
 
     def _sentence(self, text: str) -> bool:
-        for opener in OPENERS:
-            text = text.removeprefix(opener)
-        if self._clauses([text]):
-            return True
-        if self._relative_clause(text):
-            return True
-        inner = text.removeprefix("While ")
-        marks = (", ",) if inner is not text and text.startswith("While ") else (", and ", "; ", ", whereas ")
-        for mark in marks:
-            at = inner.find(mark)
-            while at >= 0:
-                if self._clauses([inner[:at], inner[at + len(mark) :]]):
-                    return True
-                at = inner.find(mark, at + 1)
-        return False
+        """Take in the clauses of a sentence, all or none."""
+        opener = self.frame.openers.match(text)
+        text = text[opener.end() :] if opener else text
+        matches = self._clauses(self.frame.closers.sub("", text))
+        for pattern, match in matches:
+            self._take(pattern, match)
+        return bool(matches)
 
-    def _relative_clause(self, text: str) -> bool:
-        """Try to read a name, a clause about it between commas, and another one: two clauses with the same subject."""
+    def _clauses(self, text: str) -> list[Match]:
+        """Return the clauses of a text in their order; none where it cannot be understood."""
+        one = self._match(text)
+        if one:
+            return [one]
+        for mark in ("; ", ", whereas ", ", while ", ", and "):
+            for left, right in _parted(text, mark):
+                first = self._clauses(left)
+                then = self._clauses(right) if first else []
+                if then:
+                    return first + then
+        if text.startswith("While "):
+            for left, right in _parted(text.removeprefix("While "), ", "):
+                matches = [self._match(left), self._match(right)]
+                if all(matches):
+                    return [m for m in matches if m]
+        return self._relative_clause(text) or self._same_subject(text)
+
+    def _relative_clause(self, text: str) -> list[Match]:
+        """Try to read a name, a clause about it between commas, and another one; or a clause that ends with a name, and another."""
         name, mark, rest = text.partition(f", {self.domain.relative} ")
-        at = rest.find(", ") if mark else -1
-        while at >= 0:
-            if self._clauses([f"{name} {rest[:at]}", f"{name} {rest[at + 2 :]}"]):
-                return True
-            at = rest.find(", ", at + 1)
-        return False
+        for left, right in _parted(rest, ", ") if mark else ():
+            matches = [self._match(f"{name} {left}"), self._match(f"{name} {right}")]
+            if all(matches):
+                return [m for m in matches if m]
+        name, mark, rest = text.partition(", which ")
+        first = self._match(name) if mark else None
+        if first and "N" in first[1].groupdict() and first[1].end("N") == len(name):
+            then = self._match(f"{first[1]['N']} {rest}")
+            return [first, then] if then else []
+        return []
 
-    def _clauses(self, texts: list[str]) -> bool:
-        """Take in all of the clauses, or none."""
-        matches = [self._match(t) for t in texts]
-        if any(m is None for m in matches):
-            return False
-        for m in matches:
-            if m is not None:
-                self._take(*m)
-        return True
+    def _same_subject(self, text: str) -> list[Match]:
+        """Try to read two clauses that have their first words, the subject, in common."""
+        for left, right in _parted(text, " and "):
+            first = self._match(left)
+            groups = first[1].groupdict() if first else {}
+            for group in ("N", "E"):
+                if first and groups.get(group) and first[1].start(group) in (0, len("the ")):
+                    then = self._match(f"{left[: first[1].end(group)]} {right}")
+                    if then:
+                        return [first, then]
+        return []
 
-    def _match(self, text: str) -> tuple[Pattern, re.Match[str]] | None:
+    def _match(self, text: str) -> Match | None:
         lowered = text[:1].lower() + text[1:]
         for pattern in self.patterns:
             if pattern.anchor in lowered:

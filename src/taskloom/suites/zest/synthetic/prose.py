@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import perm, prod
 from typing import Any
 
 from taskloom.seeding import Random
@@ -21,20 +23,30 @@ from taskloom.suites.zest.synthetic.domain import (
 from taskloom.suites.zest.synthetic.draft import Draft
 from taskloom.suites.zest.synthetic.facts import Facts, Record, Stated
 
-JOINS = ("{a}, and {b}", "{a}, and {b}", "{a}; {b}")
-RELATIVE = "{E}, which {a}, {b}"
-CONTRASTS = ("While {a}, {b}", "{a}, whereas {b}")
-"""Sentence plans for two clauses: about the same entity (RELATIVE where both begin with it), or that say the same kind of thing
-about different ones (CONTRASTS): "X covers 9 acres, whereas Y has a hospital" would be no contrast."""
+JOINS = ("{a}, and {b}", "{a}; {b}")
+CONTRASTS = ("While {a}, {b}", "{a}, whereas {b}", "{a}, while {b}")
+"""Sentence plans for two clauses: about the same entity, or that say the same kind of thing about different ones: "X covers
+9 acres, whereas Y has a hospital" would be no contrast."""
 
-PLANS = ("mixed", "portrait", "setting", "framed")
-"""Orders of a passage: all mixed; the entity, then others and rules; the other way round; others in the middle."""
+PLANS = ("mixed", "portrait", "setting", "framed", "things last", "things first")
+"""Orders of a passage: all mixed; the entity, then others and rules; the other way round; others in the middle; what the entity is
+before what belongs to it, or after."""
 
-OPENED = 0.2
-"""How often a sentence of one clause begins with an opener, such as "Moreover,"; more would read as a list of them."""
+JOINED, ADDED, CROSSED = 0.95, 0.6, 0.6
+"""How often a clause takes in the next one, two that are joined take in a third, and a clause takes in one about another entity."""
 
-CHOICE = re.compile(r"\[([^\]]*)\]")
-"""Words of a filler of which one is taken."""
+ALONE, TOGETHER, OF_RECORDS = 350, 40, 500
+"""Ways to say a clause, or several that stand together, from which no opener or closer is needed to tell the sentence from others:
+of one clause a thousand passages have some twenty, of two the same ones hardly ever, but for those about one record."""
+
+OPENED = 0.12
+"""How often a sentence that needs no opener begins with a word such as "Moreover,"; more would read as a list of them."""
+
+FILLED = 0.1
+"""How often a passage has a filler although it is long enough."""
+
+SLOT = re.compile(r"\[([^\]]*)\]")
+"""Words of which one is taken, or the ends of a range of numbers."""
 
 SHORTEST, LONGEST = 60, 180
 """Words of a passage."""
@@ -44,7 +56,8 @@ SHORTEST, LONGEST = 60, 180
 class Clause:
     """A template with its value and what it is about: an entity of the passage (by number), and perhaps one of its records.
 
-    `says` names the attribute, or the records and their field. A rule is about no entity.
+    `says` names the attribute, or the records and their field. A rule is about no entity. `ways` counts the values and templates
+    of which this clause might have had others.
     """
 
     template: str
@@ -53,6 +66,13 @@ class Clause:
     record: Record | None = None
     records: Records | None = None
     says: tuple[str, ...] = ()
+    ways: int = 1
+
+    @property
+    def subject(self) -> str:
+        """Return the place-holder that it begins with, if that is what it is about."""
+        starts = ("{N} ", "the {N} ") if self.record is not None else ("{E} ",)
+        return next((start for start in starts if self.template.startswith(start)), "")
 
 
 Unit = list[Clause]
@@ -82,27 +102,45 @@ class _Writer:
         self.met: set[int] = set()
         self.pointing = {domain.pronoun, "it", domain.short, *(r.one for r in domain.records)}
         self.openers = list(OPENERS)
+        self.details = [*domain.openers, *domain.closers]
 
     def write(self) -> str:
         rng = self.rng
-        first = [Clause(rng.choice(self.domain.opens), entity=0)]
+        first = [Clause(self._filled(self._pick(self.domain.opens)), entity=0, ways=ALONE)]
         units = self._ordered(*self._units())
         sentences = self._sentences([first, *units])
-        fillers = list(rng.sample(self.domain.fillers, len(self.domain.fillers)))
         words = sum(s.count(" ") + 1 for s in sentences)
-        many = rng.randint(0, 2)
+        return " ".join(
+            self._with_fillers(sentences, words) if words < SHORTEST or rng.random() < FILLED else sentences
+        )
+
+    def _with_fillers(self, sentences: list[str], words: int) -> list[str]:
+        """Put in a filler, or as many as the shortest passage needs."""
+        rng = self.rng
+        fillers = list(rng.sample(self.domain.fillers, len(self.domain.fillers)))
         # A filler goes only before a sentence that starts with a name, so that no pronoun has to reach across it.
         places = [i for i in range(1, len(sentences)) if not self._reaches_back(sentences[i])] + [len(sentences)]
-        while fillers and (many > 0 or words < SHORTEST):
-            filler = CHOICE.sub(lambda m: rng.choice(m[1].split("|")), fillers.pop())
-            longer = words + filler.count(" ") + 1
-            if longer > LONGEST:
+        filled = False
+        while fillers and (words < SHORTEST or not filled):
+            filler = self._filled(fillers.pop())
+            words += filler.count(" ") + 1
+            if words > LONGEST:
                 break
             sentences.insert(place := rng.choice(places), filler)
             places = [p + (p >= place) for p in places]
-            words = longer
-            many -= 1
-        return " ".join(sentences)
+            filled = True
+        return sentences
+
+    def _filled(self, text: str) -> str:
+        """Fill the slots of a text: `[two|three]`, `[10..90]`."""
+
+        def fill(slot: re.Match[str]) -> str:
+            low, dots, high = slot[1].partition("..")
+            if dots:
+                return str(int(low) + int(self.rng.random() * (int(high) - int(low) + 1)))
+            return self._pick(slot[1].split("|"))
+
+        return SLOT.sub(fill, text)
 
     def _reaches_back(self, sentence: str) -> bool:
         words = set(sentence.lower().replace(";", " ").replace(",", " ").split())
@@ -116,7 +154,7 @@ class _Writer:
             theirs = self._attribute_units(number, facts)
             self.rng.shuffle(theirs)
             others += [[clause for unit in theirs for clause in unit]] if theirs else []
-        return own, others, [[Clause(self._rule_text(s), s.value)] for s in self.draft.rules]
+        return own, others, [[Clause(self._rule_text(s), s.value, ways=10)] for s in self.draft.rules]
 
     def _ordered(self, own: list[Unit], others: list[Unit], rules: list[Unit]) -> list[Unit]:
         """Order the units by one of the discourse plans."""
@@ -128,6 +166,9 @@ class _Writer:
             return own + others + rules
         if plan == "setting":
             return rules + others + own
+        if plan.startswith("things"):
+            own.sort(key=lambda unit: (unit[0].record is not None) == (plan == "things last"))
+            return rules + own + others if plan == "things first" else own + rules + others
         if plan == "framed":
             half = len(own) // 2
             return own[:half] + rules + others + own[half:]
@@ -145,9 +186,13 @@ class _Writer:
     def _attribute_units(self, number: int, facts: Facts) -> list[Unit]:
         units: list[Unit] = [[self._value_clause(number, name, value)] for name, value in facts.values.items()]
         for name, members in facts.has.items():
-            units.append([Clause(self._pick(self._members(name).says), listing(members, "and"), number, says=(name,))])
+            kind = self._members(name)
+            ways = len(kind.says) * perm(len(kind.values), len(members))
+            units.append([Clause(self._pick(kind.says), listing(members, "and"), number, says=(name,), ways=ways)])
         for name, members in facts.lacks.items():
-            units.append([Clause(self._pick(self._members(name).denies), listing(members, "or"), number, says=(name,))])
+            kind = self._members(name)
+            ways = len(kind.denies) * perm(len(kind.values), len(members))
+            units.append([Clause(self._pick(kind.denies), listing(members, "or"), number, says=(name,), ways=ways)])
         for name, listed in facts.records.items():
             records = self.domain.records_by_name[name]
             # The records of one kind follow each other, so that the passage tells them in the order of the answer.
@@ -159,8 +204,10 @@ class _Writer:
             units.append(unit)
         return units
 
-    def _pick(self, templates: tuple[str, ...]) -> str:
-        return self.rng.choice(templates)
+    def _pick(self, texts: Sequence[str]) -> str:
+        return texts[
+            int(self.rng.random() * len(texts))
+        ]  # some ten for each passage: `choice` would take twice as long
 
     def _members(self, name: str) -> Members:
         attribute = self.domain.by_name[name]
@@ -170,22 +217,27 @@ class _Writer:
     def _value_clause(self, number: int, name: str, value: Any) -> Clause:
         attribute = self.domain.by_name[name]
         if isinstance(attribute, Flag):
-            return Clause(self._pick(attribute.affirms if value else attribute.denies), "", number, says=(name,))
+            templates = attribute.affirms if value else attribute.denies
+            return Clause(self._pick(templates), "", number, says=(name,), ways=2 * len(templates))
         assert isinstance(attribute, Number | Text)
-        text = attribute.text(value) if isinstance(attribute, Number) else str(value)
-        return Clause(self._pick(attribute.says), text, number, says=(name,))
+        if isinstance(attribute, Number):
+            text, many = attribute.text(value), (attribute.high - attribute.low) // attribute.step + 1
+        else:
+            text, many = str(value), len(attribute.values)
+        return Clause(self._pick(attribute.says), text, number, says=(name,), ways=many * len(attribute.says))
 
     def _record_clauses(self, number: int, records: Records, record: Record, template: str) -> Unit:
-        clauses = [Clause(template, "", number, record, records, (records.name,))]
+        clauses = [Clause(template, "", number, record, records, (records.name,), len(records.says))]
         for name, value in record.fields.items():
             kind = records.field(name)
             if isinstance(kind, Feature):
-                template, text = self._pick(kind.affirms if value else kind.denies), ""
+                template, text, many = self._pick(kind.affirms if value else kind.denies), "", 2
             elif isinstance(kind, Measure):
+                many = (kind.high - kind.low) // kind.step + 1
                 template, text = self._pick(kind.says), kind.text(value)
             else:
-                template, text = self._pick(kind.says), str(value)
-            clauses.append(Clause(template, text, number, record, records, (records.name, name)))
+                template, text, many = self._pick(kind.says), str(value), len(kind.values)
+            clauses.append(Clause(template, text, number, record, records, (records.name, name), 2 * many))
         return clauses
 
     def _sentences(self, units: list[Unit]) -> list[str]:
@@ -193,41 +245,70 @@ class _Writer:
         sentences: list[str] = []
         at = 0
         while at < len(clauses):
-            plan = self._plan(clauses, at)
-            opener = ""
-            if not plan and at > 0 and self.openers and self.rng.random() < OPENED:
-                opener = self.openers.pop(self.rng.randrange(len(self.openers)))
-            chosen = clauses[at : at + 2] if plan else clauses[at : at + 1]
-            text = self._sentence(plan, opener, chosen)
+            plan, chosen = self._plan(clauses, at)
+            opener, closer = self._details(chosen)
+            # After "a librarian holds that" a pronoun could be the librarian.
+            text = self._sentence(plan, opener, closer, chosen, by_name=opener.endswith("that "))
             if text in sentences:
                 # "The trail is steep." of a second trail: by name, or it would seem to say the same again.
-                text = self._sentence(plan, opener, chosen, by_name=True)
+                text = self._sentence(plan, opener, closer, chosen, by_name=True)
             sentences.append(text)
             at += len(chosen)
         return sentences
 
-    def _sentence(self, plan: str, opener: str, clauses: list[Clause], by_name: bool = False) -> str:
-        if plan == RELATIVE:
-            text = self._relative(*clauses)
-        elif plan:
-            # In "While it ..., Echo Basin ..." the pronoun would point forward: there the first clause says the name.
-            start = self._say(clauses[0], by_name or plan.startswith("While"))
-            text = plan.replace("{a}", start).replace("{b}", self._say(clauses[1], again=True))
-        else:
-            text = opener + self._say(clauses[0], by_name)
-        return f"{text[0].upper()}{text[1:]}."
+    def _details(self, clauses: list[Clause]) -> tuple[str, str]:
+        """Choose what stands before and after a sentence: something of its own where few words could tell it from others."""
+        alone = len(clauses) == 1
+        enough = ALONE if alone else OF_RECORDS if all(clause.record for clause in clauses) else TOGETHER
+        if prod(clause.ways for clause in clauses) < enough and self.details:
+            detail = self._filled(self.details.pop(int(self.rng.random() * len(self.details))))
+            return ("", detail) if detail.startswith(",") else (detail + " ", "")
+        if alone and clauses[0].ways != ALONE and self.rng.random() < OPENED and self.openers:
+            return self.openers.pop(self.rng.randrange(len(self.openers))), ""
+        return "", ""
 
-    def _plan(self, clauses: list[Clause], at: int) -> str:
-        """Choose how this clause and the next one become one sentence; empty when they do not."""
-        if at == 0 or at + 1 == len(clauses) or self.rng.random() > 0.4:
-            return ""
-        one, other = clauses[at], clauses[at + 1]
-        if one.entity < 0 or other.entity < 0:
-            return ""
-        if one.entity != other.entity:
-            return self.rng.choice(CONTRASTS) if one.says == other.says else ""
-        subject = all(c.record is None and c.template.startswith("{E} ") for c in (one, other))
-        return RELATIVE if subject and self.rng.random() < 0.7 else self.rng.choice(JOINS)
+    def _plan(self, clauses: list[Clause], at: int) -> tuple[str, list[Clause]]:
+        """Choose the clauses of the next sentence, and how the first two of them are joined."""
+        one, *rest = clauses[at : at + 3]
+        if at == 0 or not rest or self.rng.random() > JOINED or one.entity < 0 or rest[0].entity < 0:
+            return "", [one]
+        if one.entity != rest[0].entity:
+            if one.says == rest[0].says:
+                return self._pick(CONTRASTS), [one, rest[0]]
+            return ("{a}; {b}", [one, rest[0]]) if self.rng.random() < CROSSED else ("", [one])
+        plan = self._joined(one, rest[0])
+        third = len(rest) > 1 and rest[1].entity == one.entity and plan not in JOINS and self.rng.random() < ADDED
+        return plan, [one, *rest] if third else [one, rest[0]]
+
+    def _joined(self, one: Clause, other: Clause) -> str:
+        """Choose how two clauses about the same entity are joined: as one subject's, if they have the same one."""
+        same = one.record is other.record and one.subject and one.subject == other.subject
+        if same and self.rng.random() < 0.8:
+            return self._pick(("shared", "relative")) if one.record is None else "shared"
+        trailing = one.template.endswith("{N}") and other.record is one.record and other.subject
+        return "trailing" if trailing and self.rng.random() < 0.8 else self._pick(JOINS)
+
+    def _sentence(self, plan: str, opener: str, closer: str, clauses: list[Clause], by_name: bool = False) -> str:
+        one, *rest = clauses
+        if not plan:
+            text = self._say(one, by_name)
+        elif plan == "relative":
+            text = self._relative(one, rest.pop(0))
+        elif plan in ("shared", "trailing"):
+            other = rest.pop(0)
+            link = " and " if plan == "shared" else ", which "
+            text = (
+                self._say(one, by_name) + link + other.template.removeprefix(other.subject).replace("{V}", other.value)
+            )
+            self.focus = one.entity if one.record is None else one.record
+        else:
+            # In "While it ..., Echo Basin ..." the pronoun would point forward: there the first clause says the name.
+            start = self._say(one, by_name or plan.startswith("While"))
+            text = plan.replace("{a}", start).replace("{b}", self._say(rest.pop(0), again=True))
+        for clause in rest:
+            text = f"{text}; {self._say(clause, again=True)}"
+        text = f"{opener}{text}{closer}"
+        return f"{text[0].upper()}{text[1:]}."
 
     def _relative(self, one: Clause, other: Clause) -> str:
         """Join two clauses: "Echo Basin, which covers 9,000 acres, was opened in 1911"."""
@@ -265,12 +346,12 @@ class _Writer:
         """
         name = self.domain.named(self.draft.people[entity].name)
         chance = 1.0 if by_name else 0.0 if again else self.rng.random()
-        if text.startswith("{E}") and self.focus == entity and chance < 0.5:
+        if text.startswith("{E}") and self.focus == entity and chance < 0.6:
             return self.domain.pronoun + text[3:]
         if self.last_entity == entity == 0 and chance < 0.75:
             return text.replace("{E}", f"the {self.domain.short}")
         if entity > 0 and entity not in self.met and text.startswith("{E} "):
-            name = f"{name}, {self.domain.aside},"
+            name = f"{name}, {self._pick(self.domain.aside)},"
         self.met.add(entity)
         return text.replace("{E}", name)
 
