@@ -87,6 +87,8 @@ def test_published_files_are_looked_for_beside_the_recipe(project: Path) -> None
 
 def test_a_dataset_of_an_own_domain_verifies_anywhere(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tl.make(project / "mine.yaml", "d")
+    assert tl.verify("d").answers == 24  # found beside the recipe
+    project = project.rename(project.with_name("moved"))
     domain = project / "domains" / "castles.yaml"
     moved = Path("moved.yaml")
     without = tl.verify("d")
@@ -101,6 +103,13 @@ def test_a_dataset_of_an_own_domain_verifies_anywhere(project: Path, capsys: pyt
     with pytest.raises(TaskloomError, match=r"task names none\.yaml, which is not there"):
         tl.verify("d", task="none.yaml")
     shutil.copytree(project / "domains", "domains")  # found where the text says
+    assert tl.verify("d").answers == 24
+
+
+def test_another_file_of_the_same_name_is_not_taken_for_the_recipes(project: Path) -> None:
+    tl.make(project / "mine.yaml", "d")
+    Path("domains").mkdir()
+    Path("domains/castles.yaml").write_text("another file")
     assert tl.verify("d").answers == 24
 
 

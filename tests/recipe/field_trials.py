@@ -287,7 +287,7 @@ ZEST: dict[str, Trial] = {
     "facts": Trial("zest", "6..7"),
     "distractors": Trial("zest", "0..1"),
     "paraphrase": Trial("zest", "near"),
-    "flips": Trial("zest", ["value"]),
+    "flips": Trial("zest/more", ["value"]),
     "composition_depth": Trial("zest/more", "2..3"),
     "structure_width": Trial("zest/more", "1"),
     "layout": Trial("zest", "reference-bart"),

@@ -41,15 +41,15 @@ def kinds_of(suite: str) -> Mapping[str, str]:
     return model.field_kinds(members=True)
 
 
-def rows(base: str, changes: Mapping[str, Any]) -> Rows:
+def rows(base: str, changes: Mapping[str, Any], seed: int = 0) -> Rows:
     """Make a small recipe with changes of its fields."""
     data = deepcopy(BASES[base])
     model = SUITES.get(data["suite"]).fields
     for path, value in changes.items():
         override(data, {path: value}, model)
-    digest = json_digest(data)
+    digest = json_digest([data, seed])
     if digest not in _MADE:
-        plan = check(data, base, base).plan(0)
+        plan = check(data, base, base).plan(seed)
         tables = {split.name: shards.to_table(split.rows(0, split.n), 0, plan.traits) for split in plan.splits}
         _MADE[digest] = {name: list(shards.to_examples(table)) for name, table in tables.items()}
     return _MADE[digest]
@@ -85,8 +85,9 @@ def problem(kind: str, trial: Trial, before: Rows, after: Rows) -> str:
     return ""
 
 
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2))])
 @pytest.mark.parametrize("suite", SUITE_NAMES)
-def test_every_field_keeps_what_its_kind_says(suite: str, tmp_path: Path) -> None:
+def test_every_field_keeps_what_its_kind_says(suite: str, seed: int, tmp_path: Path) -> None:
     kinds = kinds_of(suite)
     assert not set(kinds) - set(TRIALS[suite]), "give these fields a trial in field_trials.py"
     problems = {}
@@ -98,8 +99,8 @@ def test_every_field_keeps_what_its_kind_says(suite: str, tmp_path: Path) -> Non
             folder = tmp_path / str(number)
             folder.mkdir()
             value = value(folder)
-        before = rows(trial.base, trial.beside)
-        after = rows(trial.base, {**trial.beside, trial.at or path: value})
+        before = rows(trial.base, trial.beside, seed)
+        after = rows(trial.base, {**trial.beside, trial.at or path: value}, seed)
         if sentence := problem(kind, trial, before, after):
             problems[path] = f"a {kind} field {sentence}"
     assert not problems

@@ -108,8 +108,25 @@ class Dataset:
         recipe = Recipe.from_dict(self.manifest["recipe"])
         if given is not None and not code:
             recipe = replace(recipe, files=_placed(recipe, given))
+        elif is_yaml(recipe.name):
+            recipe = replace(recipe, files=_beside(recipe, self.manifest.get("sources", {})))
         # Worker processes import what a recipe's name says.
         return replace(recipe, name=recipe.suite.name) if is_python(recipe.name) or is_yaml(recipe.name) else recipe
+
+
+def _beside(recipe: Recipe, sources: Mapping[str, str]) -> dict[str, str]:
+    """Return the files that lie beside the recipe's own file, where those seen from here are not what made the dataset."""
+    places = {}
+    for name in recipe.file_names():
+        here, beside = recipe.find_file(name), path_of(recipe.name).parent / name
+        stated = sources.get(name, sources.get(here.name))
+        if beside.exists() and not (here.exists() and (stated is None or _is_file_of(here, stated))):
+            places[name] = str(beside.resolve())
+    return places
+
+
+def _is_file_of(path: Path, stated: str) -> bool:
+    return path.is_file() and digest(path.read_bytes()) == stated
 
 
 def _placed(recipe: Recipe, file: Path) -> dict[str, str]:

@@ -15,7 +15,7 @@ from taskloom.descriptions import UNSEEN, task_column
 from taskloom.errors import DataError, TaskloomError
 from taskloom.files import digest
 from taskloom.plan import Plan
-from taskloom.recipe import Fields, Recipe
+from taskloom.recipe import Recipe
 from taskloom.recipe.recipe import ChangedCodeError, MissingFileError, UnknownCodeError
 from taskloom.seeding import Key
 
@@ -115,8 +115,7 @@ def _check_files(data: Dataset, recipe: Recipe, folder: Path) -> None:
     """Check that the files that the recipe names are those that made the dataset, before anything is read from them."""
     sources = data.manifest.get("sources", {})
     for name in recipe.file_names():
-        assert isinstance(recipe.fields, Fields)
-        path = recipe.fields.find_file(name)
+        path = recipe.find_file(name)
         stated = sources.get(name, sources.get(path.name))
         if stated is not None and path.is_file() and digest(path.read_bytes()) != stated:
             raise DataError(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from taskloom.arguments import plain, whole
+from taskloom.arguments import path_of, plain, whole
 from taskloom.errors import ParameterError, RecipeError, TaskloomError, echo, nearest
 from taskloom.files import json_digest
 from taskloom.recipe.fields import Described, Fields, texts
@@ -90,9 +90,11 @@ class Recipe:
 
     def missing_files(self) -> list[str]:
         """Return the files that its fields name and that are not where they should be."""
-        if not isinstance(self.fields, Fields):
-            return []
-        return [name for name in self.file_names() if not self.fields.find_file(name).exists()]
+        return [name for name in self.file_names() if not self.find_file(name).exists()]
+
+    def find_file(self, name: str) -> Path:
+        """Return where a file is that its fields name."""
+        return self.fields.find_file(name) if isinstance(self.fields, Fields) else path_of(name)
 
     @cached_property
     def digest(self) -> str:
