@@ -62,12 +62,8 @@ DEVIATIONS = [
     Deviation(
         "babi",
         "concat",
-        "A smaller split of concatenated tasks is a subset of a larger one, not a prefix: one task comes after the other.",
-    ),
-    Deviation(
-        "babi",
-        "splits",
-        "Two splits of one slot (two training splits, two tests) share it, so that a second one changes the first.",
+        "A smaller split of concatenated tasks is a subset of a larger one, not a prefix: one task comes after the other, and the "
+        "part of each task is a prefix of its part of the larger one.",
     ),
     Deviation(
         "zest",

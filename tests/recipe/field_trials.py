@@ -255,7 +255,7 @@ BABI |= {
     "splits": Trial(
         "babi/sizes",
         {"train": {"n": 12}, "dev": {"n": 6}, "test": {"n": 6}, "train-more": {"n": 5}},
-        ("train", "train-more"),  # a known deviation: training splits share a slot
+        ("train-more",),
     ),
     "splits.*.n": Trial("babi/sizes", 8, ("train",), "splits.train.n"),
     "holdout": Trial("babi/groups", [["COREF", "GRAB"]], ()),

@@ -56,7 +56,7 @@ def _resolve(name: str) -> dict[str, Any] | None:
     "babi",
     fields=BabiFields,
     describe="Short stories with controlled events, wording, questions and reasoning depth (bAbI 1.0, Dyna-bAbI)",
-    version=4,
+    version=5,
     resolve=_resolve,
     exporters={kind: partial(_export, kind) for kind in FORMATS},
     solve=_solve,

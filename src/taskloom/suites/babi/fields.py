@@ -26,7 +26,7 @@ from pydantic import (
 
 from taskloom.errors import RecipeError, nearest
 from taskloom.recipe import Fields, Size, Span
-from taskloom.recipe.fields import draw, world
+from taskloom.recipe.fields import draw, presentation, world
 from taskloom.recipe.input_parts import InputParts
 from taskloom.suites.babi.story.events import AFFIRM, CONSTRUCTS, EVENT_TYPES, EVENTS, QUESTIONS, Event, EventType, Kind
 from taskloom.suites.babi.story.vocabulary import DEFAULT_PRONOUNS, DYNA, StoryLexicon, Vocabulary, verb_lists
@@ -206,6 +206,7 @@ class QuestionSeries(Fields):
         questions: How many questions a story has.
         gap: Sentences before the first question and between two.
         ask: How often a question that can be asked is asked; else the story goes on for another gap.
+        again: How often a question that can be asked follows directly on another one; `ask` if nothing is said.
         hands: How many persons, drawn for each story, may touch things; all of them if nothing is said.
         things: How many objects, drawn for each story, are touched at all; all of them if nothing is said.
     """
@@ -213,6 +214,7 @@ class QuestionSeries(Fields):
     questions: int = Field(default=5, ge=1, le=MOST)
     gap: int = Field(default=2, ge=1, le=MOST)
     ask: float = Field(default=1.0, gt=0, le=1)
+    again: float | None = Field(default=None, ge=0, le=1)
     hands: Span | None = None
     things: Span | None = None
 
@@ -243,7 +245,10 @@ class StoryGroup(Fields):
         falloff: Within a range of sizes, how often each is wanted for one of the size before: 1 draws all alike, simulation
             gives about 0.35.
         composition: Concepts that the official support must have.
-        frequencies: Concepts with the share of examples whose official support has them; without, all kinds of proofs are alike.
+        proofs: planned: the proof is drafted first; simulated: stories are simulated in a world whose state is drawn at the start,
+            as the reference does, until one has a question of the wanted support, which costs many stories.
+        frequencies: Concepts with the share of examples whose official support has them; without, all kinds of proofs that are
+            planned are alike.
         cited: The support of lists and counts is what bAbI cites, every sentence by which something came into the person's hands
             or left them; else a minimal one.
         alternatives: Number of minimal supports.
@@ -269,6 +274,7 @@ class StoryGroup(Fields):
     support: Span | None = None
     falloff: float = Field(default=1.0, gt=0, le=1)
     composition: tuple[str, ...] = ()
+    proofs: Literal["planned", "simulated"] = "planned"
     frequencies: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
     cited: bool = False
     alternatives: Span | None = None
@@ -294,6 +300,10 @@ class StoryGroup(Fields):
             self._among_concepts("frequencies", concept)
         if self.frequencies and self.support is None:
             raise ValueError("frequencies: say how large the support is, too")
+        if self.proofs == "simulated" and (self.support is None or self.story or self.exhaustive):
+            raise ValueError("proofs: are simulated for one question a story; say how large the support is")
+        if self.proofs == "simulated" and (self.position != "any" or self.distractors < 1):
+            raise ValueError("proofs: position and distractors are of planned proofs")
         if self.exhaustive and (self.story or self.per_signature or self.alternatives or self.composition):
             raise ValueError(
                 "exhaustive: goes with support, but not with story, per_signature, alternatives or composition"
@@ -402,8 +412,7 @@ class BabiFields(InputParts):
     knobs: dict[str, Any] = world(default_factory=dict)
     reading: Literal["natural", "strict"] = world("natural")
     vocabulary: StoryWords = world(StoryWords())
-    # Not of presentation: the words with which a story of several questions opens decide on its split.
-    style: Style = world(Style())
+    style: Style = presentation(Style())
     groups: tuple[StoryGroup, ...] = draw(())
     splits: dict[str, SplitValue] = draw(default_factory=dict)
     holdout: tuple[tuple[str, ...], ...] = draw(())
@@ -433,6 +442,12 @@ class BabiFields(InputParts):
                 if task not in PARTS.get(self.concat, ()):
                     known = ", ".join(map(str, PARTS[self.concat]))
                     raise ValueError(f"{field}: {self.concat} has no task {task}; it has {known}")
+        if (self.concat or self.number is not None) and self.style != Style():
+            raise ValueError(
+                "style: concat and number have the words of their tasks; change it in a recipe with groups"
+            )
+        if self.concat and self.vocabulary != StoryWords():
+            raise ValueError("vocabulary: concat has the words of its tasks; change it in a recipe with groups")
         plain = [name for name, value in self.splits.items() if isinstance(value, Size)]
         if plain and not self.groups and not self.concat and self.number is None:
             raise ValueError(f"splits.{plain[0]}: a plain size needs groups: at the top of the recipe")

@@ -6,8 +6,7 @@ bAbI's story tasks one after the other (`concat`, in `dyna_babi`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from taskloom.errors import RecipeError
@@ -21,25 +20,19 @@ from taskloom.suites.babi.descriptions import STORY_TASK, describe_numbered, des
 from taskloom.suites.babi.dyna_babi.concat import plan_concat
 from taskloom.suites.babi.fields import BabiFields, StoryGroup
 from taskloom.suites.babi.generator.examples import TRAITS
-from taskloom.suites.babi.generator.exhaustive import ExhaustiveExamples
-from taskloom.suites.babi.generator.many_questions import Setting, grow
-from taskloom.suites.babi.generator.one_question import GroupExamples, check_needs
+from taskloom.suites.babi.generator.many_questions import Setting
+from taskloom.suites.babi.generator.split_examples import SplitExamples, Trial
 from taskloom.suites.babi.numbered import TASKS, task04_relations
 from taskloom.suites.babi.numbered.knobs import TaskKnobs
 from taskloom.suites.babi.reasoner.second_solver import check
 from taskloom.suites.babi.show import answer_passage, show, show_derived
-from taskloom.suites.babi.splits import (
-    DEV,
-    SplitRule,
-    check_example,
-    check_recipe,
-    groups_of,
-    split_rules,
-    structures,
-)
+from taskloom.suites.babi.splits import DEV, check_recipe, groups_of, split_rules, structures
 
 TRIES = 10_000
-"""Stories of a numbered task drawn for one example before a split counts as exhausted."""
+"""Stories of a numbered task drawn for one example before a split counts as one that has none, where it is tried out."""
+
+ENDURANCE = 100 * TRIES
+"""Stories drawn for one example of a split that has been tried out."""
 
 NUMBERED_TRAITS: dict[str, type] = {
     "number": int,
@@ -49,23 +42,6 @@ NUMBERED_TRAITS: dict[str, type] = {
     "support_lines": str,
     "sentences": int,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A group within a split.
-
-    Attributes:
-        group: What its examples are.
-        start: Its first row in a round of the split's groups.
-        n: Its rows in a round.
-        key: Of its examples: it depends on the group's own fields but its size, and not on other groups.
-    """
-
-    group: StoryGroup
-    start: int
-    n: int
-    key: Key
 
 
 def plan(fields: BabiFields, key: Key) -> Plan:
@@ -81,18 +57,19 @@ def _story_plan(fields: BabiFields, key: Key) -> Plan:
     check_recipe(fields)
     vocabulary, lexicon = fields.vocabulary.vocabulary(), fields.style.lexicon()
     setting = Setting(vocabulary, lexicon, fields.reading, "babi")
-    parts = {name: _parts(fields, name, key) for name in fields.splits}
     rules = split_rules(fields.splits, key)
+    examples = {name: SplitExamples(fields, setting, key, name, rules[name]) for name in fields.splits}
+    trial = Trial(of_split.try_out for of_split in examples.values())
     splits = [
         Split(
             name,
             sum(group.n for group in groups_of(fields, name)),
-            partial(_rows, fields, setting, key, name, parts[name], rules[name]),
+            partial(trial.rows, of_split.rows),
             role_of(name),
         )
-        for name in fields.splits
+        for name, of_split in examples.items()
     ]
-    groups = [p.group for of_split in parts.values() for p in of_split]
+    groups = [p.group for of_split in examples.values() for p in of_split.parts]
     kinds = tuple(dict.fromkeys(q for group in groups for q, w in group.questions.items() if w))
     return Plan(
         splits=tuple(splits),
@@ -116,90 +93,6 @@ def scorer_of(groups: Iterable[StoryGroup]) -> Scorer:
         if group.questions.get("list") or gifts:
             return set_of
     return any_of
-
-
-def _parts(fields: BabiFields, split: str, key: Key) -> list[Part]:
-    """Return the groups of a split with their rows in a round.
-
-    Where groups are mixed, a round has as many rows of each as its `n` says, whatever the size of the split, so that a smaller
-    split is the beginning of a larger one.
-    """
-    groups = groups_of(fields, split)
-    plain = isinstance(fields.splits[split], Size)
-    sizes = [g.n for g in (fields.groups if plain and _mixed(groups) else groups)]
-    parts: list[Part] = []
-    start = 0
-    for group, n in zip(groups, sizes, strict=True):
-        own = group.model_dump(mode="json", exclude={"n", "name"})
-        again = sum(own == p.group.model_dump(mode="json", exclude={"n", "name"}) for p in parts)
-        parts.append(Part(group, start, n, split_key(key, split, {"group": own, "again": again})))
-        start += n
-    return parts
-
-
-def _mixed(groups: list[StoryGroup]) -> bool:
-    """Return whether the examples of several groups come in random order; stories with several questions stay together."""
-    return len(groups) > 1 and not any(g.story or g.exhaustive for g in groups)
-
-
-def _rows(
-    fields: BabiFields,
-    setting: Setting,
-    key: Key,
-    split: str,
-    parts: list[Part],
-    rule: SplitRule,
-    start: int,
-    stop: int,
-) -> Iterator[Example]:
-    train = role_of(split) == "train"
-    total = sum(p.n for p in parts)
-    mixed = _mixed([p.group for p in parts])
-    order = key.permutation(total, "order", split) if mixed else None
-
-    makers: dict[int, Callable[[int], Example]] = {}
-    for row in range(start, stop):
-        done, slot = divmod(row, total) if order is not None else (0, row)
-        slot = order(slot) if order is not None else slot
-        at = next((i for i, p in enumerate(parts) if slot < p.start + p.n), len(parts) - 1)
-        part = parts[at]
-        if at not in makers:
-            makers[at] = _maker(part, setting, rule)
-        example = makers[at](done * part.n + slot - part.start)
-        if train:
-            check_example(fields.holdout, example, split)
-        yield example
-
-
-def _maker(part: Part, setting: Setting, rule: SplitRule) -> Callable[[int], Example]:
-    """Return the function from the index of an example within a group to the example."""
-    group = part.group
-    if group.story is not None:
-        check_needs(group)
-        return _GrownExamples(partial(_grow, part, setting, rule), group.story.questions).example
-    if group.exhaustive:
-        return ExhaustiveExamples(group, setting, part.key, rule).example
-    return partial(GroupExamples(group, setting).make, part.key, rule=rule)
-
-
-def _grow(part: Part, setting: Setting, rule: SplitRule, story: int) -> list[Example]:
-    return grow(part.group, setting, part.key.random(story), rule)
-
-
-class _GrownExamples:
-    """The examples of a group whose stories have several questions; the last story is kept, so each is grown once."""
-
-    def __init__(self, grow_story: Callable[[int], list[Example]], questions: int) -> None:
-        self._grow = grow_story
-        self._questions = questions
-        self._last: tuple[int, list[Example]] = (-1, [])
-
-    def example(self, index: int) -> Example:
-        """Return example number `index`."""
-        story, question = divmod(index, self._questions)
-        if self._last[0] != story:
-            self._last = (story, self._grow(story))
-        return self._last[1][question]
 
 
 # bAbI's tasks with worlds of their own
@@ -230,23 +123,25 @@ def plan_number(number: int, sizes: Mapping[str, int], key: Key, knobs: TaskKnob
     chosen = knobs or task.knobs()
     shares = structures(sizes, key.child("contents"))
 
-    def rows(split: str, start: int, stop: int) -> Iterator[Example]:
-        belongs, own = shares[split], split_key(key, split)
-        for index in range(start, stop):
-            rng = own.random(index)
-            for _ in range(TRIES):
-                example = task.one(rng, chosen)
-                if belongs(example.content):
-                    break
-            else:
-                raise RecipeError(
-                    f"babi/{number}: {TRIES} stories gave nothing for the split '{split}' that is not in another one; "
-                    "widen a knob or ask for fewer splits"
-                )
-            yield example
+    def draw(split: str, index: int, tries: int = ENDURANCE) -> Example:
+        rng = split_key(key, split).random(index)
+        for _ in range(tries):
+            example = task.one(rng, chosen)
+            if shares[split](example.content):
+                return example
+        raise RecipeError(
+            f"babi/{number}: {tries} stories gave nothing for the split '{split}' that is not in another one; "
+            "widen a knob or ask for fewer splits"
+        )
 
+    def rows(split: str, start: int, stop: int) -> Iterator[Example]:
+        return (draw(split, index) for index in range(start, stop))
+
+    trial = Trial(partial(draw, name, 0, TRIES) for name, n in sizes.items() if n)
     return Plan(
-        splits=tuple(Split(name, n, partial(rows, name), role_of(name)) for name, n in sizes.items()),
+        splits=tuple(
+            Split(name, n, partial(trial.rows, partial(rows, name)), role_of(name)) for name, n in sizes.items()
+        ),
         traits=NUMBERED_TRAITS,
         describe=task.describe,
         scorer=AnyOf() if number == 19 else Exact(),

@@ -3,9 +3,9 @@
 Membership is decided by keyed hashes of what a story tells, so that any row can be made without the others. The
 structure of how a story begins (its first sentences, with names and places numbered) belongs to training or to test by a
 hash which is the same for every recipe: no test story of one recipe has the structure of a training story of another.
-Within a recipe the splits of one side share that side out. Stories with several questions begin too short for that
-(two sentences of going somewhere have three structures), so they are divided by the words of their opening, and by
-structure once they are long enough.
+On the test side dev has a half to itself, unless the other test is `mix`, which has the whole side. Stories with several
+questions begin too short for that (two sentences of going somewhere have three structures), so they are divided by what
+happens in their opening, and by structure once they are long enough.
 
 The paper's compositional rule (section 3.4): each training sub-task sees some of the test's concepts but not all, and
 together they see all of them. Both the rule and held-out combinations are checked here.
@@ -43,7 +43,7 @@ class SplitRule:
     """What makes a story one of a split.
 
     Attributes:
-        opening: Whether the words of a growing story's first sentences belong there.
+        opening: Whether what happens in a growing story's first sentences belongs there.
         structure: Whether the structure of a beginning does.
     """
 
@@ -58,25 +58,16 @@ class SplitRule:
 def structures(names: Iterable[str], key: Key = SIDES) -> dict[str, Belongs]:
     """Build the test of each split: training has the lower half of the hashes, dev the third quarter, other tests the fourth.
 
-    Sizes do not matter: a small test beside a large training set has as much to draw from as a large one, and neither moves the
-    other. Several splits of one slot share it, so that a second test changes the first, and nothing else.
+    Neither sizes nor other splits matter, so that none moves another: a small test beside a large training set has as much to draw
+    from as a large one. Two tests draw from the same quarter, each by its own stream.
     """
-    names = list(names)
-    slots: dict[tuple[float, float], list[str]] = {}
-    for name in names:
-        slots.setdefault(_slot(name, names), []).append(name)
-    tests: dict[str, Belongs] = {}
-    for (low, high), sharing in slots.items():
-        width = (high - low) / len(sharing)
-        for i, name in enumerate(sharing):
-            tests[name] = _between(key, low + width * i, low + width * (i + 1))
-    return {name: tests[name] for name in names}
+    return {name: _between(key, *_slot(name)) for name in names}
 
 
-def _slot(name: str, names: Sequence[str]) -> tuple[float, float]:
+def _slot(name: str) -> tuple[float, float]:
     if role_of(name) == "train":
         return 0.0, 0.5
-    if name == "mix" and all(n == "mix" or role_of(n) == "train" for n in names):
+    if name == "mix":
         return 0.5, 1.0  # the paper's tests have no dev split: the whole half, or each story would take twice the draws
     return (0.5, 0.75) if name in DEV else (0.75, 1.0)
 

@@ -250,7 +250,8 @@ def test_position_and_distractors_go_without_a_size() -> None:
         lines = [int(n) for e in examples for n in str(e.traits["support_lines"]).split()]
         assert sum(lines) / len(lines) < 13 if position == "early" else sum(lines) / len(lines) > 18
     bare = some(custom(splits={"mix": [group(questions=["where-P"], distractors=0, n=20)]}))
-    assert all(int(e.traits["sentences"]) <= 3 * int(e.traits["support"]) for e in bare)
+    # On the whole: where a shorter proof comes about by chance, the planned one is more than what is needed.
+    assert sum(int(e.traits["sentences"]) for e in bare) <= 2.5 * sum(int(e.traits["support"]) for e in bare)
 
 
 def test_examples_per_signature_can_be_capped() -> None:
@@ -484,7 +485,7 @@ def test_free_questions_of_every_type() -> None:
         ),
         ({"splits": {"t": [group(questions=["where-P"], support=1, composition=["GIVE"])]}}, "and GIVE in the support"),
         (
-            {"splits": {"t": [group(length=1, events=["MOVE"], wording=[])]}},
+            {"splits": {name: [group(length=1, events=["MOVE"], wording=[])] for name in ("t", "train")}},
             "more events or names have more structures",
         ),
         (

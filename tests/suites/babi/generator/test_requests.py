@@ -11,7 +11,7 @@ import pytest
 from taskloom.errors import RecipeError
 from taskloom.recipe import recipe
 from taskloom.suites.babi import export
-from taskloom.suites.babi.fields import BabiFields, StoryGroup
+from taskloom.suites.babi.fields import PARTS, BabiFields, StoryGroup
 from taskloom.suites.babi.story.events import EVENTS, QUESTIONS
 from taskloom.suites.babi.story.grammar import parse_passage
 
@@ -80,6 +80,33 @@ def test_a_small_test_beside_a_large_training_set() -> None:
     assert len(list(plan.split("train").rows(99_000, 99_100))) == 100
 
 
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ({"questions": ["where-P"], "support": 5, "length": 3}, "length: 3"),
+        ({"events": ["GRAB"], "questions": ["list"], "length": 20}, "nothing more can happen"),
+        ({"events": ["MOVE", "GRAB"], "questions": ["where-O"], "support": 3, "story": {"questions": 2}}, "2000 tries"),
+        ({"length": 12, "per_signature": 1, "support": 1, "n": 300}, "per_signature: 12000 stories have too few"),
+    ],
+)
+def test_what_cannot_be_had_is_refused_before_the_first_row(groups: dict[str, Any], message: str) -> None:
+    """Also where only the last group of another split is impossible."""
+    first = {"n": 5, "questions": ["where-P"]}
+    splits = {"train": [first], "test": [first, {"n": 5, **groups}]}
+    plan = recipe.check({"suite": "babi", "splits": splits}, "mine", "mine").plan(0)
+    with pytest.raises(RecipeError, match=message):
+        next(iter(plan.split("train").rows(0, 1)))
+
+
+def test_a_request_that_can_just_be_met_never_fails() -> None:
+    """A world of two persons and three places: much of what a story may open with leads nowhere."""
+    words = {"persons": ["Ann", "Bob"], "places": ["attic", "barn", "cellar"], "objects": ["coin"]}
+    for seed in range(4):
+        splits = {"train": [{"n": 60, "story": {"questions": 6}}], "test": [{"n": 30, "story": {"questions": 6}}]}
+        plan = recipe.check({"suite": "babi", "vocabulary": words, "splits": splits}, "mine", "mine").plan(seed)
+        assert [len(list(s.rows(0, s.n))) for s in plan.splits] == [60, 30]
+
+
 ROWS = {"2": 20, "4": 20, "16": 10, "mix-T7": 12, "diverse-T7": 12, "concat-T2": 20}
 
 
@@ -95,6 +122,45 @@ def test_sizes_and_new_splits_change_no_other_split(name: str) -> None:
         other = {"dev": "test", "test": "dev"}[split]
         assert inputs(name, ["splits.train.n=400", f"splits.{other}.n=24"], split, n) == before
         assert inputs(name, [f"splits={{train: {{n: 400}}, {split}: {{n: 200}}}}"], split, n) == before
+
+
+@pytest.mark.parametrize("name", ["2", "16", "mix-T7", "diverse-T7", "concat-T2"])
+def test_a_second_split_of_a_role_changes_none(name: str) -> None:
+    split = "mix" if name.startswith("mix") else "test"
+    before = inputs(name, [], split, 12)
+    assert inputs(name, ["splits.ood.n=8", "splits.dev.n=8", "splits.train-more.n=8"], split, 12) == before
+    assert not {*inputs(name, ["splits.ood.n=8"], "ood", 8)} & {*before}
+
+
+STYLE = ["style.move=[wandered]", "style.grab=[seized, lifted, stole]", "style.preposition=at", "style.there_drop=0.5"]
+
+
+@pytest.mark.parametrize("name", ["2", "9", "mix-T7"])
+def test_a_style_changes_words_and_nothing_else(name: str) -> None:
+    plain, styled = ([*recipe.read(f"babi/{name}", s).plan(0).splits[0].rows(0, 30)] for s in ([], STYLE))
+    assert [(e.targets, e.key, e.traits) for e in plain] == [(e.targets, e.key, e.traits) for e in styled]
+    assert "wandered" in styled[0].input
+    words = [{w for e in of for w in e.input.split() if w[0].isupper()} for of in (plain, styled)]
+    assert words[0] == words[1]
+
+
+@pytest.mark.parametrize("name", ["concat-T2", "4"])
+def test_words_that_would_be_ignored_are_refused(name: str) -> None:
+    with pytest.raises(RecipeError, match="style: concat and number have the words of their tasks"):
+        recipe.read(f"babi/{name}", STYLE)
+    with pytest.raises(RecipeError, match="vocabulary: concat has the words of its tasks"):
+        recipe.read("babi/concat-T2", ["vocabulary.objects=[coin]"])
+
+
+def test_each_task_of_a_smaller_concat_is_the_beginning_of_the_same_task_in_a_larger_one() -> None:
+    small, large = (
+        [*recipe.read("babi/concat-T7", [f"splits.train.n={n}"]).plan(0).splits[0].rows(0, n)] for n in (70, 140)
+    )
+    assert small != large[:70]
+    for task in PARTS["T7"]:
+        few, many = ([e for e in of if e.traits["group"] == f"qa{task}"] for of in (small, large))
+        assert len(few) == 10
+        assert few == many[:10]
 
 
 @pytest.mark.parametrize("name", ["2", "4", "16", "mix-T7", "diverse-T7"])
@@ -120,7 +186,7 @@ def test_every_field_has_a_kind() -> None:
     kinds = BabiFields.field_kinds()
     assert {*BabiFields.model_fields} <= {*kinds}
     assert {name for name, kind in kinds.items() if kind == "world" and "." not in name} == {
-        *["number", "knobs", "reading", "vocabulary", "style", "concat", "source"]
+        *["number", "knobs", "reading", "vocabulary", "concat", "source"]
     }
 
 

@@ -22,7 +22,9 @@ from taskloom.suites.babi.descriptions import STORY_TASK, describe_question, not
 from taskloom.suites.babi.dyna_babi.published_files import Folder, PublishedTask
 from taskloom.suites.babi.fields import PARTS, BabiFields, StoryGroup
 from taskloom.suites.babi.generator.examples import TRAITS, tokens
-from taskloom.suites.babi.generator.many_questions import Setting, grow
+from taskloom.suites.babi.generator.many_questions import Setting, action_weights, grow
+from taskloom.suites.babi.generator.simulator import ActionWeights
+from taskloom.suites.babi.generator.split_examples import Trial
 from taskloom.suites.babi.reasoner.second_solver import check
 from taskloom.suites.babi.show import answer_passage, show
 from taskloom.suites.babi.splits import SplitRule, check_recipe, share_out, split_rules
@@ -46,6 +48,7 @@ class GeneratedTask:
         setting: What the groups of a recipe share.
         key: The stream of this task and split.
         rule: What makes a story one of the split.
+        weights: What may happen.
         also: Question types to inject.
         window: At most so many tokens of story and question.
         withheld: Question types that are left out.
@@ -56,6 +59,7 @@ class GeneratedTask:
     setting: Setting
     key: Key
     rule: SplitRule
+    weights: ActionWeights
     also: tuple[QuestionKind, ...]
     window: int | None
     withheld: Withheld = nothing
@@ -64,6 +68,23 @@ class GeneratedTask:
     def kinds(self) -> frozenset[str]:
         """Return the question types that it may have."""
         return frozenset(kind for kind in (*self.group.questions, *self.also) if not self.withheld(kind))
+
+    def try_out(self) -> None:
+        """Refuse the task if no question of it fits the window; the first of a story is tried, which is the shortest.
+
+        Raises:
+            RecipeError: It names the task and the window.
+        """
+        assert self.group.story is not None
+        first = self.group.model_copy(update={"story": self.group.story.model_copy(update={"questions": 1})})
+        for story in range(PATIENCE if self.window is not None else 0):
+            (example,) = grow(first, self.setting, self.key.random("trial", story), self.rule, self.weights)
+            if tokens(example.input) <= (self.window or 0):
+                return
+        if self.window is not None:
+            raise RecipeError(
+                f"window: in {PATIENCE} stories no question of {self.setting.task} fits {self.window} tokens; widen it"
+            )
 
     def rows(self, start: int, stop: int) -> Iterator[Example]:
         """Yield examples start..stop."""
@@ -74,19 +95,14 @@ class GeneratedTask:
                     yield example
 
     def _batch(self, batch: int, count: int) -> Iterator[Example]:
-        story = idle = 0
+        story = 0
         while count:
-            examples = grow(self.group, self.setting, self.key.random(batch, story), self.rule, self.also)
+            examples = grow(self.group, self.setting, self.key.random(batch, story), self.rule, self.weights, self.also)
             examples = [e for e in examples if not self.withheld(str(e.traits["question"]))]
             fits = [e for e in examples if self.window is None or tokens(e.input) <= self.window][:count]
             yield from fits
             count -= len(fits)
             story += 1
-            idle = 0 if fits else idle + 1
-            if idle == PATIENCE:
-                raise RecipeError(
-                    f"window: in {PATIENCE} stories no question of {self.setting.task} fits {self.window} tokens; widen it"
-                )
 
 
 Block = GeneratedTask | PublishedTask
@@ -119,9 +135,11 @@ def plan_concat(fields: BabiFields, key: Key, withheld: Withheld = nothing) -> P
                 blocks[name].append(block)
     blocks = {name: [block for block in of_split if block.kinds] for name, of_split in blocks.items()}
     kinds = tuple(sorted({kind for of_split in blocks.values() for block in of_split for kind in block.kinds}))
+    generated = (block for of_split in blocks.values() for block in of_split if isinstance(block, GeneratedTask))
+    trial = Trial(block.try_out for block in generated if block.n)
     return Plan(
         splits=tuple(
-            Split(name, sum(b.n for b in of_split), partial(_rows, of_split), role_of(name))
+            Split(name, sum(b.n for b in of_split), partial(trial.rows, partial(_rows, of_split)), role_of(name))
             for name, of_split in blocks.items()
         ),
         traits=TRAITS,
@@ -151,7 +169,7 @@ def _generated(task: int, fields: BabiFields, sizes: dict[str, int], key: Key, w
     # Minimal supports throughout, as the means of the paper's Table 2 have them: by those that bAbI cites they would be larger.
     group = own.groups[0].model_copy(update={"name": f"qa{task}", "cited": False})
     setting = Setting(own.vocabulary.vocabulary(), own.style.lexicon(), own.reading, f"babi/{task}")
-    rules = split_rules(sizes, key)
+    rules, weights = split_rules(sizes, key), action_weights(group)
     also = fields.inject.get(task, ())
     return {
         name: GeneratedTask(
@@ -160,6 +178,7 @@ def _generated(task: int, fields: BabiFields, sizes: dict[str, int], key: Key, w
             setting,
             split_key(key, name),
             rules[name],
+            weights,
             also,
             fields.window,
             withheld if role_of(name) == "train" else nothing,

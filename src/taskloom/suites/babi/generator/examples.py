@@ -53,17 +53,16 @@ def signature(events: Sequence[Event]) -> str:
     seen: dict[str, str] = {}
     parts: list[str] = []
     for event in events:
-        words = [
-            event.kind,
-            ("~" if event.pronoun else "") + ("~" if event.them else "") + ("!" if event.denied else ""),
-        ]
+        part: str = event.kind
+        if event.pronoun or event.them or event.denied:
+            part += f" {'~' * (event.pronoun + event.them)}{'!' if event.denied else ''}"
         for name in (*event.who, *event.things, event.to, *event.places):
             if name:
                 number = seen.get(name)
                 if number is None:
-                    number = seen[name] = str(len(seen))
-                words.append(number)
-        parts.append(" ".join(words))
+                    number = seen[name] = f" {len(seen)}"
+                part += number
+        parts.append(part)
     return ";".join(parts)
 
 

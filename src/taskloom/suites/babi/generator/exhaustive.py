@@ -19,7 +19,10 @@ from taskloom.suites.babi.story.events import QuestionKind
 from taskloom.suites.babi.story.sentences import ask, sentence
 
 TRIES = 4_000
-"""Stories drawn before a group counts as one of which nothing can be asked."""
+"""Stories drawn before a group counts as one of which nothing can be asked, where it is tried out."""
+
+ENDURANCE = 100 * TRIES
+"""Stories drawn for one of a group that has been tried out."""
 
 
 class ExhaustiveExamples:
@@ -42,7 +45,11 @@ class ExhaustiveExamples:
             self._last = (story, self._draw(story))
         return self._last[1][index - (self._ends[story - 1] if story else 0)]
 
-    def _draw(self, story: int) -> list[Example]:
+    def try_out(self) -> None:
+        """Refuse the group if nothing can be asked of its stories."""
+        self._draw(0, TRIES)
+
+    def _draw(self, story: int, tries: int = ENDURANCE) -> list[Example]:
         """Draw story number `story` with every question of the group's types that can be answered (and has the wanted support).
 
         Raises:
@@ -51,13 +58,11 @@ class ExhaustiveExamples:
         group, setting = self._group, self._setting
         rng = self._key.random("exhaustive", story)
         kinds = cast(tuple[QuestionKind, ...], tuple(sorted(k for k, w in group.questions.items() if w)))
-        for _ in range(TRIES):
+        for _ in range(tries):
             length = pick_number(rng, group.length)
             try:
-                events = self._examples.simulate(None, length, rng)
+                events = self._examples.simulate(None, length, rng, self._rule)
             except Blocked:
-                continue
-            if not self._rule.has(events):
                 continue
             knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
             answered = [
@@ -80,4 +85,4 @@ class ExhaustiveExamples:
                 )
                 for a in answered
             ]
-        raise RecipeError(f"group '{group.name}': nothing of {', '.join(kinds)} could be asked in {TRIES} stories")
+        raise RecipeError(f"group '{group.name}': nothing of {', '.join(kinds)} could be asked in {tries} stories")

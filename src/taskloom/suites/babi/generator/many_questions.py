@@ -1,10 +1,11 @@
 """Stories with several questions, grown sentence by sentence as in bAbI 1.0.
 
-Which split a story belongs to is decided by keyed hashes of how it opens: of the words before its first question but for
-the names, in any order, and of the words that follow that question together with the places before it. Every question's
-text begins with the opening, so two splits share no text, and no two short texts that differ by a name or an exchanged
-verb; what belongs elsewhere is drawn again. So is the sentence with which a story gets long enough to have a structure of
-another split; later ones are free, so that no length is favoured.
+Which split a story belongs to is decided by keyed hashes of what it opens with, whatever the words: of what happens before its
+first question, in any order, and of what happens up to the second together with the places before it. Every question's
+text begins with the opening, so training and tests share no text, and no two short texts that differ by verbs or by the
+names of the first sentences; what belongs elsewhere is drawn again. So is the sentence with which a story gets long enough
+to have a structure of another split; later ones are free, so that no length is favoured. Words are chosen last: a style
+changes no story.
 """
 
 from __future__ import annotations
@@ -30,10 +31,20 @@ from taskloom.suites.babi.story.sentences import ask, sentence
 from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
 
 TRIES = 2_000
-"""Pieces drawn again before a story is given up."""
+"""Pieces drawn before a request counts as impossible, where it is tried out."""
+
+ENDURANCE = 200_000
+"""Pieces drawn for one story of a request that has been tried out; never reached by what can be met at all."""
+
+RESTART = 100
+"""Pieces drawn in vain before a story begins anew: what it opens with may leave no way on."""
 
 PATIENCE = 60
 """Gaps without a question that can be asked, before a piece is drawn again."""
+
+
+Mark = tuple[int, dict[str, str], dict[str, str], dict[str, str]]
+"""A point that a story can go back to: its sentences, and who is where, holds what, and what lies where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +68,9 @@ def grow(
     setting: Setting,
     rng: Random,
     rule: SplitRule,
+    weights: ActionWeights,
     also: tuple[QuestionKind, ...] = (),
+    tries: int = ENDURANCE,
 ) -> list[Example]:
     """Draw one story; return an example for each of its questions.
 
@@ -66,33 +79,32 @@ def grow(
         setting: What the groups of a recipe share.
         rng: The story's own stream.
         rule: What makes it a story of the split.
+        weights: What may happen: the group's `action_weights`.
         also: At each question, ask besides everything of these types that can be answered (the paper's inject).
+        tries: Pieces drawn before the story is given up.
 
     Raises:
         RecipeError: No question of the wanted kind and support comes up.
     """
     assert group.story is not None
-    builder = _StoryBuilder(group, setting, rng, rule)
-    gap, often = group.story.gap, group.story.ask
-    examples: list[Example] = []
-    extra: list[Example] = []
-    for _ in range(TRIES):
+    builder = _StoryBuilder(group, setting, rng, rule, weights)
+    asked = idle = 0
+    for _ in range(tries):
         mark = builder.mark()
-        opens = len(examples) < 2
-        if opens and not (builder.append(gap) and rule.opening(builder.opening(mark[0]))):
-            builder.back(mark)
+        if builder.piece(opens=asked < 2, follows=asked > 0):
+            asked, idle = asked + 1, 0
+            if also:
+                builder.others(also)
+            if asked == group.story.questions:
+                return builder.examples()
             continue
-        example = builder.piece(gap, often, opened=opens)
-        if example is None:
+        idle += 1
+        if idle % RESTART:
             builder.back(mark)
-            continue
-        examples.append(example)
-        if also:
-            extra += [example, *builder.others(also, example.question)]
-        if len(examples) == group.story.questions:
-            return extra if also else examples
+        else:
+            builder, asked = _StoryBuilder(group, setting, rng, rule, weights), 0
     raise RecipeError(
-        f"group '{group.name}': after {TRIES} tries no story had {group.story.questions} questions of "
+        f"group '{group.name}': after {tries} tries no story had {group.story.questions} questions of "
         f"{', '.join(group.questions)} with support {group.support or 'any size'} "
         "in a structure of this split; allow more events, names or another support"
     )
@@ -101,54 +113,66 @@ def grow(
 class _StoryBuilder:
     """A story in the making, which can go back to an earlier point."""
 
-    def __init__(self, group: StoryGroup, setting: Setting, rng: Random, rule: SplitRule) -> None:
+    def __init__(
+        self, group: StoryGroup, setting: Setting, rng: Random, rule: SplitRule, weights: ActionWeights
+    ) -> None:
         self.group = group
         self.setting = setting
         self.rule = rule
         self.rng = rng
-        self.weights = action_weights(group)
+        self.weights = weights
         self.simulator = Simulator(setting.vocabulary, rng)
         assert group.story is not None
         self.simulator.idle |= _left_out(setting.vocabulary.persons, group.story.hands, rng)
         self.simulator.kept |= _left_out(setting.vocabulary.objects, group.story.things, rng)
         self.events: list[Event] = []
-        self.passage = ""
-        self.starts: list[int] = []  # where in the passage each sentence begins
+        self.asked: list[tuple[int, AnsweredQuestion]] = []  # with the number of sentences before each question
         self.knowledge = Knowledge(setting.vocabulary.places, setting.reading)
 
-    def mark(self) -> tuple[int, str, dict[str, str], dict[str, str], dict[str, str]]:
-        return (
-            len(self.events),
-            self.passage,
-            dict(self.simulator.where),
-            dict(self.simulator.holder),
-            dict(self.simulator.lies),
-        )
+    def mark(self) -> Mark:
+        simulator = self.simulator
+        return len(self.events), dict(simulator.where), dict(simulator.holder), dict(simulator.lies)
 
-    def back(self, mark: tuple[int, str, dict[str, str], dict[str, str], dict[str, str]]) -> None:
-        count, self.passage, self.simulator.where, self.simulator.holder, self.simulator.lies = mark
+    def back(self, mark: Mark) -> None:
+        count, self.simulator.where, self.simulator.holder, self.simulator.lies = mark
         del self.events[count:]
-        del self.starts[count:]
         self.knowledge = Knowledge(self.setting.vocabulary.places, self.setting.reading).tell_all(self.events)
 
-    def opening(self, start: int) -> str:
-        """Return what decides on the split: the words from a sentence on but for the names, and the places before."""
-        names = self.setting.vocabulary.persons
-        words = sorted(w for w in self.passage[self.starts[start] :].replace(".", "").split() if w not in names)
-        return " ".join([*(p for e in self.events[:start] for p in e.places), "|", *words])
+    def piece(self, opens: bool, follows: bool) -> bool:
+        """Append the sentences up to the next question, and draw the question; return False if the piece must be drawn again.
 
-    def piece(self, gap: int, often: float, opened: bool) -> Example | None:
-        """Append the sentences up to the next question, and draw the question; `opened` if the first gap is there already."""
-        for _ in range(PATIENCE):
-            if not opened and not self.append(gap):
-                return None
-            opened = False
+        Args:
+            opens: The piece is one of those that decide on the split.
+            follows: There is a question before it.
+        """
+        assert self.group.story is not None
+        gap, ask, again = self.group.story.gap, self.group.story.ask, self.group.story.again
+        often = again if follows and again is not None else ask
+        for i in range(PATIENCE):
+            start = len(self.events)
+            if not self.append(gap):
+                return False
+            if opens and not i and not self.rule.opening(self._opening(start)):
+                return False
             if often < 1 and self.rng.random() >= often:
+                often = ask
                 continue
-            example = self._ask()
-            if example is not None:
-                return example
-        return None
+            answered = self._ask()
+            if answered is not None:
+                self.asked.append((len(self.events), answered))
+                return True
+            often = ask
+        return False
+
+    def _opening(self, start: int) -> str:
+        """Return what decides on the split: what happens from a sentence on, in any order, and the places before."""
+        return " ".join(
+            [
+                *(place for e in self.events[:start] for place in e.places),
+                "|",
+                *sorted(" ".join([e.kind, *e.who, *e.things, e.to, *e.places]) for e in self.events[start:]),
+            ]
+        )
 
     def append(self, count: int) -> bool:
         """Append `count` sentences; return False if the simulator gets stuck."""
@@ -160,9 +184,6 @@ class _StoryBuilder:
             for event in done:
                 self.knowledge.tell(event)
                 self.events.append(event)
-                text = sentence(event, self.setting.vocabulary, self.setting.lexicon, self.rng)
-                self.starts.append(len(self.passage))
-                self.passage = f"{self.passage} {text}" if self.passage else text
         return True
 
     def _act(self, room: int) -> list[Event]:
@@ -177,13 +198,13 @@ class _StoryBuilder:
             self.simulator.where, self.simulator.holder, self.simulator.lies = before
         return []
 
-    def _ask(self) -> Example | None:
+    def _ask(self) -> AnsweredQuestion | None:
         group = self.group
         kind = draw_kind(group, self.rng)
         for question in self._questions(kind):
             answered = self._answer(question)
             if group.support is None or len(answered.official) in group.support:
-                return self._example(answered)
+                return answered
         return None
 
     def _questions(self, kind: QuestionKind) -> Iterator[Question]:
@@ -202,15 +223,31 @@ class _StoryBuilder:
         cited = cited_support(self.knowledge, question) if self.group.cited else None
         return AnsweredQuestion(question, verdict, supports(self.knowledge, question, verdict) or [()], cited)
 
-    def _example(self, answered: AnsweredQuestion) -> Example:
-        question = ask(answered.question, self.setting.lexicon)
-        return make_example(
-            self.events, self.passage, question, answered, group=self.group.name, task=self.setting.task
-        )
+    def others(self, kinds: tuple[QuestionKind, ...]) -> None:
+        """Ask, after the last question, every other one of some types that can be answered, in the order of types and names."""
+        count, last = self.asked[-1]
+        text = ask(last.question, self.setting.lexicon)
+        others = answer_all(self.knowledge, kinds)
+        self.asked += [(count, a) for a in others if ask(a.question, self.setting.lexicon) != text]
 
-    def others(self, kinds: tuple[QuestionKind, ...], question: str) -> list[Example]:
-        """Return every other question of some types that can be answered now, in the order of their types and names."""
-        return [e for e in map(self._example, answer_all(self.knowledge, kinds)) if e.question != question]
+    def examples(self) -> list[Example]:
+        """Put the story into words, and return an example for each question."""
+        vocabulary, lexicon = self.setting.vocabulary, self.setting.lexicon
+        passages = [""]
+        for event in self.events:
+            text = sentence(event, vocabulary, lexicon, self.rng)
+            passages.append(f"{passages[-1]} {text}" if passages[-1] else text)
+        return [
+            make_example(
+                self.events[:count],
+                passages[count],
+                ask(answered.question, lexicon),
+                answered,
+                group=self.group.name,
+                task=self.setting.task,
+            )
+            for count, answered in self.asked
+        ]
 
 
 def _left_out(names: Sequence[str], number: Span | None, rng: Random) -> set[str]:

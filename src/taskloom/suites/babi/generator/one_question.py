@@ -26,15 +26,21 @@ from taskloom.suites.babi.generator.proof_shapes import ProofPlanner
 from taskloom.suites.babi.generator.simulator import Simulator
 from taskloom.suites.babi.reasoner.answers import answer, cited_support, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge
-from taskloom.suites.babi.splits import SplitRule
+from taskloom.suites.babi.splits import BEGINNING, SplitRule
 from taskloom.suites.babi.story.events import EVENTS, POSITIONAL, Event, Question, QuestionKind, composition
 from taskloom.suites.babi.story.sentences import ask, sentence
 
 TRIES = 4_000
-"""Draws for one example before the request counts as impossible."""
+"""Draws for one example before a request counts as impossible, where it is tried out."""
+
+ENDURANCE = 400_000
+"""Draws for one example of a request that has been tried out: a hundred times as many, so that none that can be met fails."""
 
 PERSISTENCE = 500
 """Draws for one size of support before another of the wanted range is tried."""
+
+COUPONS = 40
+"""Stories drawn for each class of supports that `per_signature` needs; if all were alike, 8 would do for 1,000 classes."""
 
 PLANS = 60
 """Proofs drafted of a size before it counts as one that needs what the group does not list."""
@@ -187,12 +193,14 @@ class Wish:
     Attributes:
         kind: The question type.
         size: The size of the support, 0 for any.
+        length: Sentences before the question.
         answer: The answer of a yes-no question.
         concepts: Concepts that the support shall have, or shall not have.
     """
 
     kind: QuestionKind
     size: int
+    length: int
     answer: str
     concepts: dict[str, bool]
 
@@ -292,8 +300,14 @@ class GroupExamples:
         sizes = range(wanted.low, min(wanted.high, self.group.length.high) + 1)
         return [size for size in sizes if self.planner.possible(kind, size)]  # type: ignore[arg-type]
 
-    def make(self, key: Key, index: int, rule: SplitRule) -> Example:
+    def make(self, key: Key, index: int, rule: SplitRule, tries: int = ENDURANCE) -> Example:
         """Draw example number `index` of the group.
+
+        Args:
+            key: The stream of the group's examples.
+            index: Which of them.
+            rule: What makes a story one of the split.
+            tries: Stories drawn before it is given up.
 
         Raises:
             RecipeError: It cannot be had; says which wish blocks it.
@@ -301,7 +315,7 @@ class GroupExamples:
         rng = key.random(index)
         wish = self._wish(rng)
         blocked: Counter[str] = Counter()
-        for i in range(1, TRIES + 1):
+        for i in range(1, tries + 1):
             try:
                 return self._draw(key, index, wish, rng, rule)
             except Blocked as reason:
@@ -319,7 +333,7 @@ class GroupExamples:
         wishes = Counter({text: n for text, n in blocked.items() if text != SPLIT}) or blocked
         text, count = wishes.most_common(1)[0]
         raise RecipeError(
-            f"group '{self.group.name}': no {wish.kind} story with a support of {self.group.support or 'any size'} in {TRIES} "
+            f"group '{self.group.name}': no {wish.kind} story with a support of {self.group.support or 'any size'} in {tries} "
             f"draws; what blocked {100 * count // wishes.total()} % of them was {text}"
         )
 
@@ -328,7 +342,9 @@ class GroupExamples:
         kind = draw_kind(self.group, rng)
         size = self._size(self.sizes[kind], rng)
         wanted = self._wanted_answer(kind, size, rng)
-        return Wish(kind, size, wanted, self._wanted_concepts(kind, size, wanted, rng))
+        span = self.group.length
+        length = pick_number(rng, Span(max(span.low, min(size, span.high)), span.high))
+        return Wish(kind, size, length, wanted, self._wanted_concepts(kind, size, wanted, rng))
 
     def _size(self, sizes: list[int], rng: Random) -> int:
         falloff = self.group.falloff
@@ -360,30 +376,70 @@ class GroupExamples:
             )
         return rng.choices(list(able), weights=list(able.values()))[0]
 
-    def _draw(
-        self,
-        key: Key,
-        index: int,
-        wish: Wish,
-        rng: Random,
-        rule: SplitRule,
-    ) -> Example:
+    def try_out(self, key: Key, rule: SplitRule) -> None:
+        """Refuse the group if it cannot be had: one example is drawn, and as many supports as `per_signature` needs.
+
+        Raises:
+            RecipeError: It says which wish blocks it.
+        """
+        if self.group.per_signature is None:
+            self.make(key, 0, rule, TRIES)
+            return
+        classes = self._classes()
+        tries = max(TRIES, COUPONS * classes)
+        rng = key.random("signatures")
+        seen: set[int] = set()
+        for _ in range(tries):
+            try:
+                seen.add(self._class_of(key, *self._story(self._wish(rng), rng, rule)))
+            except (Blocked, NoProofPlan):
+                continue
+            if len(seen) == classes:
+                return
+        raise RecipeError(
+            f"group '{self.group.name}': per_signature: {tries} stories have too few different supports for "
+            f"{self.group.n} examples with at most {self.group.per_signature} of each; ask for fewer examples or allow more of each"
+        )
+
+    def _draw(self, key: Key, index: int, wish: Wish, rng: Random, rule: SplitRule) -> Example:
         group, setting = self.group, self.setting
-        length = pick_number(rng, group.length)
-        plan = self.planner.plan(wish.kind, wish.size, rng, wish.answer, wish.concepts) if wish.size else None
-        if plan and self.partial and (unlisted := self._unlisted(plan)):
-            raise Blocked(f"events: the proof needs {unlisted}, which is not listed")
-        events = self.simulate(plan, length, rng)
-        if not rule.has(events):
-            raise Blocked(SPLIT)
-        knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
-        answered = self._pose(knowledge, plan.question if plan else None, wish.kind, wish.answer, rng)
-        self._accept(answered, events, wish, key, index)
+        events, answered = self._story(wish, rng, rule)
+        if group.per_signature is not None and self._class_of(key, events, answered) != index % self._classes():
+            raise Blocked(f"per_signature: {group.per_signature}")
         texts = [sentence(e, setting.vocabulary, setting.lexicon, rng) for e in events]
         question = ask(answered.question, setting.lexicon)
         return make_example(
             events, " ".join(texts), question, answered, group=group.name, task=setting.task, key=signature(events)
         )
+
+    def _classes(self) -> int:
+        """Return into how many classes signatures fall: each is free only to the rows of one, which are `per_signature` at most."""
+        return -(-self.group.n // (self.group.per_signature or 1))
+
+    def _class_of(self, key: Key, events: list[Event], answered: AnsweredQuestion) -> int:
+        return key.hash64("signature", support_signature(events, answered)) % self._classes()
+
+    def _story(self, wish: Wish, rng: Random, rule: SplitRule) -> tuple[list[Event], AnsweredQuestion]:
+        """Draw a story with the question that is wished for.
+
+        Raises:
+            Blocked: Not by this draw.
+            NoProofPlan: Not by this draw.
+        """
+        group, setting = self.group, self.setting
+        planned = wish.size and group.proofs == "planned"
+        plan = self.planner.plan(wish.kind, wish.size, rng, wish.answer, wish.concepts) if planned else None
+        if plan and self.partial and (unlisted := self._unlisted(plan)):
+            raise Blocked(f"events: the proof needs {unlisted}, which is not listed")
+        events = self.simulate(plan, wish.length, rng, rule)
+        knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
+        answered = (
+            self._find(knowledge, wish, rng)
+            if group.proofs == "simulated"
+            else self._pose(knowledge, plan.question if plan else None, wish.kind, wish.answer, rng)
+        )
+        self._accept(answered, events, wish)
+        return events, answered
 
     def _pose(
         self, knowledge: Knowledge, planned: Question | None, kind: QuestionKind, wanted: str, rng: Random
@@ -393,13 +449,25 @@ class GroupExamples:
             planned = next(draw_questions(knowledge, kind, self.group, rng, answers), None)
             if planned is None:
                 raise Blocked(f"questions: {kind}, of which nothing can be asked after {self._happening()}")
-        verdict = answer(knowledge, planned)
-        if not verdict.known and not self.group.unknown:
+        answered = self._answer(knowledge, planned)
+        if not answered.verdict.known and not self.group.unknown:
             raise Blocked("the question: a distractor made it undecidable")
-        cited = cited_support(knowledge, planned) if self.group.cited else None
-        return AnsweredQuestion(planned, verdict, supports(knowledge, planned, verdict) or [()], cited)
+        return answered
 
-    def _accept(self, answered: AnsweredQuestion, events: list[Event], wish: Wish, key: Key, index: int) -> None:
+    def _find(self, knowledge: Knowledge, wish: Wish, rng: Random) -> AnsweredQuestion:
+        """Draw one of the questions that happen to have the wanted support."""
+        for question in draw_questions(knowledge, wish.kind, self.group, rng, {wish.answer: 1.0}):
+            answered = self._answer(knowledge, question)
+            if len(answered.official) == wish.size:
+                return answered
+        raise Blocked(f"support: {wish.size}")
+
+    def _answer(self, knowledge: Knowledge, question: Question) -> AnsweredQuestion:
+        verdict = answer(knowledge, question)
+        cited = cited_support(knowledge, question) if self.group.cited else None
+        return AnsweredQuestion(question, verdict, supports(knowledge, question, verdict) or [()], cited)
+
+    def _accept(self, answered: AnsweredQuestion, events: list[Event], wish: Wish) -> None:
         group = self.group
         if group.support is not None and len(answered.official) not in group.support:
             raise Blocked(f"support: {group.support}")
@@ -414,15 +482,11 @@ class GroupExamples:
                     raise Blocked(f"frequencies: {concept}")
         if group.alternatives is not None and len(answered.supports) not in group.alternatives:
             raise Blocked(f"alternatives: {group.alternatives}")
-        if group.per_signature is not None:
-            # A signature is free only to the rows of one residue class, and a class has at most so many rows.
-            classes = -(-group.n // group.per_signature)
-            own = key.hash64("signature", support_signature(events, answered)) % classes
-            if own != index % classes:
-                raise Blocked(f"per_signature: {group.per_signature}")
 
-    def simulate(self, plan: ProofPlan | None, length: int, rng: Random) -> list[Event]:
+    def simulate(self, plan: ProofPlan | None, length: int, rng: Random, rule: SplitRule) -> list[Event]:
         """Draw a story of `length` sentences around a planned proof, or any story.
+
+        A story of another split is given up as soon as its beginning shows that.
 
         Raises:
             Blocked: The draw cannot be completed; says which wish blocks it.
@@ -436,12 +500,17 @@ class GroupExamples:
             spare = round(spare * self.group.distractors)
         gaps = _gaps(len(units), spare, self.group.position, rng)
         simulator = Simulator(self.setting.vocabulary, rng)
+        if self.group.proofs == "simulated":
+            simulator.settle()
         guard = ProofGuard(plan, simulator)
         events: list[Event] = []
+        undecided = True
         for i in range(len(units) + 1):
             guard.enter(i)
             wanted = len(events) + gaps[i]
             while len(events) < wanted:
+                if undecided and len(events) >= BEGINNING:
+                    undecided = self._check_side(events, rule)
                 done = simulator.act(self.weights, wanted - len(events))
                 if not done and plan is None:
                     raise Blocked(f"length: {self.group.length}, after {self._happening()} nothing more can happen")
@@ -450,7 +519,16 @@ class GroupExamples:
                 events += done
             if i < len(units):
                 events += guard.perform(units[i])
+        if undecided:
+            self._check_side(events, rule)
         return events
+
+    @staticmethod
+    def _check_side(events: list[Event], rule: SplitRule) -> bool:
+        """Return False: nothing is left to decide; or give up a story whose structure belongs to another split."""
+        if not rule.has(events):
+            raise Blocked(SPLIT)
+        return False
 
 
 def _compound(events: list[Event], answered: AnsweredQuestion) -> set[str]:

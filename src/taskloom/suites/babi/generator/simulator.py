@@ -86,6 +86,13 @@ class Simulator:
         self.kept: set[str] = set()
         self.idle: set[str] = set()
 
+    def settle(self) -> None:
+        """Draw where everybody and everything is now, as the reference does; fewer people then are where a gift needs one."""
+        for person in self.vocabulary.persons:
+            self.place(person)
+        for thing in self.vocabulary.objects:
+            self.lies[thing] = pick(self.rng, self.vocabulary.places)
+
     def act(self, weights: ActionWeights, room: int = 2) -> list[Event]:
         """Draw and perform what can happen now: one or two sentences (COREF and COMPOUND take two); none if nothing can."""
         for _ in range(TRIES):

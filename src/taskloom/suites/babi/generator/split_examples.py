@@ -1,0 +1,170 @@
+"""The examples of one split: which group each row belongs to, and the trial of every group before the first row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from taskloom.example import Example
+from taskloom.plan import role_of
+from taskloom.recipe import Size
+from taskloom.recipe.fields import split_key
+from taskloom.seeding import Key
+from taskloom.suites.babi.fields import BabiFields, StoryGroup
+from taskloom.suites.babi.generator import many_questions
+from taskloom.suites.babi.generator.exhaustive import ExhaustiveExamples
+from taskloom.suites.babi.generator.many_questions import Setting, action_weights, grow
+from taskloom.suites.babi.generator.one_question import GroupExamples, check_needs
+from taskloom.suites.babi.splits import SplitRule, check_example, groups_of
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A group within a split.
+
+    Attributes:
+        group: What its examples are.
+        start: Its first row in a round of the split's groups.
+        n: Its rows in a round.
+        key: Of its examples: it depends on the group's own fields but its size, and not on other groups.
+    """
+
+    group: StoryGroup
+    start: int
+    n: int
+    key: Key
+
+
+def parts_of(fields: BabiFields, split: str, key: Key) -> list[Part]:
+    """Return the groups of a split with their rows in a round.
+
+    Where groups are mixed, a round has as many rows of each as its `n` says, whatever the size of the split, so that a smaller
+    split is the beginning of a larger one.
+    """
+    groups = groups_of(fields, split)
+    plain = isinstance(fields.splits[split], Size)
+    sizes = [g.n for g in (fields.groups if plain and _mixed(groups) else groups)]
+    parts: list[Part] = []
+    start = 0
+    for group, n in zip(groups, sizes, strict=True):
+        own = group.model_dump(mode="json", exclude={"n", "name"})
+        again = sum(own == p.group.model_dump(mode="json", exclude={"n", "name"}) for p in parts)
+        parts.append(Part(group, start, n, split_key(key, split, {"group": own, "again": again})))
+        start += n
+    return parts
+
+
+def _mixed(groups: list[StoryGroup]) -> bool:
+    """Return whether the examples of several groups come in random order; stories with several questions stay together."""
+    return len(groups) > 1 and not any(g.story or g.exhaustive for g in groups)
+
+
+class SplitExamples:
+    """The examples of one split."""
+
+    def __init__(self, fields: BabiFields, setting: Setting, key: Key, split: str, rule: SplitRule) -> None:
+        self.parts = parts_of(fields, split, key)
+        self._split, self._setting, self._rule = split, setting, rule
+        self._holdout = fields.holdout if role_of(split) == "train" else ()
+        self._total = sum(p.n for p in self.parts)
+        mixed = _mixed([p.group for p in self.parts])
+        self._order = key.permutation(self._total, "order", split) if mixed else None
+        self._groups: dict[int, _GroupOfExamples] = {}
+
+    def rows(self, start: int, stop: int) -> Iterator[Example]:
+        """Yield examples start..stop."""
+        for row in range(start, stop):
+            done, slot = divmod(row, self._total) if self._order is not None else (0, row)
+            slot = self._order(slot) if self._order is not None else slot
+            at = next((i for i, p in enumerate(self.parts) if slot < p.start + p.n), len(self.parts) - 1)
+            part = self.parts[at]
+            example = self._examples(at).example(done * part.n + slot - part.start)
+            check_example(self._holdout, example, self._split)
+            yield example
+
+    def try_out(self) -> None:
+        """Refuse the split if one of its groups cannot be had.
+
+        Raises:
+            RecipeError: It says which wish of which group blocks it.
+        """
+        for at, part in enumerate(self.parts):
+            if part.group.n:
+                self._examples(at).try_out()
+
+    def _examples(self, at: int) -> _GroupOfExamples:
+        if at not in self._groups:
+            self._groups[at] = _GROUPS[_kind(self.parts[at].group)](self.parts[at], self._setting, self._rule)
+        return self._groups[at]
+
+
+class _GroupOfExamples:
+    """The examples of one group, by their index."""
+
+    def __init__(self, example: Callable[[int], Example], try_out: Callable[[], object]) -> None:
+        self.example = example
+        self.try_out = try_out
+
+
+def _kind(group: StoryGroup) -> str:
+    return "grown" if group.story is not None else "exhaustive" if group.exhaustive else "single"
+
+
+def _single(part: Part, setting: Setting, rule: SplitRule) -> _GroupOfExamples:
+    examples = GroupExamples(part.group, setting)
+    return _GroupOfExamples(partial(examples.make, part.key, rule=rule), partial(examples.try_out, part.key, rule=rule))
+
+
+def _exhaustive(part: Part, setting: Setting, rule: SplitRule) -> _GroupOfExamples:
+    examples = ExhaustiveExamples(part.group, setting, part.key, rule)
+    return _GroupOfExamples(examples.example, examples.try_out)
+
+
+def _grown(part: Part, setting: Setting, rule: SplitRule) -> _GroupOfExamples:
+    check_needs(part.group)
+    assert part.group.story is not None
+    weights = action_weights(part.group)
+
+    def draw(story: int, tries: int = many_questions.ENDURANCE) -> list[Example]:
+        return grow(part.group, setting, part.key.random(story), rule, weights, tries=tries)
+
+    examples = _GrownExamples(draw, part.group.story.questions)
+    return _GroupOfExamples(examples.example, partial(draw, 0, many_questions.TRIES))
+
+
+_GROUPS: dict[str, Callable[[Part, Setting, SplitRule], _GroupOfExamples]] = {
+    "grown": _grown,
+    "exhaustive": _exhaustive,
+    "single": _single,
+}
+
+
+class _GrownExamples:
+    """The examples of a group whose stories have several questions; the last story is kept, so each is grown once."""
+
+    def __init__(self, grow_story: Callable[[int], list[Example]], questions: int) -> None:
+        self._grow = grow_story
+        self._questions = questions
+        self._last: tuple[int, list[Example]] = (-1, [])
+
+    def example(self, index: int) -> Example:
+        """Return example number `index`."""
+        story, question = divmod(index, self._questions)
+        if self._last[0] != story:
+            self._last = (story, self._grow(story))
+        return self._last[1][question]
+
+
+class Trial:
+    """A trial of all that a recipe asks for, in every split, before the first row of any: what cannot be met is refused then."""
+
+    def __init__(self, trials: Iterable[Callable[[], object]]) -> None:
+        self._trials = list(trials)
+
+    def rows(self, rows: Callable[[int, int], Iterable[Example]], start: int, stop: int) -> Iterator[Example]:
+        """Yield the rows of a split after the trial, which is held once."""
+        while self._trials and start < stop:
+            self._trials[0]()
+            del self._trials[0]
+        yield from rows(start, stop)
