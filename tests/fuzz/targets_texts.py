@@ -144,7 +144,13 @@ def recipe_texts(draw: st.DrawFn) -> str:
     return text
 
 
-@target("recipes", recipe_texts(), weight=8)
+def _warm_lexicons() -> None:
+    """Build the lexicons that recipes may name: a fresh cache takes seconds for each."""
+    for lexicon in ("synthetic", "packaged"):
+        check_plan(read("taskbench/antonyms[eng]", {"lexicon": lexicon, "few_shot": None}).plan(0))
+
+
+@target("recipes", recipe_texts(), weight=8, warm=_warm_lexicons)
 def recipes(text: str, folder: Path) -> Verdict:
     """Read a recipe, plan it, make its first rows and answer them again."""
     path = folder / "recipe.yaml"
@@ -216,7 +222,12 @@ def expressions(text: str, folder: Path) -> Verdict:
     return "checked"
 
 
-@target("functions", expressions_grammar.filter(lambda text: "father" not in text and "capital" not in text), weight=1)
+@target(
+    "functions",
+    expressions_grammar.filter(lambda text: "father" not in text and "capital" not in text),
+    weight=1,
+    warm=_warm_lexicons,
+)
 def functions(text: str, folder: Path) -> Verdict:
     """Make the rows of a function over invented words and answer them again."""
     changes = {"lexicon": "synthetic", "minimum": 1, "few_shot": None, "sequences": {"n": 20, "length": 4, "kept": 2}}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
+from itertools import count as count_up
 from math import comb, prod
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 LISTED = 1 << 18
 """Up to so many different sequences are listed and each is given once; of more, two draws are hardly ever the same."""
 
-ROUNDS = 2_000
-"""Draws for one sequence before its split counts as exhausted; a split of 1 % needs 459 for a chance of 1 in 100 to fail."""
+SMALLEST = 0.002
+"""Share of a split whose sequences are drawn until one falls into it: on average 500 draws for each. Of the more than `LISTED`
+sequences, such a split has over 500, so that a draw always ends."""
 
 
 class Hashes:
@@ -114,8 +116,16 @@ class Sequences:
         space = self.space(split)
         if space <= LISTED:
             return len(self._listed(split).words)
+        if self.word_disjoint:
+            return space
+        share = self.shares.weights[split]
+        if share < SMALLEST:
+            raise RecipeError(
+                f"shares.{split}: {share:g} of all sequences is too small a share to be drawn from {space:,} of them; raise it to "
+                f"{SMALLEST:g}, or write pairs: disjoint"
+            )
         # In whole numbers: a space of 9,143 words at 1,000 places is beyond any float.
-        return space if self.word_disjoint else space * round(self.shares.weights[split] * 10**6) // 10**6
+        return space * round(share * 10**6) // 10**6
 
     def _listed(self, split: str) -> Drawn:
         """List every sequence of a small split once, in a keyed order."""
@@ -167,7 +177,7 @@ class Sequences:
 
     def draw(self, split: str, start: int, stop: int) -> Drawn:
         """Draw sequences start..stop of a split."""
-        solved, m = self.solved, self._kept
+        m = self._kept
         if self.space(split) <= LISTED:
             listed = self._listed(split)
             return Drawn(listed.words[start:stop], listed.kept[start:stop], listed.places[start * m : stop * m])
@@ -178,9 +188,9 @@ class Sequences:
         order = np.zeros((count, self.length), dtype=np.int64)
         pending = np.arange(count)
         own, key = self._hashes, self.split_key(split)
-        for turn in range(ROUNDS):
-            raw = key.child("draw", turn).words(start * 2 * self.length, stop * 2 * self.length)
-            raw = raw.reshape(count, 2, self.length)[pending]
+        for turn in count_up():
+            raw = _words_of(key.child("draw", turn), start, count, pending, 2 * self.length)
+            raw = raw.reshape(len(pending), 2, self.length)
             picked, words, hashes = self._pick(raw[:, 0], inside, outside, own, m)
             shuffle = np.argsort(raw[:, 1], axis=1, kind="stable")
             chosen[pending], order[pending] = picked, shuffle
@@ -191,10 +201,6 @@ class Sequences:
             pending = pending[~self.shares.member(_sequence_hash(content), split)]
             if not len(pending):
                 break
-        else:
-            raise RecipeError(
-                f"{solved.name}: no new sequences are left for the split '{split}'; ask for fewer or longer ones"
-            )
         kept = order < m
         return Drawn(numbers, kept, np.take_along_axis(chosen, order, 1)[kept])
 
@@ -210,6 +216,13 @@ class Sequences:
         places = np.concatenate((first, rest), axis=1)
         words = np.concatenate((solved.domain[first], solved.dropped[rest]), axis=1)
         return places, words, np.concatenate((own[0][first], own[1][rest]), axis=1)
+
+
+def _words_of(key: Key, start: int, count: int, rows: I64, width: int) -> U64:
+    """Return the random words of some of the `count` rows from `start` on, each row `width` words wide."""
+    if 8 * len(rows) > count:
+        return key.words(start * width, (start + count) * width).reshape(count, width)[rows]
+    return np.array([key.words((start + row) * width, (start + row + 1) * width) for row in rows.tolist()])
 
 
 @lru_cache(maxsize=4)
