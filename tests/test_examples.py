@@ -42,6 +42,9 @@ def test_a_suite_is_one_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str
     data = tl.load(out)
     texts = {split: {e.input for e in data[split]} for split in data.splits}
     assert not texts["train"] & texts["iid"]
+    few = tl.make(recipe, set={"splits.train.n": 20})
+    assert list(few["iid"]) == list(data["iid"])
+    assert list(few["train"]) == list(data["train"])[:20]
     assert min(len(text.split()) for text in texts["longer"]) > max(len(text.split()) for text in texts["train"])
     assert run(["export", str(out), "--split", "longer", "--format", "tsv", "-o", str(file)]) == 0
     assert file.read_text().splitlines() == [f"{e.input}\t{e.target}" for e in data["longer"]]

@@ -11,6 +11,8 @@ from functools import partial
 
 import taskloom as tl
 from taskloom.recipe import Fields, Size, Span
+from taskloom.recipe.fields import draw
+from taskloom.task_splits import owners
 
 STEPS = {"north": (0, 1), "south": (0, -1), "east": (1, 0), "west": (-1, 0)}
 
@@ -24,7 +26,7 @@ class Walks(Size):
 class WalkFields(Fields):
     """The fields of a recipe; unknown keys are errors."""
 
-    splits: dict[str, Walks]
+    splits: dict[str, Walks] = draw()
 
 
 def end_of(steps: Sequence[str]) -> str:
@@ -59,10 +61,10 @@ def as_tsv(examples: Sequence[tl.Example], fields: WalkFields | None) -> tl.Expo
 
 @tl.suite("walks", fields=WalkFields, describe="Where a walk on a grid ends", exporters={"tsv": as_tsv})
 def weave(fields: WalkFields, key: tl.Key) -> tl.Plan:
-    """Plan the splits of a recipe; no walk is in two of them."""
-    shares = key.child("split").share({name: part.n for name, part in fields.splits.items()})
+    """Plan the splits of a recipe; no walk is in two of them, and no size of one moves another."""
+    owns = owners(fields.splits, key.child("split"))
     splits = tuple(
-        tl.Split(name, part.n, partial(rows, key, name, part, shares[name]), tl.role_of(name))
+        tl.Split(name, part.n, partial(rows, key, name, part, owns[name]), tl.role_of(name))
         for name, part in fields.splits.items()
     )
     return tl.Plan(splits, {"steps": int}, "Start at 0 0. Say where the walk ends.", check=solve_by_counting)
