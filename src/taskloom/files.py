@@ -101,6 +101,25 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
+def rename(source: Path, target: Path) -> None:
+    """Rename a file or folder. Stores rename by this function alone, so that a test can do it as a slow file system does."""
+    source.rename(target)
+
+
+def listing(folder: Path | str) -> list[str]:
+    """Return the names in a folder. On a network file system they may be of some seconds ago."""
+    return os.listdir(folder)
+
+
+def is_readable(path: Path | str) -> bool:
+    """Return whether a file is there, by opening it: a network file system then asks its server, where a look may be old."""
+    try:
+        os.close(os.open(path, os.O_RDONLY))
+    except OSError:
+        return False
+    return True
+
+
 def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{platform.node()}-{os.getpid()}.tmp")
 

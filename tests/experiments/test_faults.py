@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import resource
@@ -33,6 +34,9 @@ from tests.experiments.sweeps import (
     taskloom,
     write,
 )
+
+KILLS = 50
+"""Kills of the nightly sweeps, half of drivers and half of workers."""
 
 
 def start(folder: Path, store: str, workers: int = 2, **options: Any) -> subprocess.Popen[str]:
@@ -104,9 +108,45 @@ def test_a_sweep_killed_at_random_moments_ends_with_the_same_table(tmp_path: Pat
 
 @pytest.mark.nightly
 def test_a_sweep_killed_fifty_times_ends_with_the_same_table(tmp_path: Path) -> None:
-    done = torment(prepared(tmp_path, networks(seeds=3, steps=200)), kills=50, seed=0, longest=8.0)
+    done = torment(prepared(tmp_path, networks(seeds=3, steps=200)), kills=KILLS, seed=0, longest=8.0)
     print(done)
-    assert (done["driver"], done["worker"]) == (25, 25)
+    assert (done["driver"], done["worker"]) == (KILLS // 2, KILLS // 2)
+
+
+def tasks_each(folder: Path) -> dict[str, Any]:
+    """Cells by task of every kind: tasks in one batch, tasks one by one, and two tasks that training lacks."""
+    pytest.importorskip("transformers")
+    from taskloom.learners.pretrained.models import Sizes, from_scratch
+
+    base = from_scratch("decoder", [], Sizes(8, 1, 2, 8, 0.0, 64), "bytes", seed=0)
+    base.model.save_pretrained(folder / "model")
+    base.tokeniser.save_pretrained(folder / "model")
+    (folder / "mine").mkdir()
+    for split, tasks in (("train", "abc"), ("test", "abcde")):
+        rows = [
+            {"input": f"{split} {i}", "target": task * (i % 3 + 1), "task": task} for task in tasks for i in range(9)
+        ]
+        (folder / "mine" / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    loop = {"steps": 60, "batch": 4, "evaluate_every": 30, "checkpoint_every": 10, "threads": 1, "device": "cpu"}
+    tuned = {"learner": "prompt-tune", "model": str(folder / "model"), "n": 2, "first_rows": 50, "longest_answer": 4}
+    return {
+        "recipes": [{"recipe": str(folder / "mine")}],
+        "learners": ["majority", "nearest-neighbour", {**tuned, **loop}],
+        "tasks": "each",
+        "seeds": 2,
+    }
+
+
+@pytest.mark.nightly
+def test_runs_of_tasks_killed_fifty_times_end_with_the_same_table(tmp_path: Path) -> None:
+    folder = prepared(tmp_path, tasks_each(tmp_path))
+    names = Store(folder / "undisturbed").names()
+    assert len(names) == 5 * 3 * 2  # tasks, learners, seeds
+    ways = {Store(folder / "undisturbed").environment(run)["trained"] for run in names}
+    assert ways == {"alone", "tasks", "shared"}
+    done = torment(folder, kills=KILLS, seed=2, longest=8.0)
+    print(done)
+    assert (done["driver"], done["worker"]) == (KILLS // 2, KILLS // 2)
 
 
 def test_two_drivers_on_one_store_share_the_work(filled: Path, tmp_path: Path) -> None:

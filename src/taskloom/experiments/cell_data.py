@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from taskloom.descriptions import task_column
 from taskloom.errors import nearest
-from taskloom.experiments.own_data import is_own_data, own_recipe
+from taskloom.experiments.own_data import OwnFields, is_own_data, own_recipe
 from taskloom.experiments.spec import ExperimentError
 from taskloom.files import json_digest
 from taskloom.plan import Plan, apportion
@@ -71,10 +71,10 @@ class CellData:
     def evaluated_tasks(self, train: str, tests: Sequence[str]) -> dict[str, bool]:
         """Return the tasks of some splits, and whether the training split has them.
 
-        Where the plan does not list its tasks, or withholds some from training, the rows of the splits tell.
+        Where the plan does not list its tasks, or training may lack some, the rows of the splits tell.
         """
         unseen = self.recipe.described is not None and self.recipe.described.unseen
-        if self.plan.tasks.names is not None and not unseen:
+        if self.plan.tasks.names is not None and not unseen and not isinstance(self.recipe.fields, OwnFields):
             return dict.fromkeys(self.plan.tasks.names, True)
         taught = self._tasks_in(train) if train else frozenset()
         asked = frozenset[str]().union(*(self._tasks_in(split) for split in tests))

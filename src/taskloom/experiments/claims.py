@@ -21,7 +21,9 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from taskloom.experiments.store import writing
+from taskloom import files
+from taskloom.experiments.store import StoreError, writing
+from taskloom.files import atomic
 
 BEAT = 5.0
 """Seconds between two counts of a live owner: a twelfth of the lease, so that a slow file system loses no claim."""
@@ -115,16 +117,15 @@ class Claims:
 
     def _write(self) -> None:
         beat = {"place": place(), "pid": os.getpid(), "born": born(os.getpid()), "count": self._count}
-        beside = self.folder / f".beat-{self.owner}"
-        beside.write_text(json.dumps(beat), encoding="utf-8")
-        beside.replace(self._file(self.owner))
+        with atomic(self._file(self.owner), StoreError) as beside:
+            beside.write_text(json.dumps(beat), encoding="utf-8")
 
     def _keep_counting(self) -> None:
         while not self._over.wait(self.beat):
             self._count += 1
             with contextlib.suppress(
-                OSError
-            ):  # a full disk: the work continues, and at worst is repeated by another driver
+                StoreError
+            ):  # a full disk: the work continues, at worst repeated by another driver
                 self._write()
 
     def _free(self, name: str) -> bool:
@@ -140,7 +141,7 @@ class Claims:
             return False
         aside = self.folder / f".gone-{uuid.uuid4().hex}"
         with contextlib.suppress(OSError):
-            path.rename(aside)
+            files.rename(path, aside)
             other = os.readlink(aside) if aside.is_symlink() else ""
             if other != owner:
                 # Somebody was faster and has claimed it anew: put that claim back.

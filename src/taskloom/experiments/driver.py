@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from taskloom import files
 from taskloom.experiments import jobs
 from taskloom.experiments.cell_data import CellData
 from taskloom.experiments.cells import Cell
@@ -208,7 +209,8 @@ class Driver:
         for run in job.runs:
             self.claims.drop(run)
         for run in mine:
-            self.finished(run)
+            if run in result.published:  # where another driver was first, that one has counted it
+                self.finished(run)
 
     def _finish(self, runs: Iterable[str]) -> None:
         for run in runs:
@@ -262,6 +264,7 @@ def sweep(store: Store, claims: Claims) -> None:
         if claims.take(run):
             shutil.rmtree(path, ignore_errors=True)
             claims.drop(run)
+    files.sweep(work / "claims")
     for path in (work / "claims").glob(".owner-*"):
         if not claims.lives(path.name.removeprefix(".owner-")):
             path.unlink(missing_ok=True)

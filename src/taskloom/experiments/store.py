@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from taskloom import files
 from taskloom.arguments import path_of
 from taskloom.errors import DataError
 from taskloom.files import atomic
@@ -144,15 +145,16 @@ class Store:
         return self.path / run[:2] / run
 
     def __contains__(self, run: str) -> bool:
-        return (self.folder(run) / SCORES).is_file()
+        return files.is_readable(self.folder(run) / SCORES)
 
     def names(self) -> list[str]:
         """Return the digests of all finished runs, sorted; not folders that were renamed by hand or lost their scores."""
         runs: list[str] = []
-        for group in os.scandir(self.path):
-            if len(group.name) == 2 and group.is_dir():
-                names = [e.name for e in os.scandir(group.path) if DIGEST.fullmatch(e.name)]
-                runs += [n for n in names if n[:2] == group.name and os.path.exists(f"{group.path}/{n}/{SCORES}")]
+        for group in files.listing(self.path):
+            path = f"{self.path}/{group}"
+            if len(group) == 2 and os.path.isdir(path):
+                names = [name for name in files.listing(path) if DIGEST.fullmatch(name) and name[:2] == group]
+                runs += [name for name in names if os.path.exists(f"{path}/{name}/{SCORES}")]
         return sorted(runs)
 
     def scores(self, run: str) -> dict[str, Any]:
@@ -256,16 +258,16 @@ class Store:
         with writing(self.path):
             target.parent.mkdir(exist_ok=True)
             try:
-                beside.rename(target)
+                files.rename(beside, target)
             except OSError:
-                if (target / SCORES).is_file():
+                if run in self:
                     shutil.rmtree(beside, ignore_errors=True)
                     return False
                 if not target.is_dir():
                     raise
                 aside = beside.with_name(f"{beside.name}-old")  # a run whose scores were deleted is none: it makes room
-                target.rename(aside)
-                beside.rename(target)
+                files.rename(target, aside)
+                files.rename(beside, target)
                 shutil.rmtree(aside, ignore_errors=True)
         return True
 
@@ -389,8 +391,8 @@ def write_run(
                 (folder / file).write_bytes(out.getvalue())
         (folder / ENVIRONMENT).write_text(json.dumps(environment) + "\n", "utf-8")
         (folder / LOG).write_bytes(log)
-        files = [os.path.join(here, name) for here, _, names in os.walk(folder) for name in names]
-        list(_flushers().map(_flush, (path for path in files if os.path.basename(path) not in (ENVIRONMENT, LOG))))
+        paths = [os.path.join(here, name) for here, _, names in os.walk(folder) for name in names]
+        list(_flushers().map(_flush, (path for path in paths if os.path.basename(path) not in (ENVIRONMENT, LOG))))
 
 
 def _flush(path: str) -> None:

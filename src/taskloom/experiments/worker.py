@@ -53,6 +53,9 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 SHARED = "shared"
 """The kind of a job whose cells answer one task each by one model, since training has none of their tasks."""
 
+ATTEMPTS = 5
+"""Times that a folder is made again which another driver removes: each takes microseconds, and a job ends once."""
+
 ENDPOINT_ANSWERS = "work/endpoint-answers.sqlite"
 """In a store: answers of endpoints, by question, so that none is paid for twice."""
 
@@ -94,12 +97,14 @@ class JobResult:
         failed: For each failed cell (or the dataset's key) the reason in one sentence.
         seconds: Its duration.
         fatal: Why nothing more can be done in this store: a full disk, a folder that cannot be written.
+        published: The runs that this job put in their place, and nobody else before it.
     """
 
     name: str
     failed: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     fatal: str = ""
+    published: tuple[str, ...] = ()
 
 
 def perform(job: Job) -> JobResult:
@@ -118,11 +123,12 @@ def _perform(job: Job) -> JobResult:
         folder.mkdir(parents=True, exist_ok=True)
         if len(job.runs) > 1:
             (folder / TOGETHER).write_text(json.dumps(job.runs), encoding="utf-8")
+    published: list[str] = []
     with capture_output(folder / stores.LOG):
         try:
             cells = [_cell(config, job.kind == SHARED) for config in job.configs]
             _check_versions(cells, job)
-            failed = _make(store, job, cells[0]) if job.kind == "data" else _run(store, job, cells, folder)
+            failed = _make(store, job, cells[0]) if job.kind == "data" else _run(store, job, cells, folder, published)
         except StoreError:
             raise
         except Exception as error:
@@ -131,7 +137,7 @@ def _perform(job: Job) -> JobResult:
         (folder / TOGETHER).unlink(missing_ok=True)  # its log stays; only a kill leaves a job to be resumed as it was
     else:
         shutil.rmtree(folder, ignore_errors=True)
-    return JobResult(job.name, failed, time.monotonic() - began)
+    return JobResult(job.name, failed, time.monotonic() - began, published=tuple(published))
 
 
 def _check_versions(cells: Sequence[Cell], job: Job) -> None:
@@ -176,8 +182,8 @@ def _make(store: Store, job: Job, cell: Cell) -> dict[str, str]:
     return {}
 
 
-def _run(store: Store, job: Job, cells: list[Cell], folder: Path) -> dict[str, str]:
-    """Train, answer, score, publish. A stack that cannot be trained together is tried one by one."""
+def _run(store: Store, job: Job, cells: list[Cell], folder: Path, published: list[str]) -> dict[str, str]:
+    """Train, answer, score, publish; note what was published. A stack that cannot be trained together is tried one by one."""
     missing = [cell for cell in cells if cell.run not in store]
     if not missing:
         return {}
@@ -192,18 +198,19 @@ def _run(store: Store, job: Job, cells: list[Cell], folder: Path) -> dict[str, s
             _raise_if_full(store, error)
             print(f"together: {reason(error)}; each is trained alone now")
             shutil.rmtree(folder / "together", ignore_errors=True)
-            return _one_by_one(store, missing, folder)
+            return _one_by_one(store, missing, folder, published)
         each = (time.monotonic() - began) / len(cells)
         failed: dict[str, str] = {}
         open_runs = {cell.run for cell in missing}
         for cell, chosen in zip(cells, fitted, strict=True):
             if cell.run in open_runs:
-                failed |= _finish(store, cell, chosen, folder, each, job.kind, len(cells))
+                how = TrainedHow(each, job.kind, len(cells))
+                failed |= _finish(store, cell, chosen, folder, how, published)
         return failed
-    return _one_by_one(store, missing, folder)
+    return _one_by_one(store, missing, folder, published)
 
 
-def _one_by_one(store: Store, cells: Sequence[Cell], folder: Path) -> dict[str, str]:
+def _one_by_one(store: Store, cells: Sequence[Cell], folder: Path, published: list[str]) -> dict[str, str]:
     failed: dict[str, str] = {}
     for cell in cells:
         began = time.monotonic()
@@ -215,7 +222,7 @@ def _one_by_one(store: Store, cells: Sequence[Cell], folder: Path) -> dict[str, 
             _raise_if_full(store, error)
             failed[cell.run] = reason(error)
             continue
-        failed |= _finish(store, cell, chosen, folder, time.monotonic() - began)
+        failed |= _finish(store, cell, chosen, folder, TrainedHow(time.monotonic() - began), published)
     return failed
 
 
@@ -316,10 +323,19 @@ def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
     return training_rows(store, cell), {**choosing, **{name: rows for name, rows in tests.items() if len(rows)}}
 
 
+@dataclass(frozen=True, slots=True)
+class TrainedHow:
+    """How a cell was trained: its share of the seconds, the kind of the job, and how many cells were trained together."""
+
+    seconds: float
+    kind: str = "alone"
+    together: int = 1
+
+
 def _finish(
-    store: Store, cell: Cell, chosen: Chosen, folder: Path, seconds: float, kind: str = "alone", together: int = 1
+    store: Store, cell: Cell, chosen: Chosen, folder: Path, how: TrainedHow, published: list[str]
 ) -> dict[str, str]:
-    """Answer and score the test splits and put the run in its place; `kind` and `together` say how it was trained."""
+    """Answer and score the test splits and put the run in its place; note it, unless somebody else was first."""
     began, model = time.monotonic(), chosen.model
     beside = store.path / "work" / f".tmp-{cell.run}-{uuid.uuid4().hex[:8]}"
     try:
@@ -332,17 +348,18 @@ def _finish(
                 beside.mkdir(parents=True, exist_ok=True)
                 model.save(beside / stores.MODEL)
         choice = {**chosen.choice, **_checkpoint(cell, model)}
-        spent = seconds + time.monotonic() - began
+        spent = how.seconds + time.monotonic() - began
         stores.write_run(
             beside,
             cell.config(),
             {**scores_json(store, cell, scores), **({"chosen": choice} if choice else {})},
             _curves(model) if cell.keep.curves and model.curve else None,
             pa.concat_tables(parts).unify_dictionaries() if cell.keep.predictions else None,
-            {**environment(cell, kind, together, spent), "parameters": getattr(model, "parameters", None)},
+            {**environment(cell, how.kind, how.together, spent), "parameters": getattr(model, "parameters", None)},
             _log(folder),
         )
-        store.publish(cell.run, beside)
+        if store.publish(cell.run, beside):
+            published.append(cell.run)
     except StoreError:
         shutil.rmtree(beside, ignore_errors=True)
         raise
@@ -388,7 +405,7 @@ def capture_output(path: Path) -> Iterator[None]:
     sys.stdout.flush()
     sys.stderr.flush()
     with stores.writing(path):
-        handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+        handle = _open_log(path)
     saved = [os.dup(1), os.dup(2)]
     try:
         os.dup2(handle, 1)
@@ -402,6 +419,16 @@ def capture_output(path: Path) -> Iterator[None]:
             os.dup2(old, number)
             os.close(old)
         os.close(handle)
+
+
+def _open_log(path: Path) -> int:
+    """Open a log for appending; another driver that ran the same job may remove its folder meanwhile."""
+    for _ in range(ATTEMPTS):
+        with contextlib.suppress(FileNotFoundError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
 
 
 def _log(folder: Path) -> bytes:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from taskloom.files import atomic
 from taskloom.learners.interface import LearnerError, TrainingError, digest_settings
 from taskloom.learners.training.settings import Training
 
@@ -36,18 +37,15 @@ def save(folder: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) 
     from safetensors.torch import save_file
 
     target = folder / NAME
-    beside = folder / f".{NAME}.{os.getpid()}"
     try:
-        save_file({n: t.detach().cpu().contiguous() for n, t in tensors.items()}, beside, {"about": json.dumps(about)})
-        os.replace(beside, target)
+        with atomic(target, TrainingError) as beside:
+            plain = {n: t.detach().cpu().contiguous() for n, t in tensors.items()}
+            save_file(plain, beside, {"about": json.dumps(about)})
         (folder / FAULT).unlink(missing_ok=True)
-    except (OSError, SafetensorError) as error:
+    except (OSError, TrainingError, SafetensorError) as error:
         raise TrainingError(
             f"the checkpoint {target} cannot be written ({error}); make room and repeat the call to resume from the one before"
         ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            beside.unlink()
 
 
 def prepare(folder: Path) -> None:
