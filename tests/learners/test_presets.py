@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
 from taskloom.example import Example  # noqa: E402
+from taskloom.experiments.spec import Experiment  # noqa: E402
 from taskloom.learners import LearnerError, Paused, load  # noqa: E402
 from taskloom.learners.config import read, settings, size  # noqa: E402
-from taskloom.learners.interface import digest_settings  # noqa: E402
+from taskloom.learners.interface import LEARNERS, digest_settings  # noqa: E402
 from taskloom.learners.presets import PRESETS  # noqa: E402
 from taskloom.learners.pretrained.encoding import choose_targets, read_rows, read_source  # noqa: E402
+from taskloom.learners.pretrained.language_models import listed  # noqa: E402
 from taskloom.learners.pretrained.models import Sizes, from_scratch, open_base  # noqa: E402
 from taskloom.learners.scratch.nets.ndr import NDR  # noqa: E402
 from taskloom.learners.scratch.nets.ops import count, describe  # noqa: E402
@@ -34,6 +38,16 @@ _spec.loader.exec_module(tiny)
 PAIRS = [("grass", "green"), ("sky", "blue"), ("snow", "white"), ("coal", "black"), ("sun", "yellow")]
 TINY = Sizes(state=16, layers=1, heads=2, feed_forward=16, dropout=0.0, longest=64)
 QUICK: dict[str, Any] = {"batch": 5, "warmup": 0, "evaluate_every": 0, "longest_answer": 4, "precision": "fp32"}
+LISTED: dict[str, Any] = {
+    "state": 16,
+    "layers": 1,
+    "heads": 2,
+    "feed_forward": 16,
+    "dropout": 0.0,
+    "steps": 60,
+    "batch": 4,
+}
+LISTED |= {"rate": 0.02, "warmup": 0, "evaluate_every": 0, "longest_answer": 16, "precision": "fp32"}
 NDR_SMALL: dict[str, Any] = {"learner": "ndr", "state": 16, "heads": 2, "layers": 2, "layers_answering": 2}
 SMALL: dict[str, Any] = {**NDR_SMALL, "feed_forward": 16, "batch": 40, "evaluate_every": 0, "precision": "fp32"}
 
@@ -82,6 +96,36 @@ def test_every_preset_trains(preset: str, learner: str, folder: Path) -> None:
     fitted = read({**block, counted: 2}).fit(data, {"dev": data})
     assert fitted.curve[-1].step == 2  # five rows are one batch, or less than one
     assert np.isfinite([p.loss for p in fitted.curve]).all()
+
+
+TABLES = Path(__file__).parents[2] / "docs" / "reference" / "learner-presets.md"
+OF_EXPERIMENTS = {*Experiment.model_fields, "mix", "rates", "where", "best"}
+"""Keys of an experiment and of a mix, and the selections of its runs."""
+
+
+def rows_of_settings() -> list[tuple[str, str]]:
+    """The rows of the papers' tables: what it is, and the settings in the last column."""
+    rows = []
+    for line in TABLES.read_text().partition("## Setting by setting")[2].splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if len(cells) > 2 and cells[-1] not in ("setting", "---"):
+            rows.append((cells[0], cells[-1]))
+    return rows
+
+
+@pytest.mark.parametrize(("what", "cell"), rows_of_settings(), ids=lambda text: str(text)[:40])
+def test_every_setting_of_the_papers_tables_is_one(what: str, cell: str) -> None:
+    """Each name in the last column is a setting of a learner, with that value, or a key of an experiment, a recipe or a preset."""
+    every = {name for learner in LEARNERS.names() for name, *_ in settings(learner)}
+    named = re.findall(r"`([^`]+)`", cell)
+    assert named or "always" in cell, f"{what} has no setting"
+    for text in named:
+        name, _, value = text.strip("{}").partition(":")
+        known = every | OF_EXPERIMENTS | set(PRESETS) | {"auto", "constant", "layout", "parts"}
+        assert re.split(r"[( ]", name)[0] in known, text
+        if value and name in every:
+            learner = next(x for x in ("ndr", "fine-tune", "entnet") if name in {n for n, *_ in settings(x)})
+            read({"learner": learner, name: yaml.safe_load(value)})
 
 
 def test_sizes_of_the_paper_and_of_the_code() -> None:
@@ -224,6 +268,14 @@ def test_targets_are_redrawn_fixed_or_the_first(folder: Path) -> None:
     fixed = [choose_targets(rows, "fixed", Key("k", seed)).targets for seed in (0, 0, 1)]
     assert fixed[0] == fixed[1] != fixed[2]
     assert {tuple(t) for (t,) in fixed[0][:30]} == {tuple(t) for t in rows.targets[0]}
+
+
+def test_listed_answers_are_learned_as_one_text(folder: Path) -> None:
+    rows = [Example("sky", ["blue", "white"]), Example("sun", "yellow")]
+    assert [listed(e).targets for e in rows] == [("['blue', 'white']",), ("yellow",)]
+    learner = read({"learner": "decoder", "tokens": "bytes", "targets": "listed", **LISTED})
+    fitted = learner.fit([Example("a", ["b", "c"])] * 4, seed=0)
+    assert fitted.answer(["a"]) == ["['b', 'c']"]
 
 
 def test_beams_find_answers_that_are_at_least_as_likely(folder: Path) -> None:

@@ -94,6 +94,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "steps": 25_000,
             "evaluate_every": 2_500,
             "patience": 10,  # as many as there are points: the best on dev is kept, and nothing is stopped
+            "targets": "listed",
             "longest_input": 512,
             "longest_answer": 512,
         }

@@ -34,7 +34,7 @@ class EncodedRows:
 Cut = Literal["end", "start"]
 """Which end of an input is cut off where it is too long."""
 
-Targets = Literal["redrawn", "fixed", "first"]
+Targets = Literal["redrawn", "fixed", "first", "listed"]
 """Which of several acceptable answers is learned from."""
 
 
@@ -157,8 +157,11 @@ def _check_answers_fit(rows: EncodedRows, most: int) -> None:
 
 
 def choose_targets(rows: EncodedRows, how: Targets, key: Key) -> EncodedRows:
-    """Return rows to learn from: with all answers (one is drawn at each step), one drawn once, or the official one."""
-    if how == "redrawn":
+    """Return rows to learn from: with all answers (one is drawn at each step), one drawn once, or the official one.
+
+    Rows whose answers are `listed` have one answer already.
+    """
+    if how in ("redrawn", "listed"):
         return rows
     chosen = [
         [answers[0] if how == "first" or len(answers) == 1 else key.random("fixed", row).choice(answers)]

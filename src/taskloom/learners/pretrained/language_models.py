@@ -48,6 +48,17 @@ if TYPE_CHECKING:
 TRAINED = "trained.safetensors"
 
 
+def listed(example: Example) -> Example:
+    """Return a training example whose several answers are one text, as a Python list is written.
+
+    >>> listed(Example("Who?", ["Ann", "Bob"])).targets
+    ("['Ann', 'Bob']",)
+    """
+    if len(example.targets) == 1:
+        return example
+    return Example(example.input, str(list(example.targets)), example.traits, task=example.task, key=example.key)
+
+
 def few(items: Sequence[Example], shots: int, seed: int) -> list[Example]:
     """Apply the few-shot protocol: shuffle by the seed, take the first `shots`; 0 takes all."""
     if not shots:
@@ -67,8 +78,8 @@ class Language:
         join: What stands between an input and its answer.
         shots: The number of examples to learn from, chosen by the seed; 0: all.
         longest_answer: The most tokens that are written.
-        targets: Which of several acceptable answers is learned from: `redrawn` at every step, `fixed` (drawn once by the seed) or
-            `first` (the official one).
+        targets: Which of several acceptable answers is learned from: `redrawn` at every step, `fixed` (drawn once by the seed),
+            `first` (the official one), or all of them `listed` as one answer.
         beams: Answers are searched with so many beams; 1 is greedy.
         longest_input: Inputs are cut to so many tokens, with a warning; 0: what the model cannot read is refused.
         cut: Which end of a longer input is cut off, `end` or `start`.
@@ -81,7 +92,7 @@ class Language:
     join: str = " |"
     shots: int = 0
     longest_answer: int = 32
-    targets: Literal["redrawn", "fixed", "first"] = later_setting("redrawn")
+    targets: Literal["redrawn", "fixed", "first", "listed"] = later_setting("redrawn")
     beams: int = later_setting(1)
     longest_input: int = later_setting(0)
     cut: Literal["end", "start"] = later_setting("end")
@@ -133,6 +144,8 @@ class Language:
 
         check_seed(seed)
         data = {name: few(self.usable(examples(split)), self.shots, seed) for name, split in train.items()}
+        if self.targets == "listed":
+            data = {name: [listed(e) for e in split] for name, split in data.items()}
         tests = {s: {name: examples(rows, s) for name, rows in parts.items()} for s, parts in evaluate.items()}
         everything = [e for part in (data, *tests.values()) for split in part.values() for e in split]
         with room_for("the model"):
