@@ -114,6 +114,10 @@ def test_learners_are_compared_over_tasks(tmp_path: Path) -> None:
         [row] = runs.compare("majority", "nearest-neighbour", over="tasks")
         assert (row["test"], row["items"], row["a"], row["b"]) == (test, 3, pytest.approx(2.5 / 3), 1.0)
         assert len(runs.compare("majority", "nearest-neighbour")) == 3  # over examples, a row for every task
+    assert -1 <= row["low"] < row["difference"] < row["high"] <= 1
+    two = runs.where({TASK_FIELD: ["b", "c"]}).where({"seed": 0})
+    [row] = two.compare("majority", "nearest-neighbour", over="tasks")  # t on two tasks would end beyond 1
+    assert (row["low"], row["high"]) == (-1.0, 1.0)
     with pytest.raises(RunsError, match="the test 'mcnemar' is over examples"):
         runs.compare("majority", "nearest-neighbour", over="tasks", test="mcnemar")
     with pytest.raises(RunsError, match="cannot be over 'task'; did you mean 'tasks'"):

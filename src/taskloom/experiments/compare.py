@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -113,8 +114,11 @@ def _measures(comparison: Comparison) -> dict[str, Any]:
     a, b = comparison.a, comparison.b
     names = ("a", "b", "difference", "low", "high", "p", "test", "seeds", "items")
     values = {name: getattr(comparison, name) for name in names}
-    effect = cohens_h(a, b) if min(a, b) >= 0 and max(a, b) <= 1 else float("nan")
-    return {**values, "corrected_p": comparison.p, "effect_h": effect}
+    if not (min(a, b) >= 0 and max(a, b) <= 1):
+        return {**values, "corrected_p": comparison.p, "effect_h": float("nan")}
+    # Differences of shares lie between -1 and 1, whatever t makes of two seeds or tasks.
+    ends = {name: min(1.0, max(-1.0, values[name])) for name in ("low", "high") if not math.isnan(values[name])}
+    return {**values, **ends, "corrected_p": comparison.p, "effect_h": cohens_h(a, b)}
 
 
 def _over_tasks(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], test: str, level: float) -> Comparison:
