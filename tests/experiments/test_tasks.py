@@ -147,6 +147,17 @@ def test_tasks_go_into_one_batch_where_the_learner_can(tmp_path: Path) -> None:
     assert len(job.runs) == 3
 
 
+def test_stories_have_a_run_for_every_kind_of_question(tmp_path: Path) -> None:
+    few = {"splits": {"train": {"n": 200}, "dev": {"n": 40}, "test": {"n": 80}}}
+    plain = {"recipes": [{"recipe": "babi/diverse-T7", "set": few}], "learners": ["majority"], "evaluate": ["test"]}
+    outcome = fill({**plain, "tasks": "each"}, tmp_path / "runs")
+    assert not outcome.state.failed
+    assert [cell.task for cell in outcome.cells] == ["where-P", "where-O", "where-was-O", "give-qs"]
+    runs = Runs(outcome.store)
+    assert sum(runs.table["n"].to_pylist()) == 80
+    assert "over tasks" in repr(runs)
+
+
 ZEST = {"recipe": "zest/synthetic", "set": {"tasks": {"train": 12, "dev": 24, "test": 0}, "passages": 3}}
 
 

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from taskloom.errors import nearest
 from taskloom.experiments.accuracy import accuracy, check_splits
+from taskloom.experiments.cells import TASK_FIELD
 from taskloom.experiments.compare import Selection, compare
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
@@ -92,7 +93,17 @@ class Runs:
             scores = self.accuracy(over="seeds" if count > MANY else "seeds+items")
         except StoreError:
             scores = self.accuracy(over="seeds")
-        return "\n".join([*parts, "", str(scores)])
+        return "\n".join([*parts, "", str(scores), *self._over_tasks()])
+
+    def _over_tasks(self) -> list[str]:
+        """Return the lines with mean and standard error over tasks, where every task has runs of its own."""
+        tasks = set(self.table[TASK_FIELD].to_pylist()) - {None} if TASK_FIELD in self.fields else set()
+        if len(tasks) < 2 or len(self) > MANY:
+            return []
+        try:
+            return ["", "over tasks", str(self.where({TASK_FIELD: sorted(tasks)}).accuracy(over="tasks"))]
+        except StoreError:
+            return []  # predictions were not kept
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas frame."""
