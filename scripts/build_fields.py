@@ -69,7 +69,7 @@ DEVIATIONS = [
         "zest",
         "tasks",
         "A smaller split is neither a prefix nor a subset of a larger one: the parts of the generalization types and the mix "
-        "of the answers hold for the whole split. The size of one split moves no other.",
+        "of the answers hold for the whole split. The size of one split moves no other; `train_prefix` gives prefixes of train.",
     ),
     Deviation(
         "taskbench", "sequences.separators", "Inputs and answers are both written with separators; keys are the same."

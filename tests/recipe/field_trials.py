@@ -273,6 +273,7 @@ ZEST: dict[str, Trial] = {
     "tasks.train": Trial("zest", 24, ("train",)),
     "tasks.dev": Trial("zest", 14, ("dev",)),
     "tasks.test": Trial("zest", 24, ("test",)),
+    "train_prefix": Trial("zest", 12, ("train",)),
     "shares": Trial("zest", {"combination": 0.2, "structure": 0.1}),
     "shares.normal": Trial("zest", 0.5),
     "shares.paraphrase": Trial("zest", 0.1),

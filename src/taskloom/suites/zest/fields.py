@@ -39,6 +39,9 @@ class ZestFields(Fields):
         default_factory=dict, paths="all", description="split name to ZEST file; empty: generate tasks"
     )
     tasks: TaskCounts = draw(TaskCounts(), description="tasks of each split; the size of one moves no other")
+    train_prefix: int | None = draw(
+        None, ge=1, description="tasks of train that are kept, the first ones: fewer are a prefix of more"
+    )
     shares: GeneralizationShares = draw(GeneralizationShares(), description="parts of the generalization types")
     domains: list[str] = world(
         default_factory=list, paths="marked", description="names, or files of your own; empty: all that there are"

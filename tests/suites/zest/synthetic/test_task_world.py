@@ -48,6 +48,13 @@ def test_knobs() -> None:
     assert lengths[0] * 1.2 < lengths[1]
 
 
+def test_fewer_training_tasks_are_a_prefix_of_more() -> None:
+    whole, half = small(), small(train_prefix=30)
+    assert half.splits == whole.splits | {"train": whole.splits["train"][:30]}
+    task = half.splits["train"][-1]
+    assert half.example(task, 2) == whole.example(task, 2)
+
+
 ONE_SPLIT = {"train": 60, "dev": 0, "test": 0}
 
 
@@ -73,6 +80,7 @@ def plain() -> list[tuple[str, str]]:
         ("na_rate", 0.4),
         ("classification", 0.3),
         ("passages", 2),
+        ("train_prefix", 40),
         ("shares", {"structure": 0.05}),
         ("layout", "bart"),
     ],

@@ -164,6 +164,7 @@ def task_world(fields: ZestFields, key: Key) -> TaskWorld:
     drawn = draw_tasks(request, key)
     mixed = spread_answers(drawn, fields, key)
     splits = {split: _whole_family_first(members, mixed) for split, members in drawn.items()}
+    splits["train"] = splits["train"][: fields.train_prefix]
     rivals = {task.id: program for members in drawn.values() for task, program in _flipped(members)}
     return TaskWorld(key, splits, fields.passages, mixed, amounts, rivals, fields.layout, fields.parts)
 
