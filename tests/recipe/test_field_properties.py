@@ -90,6 +90,7 @@ def problem(kind: str, trial: Trial, before: Rows, after: Rows) -> str:
 def test_every_field_keeps_what_its_kind_says(suite: str, seed: int, tmp_path: Path) -> None:
     kinds = kinds_of(suite)
     assert not set(kinds) - set(TRIALS[suite]), "give these fields a trial in field_trials.py"
+    assert not set(TRIALS[suite]) - set(kinds), "there are no such fields"
     problems = {}
     assert {(suite, path) for path, trial in TRIALS[suite].items() if trial.writes} <= DEVIATIONS
     for number, (path, kind) in enumerate(kinds.items()):
