@@ -66,7 +66,7 @@ KeepAliveTimeout = 5
 
 [SPARQL]
 ResultSetMaxRows = 2500
-MaxQueryExecutionTime = 60
+MaxQueryExecutionTime = 300
 INI
 
 virtuoso-t -f -c "$home/virtuoso.ini" >"$home/out.txt" 2>&1 &

@@ -112,7 +112,8 @@ def recipe_tasks(name: str, changes: Iterable[str], as_json: bool) -> None:
     facts = {name: tasks.facts(name) if tasks.facts else {} for name in descriptions}
     if as_json:
         rows = [{"name": name, "describe": text, **facts[name]} for name, text in descriptions.items()]
-        emit({"recipe": name, "tasks": rows, "left_out": dict(plan.left_out)})
+        sources = {source.name: source.digest for source in plan.sources}
+        emit({"recipe": name, "tasks": rows, "left_out": dict(plan.left_out), "sources": sources})
         return
     if tasks.facts is None:
         grid = table(f"tasks of {name}", ("name", "what it asks"), descriptions.items())
@@ -125,6 +126,8 @@ def recipe_tasks(name: str, changes: Iterable[str], as_json: bool) -> None:
         grid = table(f"tasks of {name}", heads, lines)
     out = console()
     out.print(grid)
+    for source in plan.sources:
+        out.print(f"made from: {cell(source.name)}, digest {source.digest[:12]}")
     for warning in plan.warnings:
         out.print(f"note: {cell(warning)}")
 

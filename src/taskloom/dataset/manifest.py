@@ -113,6 +113,8 @@ def _card(manifest: dict[str, Any]) -> str:
     lines += ["---", "", f"# {name}, seed {seed}", "", manifest["recipe"].get("describe", ""), ""]
     lines += ["| split | examples | role | what |", "| --- | --- | --- | --- |"]
     lines += [f"| {n} | {e['n']:,} | {e['role']} | {e['describe']} |" for n, e in manifest["splits"].items()]
+    if sources := manifest["sources"]:
+        lines += ["", "Made from:", *(f"- {source}, digest `{digest}`" for source, digest in sources.items())]
     lines += [
         "",
         f"Content digest `{manifest['digest']}`. `manifest.json` holds the full recipe; made by Taskloom.",

@@ -95,6 +95,10 @@ def verify(
     _check_files(data, recipe, folder)
     try:
         plan = recipe.plan(data.manifest["seed"])
+    except DataError as error:
+        raise DataError(
+            f"{folder}: its bytes are those of the manifest, but its answers cannot be derived again: {error}"
+        ) from error
     except TaskloomError:
         if not recipe.missing_files():
             raise

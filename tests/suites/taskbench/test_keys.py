@@ -255,7 +255,7 @@ def test_disjoint_pairs_of_facts_and_of_balanced_unions() -> None:
 
 
 def test_recipes_of_the_paper_keep_its_rule_and_say_so() -> None:
-    for name in ("500", "500-synthetic", "500-wikidata", "words", "memorise", "permuted", "balanced", "composed"):
+    for name in ("500", "500-synthetic", "words", "memorise", "permuted", "balanced", "composed"):
         recipe = read(f"taskbench/{name}")
         assert recipe.fields.pairs == "published"  # type: ignore[attr-defined]
         assert "published" in recipe.describe

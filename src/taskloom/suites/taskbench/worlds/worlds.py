@@ -144,8 +144,8 @@ def _place(facts: str) -> str:
     folder = resource("wikidata").find()
     if folder is None:
         raise DataError(
-            "facts: wikidata wants the file wikidata/wikidata-subset.nt.gz below TASKLOOM_DATA, and it is not there; "
-            "name a file or an endpoint, or use facts=synthetic"
+            "the facts are missing: facts=wikidata is the file wikidata/wikidata-subset.nt.gz below TASKLOOM_DATA, and that is not "
+            "there; set TASKLOOM_DATA to the folder that has it, name another file or an endpoint, or use facts=synthetic"
         )
     return f"{folder / 'wikidata-subset.nt.gz'}{mark}{settings}"
 
