@@ -2,6 +2,7 @@
 
 python benchmarks/babi_paper.py              # 2,000 examples of a training split, whole tests
 python benchmarks/babi_paper.py --whole      # every example
+python benchmarks/babi_paper.py --simulate 40000   # only: how often simulated stories have GIVE in the supports of mix(T7)
 """
 
 from __future__ import annotations
@@ -11,7 +12,15 @@ from collections import Counter
 
 from taskloom.example import Example
 from taskloom.recipe import read
-from taskloom.suites.babi.fields import PARTS
+from taskloom.seeding import Key
+from taskloom.suites.babi.fields import PARTS, BabiFields
+from taskloom.suites.babi.generator.many_questions import action_weights
+from taskloom.suites.babi.generator.simulator import Simulator
+from taskloom.suites.babi.reasoner.answers import supports
+from taskloom.suites.babi.reasoner.knowledge import Knowledge
+from taskloom.suites.babi.reasoner.questions import askable
+from taskloom.suites.babi.story.events import Event, QuestionKind
+from taskloom.suites.babi.story.vocabulary import Vocabulary
 
 TABLE_1 = {
     1: (6, 1), 2: (15.52, 2), 3: (51.9, 3), 5: (20.1, 1), 6: (6.27, 1), 7: (8.67, 2.33), 8: (8.75, 1.94), 9: (6, 1),
@@ -48,11 +57,43 @@ def has(example: Example, concept: str) -> bool:
     return concept in str(example.traits["composition"]).split("+")
 
 
+def simulate(stories: int) -> None:
+    """Print the share of questions with GIVE in the support in stories simulated as the reference does, with its names."""
+    fields = read("babi/mix-T7").fields
+    assert isinstance(fields, BabiFields)
+    vocabulary, rng, weights = Vocabulary(), Key("babi_paper").random("simulate"), action_weights(fields.groups[0])
+    counts: Counter[tuple[str, int, bool]] = Counter()
+    for _ in range(stories):
+        simulator = Simulator(vocabulary, rng)
+        simulator.settle()
+        events: list[Event] = []
+        while len(events) < 20:  # two sentences at once may make it 21, which the reference throws away
+            events += simulator.act(weights)
+        knowledge = Knowledge(vocabulary.places).tell_all(events) if len(events) == 20 else Knowledge(vocabulary.places)
+        kinds: tuple[QuestionKind, ...] = ("where-P", "where-O", "where-was-O")
+        for question in filter(None, (next(askable(knowledge, kind, rng), None) for kind in kinds)):
+            support = supports(knowledge, question)[0]
+            counts[question.kind, len(support), any(events[i].kind == "give" for i in support)] += 1
+    expected: Counter[int] = Counter()
+    for group in fields.groups:
+        assert group.support is not None
+        (kind,), size = group.questions, group.support.low
+        share = counts[kind, size, True] / max(1, counts[kind, size, True] + counts[kind, size, False])
+        expected[size] += round(group.n * share)
+        print(f"  {group.name}: GIVE in {share:.3f} of the supports; mix(T7) has {group.frequencies.get('GIVE', 0)}")
+    print(f"  of 3,000 questions: {expected[2]} with two facts (99), {expected[3]} with three (468)")
+
+
 def main() -> None:
     """Print every table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--whole", action="store_true")
-    most = None if parser.parse_args().whole else 2_000
+    parser.add_argument("--simulate", type=int, metavar="STORIES")
+    options = parser.parse_args()
+    if options.simulate:
+        simulate(options.simulate)
+        return
+    most = None if options.whole else 2_000
 
     print("Table 1: task, length (paper), support (paper)")
     for task, (length, support) in TABLE_1.items():
@@ -64,6 +105,13 @@ def main() -> None:
     for name, (length, support) in TABLE_2.items():
         ours = means(rows(name, None if name.startswith("mix") else most and 3 * most))
         print(f"  {name:12} {ours[0]:6.2f} ({length})  {ours[1]:5.2f} ({support})")
+
+    for name in ("concat-T7", "concat-T12"):
+        split = read(f"babi/{name}", ["shares={3: 0.824}", f"splits.train.n={3 * (most or 21_000)}"]).plan(0).splits[0]
+        ours = means(list(split.rows(0, split.n)))
+        print(
+            f"  {name:12} {ours[0]:6.2f} ({TABLE_2[name][0]})  {ours[1]:5.2f}, less the 1,585 that T5 cannot read (A.1.2)"
+        )
 
     print("Table 9, mix(T7): facts, GIVE, questions (paper)")
     mixed = rows("mix-T7")
@@ -82,7 +130,10 @@ def main() -> None:
     print(f"mix(T12), yes-no: {answers['yes']} yes (446), {answers['no']} no, {answers['maybe']} maybe")
     for kind in ("list", "counting"):
         long = [e for e in mixed if e.traits["question"] == kind and int(e.traits["support"]) >= 4]
-        print(f"mix(T12), {kind}, four facts or more: COREF in {sum(has(e, 'COREF') for e in long) / len(long):.2f}")
+        with_coref = sum(has(e, "COREF") for e in long)
+        print(
+            f"mix(T12), {kind}, four facts or more: {with_coref} with COREF in the support, {len(long) - with_coref} without"
+        )
     diverse = rows("diverse-T12")
     for kind in ("list", "counting"):
         sizes = Counter(min(6, max(3, int(e.traits["support"]))) for e in diverse if e.traits["question"] == kind)

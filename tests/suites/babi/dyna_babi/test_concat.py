@@ -51,7 +51,7 @@ def check_means(name: str, size: int) -> None:
     split = recipe.read(f"babi/{name}", [f"splits.train.n={size}", *shares]).plan(0).splits[0]
     sizes = [(int(e.traits["sentences"]), int(e.traits["support"])) for e in split.rows(0, split.n)]
     length, support = (sum(numbers) / len(sizes) for numbers in zip(*sizes, strict=True))
-    assert length == pytest.approx(TABLE_2[name][1], rel=0.05)
+    assert length == pytest.approx(TABLE_2[name][1], rel=0.03)
     assert support == pytest.approx(TABLE_2[name][2], rel=0.03)
 
 
