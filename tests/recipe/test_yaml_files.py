@@ -149,3 +149,9 @@ def test_errors_do_not_echo_a_megabyte(tmp_path: Path, capsys: pytest.CaptureFix
     for change in (f"max_length={huge}", f"described={huge}", f"splits.train.n={huge}", f"{'x' * 10**6}=1"):
         assert run(["show", "ctl/A", "--set", change]) == 2
         assert len(capsys.readouterr().err) < 5000, change[:30]
+
+
+def test_pairs_of_surrogates_are_one_character_and_half_of_one_is_refused() -> None:
+    assert parse(r'["\ud83d\ude00", "a"]') == ["😀", "a"]
+    with pytest.raises(YamlError, match="half of a character"):
+        parse(r'["\ud83d"]')

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from taskloom.arguments import path_of, plain
-from taskloom.errors import ParameterError, RecipeError
+from taskloom.errors import ParameterError, RecipeError, echo
 from taskloom.recipe import yaml_files
 from taskloom.recipe.yaml_files import RepeatedKeyError, YamlError
 
@@ -58,6 +58,8 @@ def parse_changes(changes: Iterable[str]) -> dict[str, Any]:
         raise ChangeError(changes, f"write a list of changes, [{changes!r}], or fields with values")
     fields: dict[str, Any] = {}
     for change in changes:
+        if not isinstance(change, str):
+            raise ChangeError(echo(change), "write key=value, e.g. max_length=8")
         path, equals, text = change.partition("=")
         if not equals or not path.strip():
             raise ChangeError(change, "write key=value, e.g. max_length=8")

@@ -62,8 +62,8 @@ def parse(text: str, *, ours: bool = False) -> Any:
             root = loader.get_single_node()
             if root is None:
                 return None
+            _refuse_expansion(root)  # first: it makes texts whole, and comparing keys makes their values
             _refuse_keys_given_twice(root, loader)
-            _refuse_expansion(root)
             return loader.construct_document(root)
         finally:
             loader.dispose()
@@ -83,7 +83,10 @@ def _refuse_expansion(root: yaml.Node) -> None:
     waiting: list[tuple[yaml.Node, bool]] = [(root, False)]
     while waiting:
         node, counted = waiting.pop()
-        if isinstance(node, yaml.ScalarNode) or sizes.get(id(node), 0) > 0:
+        if isinstance(node, yaml.ScalarNode):
+            node.value = _whole_text(node)
+            continue
+        if sizes.get(id(node), 0) > 0:
             continue
         inner = [p for pair in node.value for p in pair] if isinstance(node, yaml.MappingNode) else node.value
         if not counted:
@@ -96,6 +99,19 @@ def _refuse_expansion(root: yaml.Node) -> None:
         sizes[id(node)] = 1 + sum(sizes.get(id(part), 1) for part in inner)
         if sizes[id(node)] > MOST_VALUES:
             raise YamlError(f"has aliases that stand for more than {MOST_VALUES:,} values", node.start_mark.line + 1)
+
+
+def _whole_text(node: yaml.ScalarNode) -> str:
+    """Return a scalar with its surrogate pairs joined, as JSON writes what is beyond 16 bits; refuse half of a pair."""
+    text: str = node.value
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            raise YamlError("has half of a character (a lone surrogate)", node.start_mark.line + 1) from None
+    return text
 
 
 def _refuse_keys_given_twice(root: yaml.Node, loader: Any) -> None:
