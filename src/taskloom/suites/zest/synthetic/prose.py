@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import perm, prod
-from typing import Any
+from typing import Any, TypeVar
 
 from taskloom.seeding import Random
 from taskloom.suites.zest.synthetic.domain import (
@@ -22,6 +23,8 @@ from taskloom.suites.zest.synthetic.domain import (
 )
 from taskloom.suites.zest.synthetic.draft import Draft
 from taskloom.suites.zest.synthetic.facts import Facts, Record, Stated
+
+T = TypeVar("T")
 
 JOINS = ("{a}, and {b}", "{a}; {b}")
 CONTRASTS = ("While {a}, {b}", "{a}, whereas {b}", "{a}, while {b}")
@@ -89,6 +92,16 @@ def listing(items: list[str], joiner: str) -> str:
     return items[0] if len(items) == 1 else ", ".join(items[:-1]) + f" {joiner} {items[-1]}"
 
 
+@lru_cache(maxsize=1024)
+def _slots(text: str) -> tuple[str | Sequence[str] | range, ...]:
+    """Divide a text into its words and what may stand in its slots; domains have some hundred such texts."""
+    parts: list[str | Sequence[str] | range] = []
+    for i, part in enumerate(SLOT.split(text)):
+        low, dots, high = part.partition("..")
+        parts.append(part if i % 2 == 0 else range(int(low), int(high) + 1) if dots else tuple(part.split("|")))
+    return tuple(parts)
+
+
 class _Writer:
     """Keeps track of what a pronoun would refer to."""
 
@@ -100,7 +113,6 @@ class _Writer:
         self.last_entity = -1
         self.last_record: dict[str, Record] = {}
         self.met: set[int] = set()
-        self.pointing = {domain.pronoun, "it", domain.short, *(r.one for r in domain.records)}
         self.openers = list(OPENERS)
         self.details = [*domain.openers, *domain.closers]
 
@@ -133,18 +145,13 @@ class _Writer:
 
     def _filled(self, text: str) -> str:
         """Fill the slots of a text: `[two|three]`, `[10..90]`."""
-
-        def fill(slot: re.Match[str]) -> str:
-            low, dots, high = slot[1].partition("..")
-            if dots:
-                return str(int(low) + int(self.rng.random() * (int(high) - int(low) + 1)))
-            return self._pick(slot[1].split("|"))
-
-        return SLOT.sub(fill, text)
+        return "".join(part if isinstance(part, str) else str(self._pick(part)) for part in _slots(text))
 
     def _reaches_back(self, sentence: str) -> bool:
         words = set(sentence.lower().replace(";", " ").replace(",", " ").split())
-        return not words.isdisjoint(self.pointing)
+        return not words.isdisjoint(
+            {self.domain.pronoun, "it", self.domain.short, *(r.one for r in self.domain.records)}
+        )
 
     def _units(self) -> tuple[list[Unit], list[Unit], list[Unit]]:
         """Return what there is to say about the entity, about others (each as a whole), and in general."""
@@ -204,7 +211,7 @@ class _Writer:
             units.append(unit)
         return units
 
-    def _pick(self, texts: Sequence[str]) -> str:
+    def _pick(self, texts: Sequence[T]) -> T:
         return texts[
             int(self.rng.random() * len(texts))
         ]  # some ten for each passage: `choice` would take twice as long
