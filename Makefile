@@ -46,10 +46,10 @@ demo-figure: demo ## the demo, and its learning curves as the figure of README.m
 	cp demo/figures/learning-curves.svg docs/images/demo.svg
 
 test: $(VENV)/.ready ## the test suite
-	$(BIN)/python -m pytest -n 2 --durations=10
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=10
 
 test-all: $(VENV)/.ready ## the test suite with the long versions of its property tests
-	$(BIN)/python -m pytest -n 2 --nightly
+	$(BIN)/python -m pytest -n 2 --dist loadfile --nightly
 
 # Installs Debian's Virtuoso if it is missing (needs root), starts it on the loopback interface, and stops it afterwards.
 test-servers: $(VENV)/.ready ## tests against a real SPARQL server on this machine

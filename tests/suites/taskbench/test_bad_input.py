@@ -170,7 +170,7 @@ def test_facts_that_changed_are_never_mixed(tmp_path: Path, capsys: pytest.Captu
     assert app.run([*made]) == 0
     write_ntriples(open_world("synthetic#people=600&seed=2"), file)
     assert "its data files have changed" in refused(capsys, *made)
-    assert "made when facts.nt.gz held other data" in refused(capsys, "verify", str(out))
+    assert "facts.nt.gz has changed since the dataset was made" in refused(capsys, "verify", str(out))
     assert {p: p.read_bytes() for p in out.rglob("*") if p.is_file()} == before
     # Interrupted before its manifest was written, it is no other.
     (out / "manifest.json").unlink()
