@@ -162,7 +162,12 @@ class Store:
         path = f"{self.path}/{run[:2]}/{run}/{SCORES}"
         try:
             with open(path, "rb") as file:
-                scores = json.loads(file.read())
+                text = file.read()
+            scores = json.loads(text)
+            if b"\\ud" in text.lower():
+                json.dumps(
+                    scores, ensure_ascii=False
+                ).encode()  # half of a character is a ValueError, here and not in a table
         except FileNotFoundError:
             raise StoreError(f"{self.path} has no run {run}") from None
         except (OSError, ValueError, RecursionError) as error:
@@ -305,6 +310,8 @@ def _entry_fault(entry: Any) -> str:
     """Return what is wrong with the scores of a split; empty where nothing is."""
     if not isinstance(entry, dict):
         return "is not a mapping"
+    if "score" not in entry:
+        return "has no score"
     n, score = entry.get("n"), entry.get("score")
     if not isinstance(n, int) or isinstance(n, bool) or n < 0:
         return f"has {str(n)[:60]!r} examples"
