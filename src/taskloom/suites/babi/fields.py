@@ -292,10 +292,8 @@ class StoryGroup(Fields):
             raise ValueError(f"length: a story has 1 to {MOST} sentences, not {self.length}")
         if not any(self.events.values()) and not any(self.wording.values()):
             raise ValueError("events: at least one event or construct needs a weight above 0")
-        if self.wording.get("COREF") and not (self.events if self.coref is None else any(self.coref.values())):
-            raise ValueError(
-                "wording: COREF needs something to say: name an event in events, or give one a weight in coref"
-            )
+        if self.wording.get("COREF") and not self.events and self.coref is None:
+            raise ValueError("wording: COREF needs something to say: name an event in events, or in coref")
         if not any(self.questions.values()):
             raise ValueError("questions: at least one question type needs a weight above 0")
         for concept in self.composition:
