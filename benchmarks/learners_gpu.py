@@ -1,11 +1,12 @@
 """Steps per second of the CTL++ networks at the paper's size, and whole runs of many seeds, on one GPU.
 
     python benchmarks/learners_gpu.py bench --data ctl-A.npz --out OUT [--seconds 480] [--models bilstm,ndr] [--seeds 25,1]
-    python benchmarks/learners_gpu.py run --model bilstm --data ctl-A.npz --out OUT --work WORK [--seconds 540]
+    python benchmarks/learners_gpu.py run --model bilstm --data ctl-A.npz … --out OUT --work WORK [--seconds 540]
 
 Needs torch, NumPy and safetensors; the data come from `learners_export.py`. `bench` writes bench.json after every cell and starts
 no cell after its time; `run` saves a checkpoint in WORK when its time is over, and the same command goes on with it. When a run
 ends, OUT holds result.json (learning curves, times) and states.npz (answers, and read-out states of every single function).
+Several data files are trained as one stack, every seed on each of them, and have a folder each in OUT.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from taskloom.learners.scratch.classifiers import Scratch
 from taskloom.learners.scratch.nets import ops
 from taskloom.learners.scratch.nets.ops import Net, count
 from taskloom.learners.scratch.tokens import Encoded, WordVocabulary, encode
-from taskloom.learners.training.batches import Order
-from taskloom.learners.training.loop import TrainingOutcome, train
+from taskloom.learners.training.batches import Order, Source
+from taskloom.learners.training.loop import TrainingOutcome, train, train_each
 from taskloom.learners.training.settings import Training
 from taskloom.learners.training.step import Resident, Stepper
 
@@ -189,7 +190,8 @@ def bench(args: argparse.Namespace) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    data = Data(args.data)
+    datasets = [Data(path) for path in args.data]
+    data = datasets[0]
     entry = LEARNERS.get(args.model)
     own = {one.name for one in dataclasses.fields(entry.settings)}
     preset = PRESETS[args.preset][args.model] if args.preset else {}
@@ -198,7 +200,7 @@ def run(args: argparse.Namespace) -> None:
     changes |= {"steps": args.steps} if args.steps else {}
     changes |= {"evaluate_every": args.evaluate_every, "checkpoint_every": args.checkpoint_every}
     how = settings(args.model, net, device=args.device, precision=args.precision, **changes)
-    tests = {name: data.framed(net, raw) for name, raw in data.raw.items() if name != "train"}
+    sources = [source(one, net) for one in datasets]
     began = time.monotonic()
 
     def show(progress: Progress) -> None:
@@ -207,25 +209,32 @@ def run(args: argparse.Namespace) -> None:
 
     seeds = list(range(args.first_seed, args.first_seed + args.seeds))
     try:
-        outcomes = train(
-            net,
-            data.framed(net, data.raw["train"]),
-            seeds,
-            how,
-            tests,
-            folder=args.work,
-            progress=show,
-            seconds=args.seconds,
-        )
+        more: dict[str, Any] = {"folder": args.work, "progress": show, "seconds": args.seconds}
+        if len(sources) == 1:
+            outcomes = train(net, sources[0].train, seeds, how, sources[0].evaluate, **more)
+        else:
+            members = [(place, seed) for place in range(len(sources)) for seed in seeds]
+            outcomes = train_each(net, sources, members, how, **more)
     except Paused as pause:
         print(pause)
         (args.out / "paused.json").write_text(json.dumps({"message": str(pause), "command": " ".join(sys.argv)}))
         return
-    report(args, data, net, how, seeds, outcomes, time.monotonic() - began)
+    seconds = time.monotonic() - began
+    for i, (path, one) in enumerate(zip(args.data, datasets, strict=True)):
+        own = outcomes[i * len(seeds) : (i + 1) * len(seeds)]
+        out = args.out if len(datasets) == 1 else args.out / path.stem
+        out.mkdir(parents=True, exist_ok=True)
+        report(args, out, one, net, how, seeds, own, seconds)
+
+
+def source(data: Data, net: Net) -> Source:
+    splits = {name: data.framed(net, raw) for name, raw in data.raw.items()}
+    return Source(splits.pop("train"), splits)
 
 
 def report(
     args: argparse.Namespace,
+    out: Path,
     data: Data,
     net: Net,
     how: Training,
@@ -238,7 +247,7 @@ def report(
     }
     for split, scores in ends.items():
         spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0
-        print(f"{split:6} {np.mean(scores):.4f} +- {spread:.4f} over {len(scores)} seeds")
+        print(f"{out.name:10} {split:6} {np.mean(scores):.4f} +- {spread:.4f} over {len(scores)} seeds")
     result = {
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         "torch": torch.__version__,
@@ -249,11 +258,11 @@ def report(
         "seconds of the last call": seconds,
         "curves": [[dataclasses.astuple(p) for p in o.curve] for o in outcomes],
     }
-    (args.out / "result.json").write_text(json.dumps(result))
-    states(args, data, net, outcomes)
+    (out / "result.json").write_text(json.dumps(result))
+    states(args, out, data, net, outcomes)
 
 
-def states(args: argparse.Namespace, data: Data, net: Net, outcomes: list[TrainingOutcome]) -> None:
+def states(args: argparse.Namespace, out: Path, data: Data, net: Net, outcomes: list[TrainingOutcome]) -> None:
     """Answers on every test split and the read-out state of every `function symbol`, for the analyses."""
     device = torch.device("cuda" if torch.cuda.is_available() and args.device != "cpu" else "cpu")
     symbols = [w for w in data.words.words if w in data.classes]
@@ -273,7 +282,7 @@ def states(args: argparse.Namespace, data: Data, net: Net, outcomes: list[Traini
             arrays[f"{name}.answers"] = torch.cat(logits, 1).cpu().numpy().astype(np.int8)
             if name == "singles":
                 arrays["singles.readout"] = torch.cat(read, 1).cpu().numpy().astype(np.float16)
-    np.savez_compressed(args.out / "states.npz", **arrays)
+    np.savez_compressed(out / "states.npz", **arrays)
 
 
 def main() -> None:
@@ -296,7 +305,8 @@ def main() -> None:
     two.add_argument("--checkpoint-every", type=int, default=20_000)
     two.add_argument("--seconds", type=float, default=540)
     for command in (one, two):
-        command.add_argument("--data", type=Path, required=True)
+        several = {"nargs": "+"} if command is two else {}
+        command.add_argument("--data", type=Path, required=True, help="run: several are one stack", **several)
         command.add_argument("--out", type=Path, required=True)
         command.add_argument("--device", default="auto")
     args = parser.parse_args()

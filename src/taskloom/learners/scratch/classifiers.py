@@ -143,6 +143,36 @@ class Stacked(Generic[F]):
         outcomes = run(ready.net, ready.train, all_seeds, self.training, ready.held_out, **more)
         return [ready.fitted(outcome) for outcome in outcomes]
 
+    def fit_each(
+        self,
+        data: Sequence[tuple[Pairs, Mapping[str, Pairs] | None]],
+        seeds: int | Sequence[int] = (0,),
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+        seconds: float | None = None,
+    ) -> list[list[F]]:
+        """Train several seeds on each of several datasets (training split, evaluated splits), all as one stacked program.
+
+        The datasets need as many different words and answers, since their networks must have the same sizes; see `train_each`.
+        """
+        need_torch()
+        from taskloom.learners.training.batches import Source
+        from taskloom.learners.training.loop import train_each
+
+        all_seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
+        ready = [self.prepare(train, evaluation_splits(evaluate)) for train, evaluate in data]
+        if any(one.net != ready[0].net for one in ready) or any(one.begin is not None for one in ready):
+            raise LearnerError(
+                "datasets of one stack need networks of the same size, drawn anew: as many different words and answers in each, "
+                "and no start_from; fit the others by themselves"
+            )
+        sources = [Source(one.train, one.held_out) for one in ready]
+        members = [(place, seed) for place in range(len(ready)) for seed in all_seeds]
+        more: dict[str, Any] = {"folder": folder, "progress": progress, "seconds": seconds}
+        outcomes = iter(train_each(ready[0].net, sources, members, self.training, **more))
+        return [[one.fitted(next(outcomes)) for _ in all_seeds] for one in ready]
+
 
 @dataclass(frozen=True)
 class Scratch(Stacked["Classifier"]):

@@ -6,15 +6,22 @@ except where two lengths meet.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from taskloom.learners.interface import LearnerError
+from taskloom.learners.scratch.tokens import Encoded
 from taskloom.seeding import Key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from taskloom.learners.training.settings import Training
 
 
 class Order:
@@ -49,3 +56,55 @@ class Order:
     def place(self, step: int) -> tuple[int, int]:
         """Return the epoch of a step and its place in it."""
         return divmod(step, self.per_epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What some members of a stack learn from, framed, and the splits of their learning curves."""
+
+    train: Encoded
+    evaluate: Mapping[str, Encoded]
+
+
+def joined(datasets: Sequence[Encoded]) -> Encoded:
+    """Put datasets one after the other."""
+    if len(datasets) == 1:
+        return datasets[0]
+    longest = max(one.tokens.shape[1] for one in datasets)
+    tokens = [np.pad(one.tokens, ((0, 0), (0, longest - one.tokens.shape[1]))) for one in datasets]
+    return Encoded(
+        np.concatenate(tokens),
+        np.concatenate([one.lengths for one in datasets]),
+        np.concatenate([one.labels for one in datasets]),
+    )
+
+
+class StackBatches:
+    """The rows of each step: the same for all members, or each member's own."""
+
+    def __init__(self, sources: Sequence[Source], members: Sequence[tuple[int, int]], how: Training) -> None:
+        self.orders = [Order(source.train.lengths, how.batch, how.order_seed, how.shortest) for source in sources]
+        if len({order.batch for order in self.orders}) > 1:
+            raise LearnerError("a dataset of a stack is smaller than a batch; set a smaller batch")
+        self.members = torch.tensor([place for place, _ in members])
+        self.firsts = np.cumsum([0] + [len(source.train) for source in sources])
+        self._epochs = [-1] * len(sources)
+        self._rows = [torch.zeros(0)] * len(sources)
+        self._widths = [np.zeros(0, dtype=np.int64)] * len(sources)
+
+    def at(self, step: int, device: torch.device) -> tuple[Tensor, int]:
+        """Return the rows [batch] or [members, batch] of a step, in all datasets one after the other, and their width."""
+        rows, width = [], 0
+        for i, order in enumerate(self.orders):
+            epoch, place = order.place(step)
+            if epoch != self._epochs[i]:
+                here, self._widths[i] = order.epoch(epoch)
+                self._rows[i] = torch.from_numpy(here + self.firsts[i]).to(device)
+                self._epochs[i] = epoch
+            rows.append(self._rows[i][place])
+            width = max(width, int(self._widths[i][place]))
+        if len(rows) == 1:
+            return rows[0], width
+        if self.members.device != device:
+            self.members = self.members.to(device)
+        return torch.stack(rows)[self.members], width

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from taskloom.learners.inputs import check_seed
@@ -24,7 +23,7 @@ from taskloom.learners.interface import LearnerError, Paused, Point, Progress, R
 from taskloom.learners.scratch.nets.ops import Net, count, describe
 from taskloom.learners.scratch.tokens import Encoded
 from taskloom.learners.training import checkpoint
-from taskloom.learners.training.batches import Order
+from taskloom.learners.training.batches import Source, StackBatches, joined
 from taskloom.learners.training.out_of_memory import check_room, room_for
 from taskloom.learners.training.run_folder import Watch, watching
 from taskloom.learners.training.settings import Training
@@ -87,26 +86,72 @@ def train(
         seconds: Time granted to this call: then the run is saved and `Paused` raised. Needs a folder.
         begin: Weights that every seed starts with, in place of those that it would draw.
     """
-    evaluate = evaluate or {}
-    how = how.for_rows(len(data))
-    _check(data, seeds, how, evaluate, folder, seconds)
-    folder = None if folder is None else Path(folder)
-    with using_threads(how.threads), watching(folder) as watch:
-        return _Run(net, data, seeds, how, evaluate, folder, begin).go(watch, progress, seconds)
-
-
-def _check(
-    data: Encoded,
-    seeds: Sequence[int],
-    how: Training,
-    evaluate: Mapping[str, Encoded],
-    folder: Path | None,
-    seconds: float | None,
-) -> None:
-    for seed in seeds:
-        check_seed(seed)
     if len(set(seeds)) != len(seeds) or not seeds:
         raise LearnerError(f"seeds must be different and at least one, not {list(seeds)}")
+    return _train(net, [Source(data, evaluate or {})], [(0, s) for s in seeds], how, folder, progress, seconds, begin)
+
+
+def train_each(
+    net: Net,
+    sources: Sequence[Source],
+    members: Sequence[tuple[int, int]],
+    how: Training,
+    *,
+    folder: Path | None = None,
+    progress: Report | None = None,
+    seconds: float | None = None,
+) -> list[TrainingOutcome]:
+    """Train a network once per member of a stack, all at once, where members learn from data of their own.
+
+    Every batch is padded to the longest input of all, as `shortest` pads: a member ends as it does alone with `shortest` at that
+    length, if its own longest input has it. Otherwise its masks of dropout are others, since they belong to the padded batch.
+
+    Args:
+        net: A network that takes an input for each seed (`own_inputs`).
+        sources: The datasets, of equal batches and steps.
+        members: The source and the seed of each member.
+        how: The settings.
+        folder: As in `train`.
+        progress: As in `train`.
+        seconds: As in `train`.
+    """
+    if not getattr(net, "own_inputs", False):
+        raise LearnerError(
+            f"{type(net).__name__} reads one input for all seeds of a stack; train each dataset by itself"
+        )
+    if not members or len(set(members)) != len(members):
+        raise LearnerError("the members of a stack must be different pairs of dataset and seed, and at least one")
+    longest = max(int(source.train.lengths.max(initial=0)) for source in sources)
+    how = dataclasses.replace(how, shortest=max(how.shortest, longest))
+    return _train(net, sources, members, how, folder, progress, seconds, None)
+
+
+def _train(
+    net: Net,
+    sources: Sequence[Source],
+    members: Sequence[tuple[int, int]],
+    how: Training,
+    folder: Path | None,
+    progress: Report | None,
+    seconds: float | None,
+    begin: Mapping[str, Tensor] | None,
+) -> list[TrainingOutcome]:
+    hows = [how.for_rows(len(source.train)) for source in sources]
+    if any(one.steps != hows[0].steps for one in hows):
+        raise LearnerError(
+            "datasets of a stack have different numbers of rows, so epochs are not equal steps; set steps"
+        )
+    for _, seed in members:
+        check_seed(seed)
+    for source in sources:
+        _check(source, hows[0], folder, seconds)
+    folder = None if folder is None else Path(folder)
+    with using_threads(how.threads), watching(folder) as watch:
+        return _Run(net, sources, members, hows[0], folder, begin).go(watch, progress, seconds)
+
+
+def _check(source: Source, how: Training, folder: Path | None, seconds: float | None) -> None:
+    data, evaluate = source.train, source.evaluate
     if len(data) == 0:
         raise LearnerError("there is nothing to learn from: the split is empty")
     if (data.labels < 0).any():
@@ -126,30 +171,31 @@ class _Run:
     def __init__(
         self,
         net: Net,
-        data: Encoded,
-        seeds: Sequence[int],
+        sources: Sequence[Source],
+        members: Sequence[tuple[int, int]],
         how: Training,
-        evaluate: Mapping[str, Encoded],
         folder: Path | None,
         begin: Mapping[str, Tensor] | None = None,
     ) -> None:
-        self.seeds, self.how, self.folder = list(seeds), how, folder
+        seeds = [seed for _, seed in members]
+        self.members, self.how, self.folder = list(members), how, folder
         what = f"the network, {len(seeds)} time(s),"
         check_room(what, len(seeds) * count(net))
         with room_for(what):
-            self.stepper = Stepper(net, data, seeds, how)
+            self.stepper = Stepper(net, joined([source.train for source in sources]), seeds, how)
         if begin is not None:
             for name, view in self.stepper.flat.views().items():
                 view.copy_(begin[name])
-        self.order = Order(data.lengths, how.batch, how.order_seed, how.shortest)
-        self.splits = {name: Resident(split, self.stepper.device) for name, split in evaluate.items()}
-        self.records = [_Record() for _ in seeds]
+        self.batches = StackBatches(sources, members, how)
+        device = self.stepper.device
+        self.splits = [{name: Resident(split, device) for name, split in one.evaluate.items()} for one in sources]
+        self.records = [_Record() for _ in members]
         self.best = self.stepper.state.weights.detach().clone() if how.patience else None
         self.measured = 0  # the step of the last point, since which training losses are summed
         self.loss = 0.0
         self.done = 0
         self.seconds_before = 0.0
-        self.identity = _identity(net, data, seeds, how, evaluate)
+        self.identity = _identity(net, sources, members, how)
         if begin is not None:
             self.identity["the weights that it began with"] = _digest_weights(begin)
         self._resume()
@@ -157,14 +203,8 @@ class _Run:
     def go(self, watch: Watch, progress: Report | None, seconds: float | None) -> list[TrainingOutcome]:
         began = time.monotonic()
         points, how, stepper = self.how.points(), self.how, self.stepper
-        epoch, rows, widths = -1, torch.zeros(0), np.zeros(0, dtype=np.int64)
         while self.done < how.steps and not all(r.stopped(how.patience) for r in self.records):
-            now, place = self.order.place(self.done)
-            if now != epoch:
-                epoch = now
-                here, widths = self.order.epoch(epoch)
-                rows = torch.from_numpy(here).to(stepper.device)
-            stepper.advance(rows[place], int(widths[place]))
+            stepper.advance(*self.batches.at(self.done, stepper.device))
             self.done += 1
             spent = self.seconds_before + time.monotonic() - began
             if self.done in points:
@@ -188,7 +228,7 @@ class _Run:
         """Return the mean training loss since the last point; a loss that is not a number ends the run."""
         state = self.stepper.state
         bad = state.bad.tolist()
-        for seed, step in zip(self.seeds, bad, strict=True):
+        for (_, seed), step in zip(self.members, bad, strict=True):
             if step >= 0:
                 self._fault(f"the loss of seed {seed} is not a number", step)
         if self.done > self.measured:
@@ -201,21 +241,34 @@ class _Run:
     def _measure(self) -> None:
         state, n = self.stepper.state, self.done - self.measured
         self._look()
-        scores = {"train": ((state.right / n).tolist(), (state.loss / n).tolist())}
-        scores |= {name: self.stepper.measure(split) for name, split in self.splits.items()}
+        train = list(zip((state.right / n).tolist(), (state.loss / n).tolist(), strict=True))
+        tests = self._scores()
         state.right.zero_()
         state.loss.zero_()
         self.measured = self.done
         for s, record in enumerate(self.records):
             if record.stopped(self.how.patience):
                 continue
-            record.curve += [Point(self.done, name, float(a[s]), float(b[s])) for name, (a, b) in scores.items()]
+            scores = {"train": train[s], **tests[s]}
+            record.curve += [Point(self.done, name, float(a), float(b)) for name, (a, b) in scores.items()]
             if self.best is not None and "dev" in scores:
-                score = scores["dev"][0][s]
+                score = scores["dev"][0]
                 record.since += 1
                 if score > record.best:
                     record.best, record.best_step, record.since = score, self.done, 0
                     self.best[s].copy_(state.weights[s].detach())
+
+    def _scores(self) -> list[dict[str, tuple[float, float]]]:
+        """Return score and mean loss of each member on each split of its dataset."""
+        scores: list[dict[str, tuple[float, float]]] = [{} for _ in self.members]
+        for i, splits in enumerate(self.splits):
+            places = [s for s, (source, _) in enumerate(self.members) if source == i]
+            # Only where there are several: picking weights copies them.
+            own = {n: w.detach()[places] for n, w in self.stepper.weights.items()} if len(self.splits) > 1 else None
+            for name, split in splits.items():
+                for s, *score in zip(places, *self.stepper.measure(split, own), strict=True):
+                    scores[s][name] = (score[0], score[1])
+        return scores
 
     def _outcomes(self) -> list[TrainingOutcome]:
         matrix = self.stepper.state.weights if self.best is None else self.best
@@ -260,17 +313,19 @@ class _Run:
             self.records = [_Record(**{**r, "curve": [Point(**p) for p in r["curve"]]}) for r in about["records"]]
 
 
-def _identity(
-    net: Net, data: Encoded, seeds: Sequence[int], how: Training, evaluate: Mapping[str, Encoded]
-) -> dict[str, Any]:
+def _identity(net: Net, sources: Sequence[Source], members: Sequence[tuple[int, int]], how: Training) -> dict[str, Any]:
     """Return what makes two runs the same run, as JSON keeps it."""
+    data = [_digest(source.train) for source in sources]
+    evaluate = [{name: _digest(split) for name, split in source.evaluate.items()} for source in sources]
     described: dict[str, Any] = {
         "network": describe(net),
         "settings": checkpoint.lasting(how),
-        "seeds": list(seeds),
-        "data": _digest(data),
-        "evaluate": {name: _digest(split) for name, split in evaluate.items()},
+        "seeds": [seed for _, seed in members],
+        "data": data[0] if len(data) == 1 else data,
+        "evaluate": evaluate[0] if len(data) == 1 else evaluate,
     }
+    if len(data) > 1:
+        described["members"] = [list(member) for member in members]
     kept: dict[str, Any] = json.loads(json.dumps(described))
     return kept
 

@@ -173,12 +173,12 @@ class Resident:
         return int(self.lengths_here[rows].max())
 
     def batch(self, rows: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return tokens cut to a width, lengths, labels."""
-        return self.tokens[rows][:, :width], self.lengths[rows], self.labels[rows]
+        """Return tokens cut to a width, lengths, labels, of rows [batch] or [seeds, batch]."""
+        return self.tokens[rows][..., :width], self.lengths[rows], self.labels[rows]
 
 
 class Stepper:
-    """Trains a stack of seeds, step by step."""
+    """Trains a stack of seeds, step by step, on rows [batch] that all share or on rows [seeds, batch] of their own."""
 
     def __init__(self, net: Net, data: Encoded, seeds: Sequence[int], how: Training) -> None:
         self.net = net
@@ -213,7 +213,7 @@ class Stepper:
                 except RuntimeError as error:
                     if not is_short(error):
                         raise
-                self._halve(len(rows))
+                self._halve(rows.shape[-1])
 
     def _halve(self, batch: int) -> None:
         if 2 * self.parts > batch:
@@ -226,10 +226,11 @@ class Stepper:
         warnings.warn(f"out of memory on {self.device}: continuing with batches in {self.parts} parts", stacklevel=3)
 
     def _step(self, rows: Tensor, width: int) -> None:
-        size = -(-len(rows) // self.parts)
-        loss, right, gradient = self._part(rows[:size], width, 0, len(rows))
-        for first in range(size, len(rows), size):
-            more = self._part(rows[first : first + size], width, first, len(rows))
+        batch = rows.shape[-1]
+        size = -(-batch // self.parts)
+        loss, right, gradient = self._part(rows[..., :size], width, 0, batch)
+        for first in range(size, batch, size):
+            more = self._part(rows[..., first : first + size], width, first, batch)
             loss, right, gradient = loss + more[0], right + more[1], gradient + more[2]
         state = self.state
         state.loss.add_(loss)
@@ -252,14 +253,15 @@ class Stepper:
 
     def _check_compiler(self, rows: Tensor, width: int) -> None:
         """Compare the compiled gradient with the plain one at the first batch of each shape; where they differ, compile no more."""
-        if self.wrap is None or self.parts > 1 or (len(rows), width) in self._checked:
+        batch = rows.shape[-1]
+        if self.wrap is None or self.parts > 1 or (batch, width) in self._checked:
             return
-        self._checked.add((len(rows), width))
-        gradient, wrap = self._part(rows, width, 0, len(rows))[2], self.wrap
+        self._checked.add((batch, width))
+        gradient, wrap = self._part(rows, width, 0, batch)[2], self.wrap
         self.wrap = None
         plain = torch.zeros_like(gradient)
-        for first in range(0, len(rows), PLAIN_ROWS):
-            plain += self._part(rows[first : first + PLAIN_ROWS], width, first, len(rows))[2]
+        for first in range(0, batch, PLAIN_ROWS):
+            plain += self._part(rows[..., first : first + PLAIN_ROWS], width, first, batch)[2]
         worst, name = largest_difference(self.flat.views(gradient), self.flat.views(plain))
         if worst <= ROUNDING[self.precision]:
             self.wrap = wrap
@@ -272,12 +274,13 @@ class Stepper:
 
     def _replay(self, rows: Tensor, width: int) -> None:
         assert self.graphs is not None
-        if self._rows is None or len(self._rows) != len(rows):
+        if self._rows is None or self._rows.shape != rows.shape:
             self._rows = rows.clone()
         self._rows.copy_(rows)
-        graph = self.graphs.get((len(rows), width))
+        shape = (rows.shape[-1], width)
+        graph = self.graphs.get(shape)
         if graph is None:
-            graph = self.graphs[(len(rows), width)] = self._capture(width)
+            graph = self.graphs[shape] = self._capture(width)
         graph.replay()
 
     def _capture(self, width: int) -> torch.cuda.CUDAGraph:
@@ -290,14 +293,15 @@ class Stepper:
             return record(lambda: self._step(rows, width), self._pool)[0]
 
     def measure(self, data: Resident, weights: dict[str, Tensor] | None = None) -> tuple[list[float], list[float]]:
-        """Score and mean loss of every seed on some data, in answering mode."""
-        seeds = len(self.seeds)
+        """Score and mean loss of every seed, or of those whose weights are given, on some data, in answering mode."""
+        weights = weights or self.weights
+        seeds = len(next(iter(weights.values())))
         right = torch.zeros(seeds, device=self.device, dtype=torch.float64)
         loss = torch.zeros(seeds, device=self.device, dtype=torch.float64)
 
         def part(rows: list[int]) -> None:
             tokens, lengths, labels = data.batch(torch.tensor(rows, device=self.device), data.width(rows))
-            logits = self.net.forward(weights or self.weights, tokens, lengths).float()
+            logits = self.net.forward(weights, tokens, lengths).float()
             losses, hits = judge(self.net, logits, tokens, labels)
             right.add_(hits.sum(1))
             loss.add_(losses.sum(1))

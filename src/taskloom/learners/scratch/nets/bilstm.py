@@ -15,7 +15,7 @@ from torch import Tensor
 
 from taskloom.learners.scratch.nets.dropout import Dice, drop
 from taskloom.learners.scratch.nets.lstm import step
-from taskloom.learners.scratch.nets.ops import Weights, Wrap, default_linear, embed, linear, uniform
+from taskloom.learners.scratch.nets.ops import Weights, Wrap, default_linear, embed, linear, uniform, within
 
 _DIRECTIONS = ("", "_reverse")
 
@@ -31,6 +31,7 @@ class BiLSTM:
 
     frame: ClassVar[tuple[bool, bool]] = (False, True)  # EOS only
     sites: ClassVar[int] = 1  # on the embedding
+    own_inputs: ClassVar[bool] = True
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes; the vocabulary has one more row, EOS."""
@@ -86,8 +87,7 @@ def _read(w: Weights, tokens: Tensor, lengths: Tensor, key: Tensor | None, first
     back = torch.cat([w[f"lstm.weight_hh_l0{way}"] for way in _DIRECTIONS])
     # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
     gates = [g.chunk(2, -1) for g in linear(x, into, bias).unbind(2)]
-    at = torch.arange(length, device=x.device)
-    real = at[:, None] < lengths
+    real = within(lengths, length).unbind(-1)
     h = c = x.new_zeros(2 * seeds, batch, back.shape[-1])
     for t in range(length):
         last = length - 1 - t

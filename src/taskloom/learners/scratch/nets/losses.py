@@ -26,6 +26,7 @@ class Judging(Protocol):
 def judge(net: Net, logits: Tensor, tokens: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
     """Compute loss and hit [seeds, batch] of each example; `smoothing` spreads that share of a target over all classes.
 
+    Labels are [batch], or [seeds, batch] where each seed has inputs of its own.
     An answer that was no class in training (-1) has no probability: it is wrong, and left out of the loss.
     """
     if isinstance(net, Judging):
@@ -34,11 +35,11 @@ def judge(net: Net, logits: Tensor, tokens: Tensor, labels: Tensor, smoothing: f
                 "label_smoothing spreads a target over classes, and this network points at spans; set it to 0"
             )
         return net.judge(logits, tokens, labels)
-    seeds = logits.shape[0]
+    targets = labels.expand(logits.shape[:2]).flatten()
     losses = F.cross_entropy(
-        logits.flatten(0, 1), labels.repeat(seeds), reduction="none", ignore_index=-1, label_smoothing=smoothing
+        logits.flatten(0, 1), targets, reduction="none", ignore_index=-1, label_smoothing=smoothing
     )
-    return losses.view(seeds, -1), logits.detach().argmax(-1) == labels
+    return losses.view(logits.shape[:2]), logits.detach().argmax(-1) == labels
 
 
 SPAN = 1 << 16

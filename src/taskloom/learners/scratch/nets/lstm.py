@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from taskloom.learners.scratch.nets.ops import Weights, linear, uniform
+from taskloom.learners.scratch.nets.ops import Weights, linear, uniform, within
 
 
 def lstm_shapes(name: str, into: int, units: int) -> dict[str, tuple[int, ...]]:
@@ -32,14 +32,14 @@ def step(z: Tensor, h: Tensor, c: Tensor, forward: Tensor, backward: Tensor) -> 
         z: [2 S, B, 4 * units] all gates.
         h: [2 S, B, units].
         c: [2 S, B, units].
-        forward: [B] which examples have the position that the forward direction reads.
-        backward: [B] likewise.
+        forward: [1, B] or [S, B] which examples have the position that the forward direction reads.
+        backward: Likewise.
     """
     i, f, g, o = z.chunk(4, -1)
     new_c = f.sigmoid() * c + i.sigmoid() * g.tanh()
     new_h = o.sigmoid() * new_c.tanh()
-    seeds, batch = len(z) // 2, len(forward)
-    here = torch.stack([forward, backward]).view(2, 1, batch, 1).expand(2, seeds, batch, 1).reshape(2 * seeds, batch, 1)
+    seeds, batch = len(z) // 2, forward.shape[-1]
+    here = torch.stack([forward, backward]).unsqueeze(-1).expand(2, seeds, batch, 1).reshape(2 * seeds, batch, 1)
     return torch.where(here, new_h, h), torch.where(here, new_c, c)
 
 
@@ -50,7 +50,7 @@ def lstm(w: Weights, name: str, x: Tensor, lengths: Tensor) -> Tensor:
     back = w[f"{name}.back"].transpose(0, 1).flatten(0, 1)  # [2 S]: first all forward, then all backward
     # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
     gates = [g.chunk(2, -1) for g in linear(x, w[f"{name}.into"], w[f"{name}.bias"]).unbind(2)]
-    real = torch.arange(length, device=x.device)[:, None] < lengths
+    real = within(lengths, length).unbind(-1)
     h = c = x.new_zeros(2 * seeds, batch, units)
     forward: list[Tensor] = []
     backward: list[Tensor] = []

@@ -37,6 +37,7 @@ from taskloom.learners.scratch.nets.ops import (
     row_products,
     split_heads,
     uniform,
+    within,
     xavier,
 )
 
@@ -67,6 +68,7 @@ class NDR:
     begin: Literal["zero-biases", "reference"] = later_setting("zero-biases")
 
     frame: ClassVar[tuple[bool, bool]] = (True, True)  # SOS and EOS
+    own_inputs: ClassVar[bool] = True
 
     @property
     def sites(self) -> int:
@@ -154,14 +156,13 @@ class NDR:
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
         """Compute logits [seeds, batch, classes]."""
-        if tokens.shape[1] > LONGEST:
-            raise LearnerError(
-                f"NDR asks every column about every other: {tokens.shape[1]} tokens are more than its {LONGEST}"
-            )
+        length = tokens.shape[-1]
+        if length > LONGEST:
+            raise LearnerError(f"NDR asks every column about every other: {length} tokens are more than its {LONGEST}")
         run = wrap(_layer) if wrap else _layer
         h = embed(weights["embedding.weight"], tokens)
-        real = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
-        before = asked_before(tokens.shape[1], h)
+        real = within(lengths, length)
+        before = asked_before(length, h)
         rates = (self.dropout, self.attention_dropout, self.gate_dropout)
         weights = {**weights, **_joined(weights)}
         layers = self.layers if dice else self.layers_answering
@@ -169,7 +170,7 @@ class NDR:
             keys = dice.keys[_SITES * i : _SITES * (i + 1)] if dice else None
             first = dice.first_row if dice else 0
             # Only SOS is read in the end, so the last layer has that column alone to compute.
-            columns = 1 if i == layers - 1 and trace is None else tokens.shape[1]
+            columns = 1 if i == layers - 1 and trace is None else length
             h = run(weights, h, columns, real, before, keys, first, self.heads, rates, wrap is not None)
             if trace is not None:
                 trace[f"layer.{i + 1}"] = h[:, :, 0]
@@ -263,6 +264,6 @@ def _attention(
     direction = torch.where(at[None, :] > own, front, back)
     logits = row_products(q, k, packed) * w["attention.scale"].view(one)
     logits = logits + direction * w["attention.scale_direction"].view(one) + w["attention.bias"].view(one)
-    allowed = real[None, :, None, None, :] & (at[None, :] != own)
+    allowed = real[:, :, None, None, :] & (at[None, :] != own)
     weights = geometric_attention(logits.to(h.dtype), allowed, before[:columns])
     return linear(join_heads(mixtures(weights, v, packed)), w["attention.out.weight"])

@@ -50,6 +50,7 @@ class Net(Protocol):
     ) -> Tensor:
         """Compute logits [seeds, batch, classes] for tokens [batch, positions]; with `dice` in training mode.
 
+        A network with `own_inputs` also takes tokens [seeds, batch, positions] and lengths [seeds, batch]: an input for each seed.
         `trace` collects named states [seeds, batch, channels] for analyses.
         """
 
@@ -112,15 +113,17 @@ class Affine(torch.autograd.Function):
 
 
 def embed(weight: Tensor, tokens: Tensor) -> Tensor:
-    """Return the rows of weight [S, V, d] for tokens [B, T] that all seeds share."""
+    """Return the rows of weight [S, V, d] for tokens [B, T] that all seeds share, or for tokens [S, B, T] of each seed."""
+    shared = tokens.dim() == 2
     if one_by_one(weight):
-        return weight[:, tokens]
+        return weight[:, tokens] if shared else torch.stack([w[t] for w, t in zip(weight, tokens, strict=True)])
     # A product with one-hot rows: its gradient is again a product, where a look-up's would be an unordered scatter of
     # thousands of rows onto forty, slow and different from run to run.
     with torch.autocast(weight.device.type, enabled=False):
-        hot = (tokens.reshape(-1, 1) == torch.arange(weight.shape[1], device=tokens.device)).to(weight.dtype)
+        flat = tokens.reshape(*tokens.shape[:-2], -1, 1)
+        hot = (flat == torch.arange(weight.shape[1], device=tokens.device)).to(weight.dtype)
         rows = torch.matmul(hot, weight)
-    return rows.view(weight.shape[0], *tokens.shape, weight.shape[2])
+    return rows.view(weight.shape[0], *tokens.shape[-2:], weight.shape[2])
 
 
 def layer_norm(x: Tensor, gain: Tensor, shift: Tensor) -> Tensor:
@@ -139,9 +142,15 @@ def join_heads(x: Tensor) -> Tensor:
     return x.transpose(-2, -3).flatten(-2)
 
 
+def within(lengths: Tensor, length: int) -> Tensor:
+    """Return which positions an example has, [1, B, T] for lengths [B] that all seeds share and [S, B, T] for lengths [S, B]."""
+    real = torch.arange(length, device=lengths.device) < lengths.unsqueeze(-1)
+    return real.unsqueeze(0) if lengths.dim() == 1 else real
+
+
 def read_at(states: Tensor, positions: Tensor) -> Tensor:
-    """Return the column [S, B, d] of states [S, B, T, d] at one position per example."""
-    index = positions.view(1, -1, 1, 1).expand(states.shape[0], -1, 1, states.shape[-1])
+    """Return the column [S, B, d] of states [S, B, T, d] at one position [B] or [S, B] per example."""
+    index = positions.view(-1, states.shape[1], 1, 1).expand(states.shape[0], -1, 1, states.shape[-1])
     return states.gather(2, index).squeeze(2)
 
 

@@ -29,6 +29,7 @@ from taskloom.learners.scratch.nets.ops import (
     read_at,
     row_products,
     split_heads,
+    within,
     xavier,
 )
 
@@ -51,6 +52,7 @@ class Transformer:
     layers_answering: int = later_setting(0)
 
     frame: ClassVar[tuple[bool, bool]] = (True, True)  # SOS and EOS
+    own_inputs: ClassVar[bool] = True
 
     @property
     def sites(self) -> int:
@@ -115,8 +117,8 @@ class Transformer:
         """Compute logits [seeds, batch, classes]."""
         run = wrap(_layer) if wrap else _layer
         x = embed(weights["embedding.weight"], tokens)
-        length = tokens.shape[1]
-        real = torch.arange(length, device=tokens.device) < lengths[:, None]
+        length = tokens.shape[-1]
+        real = within(lengths, length)
         waves = sinusoids(length, self.state, x)
         layers = self.layers if dice else self.layers_answering or self.layers
         for i in range(layers):
@@ -191,5 +193,5 @@ def _attention(
     at = torch.arange(length, device=x.device)
     index = (at[None, :] - at[:columns, None] + length - 1).expand_as(content)
     logits = (content + position.gather(-1, index)) * w["attention.scale"].view(seeds, 1, 1, 1, 1)
-    logits = logits.masked_fill(~real[None, :, None, None, :], -math.inf)
+    logits = logits.masked_fill(~real[:, :, None, None, :], -math.inf)
     return linear(join_heads(mixtures(logits.softmax(-1), v, packed)), w["attention.out.weight"])
