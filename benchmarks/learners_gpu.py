@@ -193,10 +193,10 @@ def run(args: argparse.Namespace) -> None:
     datasets = [Data(path) for path in args.data]
     data = datasets[0]
     entry = LEARNERS.get(args.model)
-    own = {one.name for one in dataclasses.fields(entry.settings)}
+    known = {one.name for one in dataclasses.fields(entry.settings)}
     preset = PRESETS[args.preset][args.model] if args.preset else {}
-    net = data.net(entry(**{name: value for name, value in preset.items() if name in own}))  # type: ignore[arg-type]
-    changes: dict[str, Any] = {name: value for name, value in preset.items() if name not in own}
+    net = data.net(entry(**{name: value for name, value in preset.items() if name in known}))  # type: ignore[arg-type]
+    changes: dict[str, Any] = {name: value for name, value in preset.items() if name not in known}
     changes |= {"steps": args.steps} if args.steps else {}
     changes |= {"evaluate_every": args.evaluate_every, "checkpoint_every": args.checkpoint_every}
     how = settings(args.model, net, device=args.device, precision=args.precision, **changes)
