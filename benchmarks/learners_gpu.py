@@ -32,7 +32,7 @@ from taskloom.learners.scratch.classifiers import Scratch
 from taskloom.learners.scratch.nets import ops
 from taskloom.learners.scratch.nets.ops import Net, count
 from taskloom.learners.scratch.tokens import Encoded, WordVocabulary, encode
-from taskloom.learners.training.batches import Order, Source
+from taskloom.learners.training.batches import LearningData, Order
 from taskloom.learners.training.loop import TrainingOutcome, train, train_each
 from taskloom.learners.training.settings import Training
 from taskloom.learners.training.step import Resident, Stepper
@@ -227,9 +227,9 @@ def run(args: argparse.Namespace) -> None:
         report(args, out, one, net, how, seeds, own, seconds)
 
 
-def source(data: Data, net: Net) -> Source:
+def source(data: Data, net: Net) -> LearningData:
     splits = {name: data.framed(net, raw) for name, raw in data.raw.items()}
-    return Source(splits.pop("train"), splits)
+    return LearningData(splits.pop("train"), splits)
 
 
 def report(

@@ -18,7 +18,7 @@ from taskloom.learners.scratch.nets.entnet import EntNet
 from taskloom.learners.scratch.nets.ndr import NDR
 from taskloom.learners.scratch.nets.transformer import Transformer
 from taskloom.learners.scratch.tokens import Encoded
-from taskloom.learners.training.batches import Source
+from taskloom.learners.training.batches import LearningData
 from taskloom.learners.training.loop import TrainingOutcome, train, train_each
 from taskloom.learners.training.settings import Training
 
@@ -37,9 +37,9 @@ def rows(n: int, longest: int, seed: int) -> Encoded:
     return Encoded(random.integers(0, 8, (n, longest)), lengths, random.integers(0, 3, n))
 
 
-def sources() -> list[Source]:
+def sources() -> list[LearningData]:
     """Three datasets of different sizes, with test splits of different sizes."""
-    return [Source(rows(n, 7, i), {"ood": rows(10 + 7 * i, 5 + i, 10 + i)}) for i, n in enumerate((40, 64, 51))]
+    return [LearningData(rows(n, 7, i), {"ood": rows(10 + 7 * i, 5 + i, 10 + i)}) for i, n in enumerate((40, 64, 51))]
 
 
 def largest(one: TrainingOutcome, other: TrainingOutcome) -> float:
@@ -70,7 +70,7 @@ def test_a_member_ends_as_it_does_alone(name: str, batched: bool, monkeypatch: p
 def test_members_learn_from_their_own_data() -> None:
     """Two datasets that contradict each other: each member follows its own."""
     one = rows(64, 3, 0)
-    zeros, twos = (Source(dataclasses.replace(one, labels=np.full(64, k)), {}) for k in (0, 2))
+    zeros, twos = (LearningData(dataclasses.replace(one, labels=np.full(64, k)), {}) for k in (0, 2))
     how = dataclasses.replace(HOW, steps=40, evaluate_every=40)
     first, second = train_each(NETS["bilstm"], [zeros, twos], [(0, 0), (1, 0)], how)
     for outcome, source, right, wrong in ((first, zeros, 1.0, 0.0), (second, twos, 1.0, 0.0)):
@@ -79,7 +79,7 @@ def test_members_learn_from_their_own_data() -> None:
         assert _score(outcome, twos if source is zeros else zeros) == wrong
 
 
-def _score(outcome: TrainingOutcome, source: Source) -> float:
+def _score(outcome: TrainingOutcome, source: LearningData) -> float:
     net, data = NETS["bilstm"], source.train
     stack = {n: w.unsqueeze(0) for n, w in outcome.weights.items()}
     logits = net.forward(stack, torch.from_numpy(data.tokens), torch.from_numpy(data.lengths))

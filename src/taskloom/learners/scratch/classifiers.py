@@ -157,7 +157,7 @@ class Stacked(Generic[F]):
         The datasets need as many different words and answers, since their networks must have the same sizes; see `train_each`.
         """
         need_torch()
-        from taskloom.learners.training.batches import Source
+        from taskloom.learners.training.batches import LearningData
         from taskloom.learners.training.loop import train_each
 
         all_seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
@@ -167,7 +167,7 @@ class Stacked(Generic[F]):
                 "datasets of one stack need networks of the same size, drawn anew: as many different words and answers in each, "
                 "and no start_from; fit the others by themselves"
             )
-        sources = [Source(one.train, one.held_out) for one in ready]
+        sources = [LearningData(one.train, one.held_out) for one in ready]
         members = [(place, seed) for place in range(len(ready)) for seed in all_seeds]
         more: dict[str, Any] = {"folder": folder, "progress": progress, "seconds": seconds}
         outcomes = iter(train_each(ready[0].net, sources, members, self.training, **more))

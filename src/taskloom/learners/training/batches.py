@@ -59,7 +59,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LearningData:
     """What some members of a stack learn from, framed, and the splits of their learning curves."""
 
     train: Encoded
@@ -82,7 +82,7 @@ def joined(datasets: Sequence[Encoded]) -> Encoded:
 class StackBatches:
     """The rows of each step: the same for all members, or each member's own."""
 
-    def __init__(self, sources: Sequence[Source], members: Sequence[tuple[int, int]], how: Training) -> None:
+    def __init__(self, sources: Sequence[LearningData], members: Sequence[tuple[int, int]], how: Training) -> None:
         self.orders = [Order(source.train.lengths, how.batch, how.order_seed, how.shortest) for source in sources]
         if len({order.batch for order in self.orders}) > 1:
             raise LearnerError("a dataset of a stack is smaller than a batch; set a smaller batch")

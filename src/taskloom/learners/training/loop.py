@@ -23,7 +23,7 @@ from taskloom.learners.interface import LearnerError, Paused, Point, Progress, R
 from taskloom.learners.scratch.nets.ops import Net, count, describe
 from taskloom.learners.scratch.tokens import Encoded
 from taskloom.learners.training import checkpoint
-from taskloom.learners.training.batches import Source, StackBatches, joined
+from taskloom.learners.training.batches import LearningData, StackBatches, joined
 from taskloom.learners.training.out_of_memory import check_room, room_for
 from taskloom.learners.training.run_folder import Watch, watching
 from taskloom.learners.training.settings import Training
@@ -88,12 +88,14 @@ def train(
     """
     if len(set(seeds)) != len(seeds) or not seeds:
         raise LearnerError(f"seeds must be different and at least one, not {list(seeds)}")
-    return _train(net, [Source(data, evaluate or {})], [(0, s) for s in seeds], how, folder, progress, seconds, begin)
+    return _train(
+        net, [LearningData(data, evaluate or {})], [(0, s) for s in seeds], how, folder, progress, seconds, begin
+    )
 
 
 def train_each(
     net: Net,
-    sources: Sequence[Source],
+    sources: Sequence[LearningData],
     members: Sequence[tuple[int, int]],
     how: Training,
     *,
@@ -128,7 +130,7 @@ def train_each(
 
 def _train(
     net: Net,
-    sources: Sequence[Source],
+    sources: Sequence[LearningData],
     members: Sequence[tuple[int, int]],
     how: Training,
     folder: Path | None,
@@ -150,7 +152,7 @@ def _train(
         return _Run(net, sources, members, hows[0], folder, begin).go(watch, progress, seconds)
 
 
-def _check(source: Source, how: Training, folder: Path | None, seconds: float | None) -> None:
+def _check(source: LearningData, how: Training, folder: Path | None, seconds: float | None) -> None:
     data, evaluate = source.train, source.evaluate
     if len(data) == 0:
         raise LearnerError("there is nothing to learn from: the split is empty")
@@ -171,7 +173,7 @@ class _Run:
     def __init__(
         self,
         net: Net,
-        sources: Sequence[Source],
+        sources: Sequence[LearningData],
         members: Sequence[tuple[int, int]],
         how: Training,
         folder: Path | None,
@@ -313,7 +315,9 @@ class _Run:
             self.records = [_Record(**{**r, "curve": [Point(**p) for p in r["curve"]]}) for r in about["records"]]
 
 
-def _identity(net: Net, sources: Sequence[Source], members: Sequence[tuple[int, int]], how: Training) -> dict[str, Any]:
+def _identity(
+    net: Net, sources: Sequence[LearningData], members: Sequence[tuple[int, int]], how: Training
+) -> dict[str, Any]:
     """Return what makes two runs the same run, as JSON keeps it."""
     data = [_digest(source.train) for source in sources]
     evaluate = [{name: _digest(split) for name, split in source.evaluate.items()} for source in sources]
