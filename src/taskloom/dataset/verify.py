@@ -122,10 +122,15 @@ def _check_files(data: Dataset, recipe: Recipe, folder: Path) -> None:
         path = recipe.find_file(name)
         stated = sources.get(name, sources.get(path.name))
         if stated is not None and path.is_file() and digest(path.read_bytes()) != stated:
-            raise DataError(
-                f"{folder}: its bytes are those of the manifest, but the file {path} has changed since the dataset was made; "
-                "bring back the file as it was, or make the dataset again in another folder"
-            )
+            raise _changed(folder, f"the file {path}")
+
+
+def _changed(folder: Path, source: str) -> DataError:
+    """Return the refusal of a dataset of which a source is no longer what it was, so that no answer can be derived again."""
+    return DataError(
+        f"{folder}: its bytes are those of the manifest, but {source} has changed since the dataset was made; "
+        "bring it back as it was, or make the dataset again in another folder"
+    )
 
 
 def _check_plan(data: Dataset, plan: Plan, folder: Path) -> None:
@@ -134,10 +139,7 @@ def _check_plan(data: Dataset, plan: Plan, folder: Path) -> None:
     if changed := [
         name for name, digest in data.manifest.get("sources", {}).items() if now.get(name, digest) != digest
     ]:
-        raise DataError(
-            f"{folder}: made when {changed[0]} held other data, so its answers cannot be derived again; bring that back, "
-            "or make the dataset again in another folder"
-        )
+        raise _changed(folder, changed[0])
     stated = {name: (entry["n"], entry["role"]) for name, entry in data.manifest["splits"].items()}
     if stated != {split.name: (split.n, split.role) for split in plan.splits}:
         raise DataError(f"{folder}: the manifest's splits are not those of its recipe: it was edited; make it again")

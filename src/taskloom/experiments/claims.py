@@ -123,9 +123,8 @@ class Claims:
     def _keep_counting(self) -> None:
         while not self._over.wait(self.beat):
             self._count += 1
-            with contextlib.suppress(
-                StoreError
-            ):  # a full disk: the work continues, at worst repeated by another driver
+            # A full disk: the work continues, at worst repeated by another driver.
+            with contextlib.suppress(StoreError):
                 self._write()
 
     def _free(self, name: str) -> bool:

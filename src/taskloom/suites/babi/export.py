@@ -118,7 +118,7 @@ def structured(
 
 
 def _event(number: int, event: Event) -> dict[str, Any]:
-    return {"line": number, **{k: v for k, v in asdict(event).items() if v}, "concepts": list(event.concepts())}
+    return {"line": number, **{k: v for k, v in event._asdict().items() if v}, "concepts": list(event.concepts())}
 
 
 def _jsonl(objects: Iterable[dict[str, Any]]) -> Iterator[str]:

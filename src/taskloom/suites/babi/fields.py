@@ -292,8 +292,6 @@ class StoryGroup(Fields):
             raise ValueError(f"length: a story has 1 to {MOST} sentences, not {self.length}")
         if not any(self.events.values()) and not any(self.wording.values()):
             raise ValueError("events: at least one event or construct needs a weight above 0")
-        if self.wording.get("COREF") and not self.events and self.coref is None:
-            raise ValueError("wording: COREF needs something to say: name an event in events, or in coref")
         if not any(self.questions.values()):
             raise ValueError("questions: at least one question type needs a weight above 0")
         for concept in self.composition:
@@ -318,8 +316,10 @@ class StoryGroup(Fields):
             raise ValueError("answers: are those of yes-no questions; ask them")
         for construct in ("coref", "conj", "negate", "indef"):
             weights = getattr(self, construct)
-            if weights is not None and not any(weights.values()):
-                raise ValueError(f"{construct}: at least one needs a weight above 0")
+            if not any(self.topics()[construct.upper()].values()) and (
+                weights is not None or self.wording.get(construct.upper())
+            ):
+                raise ValueError(f"{construct}: at least one needs a weight above 0; name an event")
             for name in weights or ():
                 # "is not in the park" is no MOVE, but "Mary and John went to the park" and "Then she went" are.
                 if name == "MOVE" and not (construct in ("coref", "conj") and self._says(construct)):
@@ -335,6 +335,11 @@ class StoryGroup(Fields):
     def _says(self, construct: str) -> bool:
         """Return whether the wording has a construct that goes by one of the fields `coref` and `conj`."""
         return bool({"coref": {"COREF"}, "conj": {"CONJ", "COMPOUND"}}[construct] & {*self.wording})
+
+    def topics(self) -> dict[str, dict[str, float]]:
+        """Return what each construct may be said of, with weights; COREF by default of every event."""
+        coref = self.coref if self.coref is not None else {event: w or 1.0 for event, w in self.events.items()}
+        return {"COREF": coref, "CONJ": self.conj, "COMPOUND": self.conj, "NEGATE": self.negate, "INDEF": self.indef}
 
     def unlisted(self, event: Event) -> str:
         """Return an event or construct of a sentence that the group does not list; nothing if it lists all of them."""

@@ -79,6 +79,7 @@ from tests.suites.babi.generator.generated import custom, group, some
         ({"splits": {"t": [group(conj=["CONJ"])]}}, "unknown 'CONJ'"),
         ({"splits": {"t": [group(events=["MOVE"], negate=["GRAB"])]}}, "negate: GRAB is in neither events nor wording"),
         ({"splits": {"t": [group(coref={"MOVE": 0})]}}, "coref: at least one needs a weight above 0"),
+        ({"splits": {"t": [group(events=[], wording=["COREF"])]}}, "coref: at least one needs a weight above 0"),
     ],
 )
 def test_impossible_recipes_say_why(fields: dict[str, Any], message: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 from taskloom.suites.babi.story.events import Event, Question
 
@@ -33,7 +32,7 @@ def small_story(rng: random.Random, length: int, strict: bool) -> list[Event]:
             event = _handled(rng, kind, who, where, lies, held) if len(who) == 1 else None
         if event is not None:
             them = pronoun and bool(event.also) and event.things == events[-1].things
-            events.append(replace(event, pronoun=pronoun, them=them))
+            events.append(event._replace(pronoun=pronoun, them=them))
     return events
 
 

@@ -28,7 +28,7 @@ PEOPLE = Vocabulary(
 def test_what_is_written_is_read_back(seed: int, lexicon: StoryLexicon) -> None:
     events = small_story(random.Random(seed), 8, strict=False)
     rng = Key("words", seed).random()
-    told = [replace(e, text=sentence(e, PEOPLE, lexicon, rng)) for e in events]
+    told = [e._replace(text=sentence(e, PEOPLE, lexicon, rng)) for e in events]
     text = "".join(f"{i} {e.text}\n" for i, e in enumerate(told, 1))
     (story,) = parse(text, vocabulary=PEOPLE)
     assert list(story.events) == told
@@ -53,7 +53,7 @@ def test_verbs_of_two_words_take_a_pronoun_between_them() -> None:
     }
     passage = "Mary picked the milk and the apple up. Then she put them down. Then she picked them up. "
     story = parse_passage(passage + "Then she handed them over to John.", "Where is Mary?", PEOPLE, words)
-    assert [replace(e, text="") for e in story.events] == told
+    assert [e._replace(text="") for e in story.events] == told
 
 
 @pytest.mark.parametrize(

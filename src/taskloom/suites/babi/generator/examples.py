@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from taskloom.example import Example, Trait
 from taskloom.suites.babi.reasoner.answers import Verdict
@@ -52,11 +53,11 @@ def signature(events: Sequence[Event]) -> str:
     """Return a story's structure: its sentences with persons, objects and places numbered by first appearance, verbs aside."""
     seen: dict[str, str] = {}
     parts: list[str] = []
-    for event in events:
-        part: str = event.kind
-        if event.pronoun or event.them or event.denied:
-            part += f" {'~' * (event.pronoun + event.them)}{'!' if event.denied else ''}"
-        for name in (*event.who, *event.things, event.to, *event.places):
+    for kind, who, places, thing, to, pronoun, _, also, them, denied in events:
+        part: str = kind
+        if pronoun or them or denied:
+            part += f" {'~' * (pronoun + them)}{'!' if denied else ''}"
+        for name in (*who, thing, also, to, *places) if thing else (*who, *places):
             if name:
                 number = seen.get(name)
                 if number is None:
@@ -78,14 +79,19 @@ def tokens(text: str) -> int:
     return len(text.split()) + sum(map(text.count, ".?,"))
 
 
-def concepts_of(events: Sequence[Event]) -> set[str]:
-    """Return the events and constructs in a story; COMPOUND where a pronoun stands for two."""
-    concepts: set[str] = set()
-    for event in events:
-        concepts.update(event.concepts())
-        if event.compound:
-            concepts.add("COMPOUND")
-    return concepts
+def concepts_of_sentence(event: Event) -> frozenset[str]:
+    """Return the events and constructs in a sentence; COMPOUND where a pronoun stands for two."""
+    return _distinct(event.concepts(), event.compound)
+
+
+@cache
+def _distinct(concepts: tuple[str, ...], compound: bool) -> frozenset[str]:
+    return frozenset((*concepts, "COMPOUND") if compound else concepts)
+
+
+def concepts_of(events: Iterable[Event]) -> frozenset[str]:
+    """Return the events and constructs in a story."""
+    return frozenset[str]().union(*map(concepts_of_sentence, events))
 
 
 def make_example(
@@ -97,8 +103,9 @@ def make_example(
     group: str,
     task: str,
     key: str = "",
+    concepts: frozenset[str] | None = None,
 ) -> Example:
-    """Build the example that a model sees: the passage and the question as one text."""
+    """Build the example that a model sees: the passage and the question as one text; `concepts` where they are known already."""
     official = answered.official
     traits: dict[str, Trait] = {
         "group": group,
@@ -108,7 +115,7 @@ def make_example(
         "supports": len(answered.supports),
         "support_lines": " ".join([str(i + 1) for i in official]),
         "composition": composition([events[i] for i in official]),
-        "concepts": "+".join(sorted(concepts_of(events))),
+        "concepts": "+".join(sorted(concepts or concepts_of(events))),
         "sentences": len(events),
     }
     return Example(

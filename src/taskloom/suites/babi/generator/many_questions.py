@@ -12,15 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import or_
 from typing import cast
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.recipe import Span
 from taskloom.seeding import Random
-from taskloom.suites.babi.draws import pick_number
+from taskloom.suites.babi.draws import pick_number, sample
 from taskloom.suites.babi.fields import StoryGroup
-from taskloom.suites.babi.generator.examples import AnsweredQuestion, make_example
+from taskloom.suites.babi.generator.examples import AnsweredQuestion, concepts_of_sentence, make_example
 from taskloom.suites.babi.generator.simulator import ActionWeights, Simulator
 from taskloom.suites.babi.reasoner.answers import answer, cited_support, supports
 from taskloom.suites.babi.reasoner.knowledge import Knowledge, Reading
@@ -59,8 +61,7 @@ class Setting:
 
 def action_weights(group: StoryGroup) -> ActionWeights:
     """Return what may happen in the stories of a group."""
-    coref = group.coref if group.coref is not None else {e: w or 1.0 for e, w in group.events.items()}
-    return ActionWeights({**group.events, **group.wording}, coref, group.conj, group.negate, group.indef)
+    return ActionWeights({**group.events, **group.wording}, group.topics())
 
 
 def grow(
@@ -136,7 +137,8 @@ class _StoryBuilder:
     def back(self, mark: Mark) -> None:
         count, self.simulator.where, self.simulator.holder, self.simulator.lies = mark
         del self.events[count:]
-        self.knowledge = Knowledge(self.setting.vocabulary.places, self.setting.reading).tell_all(self.events)
+        if len(self.knowledge.events) > count:
+            self.knowledge = Knowledge(self.setting.vocabulary.places, self.setting.reading)
 
     def piece(self, opens: bool, follows: bool) -> bool:
         """Append the sentences up to the next question, and draw the question; return False if the piece must be drawn again.
@@ -181,9 +183,7 @@ class _StoryBuilder:
             done = self._act(wanted - len(self.events))
             if not done:
                 return False
-            for event in done:
-                self.knowledge.tell(event)
-                self.events.append(event)
+            self.events += done
         return True
 
     def _act(self, room: int) -> list[Event]:
@@ -200,6 +200,8 @@ class _StoryBuilder:
 
     def _ask(self) -> AnsweredQuestion | None:
         group = self.group
+        # Only now: half of all openings belong to another split, and nobody needs to know what follows from them.
+        self.knowledge.tell_all(self.events[len(self.knowledge.events) :])
         kind = draw_kind(group, self.rng)
         for question in self._questions(kind):
             answered = self._answer(question)
@@ -237,6 +239,7 @@ class _StoryBuilder:
         for event in self.events:
             text = sentence(event, vocabulary, lexicon, self.rng)
             passages.append(f"{passages[-1]} {text}" if passages[-1] else text)
+        concepts = list(accumulate(map(concepts_of_sentence, self.events), or_, initial=frozenset[str]()))
         return [
             make_example(
                 self.events[:count],
@@ -245,6 +248,7 @@ class _StoryBuilder:
                 answered,
                 group=self.group.name,
                 task=self.setting.task,
+                concepts=concepts[count],
             )
             for count, answered in self.asked
         ]
@@ -252,7 +256,7 @@ class _StoryBuilder:
 
 def _left_out(names: Sequence[str], number: Span | None, rng: Random) -> set[str]:
     """Draw the names beyond the number that a story has."""
-    return set() if number is None else {*rng.sample(names, max(0, len(names) - pick_number(rng, number)))}
+    return set() if number is None else {*sample(rng, names, max(0, len(names) - pick_number(rng, number)))}
 
 
 def draw_questions(

@@ -16,7 +16,7 @@ from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.recipe import Span
 from taskloom.seeding import Key, Random
-from taskloom.suites.babi.draws import pick, pick_number
+from taskloom.suites.babi.draws import pick, pick_number, sample
 from taskloom.suites.babi.fields import StoryGroup
 from taskloom.suites.babi.generator.examples import AnsweredQuestion, make_example, signature, support_signature
 from taskloom.suites.babi.generator.many_questions import Setting, action_weights, draw_kind, draw_questions
@@ -214,16 +214,14 @@ class GroupExamples:
         self.weights = action_weights(group)
         # Where all events are listed, a plan can only have what is; constructs are planned where they are listed.
         self.partial = not {*EVENTS} <= {*group.events}
-        coref = group.coref if group.coref is not None else dict.fromkeys(group.events, 1.0)
-        topics = {
-            "COREF": coref,
-            "CONJ": group.conj,
-            "COMPOUND": group.conj,
-            "NEGATE": group.negate,
-            "INDEF": group.indef,
-        }
         self.planner = ProofPlanner(
-            setting.vocabulary, group.events, group.wording, topics, group.composition, self._others(), group.cited
+            setting.vocabulary,
+            group.events,
+            group.wording,
+            group.topics(),
+            group.composition,
+            self._others(),
+            group.cited,
         )
         if group.support is not None and group.support.low > group.length.high:
             raise RecipeError(
@@ -541,6 +539,6 @@ def _gaps(units: int, spare: int, position: str, rng: Random) -> list[int]:
     low, high = {"any": (0, slots), "early": (0, max(units, slots // 2)), "late": (min(spare, slots // 2), slots)}[
         position
     ]
-    chosen = sorted(rng.sample(range(low, high), units))
+    chosen = sorted(sample(rng, range(low, high), units))
     ends = [-1, *chosen, slots]
     return [b - a - 1 for a, b in pairwise(ends)]

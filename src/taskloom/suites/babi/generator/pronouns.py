@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from taskloom.suites.babi.story.events import Event
@@ -44,7 +43,7 @@ def _precede(builder: ProofBuilder, event: Event) -> bool:
     if at is None:
         return False
     person = event.who[0]
-    after = replace(event, pronoun=True)
+    after = event._replace(pronoun=True)
     plain = event.kind in ("move", "in") or event.kind.upper() in builder.coref
     if event.kind in ("move", "in") and event is not builder.departure:
         start = builder.places[-1]
@@ -72,7 +71,7 @@ def _precede(builder: ProofBuilder, event: Event) -> bool:
             them = bool(builder.objects) and _may_be_them(builder, event) and (not plain or builder.rng.random() < 0.5)
             if them:
                 also = builder.objects.pop()
-                builder.units[at] = [replace(prop[0], also=also), replace(after, also=also, them=True)]
+                builder.units[at] = [prop[0]._replace(also=also), after._replace(also=also, them=True)]
             elif plain:
                 builder.units[at] = [*prop, after]
             else:
@@ -106,7 +105,7 @@ def free_pronouns(builder: ProofBuilder) -> None:
             and ("MOVE" if after.kind in ("move", "in") else after.kind.upper()) in builder.coref
             and builder.rng.random() < 0.5
         ):
-            builder.units[i : i + 2] = [[*builder.units[i], replace(after, pronoun=True), *builder.units[i + 1][1:]]]
+            builder.units[i : i + 2] = [[*builder.units[i], after._replace(pronoun=True), *builder.units[i + 1][1:]]]
         i += 1
 
 

@@ -10,11 +10,11 @@ every story; plans only make it likely to agree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.draws import pick
+from taskloom.suites.babi.draws import pick, sample
 from taskloom.suites.babi.generator.pronouns import NoProofPlan, add_antecedents, free_pronouns
 from taskloom.suites.babi.story.events import GIVE_FORMS, Event, Kind, Question, QuestionKind
 from taskloom.suites.babi.story.vocabulary import Vocabulary
@@ -74,9 +74,9 @@ class ProofBuilder:
         self, words: Vocabulary, can: set[str], coref: set[str], things: set[tuple[str, str]], others: int, rng: Random
     ) -> None:
         self.words, self.can, self.coref, self.things, self.others, self.rng = words, can, coref, things, others, rng
-        self.persons = rng.sample(words.persons, len(words.persons))
-        self.objects = rng.sample(words.objects, len(words.objects))
-        self.places = rng.sample(words.places, len(words.places))
+        self.persons = sample(rng, words.persons, len(words.persons))
+        self.objects = sample(rng, words.objects, len(words.objects))
+        self.places = sample(rng, words.places, len(words.places))
         self.here = self.places.pop()
         self.units: list[Unit] = []
         self.lines: list[Event] = []  # the sentences that the proof counts
@@ -306,7 +306,7 @@ class ProofBuilder:
 
     def _change(self, event: Event, **fields: Any) -> None:
         """Replace one of the planned sentences by another wording of it."""
-        new = replace(event, **fields)
+        new = event._replace(**fields)
         self.units[self.units.index([event])] = [new]
         for sentences in (self.lines, self.linked):
             sentences[:] = [new if e is event else e for e in sentences]
@@ -399,7 +399,7 @@ class ProofBuilder:
             and self.words.clear(event.who[0], last.to)
             and self.rng.random() < PRONOUNS
         ):
-            event = replace(event, pronoun=True)
+            event = event._replace(pronoun=True)
             self.units[-1].append(event)
         else:
             self.units.append([event])
@@ -414,10 +414,10 @@ class ProofBuilder:
         if not plain:
             leave = "DROP" in self.coref and ("GRAB" not in self.coref or self.rng.random() < 0.5)
             if leave:
-                self.units.append([grab, replace(drop, pronoun=True)])
+                self.units.append([grab, drop._replace(pronoun=True)])
                 return
             start = Event("move", (person,), (pick(self.rng, self.places),))
-            self.units.append([start, replace(grab, pronoun=True)])
+            self.units.append([start, grab._replace(pronoun=True)])
             return
         ways = (
             ["grab"]

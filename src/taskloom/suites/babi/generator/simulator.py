@@ -6,13 +6,14 @@ change of place, as in the reference's simulator, so that the strict reading nev
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from itertools import accumulate
+from math import inf
 from typing import ClassVar
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.draws import pick
+from taskloom.suites.babi.draws import pick, sample
 from taskloom.suites.babi.story.events import HANDLING, KINDS, Event, Kind
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 
@@ -23,43 +24,38 @@ TRIES = 12
 """Draws of an action before the simulator says that nothing can be done."""
 
 
+class WeightTable:
+    """Names to draw from, by weight; `StoryGroup` refuses a group in which one that is drawn from would be empty."""
+
+    __slots__ = ("_bounds", "_total", "names")
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        positive = {name: weight for name, weight in weights.items() if weight > 0}
+        bounds = list(accumulate(positive.values()))
+        self.names = tuple(positive)
+        self._total = bounds[-1] if bounds else 0.0
+        self._bounds = [*bounds[:-1], inf]  # rounding may bring a draw up to the total: that is the last name's
+
+    def draw(self, rng: Random) -> str:
+        """Draw one of the names."""
+        return self.names[bisect_right(self._bounds, rng.random() * self._total)]
+
+
 class ActionWeights:
-    """What may happen, with weights: events and constructs, and what each construct may be said of."""
+    """What may happen, with weights: events and constructs, and the topics of each construct, what it may be said of."""
 
-    __slots__ = ("conj", "coref", "indef", "negate", "weights")
+    __slots__ = ("_topics", "conj", "coref", "weights")
 
-    def __init__(
-        self,
-        weights: Mapping[str, float],
-        coref: Mapping[str, float],
-        conj: Mapping[str, float],
-        negate: Mapping[str, float],
-        indef: Mapping[str, float],
-    ) -> None:
-        self.weights = _cumulative(weights)
-        self.coref = _cumulative(coref)
-        self.conj = _cumulative(conj)
-        self.negate = _cumulative(negate)
-        self.indef = _cumulative(indef)
+    def __init__(self, weights: Mapping[str, float], topics: Mapping[str, Mapping[str, float]]) -> None:
+        self.weights = WeightTable(weights)
+        self.coref = WeightTable(topics["COREF"])
+        self.conj = WeightTable(topics["CONJ"])
+        self._topics = {name: WeightTable(topics[name]) for name in ("NEGATE", "INDEF")}
 
     def draw_topic(self, name: str, rng: Random) -> str:
         """Draw what a NEGATE or INDEF sentence is about: where somebody is (MOVE), or what they do; MOVE for all else."""
-        table = self.negate if name == "NEGATE" else self.indef if name == "INDEF" else ()
-        return "MOVE" if not table else table[0][0] if len(table) == 1 else self.draw(rng, table)
-
-    def draw(self, rng: Random, among: tuple[tuple[str, float], ...] | None = None) -> str:
-        """Draw one of them, by weight."""
-        table = self.weights if among is None else among
-        at = rng.random() * table[-1][1]
-        for name, upto in table:
-            if at < upto:
-                return name
-        return table[-1][0]
-
-
-def _cumulative(weights: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    kept = [(name, weight) for name, weight in weights.items() if weight > 0]
-    return tuple(zip((n for n, _ in kept), accumulate(w for _, w in kept), strict=True))
+        table = self._topics.get(name)
+        return "MOVE" if table is None else table.names[0] if len(table.names) == 1 else table.draw(rng)
 
 
 class Simulator:
@@ -96,11 +92,11 @@ class Simulator:
     def act(self, weights: ActionWeights, room: int = 2) -> list[Event]:
         """Draw and perform what can happen now: one or two sentences (COREF and COMPOUND take two); none if nothing can."""
         for _ in range(TRIES):
-            name = weights.draw(self.rng)
+            name = weights.weights.draw(self.rng)
             if name == "COREF":
                 done = self._coref(weights) if room > 1 else []
             elif name == "CONJ":
-                done = self._conj(weights.draw(self.rng, weights.conj), weights)
+                done = self._conj(weights.conj.draw(self.rng), weights)
             elif name == "COMPOUND":
                 done = self._compound(weights) if room > 1 else []
             else:
@@ -145,7 +141,7 @@ class Simulator:
         if name == "NEGATE":
             return self._denied(KINDS[of], who, pronoun)
         event = self._MAKERS[KINDS[of]](self, who)
-        return self._somewhere(replace(event, pronoun=pronoun)) if event else []
+        return self._somewhere(event._replace(pronoun=pronoun)) if event else []
 
     def _denied(self, kind: Kind, who: str | None, pronoun: bool = False) -> list[Event]:
         """Draw a denial: somebody does not take what they do not hold, or does not leave or give away what they do."""
@@ -172,25 +168,25 @@ class Simulator:
         here = self.place(event.who[0])
         places = [here, self._elsewhere(event.who[0])]
         self.rng.shuffle(places)
-        return [replace(event, places=tuple(places))]
+        return [event._replace(places=tuple(places))]
 
     def _one(self, kind: Kind, who: str | None, pronoun: bool = False) -> list[Event]:
         event = self._MAKERS[kind](self, who)
         if event is None:
             return []
         if pronoun:
-            event = replace(event, pronoun=True)
+            event = event._replace(pronoun=True)
         self.perform(event)
         if kind == "either" and self.rng.random() < 0.5:
             event = Event("either", event.who, (event.places[1], event.places[0]), pronoun=pronoun)
         return [event]
 
     def _coref(self, weights: ActionWeights) -> list[Event]:
-        first = self._say(weights.draw(self.rng, weights.coref), None, weights)
+        first = self._say(weights.coref.draw(self.rng), None, weights)
         if not first or not self.vocabulary.clear(first[0].who[0], first[0].to):
             return first
         for _ in range(TRIES):
-            second = self._say(weights.draw(self.rng, weights.coref), first[0].who[0], weights, pronoun=True)
+            second = self._say(weights.coref.draw(self.rng), first[0].who[0], weights, pronoun=True)
             if second:
                 return first + second
         return first
@@ -220,7 +216,7 @@ class Simulator:
         persons = [p for p in persons if p != self.holder.get(thing)]
         if len(persons) < 2:
             return []
-        return [Event("grab", tuple(self.rng.sample(persons, 2)), thing=thing, denied=True)]
+        return [Event("grab", tuple(sample(self.rng, persons, 2)), thing=thing, denied=True)]
 
     def _two(self, kind: Kind, who: str | None) -> Event | None:
         """Draw one person who handles two objects at once."""
@@ -249,7 +245,7 @@ class Simulator:
             free = [p for p in self.vocabulary.persons if p not in self.still]
             if len(free) < 2:
                 return []
-            who = tuple(self.rng.sample(free, 2))
+            who = tuple(sample(self.rng, free, 2))
         taken = {self.where.get(p) for p in who}
         places = [x for x in self.vocabulary.places if x not in taken]
         if not places:
@@ -265,7 +261,7 @@ class Simulator:
         if kind == "either":
             if len(places) < 2:
                 return []
-            either = tuple(self.rng.sample(places, 2))
+            either = tuple(sample(self.rng, places, 2))
             for person in who:
                 self.where[person] = pick(self.rng, either)  # each for themselves
             return [Event(kind, who, either)]
@@ -275,17 +271,17 @@ class Simulator:
 
     def _compound(self, weights: ActionWeights) -> list[Event]:
         """Draw two at once, and then the same two again by a pronoun."""
-        name = weights.draw(self.rng, weights.conj)
+        name = weights.conj.draw(self.rng)
         if name in HANDLING:
             return self._them(KINDS[name], weights)
         first = self._pair(KINDS[name], None)
         if not first:
             return []
         for _ in range(TRIES):
-            name = weights.draw(self.rng, weights.conj)
+            name = weights.conj.draw(self.rng)
             second = [] if name in HANDLING else self._pair(KINDS[name], first[0].who)
             if second:
-                return [first[0], replace(second[0], pronoun=True)]
+                return [first[0], second[0]._replace(pronoun=True)]
         return first
 
     def _them(self, kind: Kind, weights: ActionWeights) -> list[Event]:
@@ -295,11 +291,11 @@ class Simulator:
         self.perform(first)
         person = first.who[0]
         for _ in range(TRIES):
-            name = weights.draw(self.rng, weights.conj)
+            name = weights.conj.draw(self.rng)
             able = FOLLOWS.get(kind, ())
             to = self._receiver(person) if name == "GIVE" and person not in self.guarded else ""
             if name in able and (name != "GIVE" or to) and (name != "GRAB" or person not in self.guarded):
-                second = replace(first, kind=KINDS[name], to=to, pronoun=True, them=True)
+                second = first._replace(kind=KINDS[name], to=to, pronoun=True, them=True)
                 self.perform(second)
                 return [first, second]
         return [first]
@@ -342,23 +338,22 @@ class Simulator:
             return None
         here = self.where.get(person)
         places = [x for x in self.vocabulary.places if x != here]
-        return Event("either", (person,), tuple(self.rng.sample(places, 2))) if len(places) > 1 else None
+        return Event("either", (person,), tuple(sample(self.rng, places, 2))) if len(places) > 1 else None
 
     def _reach(self, who: str | None) -> list[tuple[str, str]]:
         """List who could take what."""
         free = [o for o in self.vocabulary.objects if o not in self.holder and o not in self.kept]
         persons = self.vocabulary.persons if who is None and free else (who,) if who and free else ()
+        # Where each may be taken: anywhere if nobody touched it yet, nowhere if a proof stands on where it lies.
+        places = [(o, self.lies.get(o)) for o in free if o not in self.left]
         able = []
         for person in persons:
             if person in self.idle:
                 continue
-            for thing in free:
-                if thing not in self.lies:
+            guarded, here = person in self.guarded, self.where.get(person)
+            for thing, place in places:
+                if place is None or (not guarded and (here is None or here == place)):
                     able.append((person, thing))
-                elif person not in self.guarded and thing not in self.left:
-                    here = self.lies[thing]
-                    if self.where.get(person, here) == here:
-                        able.append((person, thing))
         return able
 
     def _grab(self, who: str | None) -> Event | None:

@@ -194,9 +194,9 @@ class Knowledge:
             before = self._present(person)
             if self.reading == "strict":
                 self._narrow(before, named if event.kind == "not" else self.everywhere & ~named, sentence)
-            after = self._variable()
-            self._narrow(after, now, sentence)
-            self.stay[person] = after
+            after = self.stay[person] = self._variable()
+            self.narrowings[after].append((now, sentence))
+            self._settle(after, now, sentence)
             for name in self._holds.get(person, ()):
                 thing = self.things[name]
                 thing.carries.append(Carry(before, after, sentence, thing.last, len(thing.handlings)))

@@ -17,7 +17,7 @@ def says(event: Event) -> str:
     words = {
         "who": who,
         "be": "are" if plural else "is",
-        "things": " and ".join(f"the {thing}" for thing in event.things),
+        "things": " and ".join([f"the {thing}" for thing in event.things]),
         "thing": event.thing,
         "also": event.also,
         "to": event.to,

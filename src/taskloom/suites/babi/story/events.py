@@ -14,7 +14,7 @@ tell any of them:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 Kind = Literal["move", "in", "not", "either", "grab", "drop", "give"]
 """What a sentence says: somebody went to a place, is in it, is not (no longer) in it, is in either of two; somebody takes,
@@ -147,9 +147,8 @@ QUESTIONS: tuple[QuestionKind, ...] = get_args(QuestionKind)
 GIVE_FORMS: tuple[GiveForm, ...] = ("gave-to", "gave", "received", "given-to", "given")
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One sentence.
+class Event(NamedTuple):
+    """One sentence; a named tuple, which is made five times as fast as a frozen dataclass, and stories are made of little else.
 
     Attributes:
         kind: What it says.

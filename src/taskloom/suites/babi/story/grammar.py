@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import cast
@@ -187,7 +187,7 @@ class Grammar:
         if event.them:
             if before is None or not before.also:
                 raise _Unreadable("'them' has no sentence with two things before it to refer to")
-            event = replace(event, thing=before.thing, also=before.also)
+            event = event._replace(thing=before.thing, also=before.also)
         if not pronoun:
             return event
         if before is None:
@@ -200,7 +200,7 @@ class Grammar:
             raise _Unreadable(f"'{pronoun}' is {' and '.join(before.who)}, and two persons cannot hold one thing")
         if event.to in before.who:
             raise _Unreadable(f"{event.to} gives something to {event.to}")
-        return replace(event, who=before.who)
+        return event._replace(who=before.who)
 
 
 def _forms(kind: Kind, event_type: EventType, lexicon: StoryLexicon, slots: dict[str, str]) -> Iterator[_Form]:

@@ -28,9 +28,9 @@ def subject(event: Event, vocabulary: Vocabulary, prefix: str) -> str:
 def sentence(event: Event, vocabulary: Vocabulary, lexicon: StoryLexicon, rng: Random) -> str:
     """Write an event in words, by the form of its type."""
     who = subject(event, vocabulary, pick(rng, lexicon.prefixes) if event.pronoun else "")
-    form = EVENT_TYPES[event.kind].form
     if event.thing:
         return _handling(event, who, lexicon, rng)
+    form = EVENT_TYPES[event.kind].form
     return form.format(
         who=who,
         verb=pick(rng, lexicon.verbs[event.kind]) if "{verb}" in form else "",
