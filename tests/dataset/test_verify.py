@@ -88,3 +88,12 @@ def test_an_edited_recipe(folder: Path) -> None:
 def test_no_manifest(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no manifest"):
         tl.verify(tmp_path)
+
+
+def test_a_source_that_is_no_longer_what_it_was_is_named(tmp_path: Path) -> None:
+    tl.make("taskbench/father", tmp_path / "d", set={"facts": "synthetic#people=300"})
+    manifest = json.loads((tmp_path / "d/manifest.json").read_text())
+    manifest["sources"] = {"synthetic world": "0" * 64}
+    (tmp_path / "d/manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match="but synthetic world has changed since the dataset was made; bring it back"):
+        tl.verify(tmp_path / "d")
