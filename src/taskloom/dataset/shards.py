@@ -233,6 +233,7 @@ def read(path: Path) -> pa.Table:
     try:
         table = pq.read_table(path, use_threads=False)
         _look_at_names(table.schema)
+        table.validate(full=True)  # texts that are not UTF-8, offsets that point elsewhere
     except FileNotFoundError as error:
         raise DataError(f"{path} is missing; rerun 'taskloom make' to restore it") from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

@@ -369,6 +369,7 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         with pq.ParquetFile(path, memory_map=True, pre_buffer=False) as file:
             table = file.read(columns=None if columns is None else list(columns), use_threads=False)
         table = table if columns is None else table.select(list(columns))
+        table.validate(full=True)  # a text that is not UTF-8 would be noticed only where it is looked at
         expected = COLUMNS.get(path.name)
         return table if expected is None else table.cast(pa.schema([expected.field(c) for c in table.column_names]))
     except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:

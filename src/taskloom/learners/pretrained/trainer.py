@@ -286,7 +286,7 @@ class Adapter:
         fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
     ) -> tuple[Tensor, Tensor]:
         """Add the gradients of the sum over tasks of the mean loss per target token; gives losses and hits by task."""
-        adapters = self.base.choice.of(which, self.even) if self.stacked else contextlib.nullcontext()
+        adapters = self.base.choice.of(which, self.even(len(which))) if self.stacked else contextlib.nullcontext()
         with computing(self.precision, self.device), adapters:
             tasks = which if self.prompts is not None else None
             each, _, right = losses(self.base, batch, self.prompts, tasks, fast, self.how.label_smoothing)
@@ -297,10 +297,10 @@ class Adapter:
         zero = torch.zeros_like(counts)
         return zero.index_add(0, which, shares.detach()), zero.index_add(0, which, right.float())
 
-    @property
-    def even(self) -> bool:
-        """Return whether a batch has as many rows of every task, and is computed whole."""
-        return self.parts == 1 and len({order.batch for order in self.orders.values()}) == 1
+    def even(self, rows: int) -> bool:
+        """Return whether that many rows are a whole batch, and a batch has as many rows of every task."""
+        sizes = [order.batch for order in self.orders.values()]
+        return rows == sum(sizes) and len(set(sizes)) == 1
 
     def clip(self) -> None:
         """Reduce the gradient to the largest allowed norm; each task of a stack has a norm of its own."""

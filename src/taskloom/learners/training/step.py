@@ -25,7 +25,10 @@ from taskloom.learners.training.settings import Training
 R = TypeVar("R")
 
 ROUNDING = {"fp32": 1e-3, "tf32": 0.02, "bf16": 0.04, "fp16": 0.04}
-"""Relative difference of a compiled gradient from a plain one that rounding explains; NDR's in bf16 are 0.01 from fp32's."""
+"""Relative difference of a compiled gradient from a plain one that rounding explains.
+
+Measured in bf16: NDR's are 0.01 from fp32's; SmolLM2's, compiled with rounding, are 0.02 from plain ones at most (fine-tuned, LoRA
+and prompts, on a CPU)."""
 
 FEWEST_NUMBERS = 16
 """Weights of no more numbers are not compared: their gradients are sums that nearly cancel, and mostly rounding."""
@@ -159,6 +162,21 @@ def largest_difference(gradients: Mapping[str, Tensor], plain: Mapping[str, Tens
     return worst
 
 
+def compiled_right(
+    gradients: Mapping[str, Tensor], plain: Mapping[str, Tensor], precision: str, device: torch.device
+) -> bool:
+    """Return whether compiled layers give the gradients of plain ones, but for rounding; warn where they do not."""
+    worst, name = largest_difference(gradients, plain)
+    if worst <= ROUNDING[precision]:
+        return True
+    warnings.warn(
+        f"compiled layers give other gradients than plain ones on {device} ({name} differs by {worst:.0%}): continuing "
+        f"without compiling; another version of torch may do better than {torch.__version__}",
+        stacklevel=5,
+    )
+    return False
+
+
 class Resident:
     """Encoded data on the device, where batches are gathered by row numbers."""
 
@@ -262,15 +280,8 @@ class Stepper:
         plain = torch.zeros_like(gradient)
         for first in range(0, batch, PLAIN_ROWS):
             plain += self._part(rows[..., first : first + PLAIN_ROWS], width, first, batch)[2]
-        worst, name = largest_difference(self.flat.views(gradient), self.flat.views(plain))
-        if worst <= ROUNDING[self.precision]:
+        if compiled_right(self.flat.views(gradient), self.flat.views(plain), self.precision, self.device):
             self.wrap = wrap
-            return
-        warnings.warn(
-            f"compiled layers give other gradients than plain ones on {self.device} ({name} differs by {worst:.0%}): continuing "
-            f"without compiling; another version of torch may do better than {torch.__version__}",
-            stacklevel=4,
-        )
 
     def _replay(self, rows: Tensor, width: int) -> None:
         assert self.graphs is not None

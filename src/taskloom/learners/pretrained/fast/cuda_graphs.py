@@ -1,12 +1,13 @@
 """Steps of a language model as CUDA graphs, one per shape of batch.
 
 A model of 135 million weights on short inputs is bound by the starting of kernels (over a thousand a step), not by arithmetic; a
-captured step starts them all at once. Layers are compiled as well.
+captured step starts them all at once. Layers are compiled as well, and the first batch of each shape is computed both ways.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from taskloom.learners.pretrained.fast.llama import Rounded, Shortcuts, can_foll
 from taskloom.learners.pretrained.forward import Batch, plain
 from taskloom.learners.pretrained.models import Base
 from taskloom.learners.training.settings import Training
-from taskloom.learners.training.step import compiled, record
+from taskloom.learners.training.step import PLAIN_ROWS, compiled, compiled_right, record
 
 if TYPE_CHECKING:
     from taskloom.learners.pretrained.trainer import Adapter
@@ -54,8 +55,9 @@ class Captured:
         known = can_follow(adapter.base.model)
         use = adapter.how.compile and not adapter.stacked and not known
         rounded = Rounded(adapter.base.model, torch.bfloat16) if known and adapter.precision == "bf16" else None
-        self.fast = Shortcuts(compiled if adapter.how.compile and known else None, rounded)
-        self.layers = {layer: compiled(layer._call_impl) for layer in adapter.base.model.model.layers} if use else {}
+        wrap = functools.partial(compiled, rounded=True)
+        self.fast = Shortcuts(wrap if adapter.how.compile and known else None, rounded)
+        self.layers = {layer: wrap(layer._call_impl) for layer in adapter.base.model.model.layers} if use else {}
 
     def step(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:
         """Run one step on a batch, by the graph of its shape."""
@@ -86,10 +88,39 @@ class Captured:
 
     def _capture(self, given: list[Tensor]) -> tuple[torch.cuda.CUDAGraph, list[Tensor], tuple[Tensor, Tensor]]:
         places = [t.clone() for t in given]
+        self._check_compiler(places)
         self.pool = self.pool or torch.cuda.graph_pool_handle()
         with put_back(self.adapter), self._compiled_layers():
             graph, out = record(lambda: self._one(places), self.pool)
         return graph, places, out
+
+    def _check_compiler(self, places: list[Tensor]) -> None:
+        """Compare the compiled gradient of a batch with the plain one; where they differ, compile no more."""
+        if self.fast.wrap is None and not self.layers:
+            return
+        uncompiled, adapter = Shortcuts(None, self.fast.rounded), self.adapter
+        with self._compiled_layers():
+            gradients = self._gradients(places, self.fast, len(places[-1]))
+        plain = self._gradients(places, uncompiled, PLAIN_ROWS)
+        if not compiled_right(gradients, plain, adapter.precision, adapter.device):
+            self.fast, self.layers = uncompiled, {}
+
+    def _gradients(self, places: list[Tensor], fast: Shortcuts, rows: int) -> dict[str, Tensor]:
+        """Compute the gradient of every trained tensor, some rows at a time; the first axis is that of tasks."""
+        adapter = self.adapter
+        batch, which = Batch(*places[:-1]), places[-1]
+        counts = adapter.counts(batch, which)
+        if fast.rounded:
+            fast.rounded.refresh()
+        sums = {name: torch.zeros_like(tensor) for name, tensor in adapter.trained.items()}
+        for part in torch.split(torch.arange(len(which), device=which.device), rows):
+            adapter.optimiser.zero_grad(set_to_none=True)
+            adapter.gradients(batch.rows(part), which[part], counts, fast)
+            for name, tensor in adapter.trained.items():
+                if tensor.grad is not None:
+                    sums[name] += tensor.grad
+        adapter.optimiser.zero_grad(set_to_none=True)
+        return sums if adapter.stacked else {name: total[None] for name, total in sums.items()}
 
     @contextlib.contextmanager
     def _compiled_layers(self) -> Iterator[None]:
