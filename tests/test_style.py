@@ -121,7 +121,7 @@ def _examples(path: Path) -> set[int]:
 PAPERS = SOURCE / "learners" / "presets.py"
 """The settings of the four papers, by the papers' names, two of which are also names of suites."""
 
-GENERIC = [p for p in FILES if p != PAPERS and not {"suites", "studies"} & set(p.relative_to(SOURCE).parts)]
+GENERIC = [p for p in FILES if p != PAPERS and not {"suites", "studies", "collect"} & set(p.relative_to(SOURCE).parts)]
 
 
 @pytest.mark.parametrize("path", GENERIC, ids=lambda p: str(p.relative_to(SOURCE)))

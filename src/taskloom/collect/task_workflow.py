@@ -1,0 +1,235 @@
+"""How tasks come to be: base tasks, their approval by a second person, and the variants of approved ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from taskloom.collect.clean_text import clean_line
+from taskloom.collect.collect_errors import CollectError, ConflictError
+from taskloom.collect.collection import Collection, require
+from taskloom.collect.output_structure import OutputStructure
+from taskloom.collect.question_checks import Finding, check_question
+from taskloom.collect.records import AnswerFormat, CollectedTask, Item, Person
+from taskloom.collect.split_blocks import free_slot, split_of
+from taskloom.files import digest
+from taskloom.seeding import Key
+from taskloom.suites.zest.task_files import KINDS, Kind
+
+VARIANTS: tuple[Kind, ...] = tuple(k for k in KINDS if k != "normal")
+
+LONGEST = 500
+"""Characters of a question or a reason that are kept."""
+
+TRIPLE = 3
+"""Base tasks that are offered for a composition, of which the writer joins two (section 4.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What a writer enters.
+
+    Attributes:
+        question: The description.
+        format: How it is answered; a variant but a structure keeps its base task's, and a composition says its own.
+        structure: The output structure of a structure task.
+        suggested: The model that suggested the wording, if the writer took it over.
+        sure: Whether the writer saw the warnings and submits all the same.
+    """
+
+    question: str
+    format: AnswerFormat = "yes/no"
+    structure: OutputStructure | None = None
+    suggested: str = ""
+    sure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What became of a wording: the task if it was saved, and the findings of the form checks."""
+
+    task: CollectedTask | None
+    findings: list[Finding]
+
+
+def submit_base(c: Collection, writer: Person, ticket: str, domain: str, wording: Wording) -> Submission:
+    """Submit a base task.
+
+    Args:
+        c: The project.
+        writer: Who wrote it.
+        ticket: A random text of the form, so that a form that is sent twice makes one task.
+        domain: The name of the domain.
+        wording: What was entered.
+    """
+    require(writer, "writer")
+    c.file.domain(domain)
+    if wording.format == "structure":
+        raise CollectError("a base task is answered by yes or no or by spans; structures are variants")
+    return _submit(c, writer, ticket, "normal", domain, (), wording)
+
+
+def submit_variant(
+    c: Collection, writer: Person, ticket: str, variant: str, bases: Sequence[str], wording: Wording
+) -> Submission:
+    """Submit a variant of approved base tasks: two for a composition, one for the others."""
+    require(writer, "writer")
+    if variant not in VARIANTS:
+        raise CollectError(f"there is no variant {variant[:40]!r}; there are {', '.join(VARIANTS)}")
+    wanted = 2 if variant == "combination" else 1
+    if len(set(bases)) != wanted:
+        raise CollectError(f"choose {'the two questions that you joined' if wanted == 2 else 'one base task'}")
+    tasks = [approved_base(c, id) for id in bases]
+    if len({(t.domain, t.split) for t in tasks}) > 1:
+        raise CollectError("a composition joins tasks of one domain and one split; take a new triple")
+    if variant == "structure":
+        if wording.structure is None:
+            raise CollectError("name the main object and its attributes")
+        wording = replace(wording, format="structure")
+    elif variant != "combination":
+        wording = replace(wording, format=tasks[0].format)
+    return _submit(c, writer, ticket, variant, tasks[0].domain, tuple(bases), wording)
+
+
+def approved_base(c: Collection, id: str) -> CollectedTask:
+    """Return an approved base task."""
+    task = c.store.need(CollectedTask, id).value
+    if task.variant != "normal" or task.state != "approved":
+        raise CollectError("only approved base tasks have variants; choose another one")
+    return task
+
+
+def _submit(
+    c: Collection,
+    writer: Person,
+    ticket: str,
+    variant: Kind,
+    domain: str,
+    bases: tuple[str, ...],
+    wording: Wording,
+) -> Submission:
+    id = digest(f"{writer.id}\n{ticket}", 16)
+    existing = c.store.get(CollectedTask, id)
+    if existing is not None:  # the form was sent twice, or the page was gone back to
+        if existing.value.question == clean_line(wording.question)[:LONGEST]:
+            return Submission(existing.value, [])
+        raise ConflictError("this form was submitted already; open a new one for another question")
+    question = clean_line(wording.question)[:LONGEST]
+    findings = find_problems(c, id, question, wording.format, variant, domain, bases)
+    if blocked(findings, wording.sure):
+        return Submission(None, findings)
+    task = CollectedTask(
+        id,
+        question,
+        variant,
+        domain,
+        wording.format,
+        writer.id,
+        bases=bases,
+        structure=wording.structure.to_json() if wording.structure else None,
+        suggested=clean_line(wording.suggested)[:100],
+    )
+    with c.store.change(writer.id, "task", question) as change:
+        change.put(task, 0)
+    return Submission(task, findings)
+
+
+def find_problems(
+    c: Collection, id: str, question: str, format: AnswerFormat, variant: Kind, domain: str, bases: Sequence[str]
+) -> list[Finding]:
+    """Run the form checks on a question."""
+    tasks = [t for t in c.store.each(CollectedTask) if t.domain == domain and t.state != "removed"]
+    others = [t for t in tasks if t.id != id]
+    origin = [t for t in others if t.id in bases]
+    return check_question(question, format, variant, c.file.domain(domain), others, c.entities(domain), origin)
+
+
+def blocked(findings: Sequence[Finding], sure: bool) -> bool:
+    """Return whether findings keep a question from being submitted: errors always, warnings until the writer is sure."""
+    return any(f.level == "error" or not sure for f in findings)
+
+
+def resubmit(c: Collection, writer: Person, id: str, version: int, wording: Wording) -> Submission:
+    """Submit a task again that a reviewer returned, or that nobody has reviewed yet."""
+    require(writer, "writer")
+    task = c.store.need(CollectedTask, id).value
+    if task.writer != writer.id:
+        raise CollectError("only its writer can change this question")
+    if task.state not in ("returned", "submitted"):
+        raise ConflictError(f"this question is {task.state} by now and can no longer be changed")
+    question = clean_line(wording.question)[:LONGEST]
+    format = wording.format if task.variant in ("normal", "combination") else task.format
+    findings = find_problems(c, id, question, format, task.variant, task.domain, task.bases)
+    if blocked(findings, wording.sure):
+        return Submission(None, findings)
+    structure = wording.structure.to_json() if wording.structure else task.structure
+    new = replace(task, question=question, format=format, structure=structure, state="submitted", reason="")
+    with c.store.change(writer.id, "task again", question) as change:
+        change.put(new, version)
+    return Submission(new, findings)
+
+
+def review(c: Collection, reviewer: Person, id: str, version: int, decision: str, reason: str = "") -> CollectedTask:
+    """Approve a task, return it to its writer with a reason, or remove it.
+
+    A base task gets its split with its approval; a variant has its base task's.
+    """
+    require(reviewer, "reviewer")
+    reason = clean_line(reason)[:LONGEST]
+    with c.store.change(reviewer.id, f"review: {decision[:20]}", reason) as change:
+        task = c.store.need(CollectedTask, id).value
+        if task.writer == reviewer.id:
+            raise CollectError("a second person must review this question: you wrote it")
+        if decision == "approve" and task.state == "submitted":
+            new = _approved(c, task)
+        elif decision == "return" and task.state == "submitted":
+            if not reason:
+                raise CollectError("say why you return it, so that its writer can correct it")
+            new = replace(task, state="returned", reason=reason)
+        elif decision == "remove" and not c.store.count(Item, parent=id):
+            new = replace(task, state="removed", reason=reason)
+        else:
+            raise ConflictError(f"this question is {task.state} by now; it cannot be reviewed that way")
+        change.put(new, version)
+    return new
+
+
+def _approved(c: Collection, task: CollectedTask) -> CollectedTask:
+    if task.bases:
+        return replace(task, state="approved", split=approved_base(c, task.bases[0]).split, reason="")
+    taken = {t.slot for t in c.store.each(CollectedTask, stage="approved") if t.domain == task.domain}
+    slot = free_slot(taken)
+    split = split_of(slot, task.domain, c.file.splits, c.file.seed)
+    return replace(task, state="approved", slot=slot, split=split, reason="")
+
+
+def offer_base(c: Collection, writer: Person, variant: str, turn: int) -> CollectedTask | None:
+    """Offer a base task for a variant: one that has none yet and that somebody else wrote, where there is one.
+
+    Args:
+        c: The project.
+        writer: Who asks.
+        variant: The kind of variant.
+        turn: How many offers were passed over.
+    """
+    bases = [t for t in c.store.each(CollectedTask, stage="approved") if t.variant == "normal"]
+    if not bases:
+        return None
+    has = {t.parent for t in c.store.each(CollectedTask) if t.variant == variant and t.state != "removed"}
+    key = Key("collect", "offer", c.file.seed).child(writer.id, variant)
+    order = sorted(bases, key=lambda t: (t.id in has, t.writer == writer.id, key.hash64(t.id)))
+    return order[turn % len(order)]
+
+
+def offer_triple(c: Collection, writer: Person, turn: int) -> tuple[CollectedTask, ...]:
+    """Draw three base tasks of one domain and one split, of which the writer joins two; empty where there are too few."""
+    groups: dict[tuple[str, str], list[CollectedTask]] = {}
+    for task in c.store.each(CollectedTask, stage="approved"):
+        if task.variant == "normal":
+            groups.setdefault((task.domain, task.split), []).append(task)
+    large = [tasks for _, tasks in sorted(groups.items()) if len(tasks) >= TRIPLE]
+    if not large:
+        return ()
+    rng = Key("collect", "triple", c.file.seed).random(writer.id, turn)
+    tasks = rng.choices(large, weights=[len(tasks) for tasks in large])[0]
+    return tuple(rng.sample(tasks, TRIPLE))
