@@ -15,7 +15,7 @@ ifneq ($(wildcard ../shared/data),)
 export TASKLOOM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo demo-figure test test-all test-servers lint types audit-pins fuzz bench docs gallery fields clean
+.PHONY: help demo demo-figure test test-all test-servers lint types audit-pins fuzz bench docs gallery fields scorers clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-13s %s\n", $$1, $$2}'
 
@@ -82,6 +82,9 @@ gallery: $(VENV)/.ready ## write docs/gallery.md: one example of every recipe
 
 fields: $(VENV)/.ready ## write docs/reference/fields.md: every field of every suite
 	$(BIN)/python scripts/build_fields.py
+
+scorers: $(VENV)/.ready ## write docs/reference/scorers.md: how often each scorer is wrong
+	$(BIN)/python scripts/build_scorers.py
 
 clean: ## remove everything that is generated
 	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

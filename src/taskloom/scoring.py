@@ -41,6 +41,8 @@ _NUMBER_WORDS = [
     "twenty",
 ]
 _NUMBERS: dict[str, int] = {word: max(0, i - 1) for i, word in enumerate(_NUMBER_WORDS)} | {"no": 0}
+_NO_NUMBERS = frozenset({"no"})
+"""Words that say zero where a number is asked for, and something else where it is not."""
 _TENS = {
     "thirty": 30,
     "forty": 40,
@@ -93,9 +95,27 @@ def tidy(text: str) -> str:
     return " ".join(folded.split()).removesuffix(".").rstrip()
 
 
+_ARTICLE = re.compile(r"(?:the|an?) (?=\w{2})")
+"""An article before a word; before a single letter it may be one of a list of symbols (`a b`)."""
+
+
+def bare(text: str) -> str:
+    """Normalise a text as `tidy` does, and drop the article that it begins with.
+
+    >>> bare("The Kitchen."), bare("a b"), bare("an")
+    ('kitchen', 'a b', 'an')
+    """
+    tidied = tidy(text)
+    article = _ARTICLE.match(tidied)
+    return tidied[article.end() :] if article else tidied
+
+
+_SEPARATOR = re.compile(r"[,;\n]|\band\b", re.IGNORECASE)
+
+
 def items(text: str) -> list[str]:
     """Return the items of a list answer: separated by commas or semicolons, or by blanks where there are none."""
-    pieces = re.split(r"[,;\n]|\band\b", text) if re.search(r"[,;\n]|\band\b", text) else text.split()
+    pieces = _SEPARATOR.split(text) if _SEPARATOR.search(text) else text.split()
     return [t for t in (tidy(p) for p in pieces) if t]
 
 
@@ -133,19 +153,40 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """Right when the prediction is one of the acceptable targets, in any case and spacing."""
+    """Right when the prediction is one of the acceptable targets, in any case and spacing, with or without an article.
+
+    A number may stand in digits or in words; `no` is not one here, since it also answers other questions.
+
+    Attributes:
+        name: The name that recipes and the command line use.
+        numbers: Whether digits and words of a number are one answer; not where one is asked for the other (synonyms of 14).
+    """
 
     name: str = "any-of"
+    numbers: bool = True
 
     def score(self, prediction: str, example: Example) -> float:
         """Return 1 if any target matches, else 0."""
-        return float(tidy(prediction) in {tidy(t) for t in example.targets})
+        if tidy(prediction) in {tidy(t) for t in example.targets}:
+            return 1.0
+        answer, wanted = bare(prediction), {bare(t) for t in example.targets}
+        if answer in wanted:
+            return 1.0
+        value = number(answer) if self.numbers and answer not in _NO_NUMBERS else None
+        return float(value is not None and value in {number(t) for t in wanted - _NO_NUMBERS})
 
     def explain(self, prediction: str, example: Example) -> str:
         """Return how many answers would have been right."""
         verdict = "is among" if self.score(prediction, example) else "is not among"
         shown = ", ".join(example.targets[:5]) + (", …" if len(example.targets) > 5 else "")
         return f"'{prediction.strip()}' {verdict} the {len(example.targets)} acceptable answers ({shown})"
+
+
+def _sets(text: str) -> list[set[str]]:
+    """Return the sets of items that a list answer may mean: without separators, its words or the whole of it as one item."""
+    pieces = {bare(item) for item in items(text)}
+    whole = {bare(text)} - {""}
+    return [pieces] if pieces == whole or _SEPARATOR.search(text) else [pieces, whole]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +198,7 @@ class SetOf:
 
     def score(self, prediction: str, example: Example) -> float:
         """Return 1 for equal sets; else 0, or the F1 overlap when `partial`. The best target counts."""
-        answer = set(items(prediction))
-        return max(self._one(answer, set(items(t))) for t in example.targets)
+        return max(self._one(a, b) for t in example.targets for b in _sets(t) for a in _sets(prediction))
 
     def _one(self, answer: set[str], wanted: set[str]) -> float:
         if answer == wanted:
@@ -169,7 +209,8 @@ class SetOf:
 
     def explain(self, prediction: str, example: Example) -> str:
         """Names the missing and the superfluous items."""
-        answer, wanted = set(items(prediction)), set(items(example.target))
+        pairs = [(a, b) for a in _sets(prediction) for b in _sets(example.target)]
+        answer, wanted = max(pairs, key=lambda pair: self._one(*pair))
         missing, extra = sorted(wanted - answer), sorted(answer - wanted)
         if not missing and not extra:
             return f"all {len(wanted)} items, and no other"

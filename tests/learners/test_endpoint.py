@@ -344,13 +344,23 @@ def test_answers_are_cut_out_by_those_that_there_are(said: str, answer: str) -> 
     assert Prompt(answers=("living room", "living", "room")).extract(said) == answer
 
 
+def test_an_answer_is_extracted_as_the_settings_say_and_the_card_keeps_it(server: Faulty, tmp_path: Path) -> None:
+    fitted = endpoint(server, extract="tag:answer")
+    assert fitted.prompt.extract("It seems to be THREE.\n<answer>ONE</answer>") == "ONE"
+    assert fitted.prompt.extract("ONE") == ""
+    fitted.save(tmp_path)
+    again: Any = load(tmp_path)
+    assert again.prompt == fitted.prompt
+    assert again.prompt.how == "tag:answer"
+
+
 def test_known_answers_come_from_training_and_are_saved(server: Faulty, tmp_path: Path) -> None:
     fitted = endpoint(server, extract="known", join=" is")
     assert fitted.prompt.answers == ("ONE", "TWO")
     fitted.save(tmp_path)
     again: Any = load(tmp_path)
     assert again.prompt == fitted.prompt
-    with pytest.raises(LearnerError, match="extract: Input should be 'line' or 'known'"):
+    with pytest.raises(LearnerError, match="extract is 'first'; known: boxed, final, known, last-line"):
         endpoint(server, extract="first")
 
 

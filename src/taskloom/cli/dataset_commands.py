@@ -10,6 +10,7 @@ import typer
 
 from taskloom.cli.options import Folder, Json, RecipeName, Seed, Set, TaskFile
 from taskloom.cli.suite_options import NOTHING, as_changes
+from taskloom.errors import ParameterError
 
 
 def make(
@@ -124,20 +125,47 @@ def _verify_runs(store: Path, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def audit(folder: Folder, as_json: Json = False) -> None:
+def audit(
+    what: Annotated[
+        str,
+        typer.Argument(metavar="DIR|scorers", help="A dataset's folder, or the word scorers (./scorers is a folder)."),
+    ],
+    recipe: Annotated[
+        list[str] | None,
+        typer.Option("--recipe", metavar="RECIPE", help="With scorers: a recipe whose scorer is tried, too."),
+    ] = None,
+    extract: Annotated[
+        str,
+        typer.Option(
+            "--extract", help="With scorers: how answers are cut out of replies, e.g. last-line or tag:answer."
+        ),
+    ] = "final",
+    as_json: Json = False,
+) -> None:
     """Certify a dataset: leaks, duplicates, held-out parts, balance, shortcuts, coverage, divergence; status 1 on a leak.
 
     DIR may also be anybody's folder of SPLIT.jsonl, SPLIT.parquet or SPLIT/*.parquet with `input` and `targets`.
+
+    With the word scorers: how often each scorer refuses right answers and accepts wrong ones, in the forms that models write.
 
     \b
     Examples:
       $ taskloom audit my-data
       $ taskloom audit my-data --json
+      $ taskloom audit scorers --recipe ctl/A
     """
+    if what == "scorers":
+        from taskloom.audits.scorer_audit import audit_scorers
+        from taskloom.cli.dataset_output import scorer_table
+
+        scorer_table(audit_scorers(recipe or (), extract=extract), as_json)
+        return
+    if recipe or extract != "final":
+        raise ParameterError("recipe" if recipe else "extract", "is for taskloom audit scorers; leave it out")
     from taskloom import audits
     from taskloom.cli.dataset_output import certificate
 
-    result = audits.audit(folder)
+    result = audits.audit(what)
     certificate(result, as_json)
     if result.failed:
         raise typer.Exit(1)

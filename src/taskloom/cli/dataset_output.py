@@ -16,6 +16,7 @@ from taskloom.cli.output import cell, console, emit, percent, printable, table
 
 if TYPE_CHECKING:
     from taskloom.audits import Audit
+    from taskloom.audits.scorer_audit import ScorerAudit
     from taskloom.dataset import Dataset
     from taskloom.dataset.verify import Verification
     from taskloom.dataset.workers import MakeProgress
@@ -177,3 +178,18 @@ def _divergence(audit: Audit) -> Table | None:
     rows = [(d.split, f"{d.atoms:.3f}", f"{d.compounds:.3f}", percent(d.unseen_compounds)) for d in audit.divergence]
     heads = ("split", "atoms", "compounds", "compounds not in training")
     return table("divergence from training: 0 equal, 1 disjoint", heads, rows) if rows else None
+
+
+def scorer_table(scorers: list[ScorerAudit], as_json: bool) -> None:
+    """Print the rates of `taskloom audit scorers`."""
+    if as_json:
+        emit([one.to_dict() for one in scorers])
+        return
+    rows = []
+    for one in scorers:
+        missed = [f"{count.form} {percent(count.missed)}" for count in one.forms if count.missed > 0]
+        rates = [percent(rate) for pair in (one.false_negatives, one.false_positives) for rate in pair]
+        rows.append((one.scorer, one.answers, *rates, "; ".join(missed)))
+    heads = ("scorer", "answers", "refused", "extracted", "accepted", "extracted", "judged wrongly after extraction")
+    title = "right answers refused and wrong ones accepted: as they stand, and extracted"
+    console().print(table(f"{title} by '{scorers[0].extract}'", heads, rows))

@@ -16,7 +16,7 @@ from taskloom.learners.endpoint.client import Limits, ModelClient
 from taskloom.learners.inputs import columns, texts
 from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, register_learner
 from taskloom.learners.pretrained.in_context import shown
-from taskloom.learners.pretrained.prompts import Extract, Prompt, known_answers, read_prompt, save_prompt
+from taskloom.learners.pretrained.prompts import KNOWN, Prompt, check_extract, known_answers, read_prompt, save_prompt
 from taskloom.learners.untrained import Untrained
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ class Endpoint(Untrained[FittedEndpoint]):
         describe: The instruction that the model gets.
         join: What stands between an input and its answer.
         longest_answer: The most tokens of an answer.
-        extract: `line`: the answer is the first line; `known`: the answer of the training split that it names first.
+        extract: How the answer is cut out of a reply. `line`: its first line; `known`: the answer of the training split that it
+            names first; `last-line`, `final`, `boxed`, `tag:NAME`, `regex:PATTERN`, `whole`: see docs/reference/scorers.md.
         requests: Budget in requests, repeated ones included; 0: no limit.
         tokens: Budget in tokens; 0: no limit.
         at_once: The most requests at one time; fewer run when the endpoint says that it is too much.
@@ -105,7 +106,7 @@ class Endpoint(Untrained[FittedEndpoint]):
     describe: str = ""
     join: str = " |"
     longest_answer: int = 32
-    extract: Extract = "line"
+    extract: str = "line"
     requests: int = 0
     tokens: int = 0
     at_once: int = 16
@@ -117,6 +118,7 @@ class Endpoint(Untrained[FittedEndpoint]):
     name: ClassVar[str] = "endpoint"
 
     def __post_init__(self) -> None:
+        check_extract(self.extract)
         if not _is_address(self.url):
             raise LearnerError(
                 f"url is '{self.url}'; it must begin with http:// or https:// and a host, and end with /v1"
@@ -135,5 +137,7 @@ class Endpoint(Untrained[FittedEndpoint]):
         """Choose the examples; nothing is asked yet."""
         if not self.model:
             raise LearnerError("endpoint: say which model, e.g. {learner: endpoint, url: …, model: my-model}")
-        answers = known_answers(columns(train)[1]) if self.extract == "known" else ()
-        return FittedEndpoint(self, Prompt(self.describe, shown(train, self.shots, seed), self.join, answers))
+        answers = known_answers(columns(train)[1]) if self.extract == KNOWN else ()
+        return FittedEndpoint(
+            self, Prompt(self.describe, shown(train, self.shots, seed), self.join, answers, self.extract)
+        )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from taskloom.example import Example
 from taskloom.learners.inputs import columns, examples, texts
 from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, check_settings, register_learner
-from taskloom.learners.pretrained.prompts import Extract, Prompt, known_answers, read_prompt, save_prompt
+from taskloom.learners.pretrained.prompts import KNOWN, Prompt, check_extract, known_answers, read_prompt, save_prompt
 from taskloom.learners.untrained import Untrained
 from taskloom.seeding import Key
 
@@ -84,7 +84,8 @@ class InContext(Untrained[FittedInContext]):
         describe: The instruction that the model gets; empty: none.
         join: What stands between an input and its answer.
         longest_answer: The most tokens that are written.
-        extract: `line`: the answer is the first line; `known`: the answer of the training split that it names first.
+        extract: How the answer is cut out of a reply. `line`: its first line; `known`: the answer of the training split that it
+            names first; `last-line`, `final`, `boxed`, `tag:NAME`, `regex:PATTERN`, `whole`: see docs/reference/scorers.md.
         batch: Inputs that are answered at once.
         device: `auto` takes a GPU where there is one.
     """
@@ -94,7 +95,7 @@ class InContext(Untrained[FittedInContext]):
     describe: str = ""
     join: str = " |"
     longest_answer: int = 32
-    extract: Extract = "line"
+    extract: str = "line"
     batch: int = 64
     device: str = "auto"
 
@@ -102,11 +103,12 @@ class InContext(Untrained[FittedInContext]):
 
     def __post_init__(self) -> None:
         check_settings(self)
+        check_extract(self.extract)
 
     def learn(self, train: Pairs, seed: int) -> FittedInContext:
         """Choose the examples; nothing is trained."""
-        answers = known_answers(columns(train)[1]) if self.extract == "known" else ()
-        return self.with_prompt(Prompt(self.describe, shown(train, self.shots, seed), self.join, answers))
+        answers = known_answers(columns(train)[1]) if self.extract == KNOWN else ()
+        return self.with_prompt(Prompt(self.describe, shown(train, self.shots, seed), self.join, answers, self.extract))
 
     def with_prompt(self, prompt: Prompt) -> FittedInContext:
         """Return the fitted learner with a given prompt."""

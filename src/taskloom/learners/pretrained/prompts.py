@@ -6,12 +6,27 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from taskloom.errors import ParameterError, echo, nearest
+from taskloom.extraction import KINDS, Extraction
+from taskloom.learners.interface import LearnerError
 from taskloom.learners.saved import read_learner, saving
 
-Extract = Literal["line", "known"]
-"""How an answer is cut out: the first line, or the answer of the training split that it names first."""
+KNOWN = "known"
+"""The extraction that needs the training split: the answer of it that a reply names first."""
+
+
+def check_extract(text: str) -> None:
+    """Raise a `LearnerError` where a setting `extract` is not one."""
+    if text == KNOWN:
+        return
+    try:
+        Extraction.read(text)
+    except ParameterError as error:
+        known = [KNOWN, *KINDS]
+        hint = f"; {nearest(text, known)}" if text.partition(":")[0] not in known else ""
+        raise LearnerError(f"extract is {echo(text)}{hint}" if hint else str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +38,14 @@ class Prompt:
         examples: (input, answer) pairs that are shown.
         join: What stands between an input and its answer.
         answers: Where not empty, the answers that there are: the one that is named first is cut out of a whole sentence.
+        how: How an answer is cut out of a reply: `line`, `known` or one of `taskloom.extraction.KINDS`.
     """
 
     describe: str = ""
     examples: tuple[tuple[str, str], ...] = ()
     join: str = " |"
     answers: tuple[str, ...] = ()
+    how: str = "line"
 
     def before(self, text: str) -> str:
         """Return everything up to the end of the input; the caller adds the join."""
@@ -40,7 +57,12 @@ class Prompt:
         return self.before(text) + self.join
 
     def extract(self, reply: str) -> str:
-        """Extract the answer from what a model wrote: its first non-empty line, without a repeated label, quotes or full stop."""
+        """Extract the answer from what a model wrote.
+
+        `line` and `known` take its first non-empty line, without a repeated label, quotes or full stop.
+        """
+        if self.how not in ("line", KNOWN):
+            return Extraction.read(self.how)(reply)
         lines = [line.strip() for line in reply.strip().splitlines() if line.strip()]
         if not lines:
             return ""
@@ -74,7 +96,7 @@ def read_prompt(folder: Path) -> tuple[Any, Prompt]:
     """Read a learner that only prompts, and its prompt."""
     card, learner = read_learner(folder)
     examples = tuple((x, y) for x, y in card["examples"])
-    return learner, Prompt(learner.describe, examples, learner.join, tuple(card["answers"]))
+    return learner, Prompt(learner.describe, examples, learner.join, tuple(card["answers"]), learner.extract)
 
 
 def known_answers(targets: Sequence[str]) -> tuple[str, ...]:

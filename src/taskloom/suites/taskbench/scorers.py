@@ -143,7 +143,7 @@ class ByTask:
     name: str = "taskbench"
 
     def _own(self, example: Example) -> Scorer:
-        return self.sequences(example.task) or AnyOf()
+        return self.sequences(example.task) or AnyOf(numbers=False)
 
     def score(self, prediction: str, example: Example) -> float:
         """Return the score by the scorer of the example's task."""
