@@ -53,7 +53,9 @@ def describe(plan: Plan, level: Level, unseen: float | Sequence[str], key: Key, 
     answer = plan.answer if not alone else None
     return replace(
         plan,
-        splits=tuple(replace(split, rows=partial(teller.rows, split)) for split in plan.splits),
+        splits=tuple(
+            replace(split, rows=partial(teller.rows, split), tasks=teller.tasks(split)) for split in plan.splits
+        ),
         traits={**plan.traits, UNSEEN: bool} if is_withheld else plan.traits,
         answer=(lambda text: answer(undescribed(text))) if answer else None,
         # Without the input nothing can be solved again: then `verify` makes the rows again.
@@ -127,6 +129,13 @@ class Describer:
         tell = self.plan.tasks.tell
         text = self.plan.describe if tell is None else tell(task, self.level)
         return " ".join(text.split())
+
+    def tasks(self, split: Split) -> tuple[str, ...] | None:
+        """Return the tasks of a split, where they are listed: those that are withheld are not in training."""
+        names = self.plan.tasks.names if split.tasks is None else split.tasks
+        if names is None or self.held is None or split.role != "train":
+            return split.tasks
+        return tuple(name for name in names if not self.held(name))
 
     def rows(self, split: Split, start: int, stop: int) -> pa.Table:
         """Return the rows start..stop of a split, described."""

@@ -69,7 +69,7 @@ class Split:
     """One split: its size and how to make rows start..stop of it.
 
     `rows` yields examples, or returns an Arrow table with the columns of `dataset.shards.schema` where a suite is vectorised.
-    `capacity` is how many rows there could be at most, where the suite knows it: a larger `n` is refused before the first row.
+    `tasks` names the tasks of its rows where they are others than those of the plan (`Tasks.names`) and known before any row.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Split:
     rows: Callable[[int, int], Iterable[Example] | pa.Table]
     role: Role = "test"
     describe: str = ""
-    capacity: int | None = None
+    tasks: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +134,6 @@ class Plan:
     warnings: tuple[str, ...] = ()
     show: Callable[[Example], Any] | None = None
     tasks: Tasks = field(default_factory=Tasks)
-
-    def checked(self) -> Plan:
-        """Return the plan, or raise a `CapacityError` where a split asks for more rows than it can have."""
-        from taskloom.errors import CapacityError
-
-        for split in self.splits:
-            if split.capacity is not None and split.n > split.capacity:
-                raise CapacityError(split.name, split.n, split.capacity)
-        return self
 
     def split(self, name: str) -> Split:
         """Return the split of that name."""

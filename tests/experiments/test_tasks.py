@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from taskloom.experiments import api
+from taskloom.experiments.cell_data import read_recipes
 from taskloom.experiments.cells import TASK_FIELD, expand
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.jobs import jobs
@@ -184,6 +187,48 @@ def test_tasks_that_training_lacks_are_answered_by_one_model_of_all_others(tmp_p
         pytest.approx(Runs(store).where({"run": whole.run}).accuracy(over="tasks")[0]["mean"]),
     )
     assert expand(check(cells[3].config(), "test"))[0].run == cells[3].run
+
+
+WHERE = {"n": 4, "events": ["MOVE"], "questions": ["where-P"]}
+COUNT = {"n": 2, "events": ["MOVE", "GRAB"], "questions": ["counting"]}
+LISTED: list[dict[str, Any]] = [
+    ZEST,
+    {"name": "stories", "suite": "babi", "splits": {"train": [WHERE], "ood": [WHERE, COUNT]}},
+    {
+        "name": "withheld",
+        "suite": "babi",
+        "splits": {"train": [WHERE, COUNT], "test": [WHERE, COUNT]},
+        "described": {"unseen": ["counting"]},
+    },
+]
+
+
+@pytest.mark.parametrize("block", LISTED, ids=["zest", "stories", "withheld"])
+def test_plans_list_the_tasks_of_their_splits_without_making_a_row(block: dict[str, Any]) -> None:
+    [data] = read_recipes(block, {})
+    splits = [split.name for split in data.plan.splits if split.role == "test"]
+    by_rows = {split.name: replace(split, tasks=None) for split in data.plan.splits}
+    no_names = replace(data.plan.tasks, names=None)
+    as_made = replace(data)
+    as_made.__dict__["plan"] = replace(data.plan, splits=tuple(by_rows.values()), tasks=no_names)
+
+    def never(start: int, stop: int) -> list[Any]:
+        raise AssertionError("a row is made to list tasks")
+
+    silent = tuple(replace(split, rows=never) for split in data.plan.splits)
+    data.__dict__["plan"] = replace(data.plan, splits=silent)
+    listed = data.evaluated_tasks("train", splits)
+    assert listed == as_made.evaluated_tasks("train", splits)
+    assert not all(listed.values())  # training lacks some
+
+
+def test_a_dry_run_of_tasks_makes_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*given: Any) -> None:
+        raise AssertionError("a passage is made to list tasks")
+
+    monkeypatch.setattr("taskloom.suites.zest.synthetic.task_world.TaskWorld.example", never)
+    plain = {"recipes": [ZEST], "learners": ["majority"], "evaluate": ["dev"], "tasks": "each"}
+    assert len(api.dry_run(check(plain, "test"), tmp_path / "runs").cells) == 24
 
 
 def test_tasks_that_no_plan_lists_are_found_in_the_rows() -> None:

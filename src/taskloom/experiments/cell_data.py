@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from taskloom.descriptions import task_column
 from taskloom.errors import nearest
-from taskloom.experiments.own_data import OwnFields, is_own_data, own_recipe
+from taskloom.experiments.own_data import is_own_data, own_recipe
 from taskloom.experiments.spec import ExperimentError
 from taskloom.files import json_digest
 from taskloom.plan import Plan, apportion
@@ -61,50 +61,42 @@ class CellData:
         return self.plan.tasks.names or ()
 
     @property
-    def unlabelled(self) -> bool:
-        """Return whether it has several tasks and no input tells which one it is of."""
+    def states_task(self) -> bool:
+        """Return whether every input states its task, by a description or by itself."""
         tasks = self.plan.tasks
-        if tasks.by != "task" or len(self.tasks) < 2 or self.recipe.described is not None:
-            return False
-        return tasks.tell is None or bool(tasks.tell(self.tasks[0], "instruction"))
+        if self.recipe.described is not None:
+            return True
+        example = self.tasks[0] if self.tasks else ""
+        return tasks.by == "task" and tasks.tell is not None and not tasks.tell(example, "instruction")
+
+    @property
+    def unlabelled(self) -> bool:
+        """Return whether it has several tasks and no input states which one it is of."""
+        return self.plan.tasks.by == "task" and len(self.tasks) > 1 and not self.states_task
 
     def evaluated_tasks(self, train: str, tests: Sequence[str]) -> dict[str, bool]:
-        """Return the tasks of some splits, and whether the training split has them.
-
-        Where the plan does not list its tasks, or training may lack some, the rows of the splits tell.
-        """
-        unseen = self.recipe.described is not None and self.recipe.described.unseen
-        if self.plan.tasks.names is not None and not unseen and not isinstance(self.recipe.fields, OwnFields):
-            return dict.fromkeys(self.plan.tasks.names, True)
+        """Return the tasks of some splits, and whether the training split has them."""
+        listed = self.plan.tasks.names or ()
         taught = self._tasks_in(train) if train else frozenset()
-        asked = frozenset[str]().union(*(self._tasks_in(split) for split in tests))
-        return {name: not train or name in taught for name in sorted(asked)}
+        asked = frozenset[str]().union(*map(self._tasks_in, tests)) if tests else frozenset(listed)
+        return {name: not train or name in taught for name in listed or sorted(asked) if name in asked}
 
     def _tasks_in(self, split: str) -> frozenset[str]:
-        """Return the tasks that occur in a split; its rows are made for it."""
+        """Return the tasks that occur in a split: as the plan lists them, or where it does not, by its rows."""
         planned, by = self.plan.split(split), self.plan.tasks.by
-        rows = planned.rows(0, planned.n)
-        if isinstance(rows, pa.Table):
-            return frozenset(name for name in task_column(rows, by).to_pylist() if name)
-        names = (e.task if by == "task" else str(e.traits.get(by) or "") for e in rows)
+        names = self.plan.tasks.names if planned.tasks is None else planned.tasks
+        if names is None:
+            rows = planned.rows(0, planned.n)
+            if isinstance(rows, pa.Table):
+                names = task_column(rows, by).to_pylist()
+            else:
+                names = tuple(e.task if by == "task" else str(e.traits.get(by) or "") for e in rows)
         return frozenset(name for name in names if name)
 
     @property
     def parts(self) -> tuple[CellData, ...]:
         """Return the data that are learned from: these alone."""
         return (self,)
-
-    @property
-    def silent(self) -> bool:
-        """Return whether its inputs could be told their task, and are not."""
-        tell = self.plan.tasks.tell
-        if self.recipe.described is not None:
-            return False
-        return (
-            tell is None
-            or self.plan.tasks.by != "task"
-            or bool(tell(self.tasks[0], "instruction") if self.tasks else "")
-        )
 
     def described(self) -> CellData:
         """Return the same data with the description of its task before every input."""
@@ -174,8 +166,8 @@ class RecipeMix:
         return any(part.unlabelled for part in self.parts)
 
     def described(self) -> RecipeMix:
-        """Return the mix with a description before the inputs of every part that does not tell its task itself."""
-        return dataclasses.replace(self, parts=tuple(p.described() if p.silent else p for p in self.parts))
+        """Return the mix with a description before the inputs of every part that does not state its task itself."""
+        return dataclasses.replace(self, parts=tuple(p if p.states_task else p.described() for p in self.parts))
 
     @cached_property
     def key(self) -> str:

@@ -57,8 +57,8 @@ def own_recipe(path: str, columns: dict[str, str]) -> Recipe:
     name = Path(path).stem or Path(path).resolve().name
 
     def weave(fields: OwnFields, key: Key) -> Plan:
-        names = tuple(sorted({task for table in rows.values() for task in table["task"].to_pylist() if task}))
         splits = tuple(_split(split, table) for split, table in rows.items())
+        names = tuple(sorted({task for split in splits for task in split.tasks or ()}))
         return Plan(splits, traits, scorer=AnyOf(), tasks=Tasks(tell=_name, names=names))
 
     suite = Suite("own-data", "your own data", OwnFields, weave, 1, __name__, code=lambda fields: digests)
@@ -71,7 +71,8 @@ def _name(task: str, level: Level) -> str:
 
 
 def _split(name: str, table: pa.Table) -> Split:
-    return Split(name, table.num_rows, lambda start, stop: table.slice(start, stop - start), role_of(name))
+    tasks = tuple(sorted({task for task in table["task"].to_pylist() if task}))
+    return Split(name, table.num_rows, lambda start, stop: table.slice(start, stop - start), role_of(name), tasks=tasks)
 
 
 def _tables(path: Path) -> dict[str, pa.Table]:

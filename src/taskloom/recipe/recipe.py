@@ -166,7 +166,7 @@ class Recipe:
         if isinstance(self.fields, Fields):
             core["fields"] = self.fields.key_fields()
         key = Key(json_digest(core), self.seed if seed is None else whole(seed, "seed"))
-        plan = self.suite.weave(self.fields, key).checked()
+        plan = self.suite.weave(self.fields, key)
         if isinstance(self.fields, InputParts):
             plan = keep_part(plan, self.fields)
         if self.described is None:

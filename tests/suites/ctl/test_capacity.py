@@ -102,10 +102,3 @@ def test_a_published_draw_of_everything_ends() -> None:
     plan = read("ctl/A", [*changes, f"splits.train.n={caught.value.capacity}"]).plan(0)
     rows = inputs(plan.split("train"))
     assert len(set(rows)) == caught.value.capacity
-
-
-def test_a_suite_states_the_capacity_of_a_split() -> None:
-    plan = Plan((Split("a", 3, lambda low, high: [], capacity=3), Split("b", 4, lambda low, high: [])))
-    assert plan.checked() is plan
-    with pytest.raises(CapacityError, match=r"splits\.a: 4 examples are wanted, but only 3 can be made; lower n"):
-        Plan((Split("a", 4, lambda low, high: [], capacity=3),)).checked()

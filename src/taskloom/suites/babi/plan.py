@@ -66,11 +66,11 @@ def _story_plan(fields: BabiFields, key: Key) -> Plan:
             sum(group.n for group in groups_of(fields, name)),
             partial(trial.rows, of_split.rows),
             role_of(name),
+            tasks=kinds_of(part.group for part in of_split.parts),
         )
         for name, of_split in examples.items()
     ]
     groups = [p.group for of_split in examples.values() for p in of_split.parts]
-    kinds = tuple(dict.fromkeys(q for group in groups for q, w in group.questions.items() if w))
     return Plan(
         splits=tuple(splits),
         traits=TRAITS,
@@ -81,9 +81,17 @@ def _story_plan(fields: BabiFields, key: Key) -> Plan:
         show=partial(show, vocabulary=vocabulary, lexicon=lexicon, reading=fields.reading),
         shard_rows=2_000,
         tasks=Tasks(
-            "question", describe_question, kinds, without=lambda withheld: plan(without_kinds(fields, withheld), key)
+            "question",
+            describe_question,
+            kinds_of(groups),
+            without=lambda withheld: plan(without_kinds(fields, withheld), key),
         ),
     )
+
+
+def kinds_of(groups: Iterable[StoryGroup]) -> tuple[str, ...]:
+    """Return the kinds of questions that some groups ask, in their order."""
+    return tuple(dict.fromkeys(kind for group in groups for kind, weight in group.questions.items() if weight))
 
 
 def scorer_of(groups: Iterable[StoryGroup]) -> Scorer:

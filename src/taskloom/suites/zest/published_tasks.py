@@ -81,7 +81,7 @@ def _split(name: str, tasks: list[ZestTask], style: Layout, parts: Parts) -> Spl
         for task, i in places[start:stop]:
             yield example(task, i, style, parts)
 
-    return Split(name, len(places), rows, role_of(name))
+    return Split(name, len(places), rows, role_of(name), tasks=tuple(task.id for task in tasks if task.instances))
 
 
 def example(task: ZestTask, number: int, style: Layout, parts: Parts = "both") -> Example:

@@ -62,7 +62,8 @@ def _split(world: TaskWorld, name: str) -> Split:
         for index in range(start, stop):
             yield world.example(tasks[index // world.passages], index % world.passages)
 
-    return Split(name, len(tasks) * world.passages, rows, role_of(name))
+    ids = tuple(task.id for task in tasks)
+    return Split(name, len(tasks) * world.passages, rows, role_of(name), tasks=ids)
 
 
 def check(example: Example) -> tuple[str, ...]:
