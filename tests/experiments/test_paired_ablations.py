@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
+import taskloom as tl
 from taskloom.cli.app import run as command
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import Store
+from taskloom.plan import Plan, Split
+from taskloom.recipe.fields import Fields, draw, presentation
+from taskloom.seeding import Key
 from tests.experiments.sweeps import SMALL, fill
 
 PAIRED = ("McNemar (mid-p)", "paired bootstrap")
@@ -73,6 +77,36 @@ def test_other_items_are_not_paired(tmp_path: Path, capsys: pytest.CaptureFixtur
     fill({"recipes": [{**block, "seed": 0, "set": {**few, "layout": "t5"}}], **plain}, tmp_path / "runs")
     fill({"recipes": [{**block, "seed": 1, "set": {**few, "layout": "bart"}}], **plain}, tmp_path / "runs")
     assert command(["compare", str(tmp_path / "runs"), "layout=t5", "layout=bart"]) == 2
+    assert "answered different items" in capsys.readouterr().err
+
+
+class LoudFields(Fields):
+    first: int = draw(0)
+    loud: bool = presentation(False)
+
+
+def count_up(fields: LoudFields, key: Key) -> Plan:
+    """Numbers from `first` on: all items are alike in task, answer and traits."""
+
+    def rows(start: int, stop: int) -> list[tl.Example]:
+        texts = [f"is {fields.first + index} a number" for index in range(start, stop)]
+        return [tl.Example(text.upper() if fields.loud else text, "yes") for text in texts]
+
+    return Plan((Split("train", 3, rows, "train"), Split("test", 3, rows)))
+
+
+def test_items_that_are_alike_but_for_their_text_are_not_paired(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tl.suite("loud", describe="numbers", fields=LoudFields)(count_up)
+    blocks = [
+        {"suite": "loud", "name": name, "first": first, "loud": loud}
+        for name, first, loud in (("quiet", 0, False), ("loud", 0, True), ("others", 1, True))
+    ]
+    store = fill({"recipes": blocks, "learners": ["majority"]}, tmp_path / "runs").store
+    [row] = compared(store, "recipe=quiet", "recipe=loud", capsys)
+    assert row["items"] == 3
+    assert command(["compare", str(store.path), "recipe=quiet", "recipe=others"]) == 2
     assert "answered different items" in capsys.readouterr().err
 
 

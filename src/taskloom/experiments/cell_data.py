@@ -19,7 +19,7 @@ from taskloom.experiments.own_data import is_own_data, own_recipe
 from taskloom.experiments.spec import ExperimentError
 from taskloom.files import json_digest
 from taskloom.plan import Plan, apportion
-from taskloom.recipe import Recipe, check
+from taskloom.recipe import Fields, Recipe, check
 from taskloom.recipe import read as read_recipe
 from taskloom.recipe.fields import Described
 from taskloom.recipe.overrides import parse_changes
@@ -107,6 +107,16 @@ class CellData:
             block["described"] = True
         recipe = dataclasses.replace(self.recipe, described=Described())
         return CellData(recipe, self.seed, block, {**self.fields, "described": True})
+
+    def plainly(self) -> CellData:
+        """Return the same items as they are written by default: nothing described, fields of presentation at their defaults."""
+        recipe, described = self.recipe, self.recipe.described
+        fields = recipe.fields.plainly() if isinstance(recipe.fields, Fields) else recipe.fields
+        if described is not None and not described.unseen:
+            described = None
+        if fields is recipe.fields and described is recipe.described:
+            return self
+        return dataclasses.replace(self, recipe=dataclasses.replace(recipe, fields=fields, described=described))
 
     @cached_property
     def key(self) -> str:

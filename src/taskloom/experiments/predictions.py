@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from taskloom.dataset import Dataset, Examples, dataset
+from taskloom.dataset import Dataset, Examples, dataset, shards
 from taskloom.descriptions import task_column
 from taskloom.errors import DataError, TaskloomError
 from taskloom.example import Example
@@ -169,21 +169,35 @@ def score_split(store: Store, cell: Cell, model: Fitted, test: EvaluatedSplit) -
 def items_digest(data: CellData, part: SplitPart) -> str:
     """Return a digest of which items a part has, however they are written: layouts of one passage are one item.
 
-    An item is known by its key. Without one it is its input, or, where the recipe has fields of presentation, what they never
-    change: its task, answers and traits in the same world.
+    An item is known by its key, or without one by its input as it is written by default, in the same world.
     """
     fields, suite = data.recipe.fields, data.recipe.suite
+    world = ""
     if isinstance(fields, Fields) and "presentation" in fields.field_kinds().values():
-        return _items_digest(part, json_digest([suite.name, suite.version, fields.key_fields(), data.seed]))
-    return _items_digest(part, "")
+        world = json_digest([suite.name, suite.version, fields.key_fields(), data.seed])
+    plain = data.plainly()
+    if plain is data:
+        return json_digest([world, [e.key or e.input for e in read_examples(part)]])
+    items = _items(WholeSplit(plain.key, part.split, plain))
+    return json_digest([world, [items[index] for index in read_part(part).table["index"].to_pylist()]])
 
 
-@lru_cache(maxsize=64)
-def _items_digest(part: SplitPart, world: str) -> str:
-    """Return the digest of a part's items; `world` is empty where all fields change the items."""
-    examples = read_examples(part)
-    items = [e.key or ([e.task, e.targets, dict(e.traits)] if world else e.input) for e in examples]
-    return json_digest([world, items])
+@dataclass(frozen=True, slots=True)
+class WholeSplit:
+    """A split of some data, known by the key of the data and its name."""
+
+    key: str
+    split: str
+    data: CellData = field(compare=False)
+
+
+@lru_cache(maxsize=16)
+def _items(whole: WholeSplit) -> list[str]:
+    """Return the keys or inputs of a split, which is made for it."""
+    plan = whole.data.plan
+    split = plan.split(whole.split)
+    table = shards.to_table(split.rows(0, split.n), 0, plan.traits)
+    return [key or text for key, text in zip(table["key"].to_pylist(), table["input"].to_pylist(), strict=True)]
 
 
 def scorer_name(data: Iterable[CellData]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -28,6 +28,8 @@ from taskloom.plan import Level
 from taskloom.seeding import Key
 
 _NUMBERS = (int, float, int | None, float | None)
+
+M = TypeVar("M", bound=BaseModel)
 
 Kind = Literal["world", "draw", "presentation"]
 """What a field is about: what is true, which items a split has, or how an item is written."""
@@ -127,6 +129,23 @@ class Fields(BaseModel):
         values = self.model_dump(mode="json")
         kinds = self.field_kinds()
         return _world_part(values, kinds) if kinds else values
+
+    def plainly(self) -> Self:
+        """Return these fields with those of presentation at their defaults: the same items, as they are written by default."""
+        return _plainly(self, None)
+
+
+def _plainly(model: M, within: Any) -> M:
+    changes: dict[str, Any] = {}
+    for name, field in type(model).model_fields.items():
+        declared = field.json_schema_extra.get("kind") if isinstance(field.json_schema_extra, dict) else None
+        kind, value = declared or within, getattr(model, name)
+        if kind == "presentation" and not field.is_required():
+            changes[name] = field.get_default(call_default_factory=True)
+        elif isinstance(value, BaseModel):
+            changes[name] = _plainly(value, kind)
+    changes = {name: value for name, value in changes.items() if value != getattr(model, name)}
+    return model.model_copy(update=changes) if changes else model
 
 
 def is_marked(text: str) -> bool:
