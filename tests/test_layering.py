@@ -33,6 +33,7 @@ LAYERS = [
     {"dataset", "audits"},
     {"learners"},
     {"experiments"},
+    {"reports.page"},
     {"studies"},
     {"reports", "viewer", "collect", "interop"},
     {"cli"},

@@ -312,7 +312,7 @@ def load_module(path: Path) -> str:
         path = path / "__init__.py"
     if not path.is_file():
         raise TaskloomError(
-            f"there is no file {path}; name a Python file that uses @tl.task, @tl.learner or @tl.scorer"
+            f"there is no file {path}; name a Python file that uses @tl.task, @tl.learner, @tl.scorer or @tl.study"
         )
     whole = path.resolve()
     package = path.name == "__init__.py"

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from taskloom.cli import dataset_commands, run_commands, task_commands
+from taskloom.cli import dataset_commands, run_commands, study_commands, task_commands
 from taskloom.cli.suite_options import command_of
 from taskloom.errors import LONGEST, ParameterError, TaskloomError
 
@@ -29,6 +29,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "report": run_commands.report,
     "power": run_commands.power,
     "rescore": run_commands.rescore,
+    "study": study_commands.study,
+    "reproduce": study_commands.reproduce,
 }
 """In the order in which --help lists them."""
 

@@ -18,14 +18,14 @@ def list_(
         str,
         typer.Argument(
             metavar="[KIND|RECIPE|LEARNER]",
-            help="suites, recipes, tasks, learners or scorers; everything by default. Of a recipe: its tasks, with what its "
-            "suite knows of each. Of a learner (mine.py::NAME for one of a file): its settings.",
+            help="suites, recipes, tasks, learners, scorers or studies; everything by default. Of a recipe: its tasks, with what "
+            "its suite knows of each. Of a learner (mine.py::NAME for one of a file): its settings.",
         ),
     ] = "",
     set: Set = None,
     as_json: Json = False,
 ) -> None:
-    """List what there is: suites, recipes, tasks, learners, scorers.
+    """List what there is: suites, recipes, tasks, learners, scorers, studies.
 
     \b
     Examples:

@@ -41,12 +41,18 @@ def listing(what: str, as_json: bool) -> None:
             for n, s in scoring.SCORERS.items()
         ]
 
+    def studies() -> list[tuple[str, str]]:
+        from taskloom.studies import STUDIES
+
+        return [(s.name, s.describe) for s in STUDIES]
+
     kinds: dict[str, Callable[[], list[tuple[str, str]]]] = {
         "suites": lambda: [(s.name, s.describe) for s in registry.SUITES],
         "recipes": recipes,
         "tasks": lambda: [(t.name, t.describe) for t in registry.TASKS],
         "learners": lambda: [(entry.name, entry.describe) for entry in learners.LEARNERS],
         "scorers": scorers,
+        "studies": studies,
     }
     if what and what not in kinds:
         if learners.LEARNERS.find(what) is None:

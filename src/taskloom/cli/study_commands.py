@@ -1,0 +1,110 @@
+"""From runs to findings: study, reproduce."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from taskloom.cli.options import Json
+
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "-o", "--out", metavar="DIR", help="Write a page, the figures (SVG, PDF) and all data (CSV, JSON) there."
+    ),
+]
+Setting = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the study; may be repeated.")
+]
+
+
+def study(
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="A name (taskloom list studies), or FILE.py::NAME.")],
+    runs: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[RUNS]", help="The folder of the runs, or a file of scores; not for studies of recipes."
+        ),
+    ] = None,
+    out: Out = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="RULE", help="Only these runs: 'iid > 0.5', 'seed=0', a learner."),
+    ] = None,
+    set: Setting = None,
+    as_json: Json = False,
+) -> None:
+    """Apply a study to runs: a table, figures, and our numbers beside the published ones.
+
+    \b
+    Examples:
+      $ taskloom study ctlpp/figure1 -o figure1
+      $ taskloom study ctlpp/table2 --json
+    """
+    from taskloom.cli import study_output
+    from taskloom.recipe.overrides import parse_changes
+    from taskloom.studies import reproduction
+    from taskloom.studies.score_files import open_runs
+
+    opened = None if runs is None else open_runs(runs).where(*(where or ()))
+    chosen, used, findings = reproduction.analyse(name, opened, **parse_changes(set or ()))
+    page = None if out is None else reproduction.write_study(chosen, findings, out, used)
+    study_output.findings(findings, page, as_json)
+
+
+def reproduce(
+    name: Annotated[
+        str, typer.Argument(metavar="[STUDY]", help="A table or figure of a paper; without it, all are listed.")
+    ] = "",
+    scale: Annotated[
+        str, typer.Option("--scale", help="quick: minutes on two cores, not the paper's conditions; full: the paper's.")
+    ] = "quick",
+    model: Annotated[str, typer.Option("--model", help="A learner or model instead of the study's own.")] = "",
+    store: Annotated[Path, typer.Option("--store", metavar="DIR", help="The folder of the runs.")] = Path("runs"),
+    out: Out = None,
+    engine: Annotated[str, typer.Option("--engine", help="local or ray; the results do not depend on it.")] = "local",
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Runs at one time; as many as there are cores by default.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run and what is there.")] = False,
+    set: Setting = None,
+    as_json: Json = False,
+) -> None:
+    """Reproduce a table or figure of a paper: run what is missing, analyse it, write a page beside the published numbers.
+
+    Rerun the command to resume after an interruption.
+
+    \b
+    Examples:
+      $ taskloom reproduce
+      $ taskloom reproduce ctlpp/figure1 -o figure1
+      $ taskloom reproduce ctlpp/table1 --scale full --model bilstm --dry-run
+    """
+    from taskloom.cli import run_output, study_output
+    from taskloom.experiments import api, progress
+    from taskloom.recipe.overrides import parse_changes
+    from taskloom.studies import reproduction
+    from taskloom.studies.study import find_study
+
+    if not name:
+        study_output.catalogue(reproduction.catalogue(), as_json)
+        return
+    if dry_run:
+        for experiment in reproduction.experiments_of(find_study(name), scale, model):
+            run_output.experiment(api.dry_run(experiment, store), as_json)
+        return
+    with progress.display() as watch:
+        result = reproduction.reproduce(
+            name,
+            scale=scale,
+            model=model,
+            store=store,
+            out=out,
+            engine=engine,
+            workers=workers,
+            watch=watch,
+            **parse_changes(set or ()),
+        )
+    study_output.findings(result.findings, result.page, as_json)

@@ -1,0 +1,233 @@
+"""Does our number agree with the published one? One rule for all studies.
+
+Ours is known with an interval, the published one with its own standard error and its rounding. The rule looks at the interval
+(95 %) of the difference *ours - published*, and asks in this order:
+
+1. No interval, since there is one training only: **cannot be told**.
+2. The whole interval is within ± `small` (0.05 for accuracies): **agrees**. A difference may be significant and still too small
+   for any claim to rest on it.
+3. The whole interval is on one side of 0, by more than the paper's rounding: **disagrees**.
+4. The whole interval is within ± one published standard deviation between trainings: **agrees**. A difference that large is one
+   that the next training of the paper's own authors would show.
+5. Otherwise **cannot be told**: both "the same" and "different" would fit these trainings.
+
+Means (`judge_mean`) get Welch's interval: the variances of both means add up, with Welch's degrees of freedom. A published
+standard deviation below the rounding counts as half a unit of the last decimal, and so does ours: equal scores of a few trainings
+do not prove that there is no spread. A number without standard deviation is taken for one training with our spread. Shares of
+trainings (`judge_share`) get Newcombe's interval from two Wilson intervals. Numbers that no training made (`judge_number`:
+parameter counts, sizes of datasets) agree where they are equal after rounding as the paper rounds, and there is no third answer.
+
+Where conditions that the paper's file calls essential differ (another world, another model), a comparison of numbers says nothing
+about the claim: the verdict is **not comparable**, and the conditions are listed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from taskloom.experiments.statistics import over_seeds, wilson
+from taskloom.experiments.statistics.distributions import t_quantile
+from taskloom.experiments.statistics.intervals import LEVEL
+from taskloom.studies.published_numbers import PublishedNumber
+
+AGREES, DISAGREES, OPEN, OTHER = "agrees", "disagrees", "cannot be told", "not comparable"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Our number beside a published one.
+
+    Attributes:
+        claim: What the number is of.
+        place: Where the paper has it.
+        ours: Our number; nan where nothing was measured.
+        low: The lower end of its interval; nan where there is none.
+        high: Its upper end.
+        seeds: Trainings that ours rests on; 0 for a number that no training made.
+        published: The published number.
+        published_text: As the paper writes it, with its standard deviation.
+        difference: Ours - published.
+        difference_low: The lower end of the difference's interval; nan where there is none.
+        difference_high: Its upper end.
+        verdict: `agrees`, `disagrees`, `cannot be told` or `not comparable`.
+        conditions: What differs from the paper's conditions, a sentence each.
+        decimals: How many the number is shown with.
+    """
+
+    claim: str
+    place: str
+    ours: float
+    low: float
+    high: float
+    seeds: int
+    published: float
+    published_text: str
+    difference: float
+    difference_low: float
+    difference_high: float
+    verdict: str
+    conditions: tuple[str, ...] = ()
+    decimals: int = 3
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row of a table that people read."""
+        ours = _with_interval(self.ours, self.low, self.high, self.decimals)
+        trainings = f" (n = {self.seeds})" if self.seeds else ""
+        gap = _with_interval(self.difference, self.difference_low, self.difference_high, self.decimals, sign="+")
+        outcome = f"{self.verdict} from {_trainings(self.seeds)}" if self.verdict == OPEN else self.verdict
+        return (self.claim, self.place, ours + trainings, self.published_text, gap, outcome, "; ".join(self.conditions))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON, where what is not finite is null."""
+        plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(self).items()}
+        return {**plain, "conditions": list(self.conditions)}
+
+
+def judge_mean(
+    scores: Sequence[float],
+    number: PublishedNumber,
+    *,
+    claim: str = "",
+    conditions: Sequence[str] = (),
+    comparable: bool = True,
+    level: float = LEVEL,
+) -> Judgement:
+    """Judge the mean score of our trainings against a published mean.
+
+    Args:
+        scores: One score a training.
+        number: The published mean.
+        claim: What it is of; by default what the number says.
+        conditions: What differs from the paper's conditions.
+        comparable: False where an essential condition differs.
+        level: Of the intervals.
+    """
+    n = len(scores)
+    mean = sum(scores) / n if n else math.nan
+    if n < 2:
+        ends = (math.nan, math.nan)
+        return _judgement(number, claim, mean, ends, n, (math.nan, math.nan), conditions, comparable)
+    estimate = over_seeds(scores, level)
+    least = number.rounding
+    ours = max(estimate.se * math.sqrt(n), least)
+    theirs = max(number.sd if number.sd is not None else ours, least)
+    a, b = ours**2 / n, theirs**2 / number.n
+    # A published mean of one training, or of an unknown spread, adds no degrees of freedom of its own.
+    df = (a + b) ** 2 / (a**2 / (n - 1) + (b**2 / (number.n - 1) if number.n > 1 else b**2 / (n - 1)))
+    half = t_quantile(0.5 + level / 2, df) * math.sqrt(a + b)
+    gap = mean - number.value
+    interval = (gap - half, gap + half)
+    return _judgement(number, claim, mean, (estimate.low, estimate.high), n, interval, conditions, comparable)
+
+
+def judge_share(
+    hits: int,
+    n: int,
+    number: PublishedNumber,
+    *,
+    claim: str = "",
+    conditions: Sequence[str] = (),
+    comparable: bool = True,
+    level: float = LEVEL,
+) -> Judgement:
+    """Judge a share of our trainings (those that succeeded) against a published share of `number.n` trainings.
+
+    Args:
+        hits: Our trainings for which it holds.
+        n: Our trainings.
+        number: The published share.
+        claim: What it is of.
+        conditions: What differs from the paper's conditions.
+        comparable: False where an essential condition differs.
+        level: Of the intervals.
+    """
+    if n < 2:
+        share = hits / n if n else math.nan
+        ends = (math.nan, math.nan)
+        return _judgement(number, claim, share, ends, n, (math.nan, math.nan), conditions, comparable)
+    share, theirs = hits / n, number.value
+    low, high = wilson(hits, n, level)
+    their_low, their_high = wilson(round(theirs * number.n), number.n, level)
+    gap = share - theirs
+    interval = (
+        gap - math.hypot(share - low, their_high - theirs),
+        gap + math.hypot(high - share, theirs - their_low),
+    )
+    return _judgement(number, claim, share, (low, high), n, interval, conditions, comparable)
+
+
+def judge_number(
+    value: float, number: PublishedNumber, *, claim: str = "", conditions: Sequence[str] = (), tolerance: float = 0.0
+) -> Judgement:
+    """Judge a number that no training made: it agrees where it is the published one after the paper's rounding.
+
+    Args:
+        value: Our number.
+        number: The published one.
+        claim: What it is of.
+        conditions: What differs from the paper's conditions.
+        tolerance: A larger difference that counts as agreement, for numbers that sampling makes.
+    """
+    close = abs(value - number.value) <= max(number.rounding, tolerance) * (1 + 1e-9)
+    gap = value - number.value
+    verdict = AGREES if close else DISAGREES
+    text, nan = str(number), math.nan
+    decimals = max(0, number.decimals)
+    return Judgement(
+        claim or number.name, number.place, value, nan, nan, 0, number.value, text, gap, nan, nan, verdict,
+        tuple(conditions), decimals,
+    )  # fmt: skip
+
+
+def verdict(low: float, high: float, number: PublishedNumber) -> str:
+    """Return the verdict on an interval of the difference; the rule is at the head of this module."""
+    if math.isnan(low) or math.isnan(high):
+        return OPEN
+    if -number.small <= low and high <= number.small:
+        return AGREES
+    if low > number.rounding or high < -number.rounding:
+        return DISAGREES
+    if number.sd is not None and -number.sd <= low and high <= number.sd:
+        return AGREES
+    return OPEN
+
+
+def _judgement(
+    number: PublishedNumber,
+    claim: str,
+    ours: float,
+    ends: tuple[float, float],
+    seeds: int,
+    interval: tuple[float, float],
+    conditions: Sequence[str],
+    comparable: bool,
+) -> Judgement:
+    outcome = verdict(*interval, number) if comparable else OTHER
+    return Judgement(
+        claim or number.name,
+        number.place,
+        ours,
+        *ends,
+        seeds,
+        number.value,
+        str(number),
+        ours - number.value,
+        *interval,
+        outcome,
+        tuple(conditions),
+        max(3, number.decimals + 1),
+    )
+
+
+def _with_interval(value: float, low: float, high: float, decimals: int, sign: str = "") -> str:
+    if math.isnan(value):
+        return "not measured"
+    shown = f"{value:{sign},.{decimals}f}"
+    return shown if math.isnan(low) else f"{shown} [{low:{sign},.{decimals}f}, {high:{sign},.{decimals}f}]"
+
+
+def _trainings(n: int) -> str:
+    return "1 seed" if n == 1 else f"{n} seeds"

@@ -1,0 +1,80 @@
+"""Under which conditions runs were made, and what of it differs from a published number's conditions."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from taskloom.errors import TaskloomError
+from taskloom.experiments.cell_data import read_data
+from taskloom.learners.config import read as read_learner
+from taskloom.recipe.yaml_files import parse
+
+if TYPE_CHECKING:
+    from taskloom.experiments.runs import Runs
+    from taskloom.studies.published_numbers import PublishedNumber
+
+Conditions = Mapping[str, Any]
+"""`recipe.FIELD` and `learner.SETTING`, defaults filled in, with their values; nested ones by dots."""
+
+
+def conditions_of(runs: Runs, run: str) -> Conditions:
+    """Return all settings under which a run was made.
+
+    Where its recipe or learner is not known here, only the settings that were written down are returned.
+    """
+    text = runs.store.config(run)
+    settings = dict(runs.store.scores(run)["fields"])
+    if ".py" in text:
+        return settings  # code that only a store names is never run
+    config = parse(text, ours=True)
+    try:
+        recipe = next(iter(read_data(config["recipes"][0], {}))).parts[0].recipe
+        settings = {**flatten(recipe.fields.model_dump(mode="json"), "recipe"), **settings}
+    except TaskloomError:
+        pass
+    try:
+        learner: Any = read_learner(config["learners"][0], "learners:")
+        values = json.loads(json.dumps(dataclasses.asdict(learner)))
+        loop = values.pop("training", {})
+        settings = {**flatten({**values, **loop}, "learner"), **settings}
+    except TaskloomError:
+        pass
+    return settings
+
+
+def differences(number: PublishedNumber, ours: Conditions) -> tuple[str, ...]:
+    """Return a sentence for each published condition that ours differ from; what is not known of ours is left out."""
+    return tuple(_differing(number, ours).values())
+
+
+def comparable(number: PublishedNumber, ours: Conditions) -> bool:
+    """Return whether no essential condition of a published number differs from ours."""
+    return not set(_differing(number, ours)) & set(number.essential)
+
+
+def _differing(number: PublishedNumber, ours: Conditions) -> dict[str, str]:
+    differing = {}
+    for key, theirs in number.conditions.items():
+        if key in ours and ours[key] != theirs:
+            differing[key] = f"{key.partition('.')[2]} {_shown(ours[key])} (paper: {_shown(theirs)})"
+    return differing
+
+
+def flatten(values: Mapping[str, Any], head: str) -> dict[str, Any]:
+    """Return nested values under names with dots.
+
+    >>> flatten({"splits": {"train": {"n": 5}}}, "recipe")
+    {'recipe.splits.train.n': 5}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{head}.{key}"
+        flat.update(flatten(value, name) if isinstance(value, Mapping) else {name: value})
+    return flat
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,187 @@
+"""Table 1 of CTL++: three models on A and R, iid and ood, and how many seeds succeed."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.statistics import over_seeds
+from taskloom.studies import figures
+from taskloom.studies.agreement import Judgement, judge_mean, judge_share
+from taskloom.studies.conditions import comparable, differences
+from taskloom.studies.ctlpp.small_worlds import table_experiments
+from taskloom.studies.ctlpp.trainings import Trainings, trainings
+from taskloom.studies.finding import Finding, StudyFigure
+from taskloom.studies.published_numbers import PublishedNumber, published
+from taskloom.studies.study import study
+
+SPLITS = ("iid", "ood")
+
+SUCCESS = 0.95
+"""A seed succeeds if its ood accuracy is over this (section 4.1)."""
+
+CONVERGED = 0.5
+"""A seed counts if its final iid accuracy is over this: how the public code tells what "converged" (appendix A.2)."""
+
+MOST = 25
+"""Seeds that enter the mean: the first so many that converged, of 50 for the Transformer (appendix A.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedSeeds:
+    """The seeds of some trainings that enter the table."""
+
+    group: Trainings
+    converged: list[int]
+    counted: list[int]
+
+    @property
+    def name(self) -> str:
+        """Return model and variant with whatever else tells this group apart from the paper's."""
+        steps, precision = self.group.conditions.get("learner.steps"), self.group.environment.get("precision")
+        return ", ".join(
+            str(part)
+            for part in (
+                self.group.label,
+                self.group.variant,
+                self.group.draw,
+                f"{steps:,} steps" if steps else "",
+                precision,
+            )
+            if part
+        )
+
+    def scores(self, split: str) -> list[float]:
+        """Return the scores of the counted seeds."""
+        return self.group.of(split, self.counted)
+
+    @property
+    def successes(self) -> int:
+        """Return how many counted seeds succeed."""
+        return sum(score > SUCCESS for score in self.scores("ood"))
+
+
+@study(
+    "ctlpp/table1",
+    describe="Accuracy of three models on CTL++ A and R, iid and ood, and the share of seeds over 95 %",
+    place="CTL++, Table 1 and section 4.1",
+    experiment=table_experiments,
+)
+def table1(runs: Runs, *, converged: float = CONVERGED, most: int = MOST) -> Finding:
+    """Compute Table 1: means and standard deviations over the first `most` seeds that converged."""
+    groups = [count(group, converged, most) for group in trainings(runs)]
+    rows = [_row(g) for g in groups]
+    columns = ("model", "data", "draw", "steps", "seeds", "converged", "iid", "ood", "over 95 % ood")
+    points = ResultTable(
+        ("name", "split", "mean", "low", "high", "sd", "seeds", "published"), [p for g in groups for p in _points(g)]
+    )
+    caption = (
+        f"Accuracy by model, variant and draw. Means over seeds ({_range([len(g.counted) for g in groups])} of each) with 95 % "
+        "intervals (t over seeds); diamonds are the paper's means."
+    )
+    draw = partial(figures.intervals, place="name", series="split")
+    return Finding(
+        "CTL++ Table 1",
+        f"Mean ± standard deviation over the first {most} seeds whose final iid accuracy is over {converged:g}, as in the "
+        f"paper; in the last column the seeds with an ood accuracy over {SUCCESS:g}.",
+        ResultTable(columns, rows),
+        (StudyFigure("table1", caption, points, draw),),
+        tuple(j for g in groups for j in _judgements(g)),
+        tuple(_notes(groups, converged)),
+    )
+
+
+def count(group: Trainings, converged: float = CONVERGED, most: int = MOST) -> CountedSeeds:
+    """Choose the seeds that enter the table, in the order of their numbers."""
+    good = [seed for seed in group.seeds if group.scores.get("iid", {}).get(seed, 1.0) > converged]
+    return CountedSeeds(group, good, good[:most])
+
+
+def spread(scores: list[float]) -> str:
+    """Return mean ± standard deviation as people write it."""
+    if not scores:
+        return "–"
+    mean = statistics.fmean(scores)
+    return f"{mean:.3f} ± {statistics.stdev(scores):.3f}" if len(scores) > 1 else f"{mean:.3f}"
+
+
+def _row(g: CountedSeeds) -> dict[str, Any]:
+    return {
+        "model": g.group.label,
+        "data": g.group.variant,
+        "draw": g.group.draw,
+        "steps": g.group.conditions.get("learner.steps"),
+        "seeds": len(g.group.seeds),
+        "converged": len(g.converged),
+        "iid": spread(g.scores("iid")),
+        "ood": spread(g.scores("ood")),
+        "over 95 % ood": f"{g.successes} of {len(g.counted)}" if g.counted else "–",
+    }
+
+
+def _number(g: CountedSeeds, split: str) -> PublishedNumber | None:
+    """Return the published number of a cell; numbers are of the published draw alone."""
+    if g.group.draw != "published":
+        return None
+    numbers = published("ctlpp", model=g.group.model, variant=g.group.variant, split=split)
+    return numbers[0] if numbers else None
+
+
+def _points(g: CountedSeeds) -> Iterator[dict[str, Any]]:
+    for split in SPLITS:
+        scores = g.scores(split)
+        if not scores:
+            continue
+        estimate = over_seeds(scores) if len(scores) > 1 else None
+        number = _number(g, split)
+        yield {
+            "name": g.name,
+            "split": split,
+            "mean": statistics.fmean(scores),
+            "low": estimate.low if estimate else None,
+            "high": estimate.high if estimate else None,
+            "sd": statistics.stdev(scores) if len(scores) > 1 else None,
+            "seeds": len(scores),
+            "published": number.value if number else None,
+        }
+
+
+def _judgements(g: CountedSeeds) -> Iterator[Judgement]:
+    for split in SPLITS:
+        number = _number(g, split)
+        if number is not None:
+            claim = f"{g.name}: {split}"
+            yield judge_mean(
+                g.scores(split),
+                number,
+                claim=claim,
+                conditions=differences(number, g.group.conditions),
+                comparable=comparable(number, g.group.conditions),
+            )
+    number = _number(g, "success")
+    if number is not None and g.counted:
+        claim = f"{g.name}: share over 95 % ood"
+        where = g.group.conditions
+        yield judge_share(
+            g.successes, len(g.counted), number, claim=claim, conditions=differences(number, where),
+            comparable=comparable(number, where),
+        )  # fmt: skip
+
+
+def _notes(groups: list[CountedSeeds], converged: float) -> Iterator[str]:
+    for g in groups:
+        left_out = len(g.group.seeds) - len(g.converged)
+        if left_out:
+            yield (
+                f"{g.name}: {left_out} of {len(g.group.seeds)} seeds did not pass {converged:g} on iid and are left out by the "
+                f"paper's rule; with them ood is {spread(g.group.of('ood'))}."
+            )
+
+
+def _range(counts: list[int]) -> str:
+    return str(counts[0]) if len(set(counts)) == 1 else f"{min(counts)} to {max(counts)}"

@@ -1,0 +1,179 @@
+"""Figures 1, 2 and 5 of CTL++: the sampling graphs of A, S and R, as the recipes have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.recipe import read
+from taskloom.studies import figures
+from taskloom.studies.finding import Finding, StudyFigure
+from taskloom.studies.study import study
+from taskloom.suites.ctl.fields import CtlFields
+from taskloom.suites.ctl.graphs import Graph, split_graph
+from taskloom.suites.ctl.world import SymbolWorld, build
+
+START = "start"
+
+BOTH, TRAINING, TEST = "training and test", "training only", "test only"
+STROKES = {BOTH: ("#111111", "-"), TRAINING: ("#1b6ca8", "--"), TEST: ("#c4472b", ":")}
+"""Colours as in the paper; the kind of line tells the same in grey."""
+
+
+def edges(graph: Graph, world: SymbolWorld) -> dict[tuple[str, str], bool]:
+    """Return which group may follow which, and whether it may do so after every symbol.
+
+    The graph's nodes are walked together with the group of the last function, so that a node which several groups lead to (the
+    start of S, which every second function leads back to) is told apart.
+    """
+    groups = world.group_of()
+    following: dict[tuple[str, str], bool] = {}
+    seen, waiting = {(0, START)}, [(0, START)]
+    while waiting:
+        node, last = waiting.pop()
+        for f, group in enumerate(groups):
+            allowed = graph.step[node, :, f] >= 0
+            if not allowed.any():
+                continue
+            following[last, group] = following.get((last, group), True) and bool(allowed.all())
+            for following_node in np.unique(graph.step[node, allowed, f]):
+                state = (int(following_node), group)
+                if state not in seen:
+                    seen.add(state)
+                    waiting.append(state)
+    return following
+
+
+def graph_table(recipe: str) -> ResultTable:
+    """Return the edges of a recipe's training and test graphs: which group may follow which, and when."""
+    fields = read(recipe).fields
+    assert isinstance(fields, CtlFields)
+    world = build(fields)
+    train, test = (edges(split_graph(world, fields.variant, split), world) for split in ("seen", "ood"))
+    rows = []
+    for edge in sorted({**train, **test}, key=lambda e: (e[0] != START, e)):
+        when = BOTH if edge in train and edge in test else TRAINING if edge in train else TEST
+        every = {**train, **test}[edge]
+        rows.append(
+            {"from": edge[0], "to": edge[1], "when": when, "after": "every symbol" if every else "allowed symbols"}
+        )
+    return ResultTable(("from", "to", "when", "after"), rows)
+
+
+def draw_graph(data: ResultTable) -> Any:
+    """Draw a sampling graph: groups as circles, and an arrow for each composition that is sampled."""
+    with figures.style():
+        names = list(dict.fromkeys(name for row in data for name in (row["from"], row["to"])))
+        places = _places(names)
+        wide = max(x for x, _ in places.values())
+        figure, (axis,) = figures.canvas(1, 1, (4.4 + 0.35 * (wide - 1), 3.4))
+        for row in _with_returns(data):
+            _arrow(axis, places, row)
+        for name, (x, y) in places.items():
+            text = name if name == START else f"$G_{{{name}}}$"
+            face = "#ffffff" if name == START else "#eeeeee"
+            axis.text(
+                x, y, text, ha="center", va="center", fontsize=10, zorder=3, parse_math=True,
+                bbox={"boxstyle": "circle,pad=0.45", "facecolor": face, "edgecolor": "#111111"},
+            )  # fmt: skip
+        axis.set(xlim=(-0.45, wide + 0.45), ylim=(-2.1, 2.1))
+        axis.axis("off")
+        _legend(figure, {row["when"] for row in data})
+        return figure
+
+
+COLUMNS = {START: 0, "a": 1, "b": 1, "a1": 1, "b1": 1, "a2": 2.3, "b2": 2.3, "o": 2.3}
+ROWS = {START: 0.0, "o": 0.0}
+
+
+def _places(names: list[str]) -> dict[str, tuple[float, float]]:
+    """Return where groups stand: stages from left to right, path a above path b, what both share between them."""
+    return {n: (COLUMNS.get(n, 1), ROWS.get(n, 0.95 if n.startswith("a") else -0.95)) for n in names}
+
+
+def _with_returns(data: ResultTable) -> list[dict[str, Any]]:
+    """Return the arrows to draw: a group after which everything begins anew has one arrow, back to the start."""
+    first = {row["to"] for row in data if row["from"] == START}
+    arrows = []
+    for name in dict.fromkeys(row["from"] for row in data):
+        own = [row for row in data if row["from"] == name]
+        back = name != START and {row["to"] for row in own} == first and len({row["when"] for row in own}) == 1
+        arrows += [{**own[0], "to": START}] if back else own
+    return arrows
+
+
+def _arrow(axis: Any, places: dict[str, tuple[float, float]], row: dict[str, Any]) -> None:
+    from matplotlib.patches import FancyArrowPatch
+
+    colour, line = STROKES[row["when"]]
+    start, end = places[row["from"]], places[row["to"]]
+    style = {
+        "arrowstyle": "-|>",
+        "mutation_scale": 12,
+        "color": colour,
+        "linestyle": line,
+        "linewidth": 1.5,
+        "zorder": 1,
+    }
+    if start == end:
+        up = 1 if start[1] > 0 else -1
+        corners = [(start[0] - 0.07, start[1] + 0.38 * up), (start[0] + 0.07, start[1] + 0.38 * up)]
+        loop = {**style, "connectionstyle": f"arc3,rad={-2.6 * up}", "shrinkA": 0, "shrinkB": 0}
+        axis.add_patch(FancyArrowPatch(corners[0], corners[1], **loop))
+        return
+    bend = 0.0 if start[0] < end[0] else 0.12
+    if end[0] < start[0]:  # back to the start, around the outside
+        bend = 0.45 if start[1] > 0 else -0.45 if start[1] < 0 else 0.0
+    axis.add_patch(FancyArrowPatch(start, end, connectionstyle=f"arc3,rad={bend}", shrinkA=17, shrinkB=17, **style))
+
+
+def _legend(figure: Any, kinds: set[str]) -> None:
+    from matplotlib.lines import Line2D
+
+    shown = [kind for kind in STROKES if kind in kinds]
+    handles = [Line2D([], [], color=STROKES[k][0], linestyle=STROKES[k][1], linewidth=1.5, label=k) for k in shown]
+    figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=len(handles))
+
+
+def finding(number: int, recipe: str) -> Finding:
+    """Return the sampling graph of a recipe as a finding."""
+    data = graph_table(recipe)
+    variant = recipe.rpartition("/")[2]
+    caption = (
+        f"Sampling graph of {variant}, from the recipe {recipe}. A circle is a group of functions, an arrow a composition that is "
+        "sampled: the group at its head is applied to the result of the group at its foot. A group with an arrow to the start is "
+        "followed by whatever may come first."
+    )
+    return Finding(
+        f"CTL++ Figure {number}: sampling graph of {variant}",
+        "",
+        data,
+        (StudyFigure(f"figure{number}", caption, data, draw_graph),),
+        notes=tuple(_notes(data)),
+    )
+
+
+def _notes(data: ResultTable) -> Iterator[str]:
+    if any(row["after"] == "allowed symbols" for row in data):
+        yield "After allowed symbols: only where the first function gives a symbol that the second is allowed to follow."
+
+
+@study("ctlpp/figure1", describe="Sampling graph of CTL++ A", place="CTL++, Figure 1", from_recipes=True)
+def figure1(scale: str) -> Finding:
+    """Draw the sampling graph of A."""
+    return finding(1, "ctl/A")
+
+
+@study("ctlpp/figure2", describe="Sampling graph of CTL++ S", place="CTL++, Figure 2", from_recipes=True)
+def figure2(scale: str) -> Finding:
+    """Draw the sampling graph of S."""
+    return finding(2, "ctl/S")
+
+
+@study("ctlpp/figure5", describe="Sampling graph of CTL++ R", place="CTL++, Figure 5", from_recipes=True)
+def figure5(scale: str) -> Finding:
+    """Draw the sampling graph of R."""
+    return finding(5, "ctl/R")

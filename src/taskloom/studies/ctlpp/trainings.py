@@ -1,0 +1,90 @@
+"""Runs on CTL++ as studies look at them: trainings that differ in the seed alone, with what they were trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from taskloom.experiments.runs import Runs
+from taskloom.studies.conditions import Conditions, conditions_of
+from taskloom.studies.study import StudyError
+
+MODELS = {"bilstm": "bi-LSTM", "transformer": "Transformer", "ndr": "NDR"}
+"""The paper's models, by the names of their learners, in the paper's order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trainings:
+    """Runs of one learner on one recipe.
+
+    Attributes:
+        model: The learner.
+        variant: A, R, S or length.
+        conditions: All settings of recipe and learner.
+        scores: For each split, by seed.
+        runs: The digest of each seed's run.
+        environment: Machine and whatever else was written down.
+    """
+
+    model: str
+    variant: str
+    conditions: Conditions
+    scores: Mapping[str, Mapping[int, float]]
+    runs: Mapping[int, str]
+    environment: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def seeds(self) -> list[int]:
+        """Return the seeds, sorted."""
+        return sorted(self.runs)
+
+    @property
+    def draw(self) -> str:
+        """Return how the training data were drawn."""
+        return str(self.conditions.get("recipe.draw", ""))
+
+    @property
+    def label(self) -> str:
+        """Return the model's name as the paper writes it."""
+        return MODELS.get(self.model, self.model)
+
+    def of(self, split: str, seeds: list[int] | None = None) -> list[float]:
+        """Return the scores on a split of some seeds, all by default."""
+        known = self.scores.get(split, {})
+        return [known[seed] for seed in (self.seeds if seeds is None else seeds) if seed in known]
+
+
+def trainings(runs: Runs, variants: str = "AR") -> list[Trainings]:
+    """Return the trainings on some variants, by model, variant and draw; refuse runs that have none."""
+    kinds: dict[str, list[str]] = {}
+    for run in runs.names:
+        kinds.setdefault(str(runs.store.scores(run)["kind"]), []).append(run)
+    groups = [_group(runs, names) for names in kinds.values()]
+    chosen = [g for g in groups if g.variant and g.variant in variants and g.model != "majority"]
+    if not chosen:
+        raise StudyError(
+            f"{runs.store.path} has no runs on the variants {', '.join(variants)} of ctl; this study needs some, "
+            "e.g. of 'taskloom run ctlpp-small'"
+        )
+    order = list(MODELS)
+    return sorted(chosen, key=lambda g: (_place(g.model, order), g.variant, _place(g.draw, ["published", "chains"])))
+
+
+def _place(name: str, order: list[str]) -> tuple[int, str]:
+    return (order.index(name) if name in order else len(order), name)
+
+
+def _group(runs: Runs, names: list[str]) -> Trainings:
+    first = runs.store.scores(names[0])
+    conditions = conditions_of(runs, names[0])
+    scores: dict[str, dict[int, float]] = {}
+    for run in names:
+        entry = runs.store.scores(run)
+        for split, numbers in entry["splits"].items():
+            if numbers["score"] is not None:
+                scores.setdefault(split, {})[entry["seed"]] = numbers["score"]
+    by_seed = {runs.store.scores(run)["seed"]: run for run in names}
+    variant = str(conditions.get("recipe.variant", ""))
+    environment = runs.store.environment(names[0])
+    return Trainings(str(first["learner"]), variant, conditions, scores, by_seed, environment)

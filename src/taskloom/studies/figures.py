@@ -1,0 +1,298 @@
+"""Figures of studies: from a table of data to a figure of matplotlib that reads as well in grey.
+
+Values are told apart by marker, line and lightness before colour; heat maps go from light to dark in one direction and print their
+numbers. Nothing here computes: what is drawn is in the data, which are saved beside the figure.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from taskloom.errors import MissingExtra
+from taskloom.experiments.result_table import ResultTable
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+SHADES = ("#1b1b1b", "#1b6ca8", "#c4472b", "#6f6f6f", "#5a9bc9", "#e08e79", "#a0a0a0", "#9cc3de")
+"""Dark to light, so that neighbours differ in grey as well."""
+
+RC = {
+    "svg.hashsalt": "taskloom",  # with no date, the same data give the same bytes
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "font.family": "sans-serif",
+    "font.size": 9.0,
+    "axes.titlesize": 10.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    # Names are text, not TeX: a $ in one of them would be read as a formula.
+    "text.parse_math": False,
+    "text.usetex": False,
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Set the look of all figures for a while."""
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise MissingExtra("a figure", "matplotlib", "report") from error
+    with mpl.rc_context(RC):
+        yield
+
+
+def canvas(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Any, list[Any]]:
+    """Return a figure and its axes, row by row.
+
+    Args:
+        rows: Of panels.
+        columns: Of panels.
+        size: Width and height of one panel, in inches.
+        **options: Of `matplotlib.figure.Figure.subplots`: `sharey`.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
+    return figure, list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+
+
+def grid_of(panels: int, across: int = 3) -> tuple[int, int]:
+    """Return rows and columns for so many panels."""
+    columns = min(panels, across)
+    return -(-panels // columns), columns
+
+
+def svg(figure: Any) -> str:
+    """Return a figure as SVG text that can stand inside a page."""
+    out = io.StringIO()
+    with style():
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
+def pdf(figure: Any) -> bytes:
+    """Return a figure as a PDF file."""
+    out = io.BytesIO()
+    with style():
+        figure.savefig(out, format="pdf", metadata={"CreationDate": None})
+    return out.getvalue()
+
+
+def values_of(data: ResultTable, column: str) -> list[Any]:
+    """Return the different values of a column, in their first order."""
+    return list(dict.fromkeys(row[column] for row in data))
+
+
+def intervals(
+    data: ResultTable,
+    *,
+    place: str,
+    series: str,
+    panel: str = "",
+    mean: str = "mean",
+    xlabel: str = "accuracy",
+    limits: tuple[float, float] = (0.0, 1.0),
+    published: str = "published",
+) -> Any:
+    """Draw means with their intervals along a line, and published numbers as open diamonds.
+
+    Args:
+        data: Rows with `low` and `high`, and published values where there are any.
+        place: The column of the lines.
+        series: The column that markers tell apart.
+        panel: The column of the panels; none by default.
+        mean: The column of the means.
+        xlabel: What is measured.
+        limits: Of the axis.
+        published: The column of the published numbers.
+    """
+    with style():
+        panels = values_of(data, panel) if panel else [None]
+        places, names = values_of(data, place), values_of(data, series)
+        rows, columns = grid_of(len(panels))
+        height = 0.75 + 0.2 * len(places) * max(1.6, len(names))
+        longest = max(len(str(p)) for p in places)
+        figure, axes = canvas(rows, columns, (2.6 + 0.065 * longest, height), sharey=True)
+        for axis, title in zip(axes, panels, strict=False):
+            for row in data:
+                if not panel or row[panel] == title:
+                    at = places.index(row[place]) + _shift(names.index(row[series]), len(names))
+                    _mark(axis, row, at, names.index(row[series]), mean, published)
+            axis.set(xlim=_wider(limits), xlabel=xlabel, yticks=range(len(places)), title=title or "")
+            axis.set_yticks(range(len(places)), [str(p) for p in places])
+            axis.set_ylim(len(places) - 0.5, -0.5)
+            axis.grid(axis="x", color="#dddddd", linewidth=0.6)
+            axis.set_axisbelow(True)
+        for axis in axes[len(panels) :]:
+            axis.set_visible(False)
+        shown = any(row.get(published) is not None for row in data)
+        _legend(figure, names if len(names) > 1 else [], shown)
+        return figure
+
+
+def _shift(number: int, count: int) -> float:
+    return (number - (count - 1) / 2) * 0.62 / max(2, count)
+
+
+def _wider(limits: tuple[float, float]) -> tuple[float, float]:
+    edge = 0.03 * (limits[1] - limits[0])
+    return limits[0] - edge, limits[1] + edge
+
+
+def _known(value: Any) -> bool:
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
+
+
+def _mark(axis: Any, row: Mapping[str, Any], at: float, number: int, mean: str, published: str) -> None:
+    shade, marker = SHADES[number % len(SHADES)], MARKERS[number % len(MARKERS)]
+    if _known(row.get("low")) and _known(row.get("high")):
+        axis.plot([row["low"], row["high"]], [at, at], color=shade, linewidth=1.6, solid_capstyle="butt")
+    if _known(row[mean]):
+        axis.plot([row[mean]], [at], marker, color=shade, markersize=5)
+    if _known(row.get(published)):
+        axis.plot([row[published]], [at], "D", markersize=7, markerfacecolor="none", markeredgecolor="#444444")
+
+
+def _legend(figure: Any, names: Sequence[Any], published: bool) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=SHADES[i % len(SHADES)], marker=MARKERS[i % len(MARKERS)], label=str(name))
+        for i, name in enumerate(names)
+    ]
+    if published:
+        empty = {"marker": "D", "markerfacecolor": "none", "markeredgecolor": "#444444", "linestyle": "none"}
+        handles.append(Line2D([], [], label="published", **empty))  # type: ignore[arg-type]
+    if handles:
+        figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=min(4, len(handles)))
+
+
+def heat_map(
+    data: ResultTable,
+    *,
+    x: str,
+    y: str,
+    value: str,
+    panel: str = "",
+    spread: str = "",
+    xlabel: str = "",
+    ylabel: str = "",
+    label: str = "accuracy",
+    limits: tuple[float, float] = (0.0, 1.0),
+    framed: str = "",
+) -> Any:
+    """Draw values by two columns, light for low and dark for high, each with its number.
+
+    Args:
+        data: A row for each cell.
+        x: The column across.
+        y: The column down.
+        value: The column of the values.
+        panel: The column of the panels; none by default.
+        spread: The column of standard deviations, printed below the values; none by default.
+        xlabel: What is across; the column's name by default.
+        ylabel: What is down.
+        label: What the shade means.
+        limits: The values of the lightest and the darkest shade.
+        framed: A column that is true for cells with a frame, such as what was seen in training.
+    """
+    with style():
+        panels = values_of(data, panel) if panel else [None]
+        across, down = sorted(values_of(data, x)), sorted(values_of(data, y))
+        rows, columns = grid_of(len(panels))
+        size = (1.3 + 0.62 * len(across), 0.9 + 0.46 * len(down))
+        figure, axes = canvas(rows, columns, size)
+        image = None
+        for axis, title in zip(axes, panels, strict=False):
+            cells = {(row[x], row[y]): row for row in data if not panel or row[panel] == title}
+            grid = [[_number(cells.get((a, b)), value) for a in across] for b in down]
+            image = axis.imshow(grid, cmap="Greys", vmin=limits[0], vmax=limits[1] * 1.15, aspect="auto")
+            for place, row in cells.items():
+                _print(axis, row, across.index(place[0]), down.index(place[1]), value, spread, limits)
+                if framed and row[framed]:
+                    _frame(axis, across.index(place[0]), down.index(place[1]))
+            axis.set_xticks(range(len(across)), [str(a) for a in across])
+            axis.set_yticks(range(len(down)), [str(b) for b in down])
+            axis.set(xlabel=xlabel or x, ylabel=ylabel or y, title=title or "")
+            axis.tick_params(length=0)
+        for axis in axes[len(panels) :]:
+            axis.set_visible(False)
+        if image is not None:
+            figure.colorbar(image, ax=axes, label=label, fraction=0.05)
+        return figure
+
+
+def _number(row: Mapping[str, Any] | None, value: str) -> float:
+    return math.nan if row is None or row[value] is None else float(row[value])
+
+
+def _print(
+    axis: Any, row: Mapping[str, Any], at: int, down: int, value: str, spread: str, limits: tuple[float, float]
+) -> None:
+    number = _number(row, value)
+    if math.isnan(number):
+        return
+    text = f"{number:.2f}" + (f"\n±{row[spread]:.2f}" if spread and _known(row[spread]) else "")
+    dark = (number - limits[0]) / (limits[1] - limits[0]) > 0.55
+    axis.text(at, down, text, ha="center", va="center", fontsize=7.5, color="white" if dark else "black")
+
+
+def _frame(axis: Any, at: int, down: int) -> None:
+    from matplotlib.patches import Rectangle
+
+    axis.add_patch(Rectangle((at - 0.46, down - 0.46), 0.92, 0.92, fill=False, edgecolor="#c4472b", linewidth=1.8))
+
+
+def lines(
+    data: ResultTable,
+    *,
+    x: str,
+    series: str,
+    y: str = "mean",
+    panel: str = "",
+    xlabel: str = "",
+    ylabel: str = "accuracy",
+    limits: tuple[float, float] | None = (0.0, 1.0),
+) -> Any:
+    """Draw one line a series over a numeric column, with bars for the intervals where rows have `low` and `high`.
+
+    Args:
+        data: A row for each point.
+        x: The column across.
+        series: The column of the lines.
+        y: The column up.
+        panel: The column of the panels; none by default.
+        xlabel: What is across; the column's name by default.
+        ylabel: What is up.
+        limits: Of the axis up; None: as the data are.
+    """
+    with style():
+        panels = values_of(data, panel) if panel else [None]
+        names = values_of(data, series)
+        rows, columns = grid_of(len(panels))
+        figure, axes = canvas(rows, columns, (3.4, 2.6), sharey=True)
+        for axis, title in zip(axes, panels, strict=False):
+            for number, name in enumerate(names):
+                own = [r for r in data if r[series] == name and (not panel or r[panel] == title) and _known(r[y])]
+                _line(axis, own, x, y, number)
+            axis.set(xlabel=xlabel or x, title=title or "", **({"ylim": _wider(limits)} if limits else {}))
+            axis.grid(color="#dddddd", linewidth=0.6)
+            axis.set_axisbelow(True)
+        axes[0].set_ylabel(ylabel)
+        for axis in axes[len(panels) :]:
+            axis.set_visible(False)
+        _legend(figure, names, published=False)
+        return figure
+
+
+def _line(axis: Any, rows: Sequence[Mapping[str, Any]], x: str, y: str, number: int) -> None:
+    shade, marker = SHADES[number % len(SHADES)], MARKERS[number % len(MARKERS)]
+    axis.plot([r[x] for r in rows], [r[y] for r in rows], marker + "-", color=shade, linewidth=1.4, markersize=4.5)
+    for row in rows:
+        if _known(row.get("low")) and _known(row.get("high")):
+            axis.plot([row[x], row[x]], [row["low"], row["high"]], color=shade, linewidth=1.2)

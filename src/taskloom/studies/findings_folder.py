@@ -1,0 +1,152 @@
+"""Findings on disk: a page to read, and everything on it as data.
+
+FOLDER/page.html, page.md         the findings, as a page for people
+FOLDER/findings.json              the same for machines
+FOLDER/FIGURE.svg, .pdf, .csv     each figure, and the data that it is drawn from
+FOLDER/table-1.csv, …             the tables; judgements-1.csv, …: our numbers beside the published ones
+FOLDER/scores.json                the scores that went in, by seed: `taskloom study NAME FOLDER/scores.json` repeats it
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.files import atomic
+from taskloom.reports import page
+from taskloom.reports.page import Column, Section
+from taskloom.studies import figures
+from taskloom.studies.finding import Finding, StudyFigure, judgement_table
+from taskloom.studies.score_files import score_groups, write_scores
+
+
+def write_findings(folder: Path, title: str, lead: str, findings: Sequence[Finding], runs: Runs | None = None) -> Path:
+    """Write findings to a folder, each file whole or not at all; return the HTML page.
+
+    Args:
+        folder: Where to; it is created.
+        title: Of the page.
+        lead: The paragraph below the title.
+        findings: What was found.
+        runs: The runs that went in.
+    """
+    drawn = {}
+    for number, finding in enumerate(findings, 1):
+        for figure in finding.figures:
+            drawn[id(figure)] = _write_figure(folder, figure)
+        if finding.table is not None:
+            _write(folder / f"table-{number}.csv", csv_text(finding.table))
+        if finding.judgements:
+            _write(folder / f"judgements-{number}.csv", csv_text(judgement_table(finding.judgements)))
+    _write(folder / "findings.json", json.dumps([f.to_dict() for f in findings], indent=1, ensure_ascii=False) + "\n")
+    if runs is not None:
+        write_scores(score_groups(runs), folder / "scores.json")
+    body = "\n\n".join(markdown(finding) for finding in findings)
+    _write(folder / "page.md", f"# {title}\n\n{lead}\n\n{body}\n")
+    return page.write(folder / "page.html", title, lead, [s for f in findings for s in _sections(f, drawn)])
+
+
+def _write(path: Path, text: str | bytes) -> None:
+    with atomic(path) as beside:
+        beside.write_bytes(text.encode() if isinstance(text, str) else text)
+
+
+def _write_figure(folder: Path, figure: StudyFigure) -> str:
+    """Write the three files of a figure, and return it as SVG."""
+    drawing = figure.draw(figure.data)
+    text = figures.svg(drawing)
+    _write(folder / f"{figure.name}.svg", text + "\n")
+    _write(folder / f"{figure.name}.pdf", figures.pdf(drawing))
+    _write(folder / f"{figure.name}.csv", csv_text(figure.data))
+    return text
+
+
+def csv_text(table: ResultTable) -> str:
+    """Return a table as CSV."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, table.columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table.to_dicts())
+    return out.getvalue()
+
+
+def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
+    """Return the sections of a page: the finding with its first figure and its table, more figures, and the judgements."""
+    first, *others = [*finding.figures, None]
+    text = " ".join([finding.text, f"Figure: {first.caption}" if first else ""]).strip()
+    sections = [Section(finding.title, text, *_rows(finding.table), figure=drawn[id(first)] if first else "")]
+    for number, figure in enumerate(filter(None, others), 2):
+        sections.append(Section(f"{finding.title}, figure {number}", figure.caption, figure=drawn[id(figure)]))
+    if finding.judgements:
+        columns, rows = _rows(judgement_table(finding.judgements))
+        title = f"{finding.title}: beside the published numbers"
+        sections.append(Section(title, RULE, columns, rows))
+    if finding.notes:
+        sections[-1] = page_with_notes(sections[-1], finding.notes)
+    return sections
+
+
+RULE = (
+    "Ours has a 95 % interval over seeds. 'agrees' and 'disagrees' are verdicts on the interval of the difference; where both "
+    "would fit, it cannot be told from so many seeds (taskloom.studies.agreement has the rule)."
+)
+
+
+def page_with_notes(section: Section, notes: Sequence[str]) -> Section:
+    """Return a section with notes below it."""
+    block = "\n".join(f"• {note}" for note in notes)
+    return Section(section.title, section.text, section.columns, section.rows, section.figure, (*section.blocks, block))
+
+
+def _rows(table: ResultTable | None) -> tuple[tuple[Column, ...], tuple[Any, ...]]:
+    if table is None:
+        return (), ()
+    heads, cells = table.shown()
+    first = cells[0] if cells else ()
+    numeric = [bool(c) and c.lstrip("-+[<∞ ")[:1].isdigit() for c in first] or [False] * len(heads)
+    columns = tuple(
+        Column(head, partial(_cell, place), number=number)
+        for place, (head, number) in enumerate(zip(heads, numeric, strict=True))
+    )
+    return columns, tuple(cells)
+
+
+def _cell(place: int, row: Sequence[str]) -> str:
+    return str(itemgetter(place)(row))
+
+
+def markdown(finding: Finding, figure_folder: str = "", level: int = 2) -> str:
+    """Return a finding as Markdown.
+
+    Args:
+        finding: The finding.
+        figure_folder: Where its figures lie, seen from the page; beside it by default.
+        level: Of its heading; 0: without one.
+    """
+    head = f"{figure_folder}/" if figure_folder else ""
+    parts = [f"{'#' * level} {finding.title}"] if level else []
+    parts += [finding.text] if finding.text else []
+    parts += [markdown_table(finding.table)] if finding.table is not None else []
+    for figure in finding.figures:
+        alt = figure.caption.split(". ")[0].replace("[", "(").replace("]", ")")
+        parts.append(f"![{alt}]({head}{figure.name}.svg)")
+        parts.append(f"*{figure.caption}* Data: [{figure.name}.csv]({head}{figure.name}.csv).")
+    if finding.judgements:
+        parts.append(markdown_table(judgement_table(finding.judgements)))
+    parts += ["\n".join(f"- {note}" for note in finding.notes)] if finding.notes else []
+    return "\n\n".join(parts)
+
+
+def markdown_table(table: ResultTable) -> str:
+    """Return a table as Markdown has it."""
+    heads, cells = table.shown()
+    lines = [heads, tuple("---" for _ in heads), *cells]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

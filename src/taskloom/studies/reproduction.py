@@ -1,0 +1,173 @@
+"""`taskloom.reproduce`: recipes + learners + experiment + study + page, by the name of a paper's table or figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from taskloom.arguments import path_of
+from taskloom.errors import ParameterError, TaskloomError
+from taskloom.experiments import api, spec
+from taskloom.experiments.driver import Watch
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.spec import Experiment
+from taskloom.experiments.store import Store
+from taskloom.studies.finding import Finding
+from taskloom.studies.findings_folder import write_findings
+from taskloom.studies.published_numbers import paper, paper_names
+from taskloom.studies.score_files import open_runs
+from taskloom.studies.study import SCALES, STUDIES, Study, StudyError, find_study
+
+QUICK = (
+    "Quick scale: small worlds and small networks, which show that the whole path works. These numbers are not measured under "
+    "the paper's conditions."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduced:
+    """What came of a reproduction.
+
+    Attributes:
+        study: The study.
+        scale: `quick` or `full`.
+        findings: What was found.
+        page: The page that was written; None where none was wanted.
+        runs: The runs that went in; None for studies that need none.
+    """
+
+    study: Study
+    scale: str
+    findings: list[Finding]
+    page: Path | None
+    runs: Runs | None
+
+
+def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[Experiment]:
+    """Return the experiments that a reproduction runs; none for studies that need no runs.
+
+    Args:
+        study: The study.
+        scale: `quick` or `full`.
+        model: A learner or model instead of the study's own; empty: the study's own.
+    """
+    if scale not in SCALES:
+        raise ParameterError("scale", f"must be {' or '.join(SCALES)}, not '{scale}'")
+    if study.from_recipes:
+        if model:
+            raise ParameterError("model", f"is not for '{study.name}', which trains nothing")
+        return []
+    if study.experiment is None:
+        raise StudyError(
+            f"the study '{study.name}' has no experiment of its own; make runs with 'taskloom run' and apply it with "
+            f"'taskloom study {study.name} runs/'"
+        )
+    given = study.experiment(scale, model)
+    blocks = [given] if isinstance(given, Mapping) else given
+    return [spec.check(block, f"the experiment of '{study.name}'") for block in blocks]
+
+
+def reproduce(
+    name: str,
+    *,
+    scale: str = "quick",
+    model: str = "",
+    store: str | Path = "runs",
+    out: str | Path | None = None,
+    engine: str = "local",
+    workers: int | None = None,
+    watch: Watch | None = None,
+    **settings: Any,
+) -> Reproduced:
+    """Make the runs of a study that are missing, analyse them, and write the page.
+
+    Args:
+        name: A study: `ctlpp/table1`, or `mine.py::NAME`.
+        scale: `quick` (minutes on two cores; other conditions than the paper's) or `full` (the paper's conditions).
+        model: A learner or model instead of the study's own.
+        store: The folder of the runs; runs that are there are not repeated.
+        out: The folder to write to; nothing is written by default.
+        engine: `local` or `ray`.
+        workers: Processes; as many as there are cores by default.
+        watch: Called with the state of the experiment now and then.
+        **settings: Of the study.
+    """
+    study = find_study(name)
+    names: list[str] = []
+    opened: Store | None = None
+    for experiment in experiments_of(study, scale, model):
+        outcome = api.fill(experiment, store, engine=engine, workers=workers, watch=watch)
+        if outcome.state.failed:
+            first = next(iter(outcome.state.failed.values()))
+            raise TaskloomError(
+                f"{len(outcome.state.failed)} of {len(outcome.cells)} runs of '{study.name}' failed; the first: {first}; "
+                "rerun the command to retry just those"
+            )
+        opened = outcome.store
+        names += outcome.runs
+    runs = None if opened is None else Runs(opened, opened.runs(dict.fromkeys(names)))
+    findings = study(scale if runs is None else runs, **settings)
+    page = None if out is None else write_study(study, findings, path_of(out), runs, scale)
+    return Reproduced(study, scale, findings, page, runs)
+
+
+def analyse(
+    name: str, runs: str | Path | Runs | None = None, **settings: Any
+) -> tuple[Study, Runs | None, list[Finding]]:
+    """Apply a study to runs; to the recipes alone, at full scale, where it needs none.
+
+    Args:
+        name: The study.
+        runs: A run store, a file of scores, or runs.
+        **settings: Of the study.
+    """
+    study = find_study(name)
+    if study.from_recipes:
+        return study, None, study("full", **settings)
+    if runs is None:
+        raise StudyError(f"the study '{study.name}' needs runs: name a run store or a file of scores")
+    opened = runs if isinstance(runs, Runs) else open_runs(runs)
+    if not len(opened):
+        raise StudyError(f"{opened.store.path} has no runs")
+    return study, opened, study(opened, **settings)
+
+
+def write_study(study: Study, findings: list[Finding], out: Path, runs: Runs | None, scale: str = "full") -> Path:
+    """Write the findings of a study as a folder with a page."""
+    lead = " ".join(x for x in (study.describe.rstrip(".") + ".", study.place and f"{study.place}.") if x)
+    small = scale == "quick" and not study.from_recipes
+    return write_findings(out, study.name, f"{lead} {QUICK}" if small else lead, findings, runs)
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """Return every table and figure of the papers and every other study, with what it needs and whether it exists."""
+    rows = []
+    for name in paper_names():
+        for place in paper(name).places:
+            rows.append(
+                {
+                    "study": place.study,
+                    "paper": place.paper,
+                    "place": place.place,
+                    "shows": place.shows,
+                    "needs": place.needs,
+                    "exists": STUDIES.find(place.study) is not None,
+                }
+            )
+    listed = {row["study"] for row in rows}
+    rows += [_unlisted(study) for study in STUDIES if study.name not in listed]
+    return rows
+
+
+def _unlisted(study: Study) -> dict[str, Any]:
+    needs = "no training" if study.from_recipes else "runs"
+    return {
+        "study": study.name,
+        "paper": "",
+        "place": study.place,
+        "shows": study.describe,
+        "needs": needs,
+        "exists": True,
+    }

@@ -1,0 +1,188 @@
+"""Scores of many runs in one small file: what is committed of a large experiment, or brought along from another program.
+
+    {"format": "taskloom scores", "schema": 1, "groups": [
+      {"recipe": "ctl/A", "learner": "bilstm", "fields": {"recipe.draw": "published", "learner.preset": "ctlpp"},
+       "n": {"iid": 1000, "ood": 1000}, "environment": {"gpu": "NVIDIA H200"},
+       "seeds": {"0": {"iid": 1.0, "ood": 0.977}, "1": {"iid": 1.0, "ood": 0.929}}}]}
+
+A group is a recipe and a learner with the settings that were made; `n` is the number of items of each split. Studies take such a
+file in place of a run store. It has no predictions and no models, so studies that need those refuse it in one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError
+
+from taskloom.arguments import path_of
+from taskloom.errors import DataError
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.runs import runs as read_store
+from taskloom.experiments.store import SCHEMA, Store
+from taskloom.files import atomic, json_digest, read_utf8
+from taskloom.recipe import Fields
+from taskloom.recipe.validation_errors import explain
+
+FORMAT = "taskloom scores"
+VERSION = 1
+"""Raised whenever files written before could be misread."""
+
+
+class ScoreGroupFields(Fields):
+    """Runs that differ in the seed alone."""
+
+    recipe: str
+    learner: str
+    fields: dict[str, Any] = Field(default_factory=dict)
+    n: dict[str, int]
+    seeds: dict[str, dict[str, float]]
+    environment: dict[str, Any] = Field(default_factory=dict)
+    data: str = ""
+
+
+class ScoreFileFields(Fields):
+    """A file of scores."""
+
+    format: str
+    schema_: int = Field(alias="schema")
+    groups: list[ScoreGroupFields]
+
+
+class ScoreFile(Store):
+    """A run store that is one file: scores by seed, and how they were made.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path_of(path)
+        self._scores: dict[str, dict[str, Any]] = {}
+        self._groups: dict[str, ScoreGroupFields] = {}
+        for group in _read(self.path).groups:
+            for seed, splits in group.seeds.items():
+                self._add(group, seed, splits)
+
+    def _add(self, group: ScoreGroupFields, seed: str, splits: Mapping[str, float]) -> None:
+        if not seed.isdigit() or set(splits) - set(group.n):
+            raise DataError(f"{self.path}: seed '{seed}' of {group.recipe}, {group.learner}: a seed is a whole number, and "
+                            f"'n' gives the size of each of its splits: {', '.join(splits)}")  # fmt: skip
+        kind = json_digest(["scores", group.recipe, group.learner, group.fields, group.data])
+        run = json_digest([kind, int(seed)])
+        if run in self._scores:
+            raise DataError(f"{self.path} has seed {seed} of {group.recipe}, {group.learner} twice; tell the groups "
+                            "apart by their fields")  # fmt: skip
+        entries = {split: {"n": group.n[split], "score": score} for split, score in splits.items()}
+        self._groups[run] = group
+        self._scores[run] = {
+            "schema": SCHEMA,
+            "run": run,
+            "kind": kind,
+            "recipe": group.recipe,
+            "learner": group.learner,
+            "seed": int(seed),
+            "fields": group.fields,
+            "scorer": "",
+            "splits": entries,
+            "data": group.data,
+        }
+
+    def __contains__(self, run: str) -> bool:
+        return run in self._scores
+
+    def folder(self, run: str) -> Path:
+        """Return where the folder of a run would be; there is none."""
+        return self.path / run
+
+    def names(self) -> list[str]:
+        """Return the digests of all runs."""
+        return sorted(self._scores)
+
+    def scores(self, run: str) -> dict[str, Any]:
+        """Return the scores of a run, as scores.json has them."""
+        if run not in self._scores:
+            raise DataError(f"{self.path} has no run {run}")
+        return self._scores[run]
+
+    def config(self, run: str) -> str:
+        """Return the experiment of a run alone, as the settings that were written down make it."""
+        group = self._groups[run]
+        fields = {head: {k.partition(".")[2]: v for k, v in group.fields.items() if k.startswith(f"{head}.")}
+                  for head in ("recipe", "learner")}  # fmt: skip
+        config = {
+            "recipes": [{"recipe": group.recipe, **({"set": fields["recipe"]} if fields["recipe"] else {})}],
+            "learners": [{"learner": group.learner, **fields["learner"]}],
+            "seeds": [self._scores[run]["seed"]],
+        }
+        return yaml.safe_dump(config, sort_keys=False)
+
+    def environment(self, run: str) -> dict[str, Any]:
+        """Return machine, versions and whatever else was written down of a run."""
+        return dict(self._groups[run].environment)
+
+
+def _read(path: Path) -> ScoreFileFields:
+    try:
+        data = json.loads(read_utf8(path))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not JSON ({error}); name a run store or a file of scores") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise DataError(
+            f'{path} is not a file of scores: it lacks "format": "{FORMAT}"; name a run store or such a file'
+        )
+    if data.get("schema") != VERSION:
+        raise DataError(f"{path} has schema {data.get('schema')}; this taskloom reads {VERSION}")
+    try:
+        return ScoreFileFields.model_validate(data)
+    except ValidationError as error:
+        raise DataError(explain(error, ScoreFileFields, str(path))) from error
+
+
+def open_runs(path: str | Path) -> Runs:
+    """Return the runs of a store's folder or of a file of scores.
+
+    Args:
+        path: The folder or file.
+    """
+    path = path_of(path)
+    return Runs(ScoreFile(path)) if path.is_file() else read_store(path)
+
+
+def score_groups(runs: Runs) -> list[dict[str, Any]]:
+    """Return runs as the groups of a file of scores: what is worth committing of them."""
+    groups: dict[str, dict[str, Any]] = {}
+    for run in runs.names:
+        scores = runs.store.scores(run)
+        empty = {
+            "recipe": scores["recipe"],
+            "learner": scores["learner"],
+            "fields": scores["fields"],
+            "n": {split: entry["n"] for split, entry in scores["splits"].items()},
+            "environment": _machine(runs.store.environment(run)),
+            "data": str(scores.get("data", "")),
+            "seeds": {},
+        }
+        known = {split: e["score"] for split, e in scores["splits"].items() if e["score"] is not None}
+        groups.setdefault(str(scores["kind"]), empty)["seeds"][str(scores["seed"])] = known
+    return list(groups.values())
+
+
+MACHINE = ("gpu", "versions", "command", "precision")
+"""What is kept of a run's environment: what a result may depend on, not names of machines or times."""
+
+
+def _machine(environment: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: environment[key] for key in MACHINE if environment.get(key)}
+
+
+def write_scores(groups: Iterable[Mapping[str, Any]], path: Path) -> Path:
+    """Write a file of scores, with the seeds of a group on a line each."""
+    text = json.dumps({"format": FORMAT, "schema": VERSION, "groups": list(groups)}, indent=1, ensure_ascii=False)
+    with atomic(path) as beside:
+        beside.write_text(text + "\n", encoding="utf-8")
+    return path

@@ -1,0 +1,87 @@
+"""Tables 1 and 2 of CTL++ from made-up scores whose answers are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from taskloom.studies.reproduction import analyse
+from taskloom.studies.study import StudyError
+from tests.studies.made_up_scores import group, made_up, spread
+
+STORED = Path(__file__).parents[3] / "docs" / "results" / "ctlpp" / "scores.json"
+
+
+def test_planted_agreement_disagreement_and_too_few_seeds(tmp_path: Path) -> None:
+    runs = made_up(
+        tmp_path,
+        group("ctl/A", "bilstm", {"iid": [1.0] * 25, "ood": spread(0.95, 0.03, 25)}),
+        group("ctl/R", "bilstm", {"iid": [1.0] * 25, "ood": spread(0.5, 0.05, 25)}),
+        group("ctl/R", "ndr", {"iid": [1.0] * 2, "ood": [0.6, 0.95]}),
+    )
+    _, _, (finding,) = analyse("ctlpp/table1", runs)
+    verdicts = {j.claim.split(", published")[0] + j.claim[-5:]: j.verdict for j in finding.judgements}
+    assert verdicts["bi-LSTM, A: ood"] == "agrees"
+    assert verdicts["bi-LSTM, R: ood"] == "disagrees"
+    assert verdicts["NDR, R: ood"] == "cannot be told"
+
+
+def test_the_first_25_that_converge_of_50_are_counted(tmp_path: Path) -> None:
+    """Every second of 50 seeds converges; were they all counted, the mean would be 0.42 and not 0.7."""
+    iid = [1.0 if seed % 2 else 0.2 for seed in range(60)]
+    ood = [0.14 if seed % 2 == 0 else 0.7 if seed < 50 else 0.0 for seed in range(60)]
+    runs = made_up(tmp_path, group("ctl/A", "transformer", {"iid": iid, "ood": ood}))
+    _, _, (finding,) = analyse("ctlpp/table1", runs)
+    assert finding.table is not None
+    (row,) = finding.table
+    assert (row["seeds"], row["converged"], row["ood"]) == (60, 30, "0.700 ± 0.000")
+    assert row["over 95 % ood"] == "0 of 25"
+    assert "30 of 60 seeds did not pass 0.5" in finding.notes[0]
+
+
+def test_a_seed_succeeds_above_95_percent_not_at_it(tmp_path: Path) -> None:
+    runs = made_up(tmp_path, group("ctl/R", "ndr", {"iid": [1.0] * 3, "ood": [0.95, 0.951, 1.0]}))
+    _, _, (finding,) = analyse("ctlpp/table1", runs)
+    assert finding.table is not None
+    assert finding.table[0]["over 95 % ood"] == "2 of 3"
+
+
+def test_another_world_is_not_compared_with_the_papers_numbers(tmp_path: Path) -> None:
+    small = {"recipe.functions": 8, "recipe.symbols": 4}
+    runs = made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [1.0] * 3, "ood": [0.95] * 3}, small))
+    _, _, (finding,) = analyse("ctlpp/table1", runs)
+    assert {j.verdict for j in finding.judgements} == {"not comparable"}
+    assert "functions 8 (paper: 32)" in finding.judgements[0].conditions
+
+
+def test_numbers_are_compared_for_the_published_draw_alone(tmp_path: Path) -> None:
+    independent = {"recipe.draw": "independent"}
+    runs = made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [0.4] * 3, "ood": [0.2] * 3}, independent))
+    _, _, (finding,) = analyse("ctlpp/table1", runs)
+    assert finding.judgements == ()
+
+
+def test_runs_on_something_else_are_refused(tmp_path: Path) -> None:
+    runs = made_up(tmp_path, group("babi/1", "stm", {"test": [1.0]}, {"learner.preset": "dyna-babi"}))
+    with pytest.raises(StudyError, match="has no runs on the variants A, R"):
+        analyse("ctlpp/table1", runs)
+
+
+def test_the_stored_scores_give_the_papers_rows_of_the_bilstm() -> None:
+    _, _, (finding,) = analyse("ctlpp/table1", STORED)
+    verdicts = {j.claim: j.verdict for j in finding.judgements if j.seeds == 25}
+    assert set(verdicts.values()) == {"agrees"}
+    assert len(verdicts) == 4
+
+
+def test_parameters_are_those_that_training_changes() -> None:
+    pytest.importorskip("torch")
+    _, _, (finding,) = analyse("ctlpp/table2")
+    assert finding.table is not None
+    assert {row["model"]: row["trainable"] for row in finding.table} == {
+        "bi-LSTM": 407_816,
+        "Transformer": 155_018,
+        "NDR": 673_299,
+    }
+    assert [j.verdict for j in finding.judgements if "Transformer: parameters" in j.claim] == ["disagrees"]

@@ -1,0 +1,134 @@
+"""Studies by name: registered, found in files, applied to runs, reproduced with a page."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import taskloom as tl
+from taskloom.cli import run
+from taskloom.errors import TaskloomError
+from taskloom.experiments import engines
+from taskloom.studies import STUDIES
+from taskloom.studies.published_numbers import paper, paper_names, published
+from taskloom.studies.reproduction import analyse, catalogue
+from tests.experiments.sweeps import InlineEngine
+from tests.studies.made_up_scores import group, made_up
+
+OWN = """
+import taskloom as tl
+from taskloom.experiments.result_table import ResultTable
+
+
+def experiment(scale, model):
+    small = {"symbols": 4, "functions": 8, "max_length": 4, "splits": {"train": {"n": 400}, "ood": {"n": 40}}}
+    return {"recipes": [{"recipe": "ctl/A", "set": small}], "learners": [model or "majority"], "seeds": 2}
+
+
+@tl.study("mine/best", describe="The best seed of each learner", experiment=experiment)
+def best(runs, *, split: str = "ood"):
+    rows = [r for r in runs.table.to_pylist() if r["split"] == split]
+    top = max(rows, key=lambda r: r["score"])
+    return tl.Finding("Best", table=ResultTable(("learner", "score"), [{"learner": top["learner"], "score": top["score"]}]))
+"""
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("studies") / "mine.py"
+    path.write_text(OWN)
+    return path
+
+
+def test_a_study_of_a_file_is_applied_to_anybodys_runs(own: Path, tmp_path: Path) -> None:
+    runs = made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [1.0, 1.0], "ood": [0.4, 0.6]}))
+    _, _, (finding,) = analyse(str(own), runs)
+    assert finding.table is not None
+    assert list(finding.table) == [{"learner": "bilstm", "score": 0.6}]
+    _, _, (finding,) = analyse(f"{own}::mine/best", runs, split="iid")
+    assert finding.table is not None
+    assert finding.table[0]["score"] == 1.0
+
+
+def test_a_study_of_a_file_is_reproduced(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "start", lambda name, **options: InlineEngine())
+    result = tl.reproduce(str(own), store=tmp_path / "runs", out=tmp_path / "out")
+    assert result.runs is not None
+    assert len(result.runs) == 2
+    assert result.page == tmp_path / "out" / "page.html"
+    assert "Quick scale" in result.page.read_text()
+    again = tl.reproduce(str(own), store=tmp_path / "runs", model="nearest-neighbour")
+    assert again.runs is not None
+    assert set(again.runs.table["learner"].to_pylist()) == {"nearest-neighbour"}
+    _, _, (finding,) = analyse(str(own), tmp_path / "out" / "scores.json")
+    assert finding.table is not None
+    assert result.findings[0].table is not None
+    assert list(finding.table) == list(result.findings[0].table)
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        (["study", "ctlpp/table9"], "no study is called 'ctlpp/table9'; did you mean"),
+        (["study", "ctlpp/table1"], "needs runs"),
+        (["study", "ctlpp/table1", "nowhere"], "not a run store"),
+        (["reproduce", "ctlpp/table1", "--scale", "huge"], "--scale must be quick or full, not 'huge'"),
+        (["reproduce", "ctlpp/table1", "--model", "gpt"], "--model must be one of"),
+        (["reproduce", "ctlpp/figure1", "--model", "ndr"], "--model is not for 'ctlpp/figure1'"),
+        (["study", "ctlpp/figure1", "--set", "color=red"], "no setting 'color'"),
+    ],
+)
+def test_bad_input_gets_one_sentence(command: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(command) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_a_study_without_experiment_says_how_to_use_it() -> None:
+    @tl.study("mine/without", describe="Nothing")
+    def without(runs: object) -> tl.Finding:
+        return tl.Finding("Nothing")
+
+    with pytest.raises(TaskloomError, match="taskloom study mine/without"):
+        tl.reproduce("mine/without")
+    STUDIES.forget(__name__)
+
+
+def test_the_catalogue_has_every_table_and_figure_and_every_study_once() -> None:
+    rows = catalogue()
+    names = [row["study"] for row in rows]
+    assert len(names) == len(set(names)) >= 49
+    assert {s.name for s in STUDIES} <= set(names)
+    assert {row["paper"] for row in rows} >= {"CTL++", "Dyna-bAbI", "TaskBench500", "ZEST"}
+
+
+def test_every_study_of_a_paper_says_where_the_paper_has_it() -> None:
+    places = {place.study: place for name in paper_names() for place in paper(name).places}
+    for study in STUDIES:
+        if study.name in places and places[study.name].place.startswith(("Table", "Figure")):
+            assert places[study.name].place in study.place, study.name
+
+
+@pytest.mark.parametrize("name", paper_names())
+def test_published_numbers_have_a_place_and_different_names(name: str) -> None:
+    numbers = published(name)
+    assert all(n.place for n in numbers)
+    keys = [(n.place, json.dumps(dict(n.of), sort_keys=True)) for n in numbers]
+    assert len(keys) == len(set(keys))
+
+
+def test_a_graph_is_drawn_with_its_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", "ctlpp/figure2", "-o", str(tmp_path / "out"), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["page"].endswith("page.html")
+    names = {p.name for p in (tmp_path / "out").iterdir()}
+    assert names >= {"page.html", "page.md", "findings.json", "figure2.svg", "figure2.pdf", "figure2.csv"}
+    edges = list(csv.DictReader((tmp_path / "out" / "figure2.csv").open()))
+    assert {"from": "a1", "to": "b2", "when": "test only", "after": "every symbol"} in edges
+    first = (tmp_path / "out" / "figure2.svg").read_bytes()
+    shutil.rmtree(tmp_path / "out")
+    run(["reproduce", "ctlpp/figure2", "-o", str(tmp_path / "out")])
+    assert (tmp_path / "out" / "figure2.svg").read_bytes() == first

@@ -1,0 +1,94 @@
+"""Files of scores in place of a run store."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from taskloom.errors import DataError
+from taskloom.experiments.errors import RunsError
+from taskloom.experiments.store import StoreError
+from taskloom.studies.conditions import conditions_of
+from taskloom.studies.score_files import open_runs, score_groups, write_scores
+from tests.experiments.sweeps import baselines, fill
+from tests.studies.made_up_scores import group, made_up
+
+
+def test_a_file_of_scores_answers_like_a_store(tmp_path: Path) -> None:
+    runs = made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [1.0, 1.0, 0.9], "ood": [0.9, 0.8, 0.7]}))
+    assert len(runs) == 3
+    (row,) = runs.accuracy(split="ood", over="seeds")
+    assert row["mean"] == pytest.approx(0.8)
+    assert row["seeds"] == 3
+    assert len(runs.where("ood > 0.75")) == 2
+
+
+def test_what_a_store_has_is_the_same_after_a_file(tmp_path: Path) -> None:
+    outcome = fill(baselines(), tmp_path / "runs")
+    stored = open_runs(outcome.store.path)
+    again = open_runs(write_scores(score_groups(stored), tmp_path / "scores.json"))
+
+    def rows(runs: object) -> list[tuple[object, ...]]:
+        table = runs.table.to_pylist()  # type: ignore[attr-defined]
+        return sorted((r["recipe"], r["learner"], r["seed"], r["split"], r["n"], r["score"]) for r in table)
+
+    assert rows(again) == rows(stored)
+
+
+def test_conditions_have_the_settings_of_presets_and_the_recipes_defaults(tmp_path: Path) -> None:
+    runs = made_up(tmp_path, group("ctl/A", "ndr", {"ood": [0.9]}, {"learner.steps": 36_000}))
+    conditions = conditions_of(runs, runs.names[0])
+    assert conditions["learner.steps"] == 36_000
+    assert conditions["learner.feed_forward"] == 512
+    assert conditions["recipe.functions"] == 32
+    assert conditions["recipe.splits.train.n"] == 300_000
+
+
+def test_code_that_a_store_names_is_not_run(tmp_path: Path) -> None:
+    trap = tmp_path / "trap.py"
+    trap.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    runs = made_up(tmp_path, group(str(trap), str(trap), {"ood": [0.9]}))
+    conditions_of(runs, runs.names[0])
+    assert not (tmp_path / "ran").exists()
+
+
+def test_there_are_no_predictions_in_it(tmp_path: Path) -> None:
+    runs = made_up(tmp_path, group("ctl/A", "bilstm", {"ood": [0.9, 0.8]}))
+    assert runs.predictions().num_rows == 0
+    with pytest.raises((StoreError, RunsError)):
+        runs.accuracy(by="length")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "is not a file of scores"),
+        ('{"format": "taskloom scores", "schema": 9}', "schema 9"),
+        ('{"format": "taskloom scores", "schema": 1, "groups": [{"recipe": "ctl/A"}]}', "learner"),
+    ],
+)
+def test_a_bad_file_is_refused_with_one_sentence(text: str, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "scores.json"
+    path.write_text(text)
+    with pytest.raises(DataError, match=problem):
+        open_runs(path)
+
+
+def test_a_seed_twice_is_refused(tmp_path: Path) -> None:
+    same = group("ctl/A", "bilstm", {"ood": [0.9]})
+    with pytest.raises(DataError, match="twice"):
+        made_up(tmp_path, same, same)
+
+
+def test_a_split_without_a_size_is_refused(tmp_path: Path) -> None:
+    bad = {**group("ctl/A", "bilstm", {"ood": [0.9]}), "n": {}}
+    with pytest.raises(DataError, match="size of each"):
+        made_up(tmp_path, bad)
+
+
+def test_the_file_is_plain_json(tmp_path: Path) -> None:
+    path = write_scores([group("ctl/A", "bilstm", {"ood": [0.9]})], tmp_path / "scores.json")
+    assert json.loads(path.read_text())["groups"][0]["seeds"] == {"0": {"ood": 0.9}}
