@@ -19,7 +19,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 SHADES = ("#1b1b1b", "#1b6ca8", "#c4472b", "#6f6f6f", "#5a9bc9", "#e08e79", "#a0a0a0", "#9cc3de")
 """Dark to light, so that neighbours differ in grey as well."""
 
-RC = {
+RC: Any = {
     "svg.hashsalt": "taskloom",  # with no date, the same data give the same bytes
     "svg.fonttype": "none",
     "pdf.fonttype": 42,

@@ -80,10 +80,10 @@ def csv_text(table: ResultTable) -> str:
 
 def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
     """Return the sections of a page: the finding with its first figure and its table, more figures, and the judgements."""
-    first, *others = [*finding.figures, None]
+    first = finding.figures[0] if finding.figures else None
     text = " ".join([finding.text, f"Figure: {first.caption}" if first else ""]).strip()
     sections = [Section(finding.title, text, *_rows(finding.table), figure=drawn[id(first)] if first else "")]
-    for number, figure in enumerate(filter(None, others), 2):
+    for number, figure in enumerate(finding.figures[1:], 2):
         sections.append(Section(f"{finding.title}, figure {number}", figure.caption, figure=drawn[id(figure)]))
     if finding.judgements:
         columns, rows = _rows(judgement_table(finding.judgements))

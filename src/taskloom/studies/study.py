@@ -80,7 +80,7 @@ def study(
     *,
     describe: str,
     place: str = "",
-    experiment: Callable[[str, str], Mapping[str, Any]] | None = None,
+    experiment: Experiments | None = None,
     from_recipes: bool = False,
 ) -> Callable[[Callable[..., Findings]], Callable[..., Findings]]:
     """Register a function from runs to findings as a study; the arguments are `Study`'s attributes.

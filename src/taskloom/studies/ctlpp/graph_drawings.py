@@ -19,7 +19,7 @@ from taskloom.suites.ctl.world import SymbolWorld, build
 START = "start"
 
 BOTH, TRAINING, TEST = "training and test", "training only", "test only"
-STROKES = {BOTH: ("#111111", "-"), TRAINING: ("#1b6ca8", "--"), TEST: ("#c4472b", ":")}
+STROKES: dict[str, tuple[str, Any]] = {BOTH: ("#111111", "-"), TRAINING: ("#1b6ca8", "--"), TEST: ("#c4472b", ":")}
 """Colours as in the paper; the kind of line tells the same in grey."""
 
 
@@ -110,7 +110,7 @@ def _arrow(axis: Any, places: dict[str, tuple[float, float]], row: dict[str, Any
 
     colour, line = STROKES[row["when"]]
     start, end = places[row["from"]], places[row["to"]]
-    style = {
+    style: dict[str, Any] = {
         "arrowstyle": "-|>",
         "mutation_scale": 12,
         "color": colour,
@@ -121,7 +121,7 @@ def _arrow(axis: Any, places: dict[str, tuple[float, float]], row: dict[str, Any
     if start == end:
         up = 1 if start[1] > 0 else -1
         corners = [(start[0] - 0.07, start[1] + 0.38 * up), (start[0] + 0.07, start[1] + 0.38 * up)]
-        loop = {**style, "connectionstyle": f"arc3,rad={-2.6 * up}", "shrinkA": 0, "shrinkB": 0}
+        loop: dict[str, Any] = {**style, "connectionstyle": f"arc3,rad={-2.6 * up}", "shrinkA": 0, "shrinkB": 0}
         axis.add_patch(FancyArrowPatch(corners[0], corners[1], **loop))
         return
     bend = 0.0 if start[0] < end[0] else 0.12
