@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from taskloom.scoring import set_of as set_of
     from taskloom.seeding import Key as Key
     from taskloom.seeding import Random as Random
-    from taskloom.studies.finding import Finding as Finding
-    from taskloom.studies.finding import StudyFigure as StudyFigure
+    from taskloom.studies.findings import Finding as Finding
+    from taskloom.studies.findings import StudyFigure as StudyFigure
     from taskloom.studies.reproduction import reproduce as reproduce
     from taskloom.studies.study import study as study
     from taskloom.tasks import knob as knob
@@ -84,8 +84,8 @@ _HOME = {
     "set_of": "scoring",
     "Key": "seeding",
     "Random": "seeding",
-    "Finding": "studies.finding",
-    "StudyFigure": "studies.finding",
+    "Finding": "studies.findings",
+    "StudyFigure": "studies.findings",
     "reproduce": "studies.reproduction",
     "study": "studies.study",
     "knob": "tasks",

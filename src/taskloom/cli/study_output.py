@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from taskloom.cli.output import console, emit, table
 
 if TYPE_CHECKING:
-    from taskloom.studies.finding import Finding
+    from taskloom.studies.findings import Finding
 
 
 def findings(results: Sequence[Finding], page: Path | None, as_json: bool) -> None:
@@ -17,7 +17,7 @@ def findings(results: Sequence[Finding], page: Path | None, as_json: bool) -> No
     if as_json:
         emit({"findings": [finding.to_dict() for finding in results], "page": str(page) if page else None})
         return
-    from taskloom.studies.finding import judgement_table
+    from taskloom.studies.findings import judgement_table
 
     for finding in results:
         print(f"{finding.title}\n")

@@ -5,7 +5,7 @@
 """
 
 from taskloom.studies.agreement import Judgement, judge_mean, judge_number, judge_share
-from taskloom.studies.finding import Finding, StudyFigure
+from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.study import STUDIES, Study, StudyError, find_study, study
 

@@ -24,7 +24,7 @@ from taskloom.files import atomic
 from taskloom.reports import page
 from taskloom.reports.page import Column, Section
 from taskloom.studies import figures
-from taskloom.studies.finding import Finding, StudyFigure, judgement_table
+from taskloom.studies.findings import Finding, StudyFigure, judgement_table
 from taskloom.studies.score_files import score_groups, write_scores
 
 

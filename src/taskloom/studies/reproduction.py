@@ -14,7 +14,7 @@ from taskloom.experiments.driver import Watch
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.spec import Experiment
 from taskloom.experiments.store import Store
-from taskloom.studies.finding import Finding
+from taskloom.studies.findings import Finding
 from taskloom.studies.findings_folder import write_findings
 from taskloom.studies.published_numbers import paper, paper_names
 from taskloom.studies.score_files import open_runs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from taskloom.errors import TaskloomError, nearest
 from taskloom.registry import Registry, is_python, name_in_file
-from taskloom.studies.finding import Finding
+from taskloom.studies.findings import Finding
 
 if TYPE_CHECKING:
     from taskloom.experiments.runs import Runs

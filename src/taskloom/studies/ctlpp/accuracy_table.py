@@ -16,7 +16,7 @@ from taskloom.studies.agreement import Judgement, judge_mean, judge_share
 from taskloom.studies.conditions import comparable, differences
 from taskloom.studies.ctlpp.small_worlds import table_experiments
 from taskloom.studies.ctlpp.trainings import Trainings, trainings
-from taskloom.studies.finding import Finding, StudyFigure
+from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.study import study
 

@@ -10,7 +10,7 @@ import numpy as np
 from taskloom.experiments.result_table import ResultTable
 from taskloom.recipe import read
 from taskloom.studies import figures
-from taskloom.studies.finding import Finding, StudyFigure
+from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.study import study
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.graphs import Graph, split_graph

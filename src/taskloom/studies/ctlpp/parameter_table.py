@@ -8,7 +8,7 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.learners.config import read
 from taskloom.studies.agreement import judge_number
 from taskloom.studies.ctlpp.trainings import MODELS
-from taskloom.studies.finding import Finding
+from taskloom.studies.findings import Finding
 from taskloom.studies.published_numbers import published
 from taskloom.studies.study import study
 
