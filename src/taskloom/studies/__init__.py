@@ -4,8 +4,8 @@
 `taskloom reproduce NAME` makes the runs first. Each table and figure of the papers is one; so are our own questions.
 """
 
-from taskloom.studies.agreement import Judgement, judge_mean, judge_number, judge_share
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.judgements import Judgement, judge_mean, judge_number, judge_share
 from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.study import STUDIES, Study, StudyError, find_study, study
 

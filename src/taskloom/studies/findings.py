@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
-from taskloom.studies.agreement import Judgement
+from taskloom.studies.judgements import Judgement
 
 
 @dataclass(frozen=True, slots=True)

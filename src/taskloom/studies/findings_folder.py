@@ -96,7 +96,7 @@ def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
 
 RULE = (
     "Ours has a 95 % interval over seeds. 'agrees' and 'disagrees' are verdicts on the interval of the difference; where both "
-    "would fit, it cannot be told from so many seeds (taskloom.studies.agreement has the rule)."
+    "would fit, it cannot be told from so many seeds (taskloom.studies.judgements has the rule)."
 )
 
 

@@ -12,11 +12,11 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seeds
 from taskloom.studies import figures
-from taskloom.studies.agreement import Judgement, judge_mean, judge_share
 from taskloom.studies.conditions import comparable, differences
 from taskloom.studies.ctlpp.small_worlds import table_experiments
 from taskloom.studies.ctlpp.trainings import Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.judgements import Judgement, judge_mean, judge_share
 from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.study import study
 

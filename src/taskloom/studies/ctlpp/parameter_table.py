@@ -6,9 +6,9 @@ from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.learners.config import read
-from taskloom.studies.agreement import judge_number
 from taskloom.studies.ctlpp.trainings import MODELS
 from taskloom.studies.findings import Finding
+from taskloom.studies.judgements import judge_number
 from taskloom.studies.published_numbers import published
 from taskloom.studies.study import study
 

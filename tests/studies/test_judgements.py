@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from taskloom.studies.agreement import AGREES, DISAGREES, OPEN, OTHER, judge_mean, judge_number, judge_share, verdict
+from taskloom.studies.judgements import AGREES, DISAGREES, OPEN, OTHER, judge_mean, judge_number, judge_share, verdict
 from taskloom.studies.published_numbers import PublishedNumber
 from tests.studies.made_up_scores import spread
 
