@@ -30,7 +30,7 @@ CANDIDATES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FormFinding:
     """One thing that is wrong with a question's form, or probably wrong."""
 
     level: Literal["error", "warning"]
@@ -79,7 +79,7 @@ def check_question(
     others: Sequence[CollectedTask],
     entities: Iterable[str],
     bases: Sequence[CollectedTask] = (),
-) -> list[Finding]:
+) -> list[FormFinding]:
     """List what is wrong with a question.
 
     Args:
@@ -100,67 +100,71 @@ def check_question(
     return findings + _duplicates(question, [t for t in others if t.id not in related])
 
 
-def _form(question: str, format: AnswerFormat, domain: DomainEntry) -> list[Finding]:
+def _form(question: str, format: AnswerFormat, domain: DomainEntry) -> list[FormFinding]:
     findings = []
     count = len(question.split())
     if not FEWEST_WORDS <= count <= MOST_WORDS:
-        findings.append(Finding("error", f"A question has {FEWEST_WORDS} to {MOST_WORDS} words; this one has {count}."))
+        findings.append(
+            FormFinding("error", f"A question has {FEWEST_WORDS} to {MOST_WORDS} words; this one has {count}.")
+        )
     if not question.endswith("?"):
-        findings.append(Finding("error", "End it with a question mark."))
+        findings.append(FormFinding("error", "End it with a question mark."))
     if not re.search(rf"\b{re.escape(domain.entity)}\b", question, re.IGNORECASE):
-        findings.append(Finding("error", f"Ask about “{domain.entity}”, in these words, so that it fits every entity."))
+        findings.append(
+            FormFinding("error", f"Ask about “{domain.entity}”, in these words, so that it fits every entity.")
+        )
     if any(c in question for c in "{}|"):
-        findings.append(Finding("error", "Leave out | and braces."))
+        findings.append(FormFinding("error", "Leave out | and braces."))
     return findings + _question_word(question, format)
 
 
-def _question_word(question: str, format: AnswerFormat) -> list[Finding]:
+def _question_word(question: str, format: AnswerFormat) -> list[FormFinding]:
     """Check the first word: the public evaluation knows no others, and stops at one that it does not know."""
     first = first_word(question)
     if first not in CLASSIFICATION_WORDS | EXTRACTION_WORDS:
         some = "What, Which, Who, Where, When, How, Is, Are, Does, Do, Can, Has"
-        return [Finding("error", f"Begin with a question word such as {some}; “{first[:30]}” is not one.")]
+        return [FormFinding("error", f"Begin with a question word such as {some}; “{first[:30]}” is not one.")]
     main = first_word(main_clause(question))
     if (
         format == "yes/no"
         and main in EXTRACTION_WORDS - CLASSIFICATION_WORDS
         and main not in ("in", "on", "at", "during")
     ):
-        return [Finding("warning", f"A question that begins with “{main}” is rarely answered by yes or no.")]
+        return [FormFinding("warning", f"A question that begins with “{main}” is rarely answered by yes or no.")]
     if format == "span" and main in CLASSIFICATION_WORDS and main not in ("while", "after"):
-        return [Finding("warning", f"A question that begins with “{main}” is usually answered by yes or no.")]
+        return [FormFinding("warning", f"A question that begins with “{main}” is usually answered by yes or no.")]
     return []
 
 
-def _entities(question: str, domain: DomainEntry, entities: Iterable[str]) -> list[Finding]:
+def _entities(question: str, domain: DomainEntry, entities: Iterable[str]) -> list[FormFinding]:
     """Refuse the names of entities: a question about one of them is no task for the others."""
     words = f" {' '.join(words_of(question))} "
     placeholder = set(words_of(domain.entity))
     for name in entities:
         parts = words_of(name)
         if parts and not set(parts) <= placeholder and f" {' '.join(parts)} " in words:
-            return [Finding("error", f"It names “{name[:60]}”; ask so that it fits every entity of the domain.")]
+            return [FormFinding("error", f"It names “{name[:60]}”; ask so that it fits every entity of the domain.")]
     return []
 
 
-def _paraphrase(question: str, base: CollectedTask) -> list[Finding]:
+def _paraphrase(question: str, base: CollectedTask) -> list[FormFinding]:
     if words_of(question) == words_of(base.question):
-        return [Finding("error", "It has the same words as the question that it paraphrases.")]
+        return [FormFinding("error", "It has the same words as the question that it paraphrases.")]
     if likeness(question, base.question) >= ALIKE:
-        return [Finding("warning", "It is close to the question that it paraphrases; reword it as far as you can.")]
+        return [FormFinding("warning", "It is close to the question that it paraphrases; reword it as far as you can.")]
     return []
 
 
-def _flip(question: str, base: CollectedTask) -> list[Finding]:
+def _flip(question: str, base: CollectedTask) -> list[FormFinding]:
     distance = edit_distance(words_of(question), words_of(base.question))
     if distance == 0:
-        return [Finding("error", "It has the same words as the question whose meaning it should change.")]
+        return [FormFinding("error", "It has the same words as the question whose meaning it should change.")]
     if distance > FLIPPED_WORDS:
-        return [Finding("warning", f"It changes {distance} words; change the meaning with as few as you can.")]
+        return [FormFinding("warning", f"It changes {distance} words; change the meaning with as few as you can.")]
     return []
 
 
-def _duplicates(question: str, others: Sequence[CollectedTask]) -> list[Finding]:
+def _duplicates(question: str, others: Sequence[CollectedTask]) -> list[FormFinding]:
     """Compare with the questions that BM25 finds nearest: equal words are an error, like ones a warning."""
     if not others:
         return []
@@ -168,8 +172,8 @@ def _duplicates(question: str, others: Sequence[CollectedTask]) -> list[Finding]
     near = [others[i] for i, _ in index.search(content_words(question), CANDIDATES)]
     for task in near:
         if words_of(task.question) == words_of(question):
-            return [Finding("error", f"The same question is there already: “{task.question}”")]
+            return [FormFinding("error", f"The same question is there already: “{task.question}”")]
     for task in near:
         if likeness(question, task.question) >= ALIKE:
-            return [Finding("warning", f"A question that is nearly the same is there already: “{task.question}”")]
+            return [FormFinding("warning", f"A question that is nearly the same is there already: “{task.question}”")]
     return []

@@ -9,7 +9,7 @@ from taskloom.collect.clean_text import clean_line
 from taskloom.collect.collect_errors import CollectError, ConflictError
 from taskloom.collect.collection import Collection, require
 from taskloom.collect.output_structure import OutputStructure
-from taskloom.collect.question_checks import Finding, check_question
+from taskloom.collect.question_checks import FormFinding, check_question
 from taskloom.collect.records import AnswerFormat, CollectedTask, Item, Person
 from taskloom.collect.split_blocks import free_slot, split_of
 from taskloom.files import digest
@@ -49,7 +49,7 @@ class Submission:
     """What became of a wording: the task if it was saved, and the findings of the form checks."""
 
     task: CollectedTask | None
-    findings: list[Finding]
+    findings: list[FormFinding]
 
 
 def submit_base(c: Collection, writer: Person, ticket: str, domain: str, wording: Wording) -> Submission:
@@ -136,7 +136,7 @@ def _submit(
 
 def find_problems(
     c: Collection, id: str, question: str, format: AnswerFormat, variant: Kind, domain: str, bases: Sequence[str]
-) -> list[Finding]:
+) -> list[FormFinding]:
     """Run the form checks on a question."""
     tasks = [t for t in c.store.each(CollectedTask) if t.domain == domain and t.state != "removed"]
     others = [t for t in tasks if t.id != id]
@@ -144,7 +144,7 @@ def find_problems(
     return check_question(question, format, variant, c.file.domain(domain), others, c.entities(domain), origin)
 
 
-def blocked(findings: Sequence[Finding], sure: bool) -> bool:
+def blocked(findings: Sequence[FormFinding], sure: bool) -> bool:
     """Return whether findings keep a question from being submitted: errors always, warnings until the writer is sure."""
     return any(f.level == "error" or not sure for f in findings)
 
