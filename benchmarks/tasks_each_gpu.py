@@ -34,6 +34,7 @@ def experiment(args: argparse.Namespace) -> dict[str, Any]:
     """The experiment that a person would write."""
     tuned = {"learner": "prompt-tune", "model": args.model, "pretrained": not args.random, "n": args.n}
     training = {"steps": args.steps, "evaluate_every": 0, "precision": args.precision, "batch": args.batch}
+    training["longest_answer"] = args.longest_answer
     recipe = {"recipe": args.recipe, "set": json.loads(args.set)} if args.set else args.recipe
     return {"recipes": [recipe], "learners": [{**tuned, **training}], "tasks": "each", "evaluate": ["test"]}
 
@@ -88,6 +89,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--n", type=int, default=100)
+    parser.add_argument("--longest-answer", type=int, default=8, help="tokens; random weights never end an answer")
     parser.add_argument("--precision", default="bf16" if torch.cuda.is_available() else "fp32")
     parser.add_argument("--alone", type=int, default=0, help="also train this many tasks one after the other")
     args = parser.parse_args()
