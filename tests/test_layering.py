@@ -16,7 +16,7 @@ LAYERS = [
     {"errors"},
     {"files", "arguments"},
     {"example", "recipe.yaml_files", "prediction_files", "http_client"},
-    {"seeding", "scoring", "offers", "extraction"},
+    {"seeding", "scoring", "offers", "extraction", "pictures"},
     {"plan", "task_splits"},
     {"dataset.shards"},
     {"descriptions"},

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from taskloom.example import Answer
     from taskloom.offers import Evaluator, Exporter, Option, RunScores, Solver, TaskForm, View
+    from taskloom.pictures import PictureMaker
     from taskloom.plan import Plan
     from taskloom.resources import Resource
     from taskloom.scoring import Scorer
@@ -135,6 +136,7 @@ class Suite:
         options: Options that the suite adds to commands.
         resources: Outside data that it can use: `taskloom data`.
         views: Other forms in which `taskloom show` prints a recipe's tasks, by the name of the option.
+        picture: Draws an example for `taskloom view`: a proof, a tree, a chain, a family; suites without one show the derivation.
     """
 
     name: str
@@ -154,6 +156,7 @@ class Suite:
     run_scores: RunScores | None = None
     task_form: TaskForm | None = None
     views: Mapping[str, View] = field(default_factory=dict)
+    picture: PictureMaker | None = None
 
     def recipe_files(self) -> dict[str, Path]:
         """Return the recipe names of this suite with their files."""
@@ -183,6 +186,7 @@ def suite(
     run_scores: RunScores | None = None,
     task_form: TaskForm | None = None,
     views: Mapping[str, View] | None = None,
+    picture: PictureMaker | None = None,
 ) -> Callable[[Callable[[F, Key], Plan]], Callable[[F, Key], Plan]]:
     """Register a function from checked recipe fields and a key to a plan as a suite; the arguments are `Suite`'s attributes."""
 
@@ -205,6 +209,7 @@ def suite(
             run_scores,
             task_form,
             views or {},
+            picture,
         )
         SUITES.add(name, recorded, weave.__module__)
         return weave

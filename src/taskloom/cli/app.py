@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from taskloom.cli import dataset_commands, run_commands, study_commands, task_commands
+from taskloom.cli import dataset_commands, run_commands, study_commands, task_commands, view_commands
 from taskloom.cli.suite_options import command_of
 from taskloom.errors import LONGEST, ParameterError, TaskloomError
 
@@ -27,6 +27,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "runs": run_commands.runs,
     "compare": run_commands.compare,
     "report": run_commands.report,
+    "view": view_commands.view,
     "power": run_commands.power,
     "rescore": run_commands.rescore,
     "study": study_commands.study,

@@ -156,16 +156,20 @@ class Recipe:
                 raise ChangedCodeError(f"{where}: made with other code of '{part}' than now; make the dataset again")
         return replace(recipe, files=files) if files else recipe
 
+    def key(self, seed: int | None = None) -> Key:
+        """Return the key that random streams hang on under a seed: that of the world fields alone, where kinds are declared."""
+        core = self._core()
+        core.pop("code", None)  # added functions change what is true of them, not which items a split has
+        if isinstance(self.fields, Fields):
+            core["fields"] = self.fields.key_fields()
+        return Key(json_digest(core), self.seed if seed is None else whole(seed, "seed"))
+
     def plan(self, seed: int | None = None) -> Plan:
         """Plan what this recipe makes under a seed.
 
         Random streams hang on its key fields, without `described`, so that descriptions come before the very same examples.
         """
-        core = self._core()
-        core.pop("code", None)  # added functions change what is true of them, not which items a split has
-        if isinstance(self.fields, Fields):
-            core["fields"] = self.fields.key_fields()
-        key = Key(json_digest(core), self.seed if seed is None else whole(seed, "seed"))
+        key = self.key(seed)
         plan = self.suite.weave(self.fields, key)
         if isinstance(self.fields, InputParts):
             plan = keep_part(plan, self.fields)

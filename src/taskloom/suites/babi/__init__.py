@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from taskloom.example import Example
 from taskloom.offers import Export, Option
+from taskloom.pictures import StoryPicture
 from taskloom.plan import Plan
 from taskloom.registry import suite
 from taskloom.seeding import Key
@@ -52,6 +53,12 @@ def _resolve(name: str) -> dict[str, Any] | None:
     return {field: value for field, value in import_file(name).items() if field != "suite"}
 
 
+def _picture(example: Example, fields: BabiFields, key: Key) -> StoryPicture | None:
+    from taskloom.suites.babi.show import lit_story
+
+    return lit_story(example)
+
+
 @suite(
     "babi",
     fields=BabiFields,
@@ -62,6 +69,7 @@ def _resolve(name: str) -> dict[str, Any] | None:
     solve=_solve,
     options=OPTIONS,
     resources=(BABI_FILES,),
+    picture=_picture,
 )
 def weave(fields: BabiFields, key: Key) -> Plan:
     """Build the plan of a story recipe."""

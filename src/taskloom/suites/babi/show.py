@@ -6,6 +6,7 @@ from typing import Any
 
 from taskloom.errors import InputError
 from taskloom.example import Answer, Example
+from taskloom.pictures import ProofStep, StoryPicture
 from taskloom.suites.babi.reasoner.answers import answer, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge, Reading
 from taskloom.suites.babi.reasoner.proofs import derivation, in_words
@@ -48,6 +49,27 @@ def show_derived(example: Example) -> Any:
 def cited(example: Example) -> list[int]:
     """Return the official support, as positions of sentences from 0."""
     return [int(n) - 1 for n in str(example.traits.get("support_lines", "")).split()]
+
+
+def lit_story(example: Example) -> StoryPicture | None:
+    """Return a story with its proof: first what each sentence of the support tells, then what follows from them.
+
+    None for an input that is only a part: the question or the story alone.
+    """
+    try:
+        sentences, question = split_passage(example.input)
+    except InputError:
+        return None
+    support = [place for place in cited(example) if place < len(sentences)]
+    if not sentences:
+        return None
+    proof = []
+    for number, step in enumerate(example.derivation):
+        used = (number,) if number < len(support) else step.of or ()
+        places = tuple(support[i] for i in used if i < len(support))
+        text = sentences[places[0]] if step.rule == "told" and places else step.value
+        proof.append(ProofStep(text, "" if step.rule == "told" else step.rule, places))
+    return StoryPicture(tuple(sentences), question, " or ".join(example.targets), tuple(proof))
 
 
 def _numbered(example: Example, proof: str) -> Any:

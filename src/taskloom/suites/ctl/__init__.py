@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from taskloom.example import Answer
+from taskloom.example import Answer, Example
 from taskloom.offers import Option
+from taskloom.pictures import ChainPicture
 from taskloom.plan import Plan
 from taskloom.registry import suite
 from taskloom.seeding import Key
@@ -25,6 +26,12 @@ def _function(fields: CtlFields) -> Callable[[str], Answer]:
     return solver(*functions_of(fields), fields.order)
 
 
+def _picture(example: Example, fields: CtlFields, key: Key) -> ChainPicture | None:
+    from taskloom.suites.ctl.show import chain
+
+    return chain(example, fields.order)
+
+
 @suite(
     "ctl",
     fields=CtlFields,
@@ -32,6 +39,7 @@ def _function(fields: CtlFields) -> Callable[[str], Answer]:
     version=2,
     options=(Option("apply", "tables", "Function tables as JSON: name to list of images.", file=True),),
     function=_function,
+    picture=_picture,
 )
 def weave(fields: CtlFields, key: Key) -> Plan:
     """Build the plan of a CTL recipe."""

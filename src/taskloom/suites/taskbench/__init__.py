@@ -11,6 +11,7 @@ from typing import Any
 
 from taskloom.example import Answer, Example
 from taskloom.offers import View
+from taskloom.pictures import TreePicture, derivation_tree
 from taskloom.plan import Plan
 from taskloom.registry import suite
 from taskloom.resources import Resource
@@ -103,6 +104,11 @@ def _queries(fields: TaskbenchFields) -> dict[str, str]:
     return {f.task: task_query(f.expression, f.type, fields.union_domain) for f in factual}
 
 
+def _picture(example: Example, fields: TaskbenchFields, key: Key) -> TreePicture | None:
+    """Return the expression as a tree, with the value at each node as the dataset has it."""
+    return derivation_tree(example.derivation, example.input)
+
+
 @suite(
     "taskbench",
     fields=TaskbenchFields,
@@ -115,6 +121,7 @@ def _queries(fields: TaskbenchFields) -> dict[str, str]:
     run_scores=_run_scores,
     task_form=_task_form,
     views={"sparql": View("The SPARQL query of each factual task; a composed one is one query.", _queries)},
+    picture=_picture,
 )
 def weave(fields: TaskbenchFields, key: Key) -> Plan:
     """Plan a function recipe."""

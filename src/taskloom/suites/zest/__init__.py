@@ -14,6 +14,7 @@ from taskloom.suites.zest.scorer import zest as zest
 
 if TYPE_CHECKING:
     from taskloom.example import Example
+    from taskloom.pictures import FamilyPicture
     from taskloom.plan import Plan
     from taskloom.seeding import Key
     from taskloom.suites.zest.evaluation.score_report import ScoreReport
@@ -45,6 +46,15 @@ def _run_scores(plan: Plan, examples: Sequence[Example], predictions: Sequence[s
     return scores
 
 
+def _picture(example: Example, fields: ZestFields, key: Key) -> FamilyPicture | None:
+    """Return the family of a generated example; published tasks have none that could be made."""
+    if fields.files or fields.parts != "both":
+        return None
+    from taskloom.suites.zest.synthetic.show import family_picture
+
+    return family_picture(fields, key, example)
+
+
 @suite(
     "zest",
     fields=ZestFields,
@@ -54,6 +64,7 @@ def _run_scores(plan: Plan, examples: Sequence[Example], predictions: Sequence[s
     options=(Option("score", "mode", "official (as the public script) or corrected."),),
     run_scores=_run_scores,
     resources=(Resource("zest", "the ZEST files (zest: its own tasks)", ("zest/train.jsonl", "zest/dev.jsonl")),),
+    picture=_picture,
 )
 def weave(fields: ZestFields, key: Key) -> Plan:
     """Plan a ZEST recipe: its files, or else generated tasks."""

@@ -1,0 +1,139 @@
+"""Pages of datasets: what is in one, its rows in pages, one example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from taskloom.errors import TaskloomError
+from taskloom.viewer.example_parts import example_parts
+from taskloom.viewer.folders import VanishedError
+from taskloom.viewer.page_templates import render
+from taskloom.viewer.shared_state import dataset_folder, state_of, whole_number
+from taskloom.viewer.split_rows import NumberedExample, SearchResult, SplitRows
+from taskloom.viewer.suite_requests import example_to_dict
+from taskloom.viewer.viewed_datasets import ViewedDataset, filter_choices, open_dataset
+
+PAGE = 25
+"""Examples of one page."""
+
+FILTER = "trait."
+"""Stands before the names of traits in a query."""
+
+BARS = 12
+"""Values of a trait that the overview shows."""
+
+
+def overview(request: Request) -> Response:
+    """Show what a dataset is made of: recipe, digests, splits, traits."""
+    data = open_dataset(dataset_folder(request))
+    splits = [
+        {"name": name, "entry": entry, "traits": _distributions(data.counts(name))}
+        for name, entry in data.manifest["splits"].items()
+    ]
+    recipe = dict(data.manifest["recipe"])
+    fields = {k: v for k, v in recipe.items() if k not in ("name", "suite", "task", "version", "describe", "code")}
+    warnings = data.manifest.get("warnings", [])
+    return render(
+        request,
+        "dataset.html",
+        data=data,
+        splits=splits,
+        recipe=recipe,
+        fields=fields,
+        warnings=warnings[:10] if isinstance(warnings, list) else [],
+    )
+
+
+def _distributions(counts: Mapping[str, dict[str, int] | None]) -> list[dict[str, Any]]:
+    """Return the traits of a split with the shares of their most frequent values."""
+    shown = []
+    for name, values in counts.items():
+        if values is None or len(values) < 2:
+            continue
+        total = max(1, sum(values.values()))
+        most = sorted(values.items(), key=lambda pair: -pair[1])[:BARS]
+        bars = [{"value": value, "n": n, "share": n / total} for value, n in most]
+        shown.append({"name": name, "bars": bars, "more": len(values) - len(most)})
+    return shown
+
+
+def rows(request: Request) -> Response:
+    """Show the rows of a split, in pages; or those that a search finds."""
+    data = open_dataset(dataset_folder(request))
+    name, split = chosen_split(data, request)
+    text = request.query_params.get("q", "").strip()
+    filters = {
+        key.removeprefix(FILTER): value.strip()
+        for key, value in request.query_params.items()
+        if key.startswith(FILTER) and value.strip()
+    }
+    start = whole_number(request, "start")
+    searched: SearchResult | None = None
+    if text or filters:
+        searched = split.search(text, filters, start, PAGE)
+        examples = split.take(searched.rows)
+    else:
+        start = min(start, max(0, split.n - 1)) // PAGE * PAGE
+        examples = split.read(start, PAGE)
+    return render(
+        request,
+        "rows.html",
+        data=data,
+        split=name,
+        n=split.n,
+        rows=examples,
+        start=start,
+        page=PAGE,
+        q=text,
+        filters=filters,
+        searched=searched,
+        choices=filter_choices(data.counts(name), split.traits()),
+    )
+
+
+def chosen_split(data: ViewedDataset, request: Request) -> tuple[str, SplitRows]:
+    """Return the split that a query names; the first by default."""
+    name = request.query_params.get("split") or next(iter(data.splits))
+    return name, data.split(name)
+
+
+def example(request: Request) -> Response:
+    """Show one example: as its suite draws it, and with everything that the dataset says of it."""
+    data = open_dataset(dataset_folder(request))
+    name, split = chosen_split(data, request)
+    index = whole_number(request, "index")
+    read = split.read(index, 1)
+    if not read:
+        raise VanishedError(
+            f"the split '{name[:80]}' has {split.n:,} examples, from 0 on; {index:,} is not one of them"
+        )
+    return render(
+        request,
+        "example.html",
+        data=data,
+        split=name,
+        index=index,
+        n=split.n,
+        part=example_parts(read[0].example, _picture(request, data, read[0])),
+    )
+
+
+def _picture(request: Request, data: ViewedDataset, row: NumberedExample) -> Mapping[str, Any] | None:
+    """Return what the suite of a dataset draws; None where it is not known, or takes too long."""
+    if "seed" not in data.manifest:
+        return None
+    try:
+        answer = state_of(request).pictures.request(
+            "picture",
+            recipe=data.manifest["recipe"],
+            seed=data.manifest["seed"],
+            example=example_to_dict(row.example),
+        )
+    except TaskloomError:
+        return None
+    picture: Mapping[str, Any] | None = answer["picture"]
+    return picture

@@ -1,0 +1,79 @@
+"""Serving the viewer: on the loopback interface without a token, elsewhere with one."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from taskloom.errors import MissingExtra, ParameterError
+from taskloom.viewer.folders import viewed_folders
+
+PORT = 8640
+"""Where the viewer is first looked for; the next free one is taken where another program has it."""
+
+TRIED = 20
+"""Ports that are tried from there on."""
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def serve(
+    folders: Sequence[str | Path],
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    token: bool = False,
+    ready: Callable[[str], None] = print,
+) -> None:
+    """Serve the viewer until it is interrupted.
+
+    Args:
+        folders: What may be viewed.
+        host: The interface to listen on. Other than the loopback interface, a new token is part of the address.
+        port: Where to listen; 0 for any free port, None for the usual one or the next free.
+        token: Ask for a token on the loopback interface, too: other users of this machine can reach it.
+        ready: Called with the address before the first request is answered.
+    """
+    try:
+        import jinja2
+        import starlette
+        import uvicorn
+
+        del jinja2, starlette
+    except ImportError as error:
+        raise MissingExtra("the viewer", error.name or "starlette", "viewer") from error
+    from taskloom.viewer.application import application
+
+    viewed = viewed_folders(folders)
+    secret = secrets.token_urlsafe(24) if token or host not in LOOPBACK else None
+    listening = listen(host, port)
+    app = application(viewed, token=secret)
+    name = f"[{host}]" if ":" in host else host
+    ready(f"http://{name}:{listening.getsockname()[1]}/" + (f"?token={secret}" if secret else ""))
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        app.state.viewer.close()
+        listening.close()
+
+
+def listen(host: str, port: int | None) -> socket.socket:
+    """Return a socket that listens on a port; raise a `ParameterError` where that is not possible."""
+    ports = range(PORT, PORT + TRIED) if port is None else [port]
+    problem: OSError | None = None
+    for chosen in ports:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, chosen))
+            listening.listen(128)
+        except (OSError, OverflowError) as error:
+            listening.close()
+            problem = error if isinstance(error, OSError) else OSError(0, "a port is a number below 65,536")
+            continue
+        return listening
+    reason = problem.strerror if problem else "no port was tried"
+    raise ParameterError("port", f"{ports[0]} on {host} cannot be used ({reason}); choose another one")

@@ -1,0 +1,57 @@
+"""What the pages of one viewer share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from starlette.requests import Request
+
+from taskloom.errors import InputError
+from taskloom.viewer.folders import ViewedFolder, ViewedFolders
+from taskloom.viewer.suite_process import SuiteProcess
+
+
+@dataclass
+class ViewerState:
+    """The folders that are viewed, and what was read of them.
+
+    Attributes:
+        folders: The datasets and stores.
+        pictures: The process that draws examples.
+        previews: The process that previews recipes, apart, since a preview may take long.
+    """
+
+    folders: ViewedFolders
+    pictures: SuiteProcess = field(default_factory=SuiteProcess)
+    previews: SuiteProcess = field(default_factory=SuiteProcess)
+
+    def close(self) -> None:
+        """End the processes."""
+        self.pictures.close()
+        self.previews.close()
+
+
+def state_of(request: Request) -> ViewerState:
+    """Return the state of the viewer that answers a request."""
+    state: ViewerState = request.app.state.viewer
+    return state
+
+
+def dataset_folder(request: Request) -> ViewedFolder:
+    """Return the dataset that an address names."""
+    return state_of(request).folders.find(request.path_params["name"], "dataset")
+
+
+def store_folder(request: Request) -> ViewedFolder:
+    """Return the store that an address names."""
+    return state_of(request).folders.find(request.path_params["name"], "store")
+
+
+def whole_number(request: Request, name: str, default: int = 0) -> int:
+    """Return a number of the query, 0 or more; raise an `InputError` for anything else."""
+    text = request.query_params.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 15):
+        raise InputError(f"'{name}' must be a whole number, not '{text[:40]}'")
+    return int(text)
