@@ -218,7 +218,11 @@ class _Planner:
         if solved.words < self.fields.minimum:
             what = f"made of fewer than {self.fields.minimum} words (raise sequences.words to leave such out)"
             self.noted.setdefault(what, {})[function.name] = solved.words
-        counts = {split: min(_portion(s.n, split, share), room[split]) for split, share in self.shares.weights.items()}
+        wanted = {split: _portion(s.n, split, share) for split, share in self.shares.weights.items()}
+        counts = {split: min(n, room[split]) for split, n in wanted.items()}
+        if counts != wanted:
+            what = "short of different sequences (sequences.n asks for more)"
+            self.noted.setdefault(what, {})[function.name] = sum(counts.values())
         return SequenceRows(function.task, sampler, counts, traits, s.separators, self.world.trace(function))
 
     def _unfit(self, solved: FunctionTable, room: dict[str, int]) -> str:
