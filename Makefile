@@ -60,8 +60,8 @@ lint: $(VENV)/.ready ## ruff check (security rules included) and format, and the
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/audit_pins.py --offline
 
-audit-pins: $(VENV)/.ready ## the pinned versions, against known advisories where pip-audit is installed and reachable
-	$(BIN)/python scripts/audit_pins.py
+audit-pins: $(VENV)/.ready ## the pinned versions, against known advisories; PAGES=address asks a mirror's pages
+	$(BIN)/python scripts/audit_pins.py $(if $(PAGES),--pages $(PAGES))
 
 # Nightly. Another day, another seed; FUZZ="--inputs 2000 --target recipes" for less.
 FUZZ ?= --inputs 100000 --seconds 3600 --seed $(shell date +%Y%m%d)
