@@ -128,6 +128,29 @@ def _change(draw: st.DrawFn, holder: Any, key: Any, values: st.SearchStrategy[An
         holder[draw(st.sampled_from(ODD_TEXTS))] = holder.pop(key)
 
 
+WORDINGS = ("{} again", "really {}", "{}s", "the {}", "not {}", "{}, too", "{{V}} {}", "{}?", "{} and {}")
+"""Ways to edit a text that leave it a text of words: what is refused for its meaning, not for its form."""
+
+
+@st.composite
+def reworded_json(draw: st.DrawFn, base: Any, most: int = 3) -> Any:
+    """Draw a JSON value with some of its texts edited, numbers moved and lists put in another order."""
+    root = copy.deepcopy(base)
+    for _ in range(draw(st.integers(1, most))):
+        path = draw(st.sampled_from(places(root)))
+        holder = root
+        for key in path[:-1]:
+            holder = holder[key]
+        value = holder[path[-1]]
+        if isinstance(value, str):
+            holder[path[-1]] = draw(st.sampled_from(WORDINGS)).format(value, value)
+        elif isinstance(value, int) and not isinstance(value, bool):
+            holder[path[-1]] = value + draw(st.integers(-3, 3))
+        elif isinstance(value, list):
+            holder[path[-1]] = draw(st.permutations(value))[: draw(st.integers(1, len(value) + 1))]
+    return root
+
+
 def as_text(value: str) -> bytes:
     """Return a text as the bytes of a file; half a surrogate as the bytes that some programs write for it."""
     return value.encode("utf-8", "surrogatepass")

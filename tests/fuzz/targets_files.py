@@ -241,5 +241,5 @@ def runs(given: tuple[str, str], folder: Path) -> Verdict:
         frame.curves()
         verify_runs(store)
     finally:
-        shutil.rmtree(store)
+        path.write_bytes((_runs() / name).read_bytes())
     return "accepted"

@@ -27,7 +27,7 @@ from taskloom.suites.taskbench.language import read_typed
 from taskloom.suites.taskbench.language import show as printed
 from taskloom.suites.zest.synthetic.domain_catalog import domain_names, load_domain
 from tests.fuzz.engine import Refuted, Verdict, target
-from tests.fuzz.strategies import as_text, mutated_json, mutated_text, odd_numbers, odd_values
+from tests.fuzz.strategies import as_text, mutated_json, mutated_text, odd_numbers, odd_values, reworded_json
 
 ROWS = 2
 """Rows of each split that a second solver looks at."""
@@ -84,7 +84,7 @@ RECIPES: list[dict[str, Any]] = [
         "vocabulary": {"persons": ["Mary", "John"], "places": ["park", "hall", "shop"], "objects": ["milk", "ball"]},
         "groups": [
             {"n": 2, "events": ["MOVE", "GRAB", "DROP"], "questions": ["where-O"], "support": "2..3", "length": "5..12"},
-            {"n": 2, "events": {"MOVE": 2, "GRAB": 1, "GIVE": 1}, "wording": ["COREF"], "questions": ["list", "count"]},
+            {"n": 2, "events": {"MOVE": 2, "GRAB": 1, "GIVE": 1}, "wording": ["COREF"], "questions": ["list", "counting"]},
         ],
         "splits": {"train": {"n": 4}, "test": {"n": 2}},
     },
@@ -102,6 +102,16 @@ RECIPES: list[dict[str, Any]] = [
         "few_shot": None,
     },
     {"extends": "ctl/A", "splits": {"train": {"n": 400}}},
+    {
+        "suite": "taskbench",
+        "functions": ["map(synonyms[eng], filter(is_pos_verb[eng]))", "random1[eng]"],
+        "lexicon": "synthetic",
+        "few_shot": {"k": 4, "draws": 2},
+        "sequences": {"n": 20, "length": 4, "kept": 2},
+        "shares": {"train": 0.8, "test": 0.1},
+        "described": {"level": "explicit"},
+    },
+    {"suite": "zest", "tasks": {"train": 12, "dev": 0, "test": 0}, "passages": 1, "layout": "bart"},
 ]  # fmt: skip
 FIELD_VALUES = st.one_of(
     odd_values,
@@ -124,7 +134,20 @@ FIELD_VALUES = st.one_of(
         ]
     ),
     st.sampled_from(
-        ["where-P", "where-O", "list", "count", "yes-no", "COREF", "CONJ", "NEGATE", "INDEF", "2..3", "1..20", "0..0"]
+        [
+            "where-P",
+            "where-O",
+            "list",
+            "counting",
+            "yes-no",
+            "COREF",
+            "CONJ",
+            "NEGATE",
+            "INDEF",
+            "2..3",
+            "1..20",
+            "0..0",
+        ]
     ),
     st.lists(st.sampled_from(["MOVE", "GRAB", "DROP", "GIVE", "COREF", "where-O", "list"]), max_size=3),
 )
@@ -183,10 +206,10 @@ ATOMS = [
     "hyponyms[eng]",
     "is_pos_noun[eng]",
     "is_pos_verb[eng]",
-    "random[1]",
+    "random1[eng]",
     "father",
     "mother",
-    "capital",
+    "country",
 ]
 OPERATORS = ["union", "intersection", "chain", "difference", "map", "filter", "land", "lor", "lnot", "inverse"]
 
@@ -199,12 +222,40 @@ def _applied(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 expressions_grammar = st.recursive(st.sampled_from(ATOMS), _applied, max_leaves=6)
+RELATIONS = ["synonyms[eng]", "antonyms[eng]", "hyponyms[eng]", "random1[eng]"]
+PREDICATES = ["is_pos_noun[eng]", "is_pos_verb[eng]"]
+relations = st.recursive(
+    st.sampled_from(RELATIONS),
+    lambda inner: st.one_of(
+        st.builds("{}({}, {})".format, st.sampled_from(["union", "intersection", "chain", "difference"]), inner, inner),
+        st.builds("inverse({})".format, inner),
+    ),
+    max_leaves=4,
+)
+predicates = st.recursive(
+    st.sampled_from(PREDICATES),
+    lambda inner: st.one_of(
+        st.builds("{}({}, {})".format, st.sampled_from(["land", "lor"]), inner, inner),
+        st.builds("lnot({})".format, inner),
+    ),
+    max_leaves=3,
+)
+typed_expressions = st.one_of(
+    relations,
+    predicates,
+    st.builds("map({})".format, relations),
+    st.builds("filter({})".format, predicates),
+    st.builds("map({}, filter({}))".format, relations, predicates),
+)
+"""Functions of words and of sequences whose parts fit each other."""
+
 EXPRESSIONS = [
     "union(father, mother)", "map(synonyms[eng], filter(is_pos_verb[eng]))", "chain(antonyms[eng], hyponyms[eng])",
     "filter(land(is_pos_noun[eng], is_pos_verb[eng]))", "intersection(synonyms[eng], antonyms[eng])", "difference(father, mother)",
 ]  # fmt: skip
 expression_texts = st.one_of(
     expressions_grammar,
+    typed_expressions,
     mutated_text(EXPRESSIONS, [*ATOMS, *OPERATORS, "(", ")", ",", "[", "]", "|", "&", "->", "."]),
 )
 
@@ -222,12 +273,7 @@ def expressions(text: str, folder: Path) -> Verdict:
     return "checked"
 
 
-@target(
-    "functions",
-    expressions_grammar.filter(lambda text: "father" not in text and "capital" not in text),
-    weight=1,
-    warm=_warm_lexicons,
-)
+@target("functions", typed_expressions, weight=2, warm=_warm_lexicons)
 def functions(text: str, folder: Path) -> Verdict:
     """Make the rows of a function over invented words and answer them again."""
     changes = {"lexicon": "synthetic", "minimum": 1, "few_shot": None, "sequences": {"n": 20, "length": 4, "kept": 2}}
@@ -300,7 +346,7 @@ SEEDS = [
     "1 Mary went to the park.\n2 Where is Mary?\tpark\t1\n",
     "1 Sheep are afraid of wolves.\n2 Gertrude is a sheep.\n3 What is gertrude afraid of?\twolf\t2 1\n",
     "1 The kitchen is north of the garden.\n2 What is north of the garden?\tkitchen\t1\n",
-    "1 Mary got the milk.\n2 Mary gave the milk to John.\n3 Who has the milk?\tJohn\t2\n4 What is John carrying?\tmilk\t2\n",
+    "1 Mary got the milk.\n2 Mary gave the milk to John.\n3 Who received the milk?\tJohn\t2\n4 What is John carrying?\tmilk\t2\n",
     "1 The box fits inside the chest.\n2 Does the box fit in the chest?\tyes\t1\n",
 ]
 story_texts = st.one_of(
@@ -337,21 +383,43 @@ def _domains() -> list[Any]:
     return [yaml.safe_load((folder / f"{name}.yaml").read_text(encoding="utf-8")) for name in domain_names()]
 
 
+@cache
+def _small_domains() -> list[Any]:
+    """Return domains of ours with little in them, which are read in a tenth of the time."""
+    return [_small(domain) for domain in _domains()[:3]]
+
+
+def _small(domain: dict[str, Any]) -> dict[str, Any]:
+    rules, records = domain["rules"][:1], domain["records"][:1]
+    named = {rule[side] for rule in rules for side in ("when", "then")}
+    attributes = [a for place, a in enumerate(domain["attributes"]) if place < 4 or a["name"] in named]
+    named |= {a["name"] for a in attributes}
+    attributes += [a for a in domain["attributes"] if a["name"] not in named and a["name"] in _kin(attributes)]
+    attributes = [{k: v[:3] if isinstance(v, list) and k != "values" else v for k, v in a.items()} for a in attributes]
+    lists = {key: value[:2] for key, value in domain.items() if isinstance(value, list)}
+    parts = {"attributes": attributes, "rules": rules, "records": records, "heads": domain["heads"][:9]}
+    return {**domain, **lists, **parts, "name": "mine"}
+
+
+def _kin(attributes: list[dict[str, Any]]) -> set[Any]:
+    return {attribute.get("kin") for attribute in attributes}
+
+
 @st.composite
 def domain_texts(draw: st.DrawFn) -> str:
-    """Draw a domain file: one of ours under another name, with changes."""
-    data = draw(mutated_json([{**domain, "name": "mine"} for domain in _domains()[:2]], most=3))
-    return json.dumps(data)
+    """Draw a domain file: one of ours under another name, with parts of it exchanged, or with its words edited."""
+    base = draw(st.sampled_from(_small_domains()))
+    if draw(st.booleans()):
+        return json.dumps(draw(mutated_json([base], most=2)))
+    return json.dumps(draw(reworded_json(base)))
 
 
-@target("domains", st.deferred(domain_texts), weight=2, warm=_domains)
+@target("domains", st.deferred(domain_texts), weight=4, warm=_small_domains)
 def domains(text: str, folder: Path) -> Verdict:
     """Load a domain; one that is taken must make tasks whose answers the reader finds again, or say why not."""
     path = folder / "mine.yaml"
     path.write_bytes(as_text(text))
     load_domain(path)
-    if sum(text.encode()) % 4:
-        return "accepted"
     sizes = {"tasks": {"train": 12, "dev": 0, "test": 0}, "passages": 1, "domains": [str(path)]}
     try:
         plan = read("zest/synthetic", sizes).plan(0)

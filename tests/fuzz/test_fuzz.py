@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import strategies as st
@@ -36,6 +37,24 @@ def test_a_few_inputs_of_every_target(name: str, tmp_path: Path) -> None:
     tally = campaign(TARGETS[name], 8, 0, tmp_path, time.monotonic() + 60, None)
     assert tally.inputs
     assert set(tally.counts) <= {"refused", "accepted", "checked"}
+
+
+CHEAP_RECIPES = [recipe for recipe in targets_texts.RECIPES if recipe.get("suite") not in ("taskbench", "zest")]
+"""Those that build no lexicon and load no domains."""
+BASES: list[tuple[str, Any]] = [
+    *(("recipes", json.dumps(recipe)) for recipe in CHEAP_RECIPES),
+    *(("experiments", json.dumps(experiment)) for experiment in targets_texts.EXPERIMENTS[:3]),
+    *(("changes", [change]) for change in targets_texts.CHANGES),
+    *(("expressions", text) for text in [*targets_texts.ATOMS, *targets_texts.EXPRESSIONS]),
+    *(("stories", text) for text in targets_texts.SEEDS),
+]
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in BASES}))
+def test_what_is_mutated_is_accepted_as_it_is(name: str, tmp_path: Path) -> None:
+    """Mutants of something that is refused anyway try only the first check."""
+    for _, value in (base for base in BASES if base[0] == name):
+        assert judge(TARGETS[name], value, tmp_path).verdict in ("accepted", "checked"), value
 
 
 def one(run: Callable[[object, Path], Verdict]) -> Target:

@@ -56,13 +56,15 @@ def test_shares_agree_with_scipy(n: int, data: Any, level: float) -> None:
     assert wilson(right, n, level) == pytest.approx((1 - high, 1 - low), abs=1e-12)
 
 
-@given(st.lists(st.floats(-5, 5), min_size=2, max_size=30))
+@given(st.lists(st.floats(-5, 5), min_size=2, max_size=30) | st.lists(st.floats(0, 1), min_size=2, max_size=30))
 def test_t_agrees_with_scipy(scores: list[float]) -> None:
     found = over_seeds(scores)
     se = scipy.stats.sem(scores)
     assert found.se == pytest.approx(se, abs=1e-12)
     if se > 1e-9:
         low, high = scipy.stats.t.interval(0.95, len(scores) - 1, np.mean(scores), se)
+        if all(0 <= score <= 1 for score in scores):  # the interval of shares ends where shares do
+            low, high = max(low, 0.0), min(high, 1.0)
         assert (found.low, found.high) == pytest.approx((low, high))
     assert over_tasks(scores).low == pytest.approx(found.low)
 

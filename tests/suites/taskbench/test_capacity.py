@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from taskloom.errors import RecipeError
@@ -59,7 +60,9 @@ def of_sequences(function: str, n: int, pairs: str, length: int) -> Plan:
 
 def texts(plan: Plan) -> list[Any]:
     split = plan.split("test")
-    return split.rows(0, split.n).column("key").to_pylist()  # type: ignore[union-attr]
+    rows = split.rows(0, split.n)
+    assert isinstance(rows, pa.Table)
+    return list(rows.column("key").to_pylist())
 
 
 @pytest.mark.parametrize(("pairs", "length"), [("disjoint", 1), ("disjoint", 2), ("published", 1)])
@@ -86,7 +89,12 @@ def test_every_request_is_met_at_the_border_between_listing_and_drawing(
     """Sequences are listed up to a number and drawn beyond it: at the number and one above it, as many as there are."""
     spaces: list[int] = []
     space = sampling.Sequences.space
-    monkeypatch.setattr(sampling.Sequences, "space", lambda self, split: spaces.append(n := space(self, split)) or n)
+
+    def noted(self: sampling.Sequences, split: str) -> int:
+        spaces.append(space(self, split))
+        return spaces[-1]
+
+    monkeypatch.setattr(sampling.Sequences, "space", noted)
     capacity = of_sequences(FUNCTIONS[0], sampling.LISTED, pairs, 1).split("test").n
     monkeypatch.setattr(sampling, "LISTED", max(spaces) - above)
     plan = of_sequences(FUNCTIONS[0], capacity, pairs, 1)
