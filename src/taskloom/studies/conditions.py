@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from taskloom.errors import TaskloomError
 from taskloom.experiments.cell_data import read_data
 from taskloom.learners.config import read as read_learner
+from taskloom.recipe import Recipe
 from taskloom.recipe.yaml_files import parse
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def conditions_of(runs: Runs, run: str) -> Conditions:
         return settings  # code that only a store names is never run
     config = parse(text, ours=True)
     try:
-        recipe = next(iter(read_data(config["recipes"][0], {}))).parts[0].recipe
+        recipe = _recipe(config)
         settings = {**flatten(recipe.fields.model_dump(mode="json"), "recipe"), **settings}
     except TaskloomError:
         pass
@@ -43,6 +44,18 @@ def conditions_of(runs: Runs, run: str) -> Conditions:
     except TaskloomError:
         pass
     return settings
+
+
+def recipe_of(runs: Runs, run: str) -> Recipe:
+    """Return the recipe that a run learned from; the first of a mix. Code that only a store names is never run."""
+    text = runs.store.config(run)
+    if ".py" in text:
+        raise TaskloomError(f"the run {run} is of a recipe or learner in a Python file, which is not run")
+    return _recipe(parse(text, ours=True))
+
+
+def _recipe(config: Mapping[str, Any]) -> Recipe:
+    return next(iter(read_data(config["recipes"][0], {}))).parts[0].recipe
 
 
 def differences(number: PublishedNumber, ours: Conditions) -> tuple[str, ...]:

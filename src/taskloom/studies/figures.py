@@ -203,13 +203,14 @@ def heat_map(
     """
     with style():
         panels = values_of(data, panel) if panel else [None]
-        across, down = sorted(values_of(data, x)), sorted(values_of(data, y))
+        shares = [[row for row in data if not panel or row[panel] == title] for title in panels]
         rows, columns = grid_of(len(panels))
-        size = (1.3 + 0.62 * len(across), 0.9 + 0.46 * len(down))
-        figure, axes = canvas(rows, columns, size)
+        widest, highest = (max(len({row[c] for row in share}) for share in shares) for c in (x, y))
+        figure, axes = canvas(rows, columns, (1.5 + 0.62 * widest, 1.0 + 0.46 * highest))
         image = None
-        for axis, title in zip(axes, panels, strict=False):
-            cells = {(row[x], row[y]): row for row in data if not panel or row[panel] == title}
+        for axis, title, share in zip(axes, panels, shares, strict=False):
+            across, down = (sorted({row[c] for row in share}) for c in (x, y))
+            cells = {(row[x], row[y]): row for row in share}
             grid = [[_number(cells.get((a, b)), value) for a in across] for b in down]
             image = axis.imshow(grid, cmap="Greys", vmin=limits[0], vmax=limits[1] * 1.15, aspect="auto")
             for place, row in cells.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from taskloom.errors import TaskloomError, nearest
 from taskloom.registry import Registry, is_python, name_in_file
@@ -18,6 +18,8 @@ SCALES = ("quick", "full")
 """`quick`: minutes on two cores, to see the whole path work; `full`: the paper's conditions."""
 
 Findings = Finding | Sequence[Finding]
+
+A = TypeVar("A", bound=Callable[..., Findings])
 
 Experiments = Callable[[str, str], Mapping[str, Any] | Sequence[Mapping[str, Any]]]
 """From a scale and a model (empty: the study's own) to the experiments that make the runs, each as its YAML file would have it."""
@@ -82,7 +84,7 @@ def study(
     place: str = "",
     experiment: Experiments | None = None,
     from_recipes: bool = False,
-) -> Callable[[Callable[..., Findings]], Callable[..., Findings]]:
+) -> Callable[[A], A]:
     """Register a function from runs to findings as a study; the arguments are `Study`'s attributes.
 
     Its first parameter takes the runs (a `taskloom.experiments.runs.Runs`); keyword-only parameters with defaults are settings,
@@ -91,7 +93,7 @@ def study(
     if is_python(name):
         raise StudyError(f"a study's name is a word or a path such as 'mine/errors', not '{name}'")
 
-    def record(analyse: Callable[..., Findings]) -> Callable[..., Findings]:
+    def record(analyse: A) -> A:
         STUDIES.add(name, Study(name, describe, analyse, place, experiment, from_recipes), analyse.__module__)
         return analyse
 

@@ -1,5 +1,23 @@
 """Studies of CTL++ (docs/papers/ctlpp.md): its tables and figures, and what its training data decide."""
 
-from taskloom.studies.ctlpp import accuracy_table, graph_drawings, parameter_table
+from taskloom.studies.ctlpp import (
+    accuracy_table,
+    cluster_accuracy,
+    graph_drawings,
+    layers_at_test,
+    parameter_table,
+    staged_heat_maps,
+    symbol_similarity,
+    training_contrasts,
+)
 
-__all__ = ["accuracy_table", "graph_drawings", "parameter_table"]
+__all__ = [
+    "accuracy_table",
+    "cluster_accuracy",
+    "graph_drawings",
+    "layers_at_test",
+    "parameter_table",
+    "staged_heat_maps",
+    "symbol_similarity",
+    "training_contrasts",
+]

@@ -76,7 +76,7 @@ def table1(runs: Runs, *, converged: float = CONVERGED, most: int = MOST) -> Fin
     """Compute Table 1: means and standard deviations over the first `most` seeds that converged."""
     groups = [count(group, converged, most) for group in trainings(runs)]
     rows = [_row(g) for g in groups]
-    columns = ("model", "data", "draw", "steps", "seeds", "converged", "iid", "ood", "over 95 % ood")
+    columns = ("model", "data", "draw", "always has", "steps", "seeds", "converged", "iid", "ood", "over 95 % ood")
     points = ResultTable(
         ("name", "split", "mean", "low", "high", "sd", "seeds", "published"), [p for g in groups for p in _points(g)]
     )
@@ -115,6 +115,7 @@ def _row(g: CountedSeeds) -> dict[str, Any]:
         "model": g.group.label,
         "data": g.group.variant,
         "draw": g.group.draw,
+        "always has": g.group.contents,
         "steps": g.group.conditions.get("learner.steps"),
         "seeds": len(g.group.seeds),
         "converged": len(g.converged),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from taskloom.errors import ParameterError, nearest
@@ -63,3 +64,90 @@ def table_experiments(scale: str, model: str) -> Experiments:
         }
         for name in models(model)
     ]
+
+
+def similarity_experiments(variant: str) -> Callable[[str, str], Experiments]:
+    """Return the experiments of the similarity figures on a variant: models are kept, so that their states can be looked at."""
+
+    def experiments(scale: str, model: str) -> Experiments:
+        name = models(model or "ndr")[0]
+        keep = {"model": True}
+        if scale == "quick":
+            return [
+                {"recipes": [small(f"ctl/{variant}")], "learners": [SMALL_LEARNERS[name]], "seeds": 3, "keep": keep}
+            ]
+        learners = [{"learner": name, "preset": "ctlpp"}]
+        seeds = {"seeds": PAPER_SEEDS[name], "keep": keep, "evaluate": ["iid", "ood"]}
+        return [{"recipes": [f"ctl/{variant}"], "learners": learners, **seeds}]
+
+    return experiments
+
+
+DRAWS = ("published", "chains", "independent")
+
+
+def draw_experiments(scale: str, model: str) -> Experiments:
+    """Return the experiments on the draw of the training data; everything else is as in Table 1."""
+    if scale == "quick":
+        return [
+            {
+                "recipes": [small(name, draw=draw) for name in ("ctl/A", "ctl/R") for draw in DRAWS],
+                "learners": [SMALL_LEARNERS[name] for name in ([model] if model else ["bilstm"])],
+                "seeds": 4,
+            }
+        ]
+    return [{**block, "grid": {"recipe.draw": list(DRAWS)}} for block in table_experiments(scale, model)]
+
+
+SINGLES = ({"include_singles": False, "include_pairs": "added"}, {"include_singles": True, "include_pairs": False})
+"""Every pair is added to training, as the public code does; every single function is in training, as the text says."""
+
+
+def single_experiments(scale: str, model: str) -> Experiments:
+    """Return the experiments on what training always contains: all pairs of functions, or all single functions."""
+    if scale == "quick":
+        return [
+            {
+                "recipes": [small(name, **extra) for name in ("ctl/A", "ctl/R") for extra in SINGLES],
+                "learners": [SMALL_LEARNERS[name] for name in ([model] if model else ["bilstm"])],
+                "seeds": 4,
+            }
+        ]
+    full = table_experiments(scale, model)
+    return [
+        {**block, "recipes": [{"recipe": r, "set": e} for r in block["recipes"] for e in SINGLES]} for block in full
+    ]
+
+
+def layer_experiments(scale: str, model: str) -> Experiments:
+    """Return the experiments on the number of layers at test: models whose shared layer can be applied more or less often."""
+    names = [name for name in models(model) if name != "bilstm"]
+    if not names:
+        raise ParameterError("model", "must be a model with a shared layer, 'ndr' or 'transformer'")
+    keep = {"model": True}
+    if scale == "quick":
+        recipes = [small("ctl/A"), small("ctl/R")]
+        return [{"recipes": recipes, "learners": [SMALL_LEARNERS[names[-1]]], "seeds": 2, "keep": keep}]
+    full = [block for name in names for block in table_experiments(scale, name)]
+    return [{**block, "seeds": 5, "keep": keep} for block in full]
+
+
+STAGED = {"symbols": 4, "max_length": 4, "fill": 0.8, "functions": 16}
+STAGED_SPLITS = {"train": {"n": 700}, "iid": {"n": 60}, "ood": {"n": 80}}
+"""A small world of S whose groups have two functions at least."""
+
+
+def staged_experiments(learner: str) -> Callable[[str, str], Experiments]:
+    """Return the experiments of the heat maps of S for a model."""
+
+    def experiments(scale: str, model: str) -> Experiments:
+        name = models(model or learner)[0]
+        if scale == "quick":
+            grid = {"recipe.overlap": [4, 8], "recipe.shared_symbols": [2, 4]}
+            recipe = {"recipe": "ctl/S", "set": {**STAGED, "splits": STAGED_SPLITS}}
+            return [{"recipes": [recipe], "learners": [SMALL_LEARNERS[name]], "seeds": 2, "grid": grid}]
+        grid = {"recipe.overlap": [4, 8, 12, 16], "recipe.shared_symbols": [2, 3, 4, 5, 6]}
+        learners = [{"learner": name, "preset": "ctlpp-s"}]
+        return [{"recipes": ["ctl/S"], "learners": learners, "seeds": 5, "grid": grid, "evaluate": ["iid", "ood"]}]
+
+    return experiments

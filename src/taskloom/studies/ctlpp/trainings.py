@@ -45,6 +45,12 @@ class Trainings:
         return str(self.conditions.get("recipe.draw", ""))
 
     @property
+    def contents(self) -> str:
+        """Return what training always contains: all `pairs` of functions, all `singles`, `both` or `neither`."""
+        singles, pairs = (bool(self.conditions.get(f"recipe.include_{what}")) for what in ("singles", "pairs"))
+        return "both" if singles and pairs else "singles" if singles else "pairs" if pairs else "neither"
+
+    @property
     def label(self) -> str:
         """Return the model's name as the paper writes it."""
         return MODELS.get(self.model, self.model)

@@ -1,0 +1,109 @@
+"""Figure 6 of CTL++: does a second function understand what a first one, of another cluster or group, gives it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.studies import figures
+from taskloom.studies.ctlpp.small_worlds import similarity_experiments
+from taskloom.studies.ctlpp.symbol_similarity import CONVERGED, group_numbers, symbol_cosines
+from taskloom.studies.ctlpp.trained_models import TrainedModel, chosen_model, outcome_note
+from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.similarity import Labels, evidence, paper_clusters
+from taskloom.studies.study import StudyError, study
+from taskloom.suites.ctl.world import SymbolWorld
+
+
+def accuracy_cells(
+    right: NDArray[np.bool_], world: SymbolWorld, symbol: int, firsts: Labels, seconds: Labels
+) -> NDArray[np.float64]:
+    """Return the share of right answers by the label of the first and of the second function: [first, second].
+
+    Only inputs whose intermediate value is the symbol count: for each first function there is one.
+
+    Args:
+        right: Whether each two functions are answered right: [start symbol, first, second].
+        world: The functions.
+        symbol: The intermediate value.
+        firsts: The label (cluster or group) of each function as the first.
+        seconds: The label of each function as the second.
+    """
+    starts = np.argmax(world.images == symbol, axis=1)
+    of_symbol = right[starts, np.arange(world.functions)]
+    return np.array(
+        [
+            [of_symbol[np.ix_(firsts == a, seconds == b)].mean() for b in range(int(seconds.max()) + 1)]
+            for a in range(int(firsts.max()) + 1)
+        ]
+    )
+
+
+@study(
+    "ctlpp/figure6",
+    describe="Accuracy of two functions by the cluster, and by the group, of the first and the group of the second",
+    place="CTL++, Figure 6",
+    experiment=similarity_experiments("R"),
+)
+def figure6(
+    runs: Runs, *, seed: int | None = None, symbol: int | None = None, where: str = "readout", learner: str = "ndr"
+) -> Finding:
+    """Compute the accuracy after two functions for one intermediate symbol of a failed seed."""
+    model = chosen_model(runs, learner=learner, variant="R", wanted="failed", seed=seed, converged=CONVERGED)
+    matrices, groups = symbol_cosines(model, where), group_numbers(model)
+    chosen = _symbol(model, [evidence(m, groups).gap for m in matrices], symbol)
+    right = model.pair_scores()
+    names = [f"G_{name}" for name in model.world.groups]
+    clusters = paper_clusters(matrices[chosen])
+    rows = [
+        *_rows("(a) clusters", right, model, chosen, clusters, [f"C{i + 1}" for i in range(int(clusters.max()) + 1)]),
+        *_rows("(b) groups", right, model, chosen, groups, names),
+    ]
+    data = ResultTable(("panel", "first", "second", "accuracy", "inputs"), rows)
+    draw = partial(
+        figures.heat_map, x="second", y="first", value="accuracy", panel="panel",
+        xlabel="group of the second function", ylabel="first function",
+    )  # fmt: skip
+    caption = (
+        f"Share of right answers after two functions whose intermediate value is the symbol {chosen}: {model.name} (ood accuracy "
+        f"{model.ood:.3f}; one model, all inputs, so no interval)."
+    )
+    return Finding(
+        "CTL++ Figure 6: accuracy by cluster and group",
+        f"Symbol {chosen} has the largest gap between clusters, unless one is chosen. Over all symbols and pairs of functions "
+        f"{right.mean():.3f} of the answers are right.",
+        data,
+        (StudyFigure("figure6", caption, data, draw),),
+        notes=tuple(outcome_note(model, "failed")),
+    )
+
+
+def _symbol(model: TrainedModel, gaps: Sequence[float], symbol: int | None) -> int:
+    if symbol is None:
+        return int(np.argmax(gaps))
+    if not 0 <= symbol < model.world.symbols:
+        raise StudyError(f"symbol is {symbol}; this world has the symbols 0 to {model.world.symbols - 1}")
+    return symbol
+
+
+def _rows(
+    panel: str, right: NDArray[np.bool_], model: TrainedModel, symbol: int, firsts: Labels, labels: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    seconds = group_numbers(model)
+    cells = accuracy_cells(right, model.world, symbol, firsts, seconds)
+    for a, label in enumerate(labels):
+        for b, group in enumerate(model.world.groups):
+            inputs = int((firsts == a).sum() * (seconds == b).sum())
+            yield {
+                "panel": panel,
+                "first": label,
+                "second": f"G_{group}",
+                "accuracy": float(cells[a, b]),
+                "inputs": inputs,
+            }

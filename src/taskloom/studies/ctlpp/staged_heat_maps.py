@@ -1,0 +1,92 @@
+"""Figures 4, 7 and 8 of CTL++: accuracy on S by the number of shared functions and of shared symbols."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.statistics import over_seeds
+from taskloom.studies import figures
+from taskloom.studies.ctlpp.small_worlds import staged_experiments
+from taskloom.studies.ctlpp.trainings import MODELS, Trainings, trainings
+from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.study import StudyError, study
+
+SOLVED = 0.99
+"""An accuracy that rounds to the 1.00 of the paper's figures, up to chance errors of a hundredth."""
+
+
+def heat_map_finding(runs: Runs, number: int, learner: str, split: str) -> Finding:
+    """Return the heat map of a model on S."""
+    groups = [g for g in trainings(runs, "S") if g.model == learner]
+    if not groups:
+        raise StudyError(f"{runs.store.path} has no runs of '{learner}' on the variant S of ctl")
+    rows = sorted((_cell(group, split) for group in groups), key=lambda r: (r["overlap"], r["shared symbols"]))
+    columns = ("overlap", "shared symbols", "mean", "sd", "low", "high", "seeds", "group size")
+    data = ResultTable(columns, rows)
+    label = MODELS.get(learner, learner)
+    symbols = groups[0].conditions.get("recipe.symbols")
+    caption = (
+        f"Accuracy of {label} on {split} of S (mean ± standard deviation over {_range([r['seeds'] for r in rows])} seeds) by "
+        f"shared functions and shared symbols of {symbols}. Guessing gives 1/{symbols}."
+    )
+    draw = partial(
+        figures.heat_map, x="shared symbols", y="overlap", value="mean", spread="sd", ylabel="shared functions"
+    )  # fmt: skip
+    solved = [f"({r['overlap']}, {r['shared symbols']})" for r in rows if r["mean"] is not None and r["mean"] >= SOLVED]
+    return Finding(
+        f"CTL++ Figure {number}: {label} on S",
+        f"{len(solved)} of {len(rows)} settings (shared functions, shared symbols) reach {SOLVED:g}"
+        + (f": {', '.join(solved)}." if solved else "."),
+        data,
+        (StudyFigure(f"figure{number}", caption, data, draw),),
+        notes=(
+            "The paper shows these values as shades only, so there are no published numbers to compare with. Its text: to reach "
+            "100 %, 16 of 32 functions must be shared, on 6 of 8 symbols.",
+            "More shared functions also make the tested groups smaller (column 'group size'); the two cannot be told apart here.",
+        ),
+    )
+
+
+def _cell(group: Trainings, split: str) -> dict[str, Any]:
+    scores = group.of(split)
+    estimate = over_seeds(scores) if len(scores) > 1 else None
+    overlap, functions = (int(group.conditions[f"recipe.{name}"]) for name in ("overlap", "functions"))
+    return {
+        "overlap": overlap,
+        "shared symbols": int(group.conditions["recipe.shared_symbols"]),
+        "mean": statistics.fmean(scores) if scores else None,
+        "sd": statistics.stdev(scores) if len(scores) > 1 else None,
+        "low": estimate.low if estimate else None,
+        "high": estimate.high if estimate else None,
+        "seeds": len(scores),
+        "group size": -(-(functions - overlap) // 4),
+    }
+
+
+def _range(counts: list[int]) -> str:
+    return str(counts[0]) if len(set(counts)) == 1 else f"{min(counts)} to {max(counts)}"
+
+
+def _register(number: int, learner: str) -> Callable[..., Finding]:
+    """Register the study of one of the paper's heat maps."""
+
+    @study(
+        f"ctlpp/figure{number}",
+        describe=f"Accuracy of {MODELS[learner]} on CTL++ S by shared functions and shared symbols",
+        place=f"CTL++, Figure {number}",
+        experiment=staged_experiments(learner),
+    )
+    def figure(runs: Runs, *, split: str = "ood", learner: str = learner) -> Finding:
+        return heat_map_finding(runs, number, learner, split)
+
+    return figure
+
+
+figure4 = _register(4, "ndr")
+figure7 = _register(7, "transformer")
+figure8 = _register(8, "bilstm")

@@ -1,0 +1,196 @@
+"""Figures 3, 9, 10 and 11 of CTL++: is a symbol the same vector whichever function made it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.studies import figures
+from taskloom.studies.ctlpp.small_worlds import similarity_experiments
+from taskloom.studies.ctlpp.trained_models import TrainedModel, chosen_model, outcome_note
+from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.similarity import (
+    GAP,
+    SILHOUETTE,
+    ClusterEvidence,
+    Floats,
+    Labels,
+    cosines,
+    evidence,
+    paper_clusters,
+)
+from taskloom.studies.study import study
+
+CONVERGED = 0.5
+"""Seeds with a lower iid accuracy are left out, as in Table 1."""
+
+
+def symbol_cosines(model: TrainedModel, where: str) -> Floats:
+    """Return the cosine matrix of each symbol: [symbol, function, function]."""
+    return np.stack([cosines(vectors) for vectors in model.states(where)])
+
+
+def group_numbers(model: TrainedModel) -> Labels:
+    """Return the number of each function's group."""
+    names = list(model.world.groups)
+    return np.array([names.index(group) for group in model.world.group_of()], dtype=np.int64)
+
+
+def matrix_rows(model: TrainedModel, symbol: int, matrix: Floats) -> Iterator[dict[str, Any]]:
+    """Yield the cells of a symbol's matrix, ordered by cluster and function."""
+    labels, groups = paper_clusters(matrix), model.world.group_of()
+    order = sorted(range(len(labels)), key=lambda f: (labels[f], f))
+    for row, first in enumerate(order):
+        for column, second in enumerate(order):
+            yield {
+                "symbol": symbol,
+                "row": row,
+                "column": column,
+                "first": model.world.names[first],
+                "second": model.world.names[second],
+                "group": groups[first],
+                "cluster": int(labels[first]) + 1,
+                "cosine": round(float(matrix[first, second]), 4),
+            }
+
+
+def draw_matrices(data: ResultTable) -> Any:
+    """Draw a cosine matrix for each symbol, from white (0 or less) to black (1), with a strip that shows the functions' groups."""
+    with figures.style():
+        symbols = figures.values_of(data, "symbol")
+        rows, columns = figures.grid_of(len(symbols), 4)
+        functions = max(row["row"] for row in data) + 1
+        side = 2.1 if functions <= 12 or len(symbols) > 2 else 3.6
+        figure, axes = figures.canvas(rows, columns, (side + 0.25, side + 0.3))
+        image = None
+        for axis, symbol in zip(axes, symbols, strict=False):
+            own = [row for row in data if row["symbol"] == symbol]
+            grid = np.zeros((functions, functions))
+            for row in own:
+                grid[row["row"], row["column"]] = row["cosine"]
+            image = axis.imshow(grid, cmap="Greys", vmin=0, vmax=1)
+            _strip(axis, own, functions)
+            axis.set_title(f"symbol {symbol}")
+        for axis in axes[len(symbols) :]:
+            axis.set_visible(False)
+        if image is not None:
+            figure.colorbar(image, ax=axes, label="cosine", fraction=0.05)
+        return figure
+
+
+STRIP = ("#c4472b", "#5a9bc9", "#e0c060", "#7aa870", "#999999")
+"""A dark red and a light blue, as in the paper, which differ in grey as well."""
+
+
+def _strip(axis: Any, rows: list[dict[str, Any]], functions: int) -> None:
+    """Draw which group each function belongs to, left of the matrix, and the functions' names where they fit."""
+    from matplotlib.patches import Rectangle
+
+    firsts = {row["row"]: row for row in rows if row["column"] == 0}
+    groups = sorted({row["group"] for row in rows})
+    width = 0.05 * functions
+    for place, row in firsts.items():
+        colour = STRIP[groups.index(row["group"]) % len(STRIP)]
+        corner = (-0.5 - 1.4 * width, place - 0.5)
+        axis.add_patch(Rectangle(corner, width, 1, facecolor=colour, edgecolor="none", clip_on=False))
+    names = [firsts[place]["first"] for place in range(functions)]
+    axis.set_xticks(range(functions), names, fontsize=7 if functions <= 12 else 4.5)
+    axis.set_yticks([])
+    axis.tick_params(length=0, pad=2)
+    for spine in ("top", "right"):
+        axis.spines[spine].set_visible(True)
+
+
+def evidence_table(model: TrainedModel, matrices: Floats) -> tuple[ResultTable, list[ClusterEvidence]]:
+    """Return what each symbol's matrix says, as a table and as values."""
+    groups = group_numbers(model)
+    values = [evidence(matrix, groups) for matrix in matrices]
+    columns = ("symbol", "clusters of the cut", "silhouette", "gap of clusters", "gap of groups", "separate codes")
+    rows = [
+        dict(
+            zip(columns, (s, e.clusters, e.silhouette, e.gap, e.group_gap, "yes" if e.separate else "no"), strict=True)
+        )
+        for s, e in enumerate(values)
+    ]
+    return ResultTable(columns, rows), values
+
+
+def similarity_finding(
+    runs: Runs,
+    number: int,
+    *,
+    variant: str,
+    wanted: str,
+    learner: str = "ndr",
+    seed: int | None = None,
+    where: str = "readout",
+    few: bool = False,
+) -> Finding:
+    """Return the similarity of symbols' vectors in one trained model.
+
+    Args:
+        runs: Runs that kept their models.
+        number: Of the paper's figure.
+        variant: A or R.
+        wanted: `failed` or `successful`: the seed with the lowest or the highest ood accuracy is taken.
+        learner: Whose models.
+        seed: This seed instead.
+        where: The place of the state: `readout`, `layer.K`, `argument`.
+        few: Whether only two symbols are drawn: those with the largest and the smallest gap between groups.
+    """
+    model = chosen_model(runs, learner=learner, variant=variant, wanted=wanted, seed=seed, converged=CONVERGED)
+    matrices = symbol_cosines(model, where)
+    table, values = evidence_table(model, matrices)
+    symbols = list(range(len(matrices)))
+    if few:
+        ranked = sorted(symbols, key=lambda s: values[s].group_gap)
+        symbols = [ranked[-1], ranked[0]]
+    cells = [row for s in symbols for row in matrix_rows(model, s, matrices[s])]
+    separate = sum(v.separate for v in values)
+    columns = ("symbol", "row", "column", "first", "second", "group", "cluster", "cosine")
+    caption = (
+        f"Cosine of a symbol's vectors at '{where}' by the function that made it: {model.name} (ood accuracy {model.ood:.3f}; one "
+        f"model, no interval). Functions are ordered by the paper's clusters; the strip shows their group. "
+        f"{len(matrices[0])} functions, {len(symbols)} of {len(matrices)} symbols."
+    )
+    return Finding(
+        f"CTL++ Figure {number}: similarity of representations, {wanted} seed on {variant}",
+        f"The paper's cut finds {_counts([v.clusters for v in values])} clusters, as it always finds at least two. By the absolute "
+        f"criterion (silhouette at least {SILHOUETTE:g}, cosines within clusters at least {GAP:g} higher than between) "
+        f"{separate} of {len(values)} symbols have separate codes.",
+        table,
+        (StudyFigure(f"figure{number}", caption, ResultTable(columns, cells), draw_matrices),),
+        notes=tuple(outcome_note(model, wanted)),
+    )
+
+
+def _counts(numbers: list[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _register(number: int, variant: str, wanted: str, few: bool = False) -> Callable[..., Finding]:
+    """Register the study of one of the paper's similarity figures."""
+
+    @study(
+        f"ctlpp/figure{number}",
+        describe=f"Similarity of symbols' representations by function, {wanted} NDR on {variant}",
+        place=f"CTL++, Figure {number}",
+        experiment=similarity_experiments(variant),
+    )
+    def figure(runs: Runs, *, seed: int | None = None, where: str = "readout", learner: str = "ndr") -> Finding:
+        return similarity_finding(
+            runs, number, variant=variant, wanted=wanted, learner=learner, seed=seed, where=where, few=few
+        )
+
+    return figure
+
+
+figure3 = _register(3, "R", "failed", few=True)
+figure9 = _register(9, "R", "successful")
+figure10 = _register(10, "R", "failed")
+figure11 = _register(11, "A", "failed")

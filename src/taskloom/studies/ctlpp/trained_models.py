@@ -1,0 +1,130 @@
+"""Trained models of runs on CTL++, with the world that they were trained in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.store import MODEL
+from taskloom.learners.saved import load
+from taskloom.studies.conditions import recipe_of
+from taskloom.studies.ctlpp.accuracy_table import SUCCESS
+from taskloom.studies.ctlpp.trainings import Trainings, trainings
+from taskloom.studies.study import StudyError
+from taskloom.suites.ctl.fields import CtlFields
+from taskloom.suites.ctl.world import SymbolWorld, build
+
+if TYPE_CHECKING:
+    from taskloom.learners.interface import Fitted
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedModel:
+    """A trained model.
+
+    Attributes:
+        name: Model, variant and seed, for captions.
+        fitted: The model.
+        world: The functions and their groups.
+        outermost_first: Whether the last function to be applied is written first.
+        ood: Its ood accuracy.
+    """
+
+    name: str
+    fitted: Fitted
+    world: SymbolWorld
+    outermost_first: bool
+    ood: float
+
+    @property
+    def succeeds(self) -> bool:
+        """Return whether its ood accuracy is over 95 %."""
+        return self.ood > SUCCESS
+
+    def text(self, functions: Sequence[int], symbol: int) -> str:
+        """Write the expression that applies functions, in order of application, to a symbol."""
+        names = [self.world.names[f] for f in functions]
+        words = [*reversed(names), str(symbol)] if self.outermost_first else [str(symbol), *names]
+        return " ".join(words)
+
+    def states(self, where: str = "readout") -> NDArray[np.float64]:
+        """Return the vector of each output symbol by each function: [symbol, function, size of the state].
+
+        The vector is that of the expression `f s` with f(s) = symbol; every function is bijective, so there is one.
+        """
+        functions, symbols = self.world.images.shape
+        texts = [self.text([f], s) for f in range(functions) for s in range(symbols)]
+        vectors = np.asarray(self.fitted.represent(texts, where), dtype=np.float64).reshape(functions, symbols, -1)
+        by_output = np.empty((symbols, functions, vectors.shape[-1]))
+        for f in range(functions):
+            by_output[self.world.images[f], f] = vectors[f]
+        return by_output
+
+    def pair_scores(self) -> NDArray[np.bool_]:
+        """Return whether the model is right about every two functions: [symbol, first function, second function]."""
+        functions, symbols = self.world.images.shape
+        places = [(s, f, g) for s in range(symbols) for f in range(functions) for g in range(functions)]
+        answers = self.fitted.answer([self.text([f, g], s) for s, f, g in places])
+        images = self.world.images
+        right = [a == str(images[g, images[f, s]]) for a, (s, f, g) in zip(answers, places, strict=True)]
+        return np.array(right).reshape(symbols, functions, functions)
+
+
+def trained_model(runs: Runs, group: Trainings, seed: int) -> TrainedModel:
+    """Load the model of a seed."""
+    run = group.runs[seed]
+    folder = runs.store.folder(run) / MODEL
+    if not folder.is_dir():
+        raise StudyError(
+            f"the run {run} of {runs.store.path} kept no model; run the experiment with keep: {{model: true}}"
+        )
+    fields = recipe_of(runs, run).fields
+    assert isinstance(fields, CtlFields)
+    ood = group.scores.get("ood", {}).get(seed, float("nan"))
+    name = f"{group.label} on {group.variant}, seed {seed}"
+    return TrainedModel(name, load(folder), build(fields), fields.order == "right-to-left", ood)
+
+
+def chosen_model(
+    runs: Runs, *, learner: str, variant: str, wanted: str, seed: int | None = None, converged: float = 0.0
+) -> TrainedModel:
+    """Load the seed that fails most, or that succeeds best, of a learner on a variant.
+
+    Args:
+        runs: Runs that kept their models.
+        learner: Whose; any, where no run is of that learner.
+        variant: A or R.
+        wanted: `failed` or `successful`.
+        seed: This one instead.
+        converged: Seeds with a lower iid accuracy are left out: what was not learned says nothing about compositions.
+    """
+    groups = [g for g in trainings(runs, variant) if _kept(runs, g)] or trainings(runs, variant)
+    own = [g for g in groups if g.model == learner] or groups
+    pairs = [(g, s) for g in own for s in g.seeds if g.scores.get("iid", {}).get(s, 1.0) >= converged]
+    if not pairs:
+        raise StudyError(f"no seed in {runs.store.path} reaches an iid accuracy of {converged:g} on {variant}")
+    if seed is not None:
+        pairs = [(g, s) for g, s in pairs if s == seed]
+        if not pairs:
+            raise StudyError(f"no run of {own[0].label} on {variant} in {runs.store.path} has the seed {seed}")
+    order = sorted(pairs, key=lambda pair: pair[0].scores.get("ood", {}).get(pair[1], 0.0))
+    group, chosen = order[0] if wanted == "failed" else order[-1]
+    return trained_model(runs, group, chosen)
+
+
+def _kept(runs: Runs, group: Trainings) -> bool:
+    return any((runs.store.folder(run) / MODEL).is_dir() for run in group.runs.values())
+
+
+def outcome_note(model: TrainedModel, wanted: str) -> Iterable[str]:
+    """Return a note where no seed had the wanted outcome."""
+    if model.succeeds != (wanted == "successful"):
+        yield (
+            f"No {wanted} seed was found: the ood accuracy of {model.name} is {model.ood:.3f}, and a seed succeeds over "
+            f"{SUCCESS:g}."
+        )

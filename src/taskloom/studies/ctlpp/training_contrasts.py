@@ -1,0 +1,163 @@
+"""Our questions about CTL++: does it matter how the training data are drawn, and what they always contain?"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.statistics import correct, over_seeds, welch
+from taskloom.studies import figures
+from taskloom.studies.ctlpp.accuracy_table import SUCCESS, spread
+from taskloom.studies.ctlpp.small_worlds import draw_experiments, single_experiments
+from taskloom.studies.ctlpp.trainings import Trainings, trainings
+from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.study import StudyError, study
+
+SPLITS = ("iid", "ood")
+
+Condition = Callable[[Trainings], str]
+"""The condition of trainings that is contrasted."""
+
+
+@study(
+    "ctlpp/draws",
+    describe="Accuracy on CTL++ by how the training data are drawn: as published, chains with all symbols, independently",
+    place="ours",
+    experiment=draw_experiments,
+)
+def draws(runs: Runs) -> Finding:
+    """Compare trainings on data that differ in their draw."""
+    text = (
+        "published: chains nested across lengths and with nearly all start symbols, as the public code makes them by accident; "
+        "chains: independent chains with all start symbols; independent: every expression on its own."
+    )
+    return contrast(runs, "draw", lambda group: group.draw, "CTL++ by the draw of the training data", text, "draws")
+
+
+@study(
+    "ctlpp/singles",
+    describe="Accuracy on CTL++ by what training always contains: all pairs of functions or all single functions",
+    place="ours",
+    experiment=single_experiments,
+)
+def singles(runs: Runs) -> Finding:
+    """Compare trainings that always have all pairs with those that always have all single functions."""
+    text = (
+        "singles: every single function with every symbol is in training, as the paper's text says; pairs: every two functions "
+        "are, as in its public code."
+    )
+    return contrast(
+        runs, "contains", lambda group: group.contents, "CTL++ with singles or pairs in training", text, "singles"
+    )
+
+
+def _rest(group: Trainings, column: str) -> str:
+    """Return what else tells trainings apart, so that only runs that are alike in it are compared."""
+    steps = group.conditions.get("learner.steps")
+    other = group.contents if column == "draw" else f"{group.draw} draw"
+    return f"{group.label}, {group.variant}, {other}" + (f", {steps:,} steps" if steps else "")
+
+
+def contrast(runs: Runs, column: str, condition: Condition, title: str, text: str, figure: str) -> Finding:
+    """Compare trainings by a condition, all else being equal: means with intervals, and Welch's tests corrected by Holm.
+
+    Args:
+        runs: The runs.
+        column: What the condition is called.
+        condition: Gives the condition of trainings.
+        title: Of the finding.
+        text: What the conditions are.
+        figure: The stem of the figure's files.
+    """
+    groups = trainings(runs)
+    points = ResultTable(
+        ("trainings", column, "split", "mean", "low", "high", "sd", "seeds", "over 95 %"),
+        [p for g in groups for p in _points(g, column, condition)],
+    )
+    tests = list(_tests(groups, column, condition))
+    if not tests:
+        raise StudyError(
+            f"{runs.store.path} has no two groups of runs, with two seeds each, that differ in nothing but their {column}"
+        )
+    corrected = correct([test["p"] for test in tests], "holm")
+    for test, p in zip(tests, corrected, strict=True):
+        test["corrected_p"] = float(p)
+    columns = ("trainings", "split", "a", "b", "mean a", "mean b", "difference", "low", "high", "corrected_p", "seeds")
+    different = [t for t in tests if t["corrected_p"] < 0.05]
+    largest = max(tests, key=lambda t: abs(t["difference"]))
+    caption = (
+        f"Mean accuracy by {column}, with 95 % intervals (t over seeds; {min(p['seeds'] for p in points)} to "
+        f"{max(p['seeds'] for p in points)} seeds)."
+    )
+    draw = partial(figures.intervals, place=column, series="split", panel="trainings")
+    return Finding(
+        title,
+        f"{text} {len(different)} of {len(tests)} comparisons differ at the level of 5 %, corrected for all of them (Holm). The "
+        f"largest difference: {largest['trainings']}, {largest['split']}: {largest['a']} {largest['mean a']:.3f}, {largest['b']} "
+        f"{largest['mean b']:.3f}.",
+        ResultTable(columns, tests),
+        (StudyFigure(figure, caption, points, draw),),
+        notes=tuple(_alone(groups, column, condition)),
+    )
+
+
+def _points(group: Trainings, column: str, condition: Condition) -> Iterator[dict[str, Any]]:
+    for split in SPLITS:
+        scores = group.of(split)
+        if scores:
+            estimate = over_seeds(scores) if len(scores) > 1 else None
+            yield {
+                "trainings": _rest(group, column),
+                column: condition(group),
+                "split": split,
+                "mean": statistics.fmean(scores),
+                "low": estimate.low if estimate else None,
+                "high": estimate.high if estimate else None,
+                "sd": statistics.stdev(scores) if len(scores) > 1 else None,
+                "seeds": len(scores),
+                "over 95 %": sum(score > SUCCESS for score in scores),
+            }
+
+
+def _by_rest(groups: Sequence[Trainings], column: str) -> dict[str, list[Trainings]]:
+    alike: dict[str, list[Trainings]] = {}
+    for group in groups:
+        alike.setdefault(_rest(group, column), []).append(group)
+    return alike
+
+
+def _tests(groups: Sequence[Trainings], column: str, condition: Condition) -> Iterator[dict[str, Any]]:
+    for rest, alike in _by_rest(groups, column).items():
+        for (a, b), split in itertools.product(itertools.combinations(alike, 2), SPLITS):
+            first, second = a.of(split), b.of(split)
+            if condition(a) == condition(b) or min(len(first), len(second)) < 2:
+                continue
+            result = welch(first, second)
+            yield {
+                "trainings": rest,
+                "split": split,
+                "a": condition(a),
+                "b": condition(b),
+                "mean a": result.a,
+                "mean b": result.b,
+                "difference": result.difference,
+                "low": result.low,
+                "high": result.high,
+                "p": result.p,
+                "seeds": f"{len(first)} and {len(second)}",
+            }
+
+
+def _alone(groups: Sequence[Trainings], column: str, condition: Condition) -> Iterator[str]:
+    """Return a note for each group of runs that nothing can be compared with."""
+    for rest, alike in _by_rest(groups, column).items():
+        conditions = {condition(group) for group in alike if len(group.seeds) > 1}
+        for group in alike:
+            if len(conditions) < 2 or len(group.seeds) < 2:
+                numbers = ", ".join(f"{split} {spread(group.of(split))}" for split in SPLITS if group.of(split))
+                yield f"Not compared: {rest}, {condition(group)}, n = {len(group.seeds)}: {numbers}."

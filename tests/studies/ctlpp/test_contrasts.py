@@ -1,0 +1,92 @@
+"""Draws, singles, heat maps and layers, on made-up scores with known answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from taskloom.studies.reproduction import analyse
+from taskloom.studies.study import StudyError
+from tests.studies.made_up_scores import group, made_up, spread
+
+SINGLES = {"recipe.include_singles": True, "recipe.include_pairs": False}
+
+
+def test_a_planted_draw_effect_is_found_and_where_there_is_none_it_is_not(tmp_path: Path) -> None:
+    chains = {"recipe.draw": "chains"}
+    runs = made_up(
+        tmp_path,
+        group("ctl/A", "bilstm", {"iid": spread(0.99, 0.01, 10), "ood": spread(0.9, 0.05, 10)}),
+        group("ctl/A", "bilstm", {"iid": spread(0.4, 0.2, 10), "ood": spread(0.2, 0.05, 10)}, chains),
+        group("ctl/R", "ndr", {"iid": spread(0.99, 0.01, 10), "ood": spread(0.70, 0.2, 10)}),
+        group("ctl/R", "ndr", {"iid": spread(0.99, 0.01, 10), "ood": spread(0.72, 0.2, 10)}, chains),
+    )
+    _, _, (finding,) = analyse("ctlpp/draws", runs)
+    assert finding.table is not None
+    p = {(row["trainings"].split(",")[0], row["split"]): row["corrected_p"] for row in finding.table}
+    assert p["bi-LSTM", "iid"] < 0.001
+    assert p["bi-LSTM", "ood"] < 0.001
+    assert p["NDR", "ood"] > 0.5
+    assert "2 of 4 comparisons differ" in finding.text
+    (row,) = [r for r in finding.table if r["trainings"].startswith("bi-LSTM") and r["split"] == "ood"]
+    assert (row["a"], row["b"]) == ("published", "chains")
+    assert row["difference"] == pytest.approx(-0.7)
+
+
+def test_only_trainings_that_are_alike_in_everything_else_are_compared(tmp_path: Path) -> None:
+    """Other steps or other contents are other trainings: a difference between them is not one of draws."""
+    independent = {"recipe.draw": "independent", "learner.steps": 1_000}
+    runs = made_up(
+        tmp_path,
+        group("ctl/A", "bilstm", {"ood": [0.9, 0.91]}),
+        group("ctl/A", "bilstm", {"ood": [0.2, 0.21]}, independent),
+    )
+    with pytest.raises(StudyError, match="differ in nothing but their draw"):
+        analyse("ctlpp/draws", runs)
+
+
+def test_singles_against_pairs(tmp_path: Path) -> None:
+    runs = made_up(
+        tmp_path,
+        group("ctl/A", "bilstm", {"ood": spread(0.5, 0.02, 6)}),
+        group("ctl/A", "bilstm", {"ood": spread(0.9, 0.02, 6)}, SINGLES),
+        group("ctl/R", "bilstm", {"ood": spread(0.9, 0.02, 6)}, SINGLES),
+    )
+    _, _, (finding,) = analyse("ctlpp/singles", runs)
+    assert finding.table is not None
+    (row,) = finding.table
+    assert {row["a"]: row["mean a"], row["b"]: row["mean b"]} == {
+        "pairs": pytest.approx(0.5),
+        "singles": pytest.approx(0.9),
+    }
+    assert row["corrected_p"] < 0.001
+    assert finding.notes[0].startswith("Not compared: bi-LSTM, R")
+
+
+def test_a_heat_map_has_each_setting_once_with_its_spread(tmp_path: Path) -> None:
+    cells = [
+        group(
+            "ctl/S",
+            "bilstm",
+            {"iid": [1.0] * 5, "ood": spread(1.0 if (overlap, k) == (16, 6) else 0.2, 0.0, 5)},
+            {"learner.preset": "ctlpp-s", "recipe.overlap": overlap, "recipe.shared_symbols": k},
+        )
+        for overlap in (4, 16)
+        for k in (2, 6)
+    ]
+    _, _, (finding,) = analyse("ctlpp/figure8", made_up(tmp_path, *cells))
+    assert finding.table is not None
+    assert [(r["overlap"], r["shared symbols"]) for r in finding.table] == [(4, 2), (4, 6), (16, 2), (16, 6)]
+    assert [r["group size"] for r in finding.table] == [7, 7, 4, 4]
+    assert "1 of 4 settings" in finding.text
+    assert "(16, 6)" in finding.text
+    with pytest.raises(StudyError, match="no runs of 'ndr'"):
+        analyse("ctlpp/figure4", made_up(tmp_path, *cells))
+
+
+@pytest.mark.parametrize("name", ["ctlpp/figure10", "ctlpp/figure6", "ctlpp/layers"])
+def test_without_models_a_study_says_what_it_needs(name: str, tmp_path: Path) -> None:
+    runs = made_up(tmp_path, group("ctl/R", "ndr", {"iid": [1.0], "ood": [0.5]}))
+    with pytest.raises(StudyError, match="kept no model"):
+        analyse(name, runs)

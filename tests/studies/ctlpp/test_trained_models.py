@@ -1,0 +1,117 @@
+"""States and answers of models on CTL++, with a stand-in for a model whose codes are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.recipe import read
+from taskloom.studies.ctlpp.cluster_accuracy import accuracy_cells
+from taskloom.studies.ctlpp.graph_drawings import graph_table
+from taskloom.studies.ctlpp.symbol_similarity import (
+    draw_matrices,
+    evidence_table,
+    group_numbers,
+    matrix_rows,
+    symbol_cosines,
+)
+from taskloom.studies.ctlpp.trained_models import TrainedModel
+from taskloom.suites.ctl.fields import CtlFields
+from taskloom.suites.ctl.world import SymbolWorld, build
+
+
+class PlantedCodes:
+    """A stand-in that has one vector a symbol, or one for each group of the last function, and answers by what it can read.
+
+    A second function of another group reads nothing of a code of the first one's group, and then always answers 0.
+    """
+
+    def __init__(self, world: SymbolWorld, codes: str) -> None:
+        self.world, self.codes = world, codes
+        self.groups = world.group_of()
+        rng = np.random.default_rng(0)
+        self.vectors = rng.normal(size=(world.symbols, 2, 48))
+        self.noise = rng
+
+    def _read(self, text: str) -> tuple[list[int], int]:
+        *names, symbol = text.split()
+        return [self.world.names.index(name) for name in reversed(names)], int(symbol)
+
+    def represent(self, inputs: Sequence[str], where: str = "readout") -> Any:
+        states = []
+        for text in inputs:
+            (f,), symbol = self._read(text)
+            code = int(self.groups[f] == "b") if self.codes == "by group" else 0
+            states.append(self.vectors[self.world.images[f, symbol], code] + 0.05 * self.noise.normal(size=48))
+        return np.array(states)
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        answers = []
+        for text in inputs:
+            (f, g), symbol = self._read(text)
+            readable = self.codes == "one" or self.groups[f] == self.groups[g]
+            answers.append(str(self.world.images[g, self.world.images[f, symbol]]) if readable else "?")
+        return answers
+
+
+def planted(codes: str) -> TrainedModel:
+    fields = read("ctl/R").fields
+    assert isinstance(fields, CtlFields)
+    world = build(fields)
+    return TrainedModel("planted", PlantedCodes(world, codes), world, True, 1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("codes", "separate"), [("by group", 8), ("one", 0)])
+def test_separate_codes_of_groups_are_found_where_they_are_planted(codes: str, separate: int) -> None:
+    model = planted(codes)
+    table, values = evidence_table(model, symbol_cosines(model, "readout"))
+    assert sum(v.separate for v in values) == separate
+    assert all(v.clusters >= 2 for v in values)
+    assert len(table) == 8
+
+
+def test_states_are_arranged_by_the_symbol_that_a_function_gives() -> None:
+    model = planted("one")
+    states = model.states()
+    assert states.shape == (8, 32, 48)
+    centre = model.fitted.vectors[:, 0]  # type: ignore[attr-defined]
+    assert np.abs(states.mean(axis=1) - centre).max() < 0.1
+
+
+def test_accuracy_of_pairs_by_group_is_what_the_model_can_read() -> None:
+    model = planted("by group")
+    right, groups = model.pair_scores(), group_numbers(model)
+    for symbol in range(8):
+        cells = accuracy_cells(right, model.world, symbol, groups, groups)
+        assert cells.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_only_inputs_with_the_intermediate_symbol_count() -> None:
+    """Nothing is right but pairs whose intermediate value is 3: for that symbol everything is, for the others nothing."""
+    world = planted("one").world
+    right = np.zeros((8, 32, 32), dtype=bool)
+    for f in range(32):
+        right[int(np.argmax(world.images[f] == 3)), f] = True
+    labels = np.zeros(32, dtype=np.int64)
+    assert accuracy_cells(right, world, 3, labels, labels).tolist() == [[1.0]]
+    assert accuracy_cells(right, world, 4, labels, labels).tolist() == [[0.0]]
+
+
+def test_matrices_are_ordered_by_cluster_and_drawn() -> None:
+    model = planted("by group")
+    rows = list(matrix_rows(model, 6, symbol_cosines(model, "readout")[6]))
+    clusters = [row["cluster"] for row in rows if row["column"] == 0]
+    assert clusters == sorted(clusters)
+    assert draw_matrices(ResultTable(tuple(rows[0]), rows)) is not None
+
+
+def test_the_graph_of_r_is_that_of_a_with_training_and_test_exchanged() -> None:
+    a, r = ({(e["from"], e["to"]): e["when"] for e in graph_table(name)} for name in ("ctl/A", "ctl/R"))
+    exchange = {"training only": "test only", "test only": "training only", "training and test": "training and test"}
+    assert {edge: exchange[when] for edge, when in a.items()} == r
+    assert a["a", "b"] == "training only"
+    assert a["a", "a"] == "test only"
