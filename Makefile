@@ -15,7 +15,7 @@ ifneq ($(wildcard ../shared/data),)
 export TASKLOOM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo demo-figure test test-all test-servers lint types audit-pins fuzz bench docs gallery fields scorers clean
+.PHONY: help demo demo-figure collect-demo test test-all test-servers lint types audit-pins fuzz bench docs gallery fields scorers clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-13s %s\n", $$1, $$2}'
 
@@ -44,6 +44,9 @@ demo: $(VENV)/.demo-ready ## datasets of every suite, a small model trained on C
 
 demo-figure: demo ## the demo, and its learning curves as the figure of README.md
 	cp demo/figures/learning-curves.svg docs/images/demo.svg
+
+collect-demo: $(VENV)/.ready ## a half-filled collection project in demo/collect, served until Ctrl-C: open the link that it prints
+	$(BIN)/taskloom collect demo/collect --demo
 
 test: $(VENV)/.ready ## the test suite
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=10

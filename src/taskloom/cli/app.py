@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from taskloom.cli import dataset_commands, run_commands, study_commands, task_commands, view_commands
+from taskloom.cli import collect_commands, dataset_commands, run_commands, study_commands, task_commands, view_commands
 from taskloom.cli.suite_options import command_of
 from taskloom.errors import LONGEST, ParameterError, TaskloomError
 
@@ -32,6 +32,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "rescore": run_commands.rescore,
     "study": study_commands.study,
     "reproduce": study_commands.reproduce,
+    "collect": collect_commands.collect,
 }
 """In the order in which --help lists them."""
 

@@ -110,6 +110,12 @@ class Leases:
             self._until[item] = holders
             return possible
 
+    def holders(self, item: str) -> int:
+        """Count the people who have an item open."""
+        with self._lock:
+            now = self._clock()
+            return sum(t > now for t in self._until.get(item, {}).values())
+
     def drop(self, item: str, person: str) -> None:
         """End a lease."""
         with self._lock:
@@ -136,8 +142,13 @@ def next_item(c: Collection, person: Person, leases: Leases) -> Item | None:
     after = ""
     while candidates := c.store.unanswered(person.id, "open", after=after, limit=BATCH):
         for item in candidates:
-            if leases.take(item.id, person.id, c.file.annotators - item.answered):
-                return item
+            if not leases.take(item.id, person.id, c.file.annotators - item.answered):
+                continue
+            # Somebody may have answered it since it was read; a lease is dropped only after its answer is saved.
+            current = c.store.get(Item, item.id)
+            if current is not None and leases.holders(item.id) <= c.file.annotators - current.value.answered:
+                return current.value
+            leases.drop(item.id, person.id)
         after = candidates[-1].id
     return None
 
@@ -277,15 +288,33 @@ def _settle(c: Collection, change: Transaction, item: Item) -> None:
     change.put(replace(item, answered=count, state=state, answer=final or ""))  # type: ignore[arg-type]
 
 
-def adjudicate(c: Collection, reviewer: Person, id: str, version: int, entered: EnteredAnswer) -> Item:
-    """Decide an item on which the annotators disagree."""
+def adjudicate(
+    c: Collection, reviewer: Person, id: str, version: int, entered: EnteredAnswer | None, take: str = ""
+) -> Item:
+    """Decide an item on which the annotators disagree.
+
+    Args:
+        c: The project.
+        reviewer: Who decides; nobody who answered the item.
+        id: The item.
+        version: The version of the item that the reviewer saw.
+        entered: The answer; None where one of the annotators' is taken.
+        take: The id of the answer that is taken as it is.
+    """
     require(reviewer, "reviewer")
     item = c.store.need(Item, id).value
     if c.store.get(GivenAnswer, f"{id}/{reviewer.id}") is not None:
         raise CollectError("somebody else must decide this item: you are one of its annotators")
     if item.state not in ("disputed", "agreed", "decided"):
         raise ConflictError("this item is not ready to be decided: annotators still work on it")
-    new = replace(item, state="decided", answer=value_of(c, item, entered))
+    if entered is None:
+        answer = c.store.need(GivenAnswer, take).value
+        if answer.item != id:
+            raise CollectError("that is an answer to another item")
+        value = answer.value
+    else:
+        value = value_of(c, item, entered)
+    new = replace(item, state="decided", answer=value)
     with c.store.change(reviewer.id, "decision", c.question(item)) as change:
         change.put(new, version)
     return new

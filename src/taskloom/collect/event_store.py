@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 from taskloom.collect.collect_errors import CollectError, ConflictError, DiskError, UnknownError
 from taskloom.collect.records import RECORD_TYPES, Filed, Item, from_json, to_json
@@ -155,13 +156,21 @@ class Transaction:
         self.changes[kind, id] = RowChange(kind, id, old_version, old, 0 if new is None else old_version + 1, new)
 
 
+class _Connection(sqlite3.Connection):
+    """A thread's connection, which is closed with its thread: a server's threads come and go."""
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.Error):
+            self.close()
+
+
 class EventStore:
     """The log and the records of one project, for any number of threads."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._local = threading.local()
-        self._open: list[sqlite3.Connection] = []
+        self._open: WeakSet[_Connection] = WeakSet()
         self._writing = threading.Lock()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -191,18 +200,20 @@ class EventStore:
             raise CollectError(f"{self.path} was written by another version of Taskloom; use that version")
 
     def _connection(self) -> sqlite3.Connection:
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        connection: _Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+            connection = sqlite3.connect(
+                self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False, factory=_Connection
+            )
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
             self._local.connection = connection
-            self._open.append(connection)
+            self._open.add(connection)
         return connection
 
     def close(self) -> None:
         """Close the connections of all threads."""
-        for connection in self._open:
+        for connection in list(self._open):
             with suppress(sqlite3.Error):
                 connection.close()
         self._open.clear()
@@ -343,12 +354,24 @@ class EventStore:
 
     # The log.
 
-    def events(self, before: int | None = None, limit: int = -1, *, oldest_first: bool = False) -> Iterator[LogEvent]:
-        """Yield events, newest first by default, those before a number."""
+    def events(
+        self,
+        before: int | None = None,
+        limit: int = -1,
+        *,
+        after: int = 0,
+        oldest_first: bool = False,
+        with_changes: bool = True,
+    ) -> Iterator[LogEvent]:
+        """Yield events, newest first by default, those before a number and after another.
+
+        Without their changes, which may be thousands, they are read fast.
+        """
         order = "ASC" if oldest_first else "DESC"
+        columns = EVENT_COLUMNS if with_changes else EVENT_COLUMNS.replace("changes", "'[]'")
         rows = self._connection().execute(
-            f"SELECT {EVENT_COLUMNS} FROM events WHERE number < ? ORDER BY number {order} LIMIT ?",  # noqa: S608 - one of two words
-            (before if before is not None else 2**62, limit),
+            f"SELECT {columns} FROM events WHERE number < ? AND number > ? ORDER BY number {order} LIMIT ?",  # noqa: S608 - one of two words
+            (before if before is not None else 2**62, after, limit),
         )
         return (_event(row) for row in rows)
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.audits import Audit, audit
-from taskloom.collect.agreement import alpha, span_difference
 from taskloom.collect.annotation import entity_counts
+from taskloom.collect.annotator_agreement import alpha, span_difference
 from taskloom.collect.collect_errors import CollectError
 from taskloom.collect.collection import Collection
 from taskloom.collect.human_performance import AnnotatedItem, annotated_items, human_performance

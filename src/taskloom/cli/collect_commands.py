@@ -1,0 +1,82 @@
+"""The collection of tasks: collect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def collect(
+    project: Annotated[Path, typer.Argument(metavar="PROJECT", help="The project's folder, with project.yaml.")],
+    new: Annotated[bool, typer.Option("--new", help="Write a project.yaml to edit, and stop.")] = False,
+    demo: Annotated[
+        bool,
+        typer.Option("--demo", help="Fill a new folder with the package's own documents, half-way through a round."),
+    ] = False,
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="DIR", help="Audit and export into a new folder, and stop.")
+    ] = None,
+    despite_leaks: Annotated[
+        bool, typer.Option("--despite-leaks", help="Export although the audit lists leaks.")
+    ] = False,
+    log: Annotated[
+        Path | None, typer.Option("--log", metavar="FILE", help="Write the log as JSON lines, and stop.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare the records with the log that they follow from, and stop.")
+    ] = False,
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="The port; 0 for any free one.", min=0, max=65535)] = 8765,
+    token: Annotated[str, typer.Option("--token", help="Access token beyond loopback; a random one by default.")] = "",
+) -> None:
+    """Collect tasks with a group of people: a local web app over your own documents, as ZEST was collected.
+
+    \b
+    Examples:
+      $ taskloom collect parks --new
+      $ taskloom collect parks
+      $ taskloom collect parks --export release-1
+      $ taskloom collect demo/collect --demo
+    """
+    from taskloom.collect.project_file import write_template
+
+    if new:
+        print(f"wrote {write_template(project)}; edit it, then run: taskloom collect {project}")
+        return
+    if demo:
+        from taskloom.collect.demo_project import fill_demo
+
+        fill_demo(project)
+    if export or log or check:
+        _once(project, export, despite_leaks, log, check)
+        return
+    from taskloom.collect.web.serve import serve
+
+    serve(project, host, port, token, report=lambda line: print(line, flush=True))
+
+
+def _once(project: Path, export: Path | None, despite_leaks: bool, log: Path | None, check: bool) -> None:
+    """Do one thing with a project and stop."""
+    from taskloom.collect.collect_errors import CollectError
+    from taskloom.collect.collection import Collection
+    from taskloom.collect.export import export as write_release
+
+    collection = Collection(project)
+    try:
+        if check:
+            problems = collection.store.check()
+            if problems:
+                raise CollectError(f"{project}: {len(problems)} records differ from the log, the first: {problems[0]}")
+            print(f"{project}: every record follows from the log")
+        if log:
+            print(f"wrote {collection.store.write_log(log):,} events to {log}")
+        if export:
+            release = write_release(collection, export, despite_leaks=despite_leaks)
+            for text in (*release.leaks, *release.remarks):
+                print(text)
+            tasks = {name: len(tasks) for name, tasks in release.splits.items()}
+            print(f"exported {', '.join(f'{n} {name}' for name, n in tasks.items())} tasks to {export}")
+    finally:
+        collection.close()

@@ -1,0 +1,89 @@
+"""The server: one process, on loopback unless another address and a token are given."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from taskloom.collect.collect_errors import CollectError
+from taskloom.collect.collection import Collection
+from taskloom.collect.web.guards import LOOPBACK
+from taskloom.errors import MissingExtra
+from taskloom.files import locked
+
+SHORTEST_TOKEN = 16
+"""Characters of a token that a person chooses: with fewer, guessing could succeed."""
+
+
+BACKLOG = 512
+"""Connections that wait while the server starts or is busy."""
+
+
+def serve(
+    folder: Path, host: str = "127.0.0.1", port: int = 8765, token: str = "", report: Callable[[str], None] = print
+) -> None:
+    """Serve a project until it is interrupted.
+
+    Args:
+        folder: The project's folder.
+        host: The address to listen on. Beyond loopback every request must carry the token.
+        port: The port; 0 for any free one.
+        token: The access token beyond loopback; a random one by default.
+        report: Called with each line that the person who started the server should read.
+    """
+    try:
+        import uvicorn
+
+        from taskloom.collect.web.site import Site, build_app
+    except ImportError as error:
+        raise MissingExtra("the server", error.name or "starlette", "collect") from None
+    if host not in LOOPBACK:
+        token = token or secrets.token_urlsafe(24)
+        if len(token) < SHORTEST_TOKEN:
+            raise CollectError(
+                f"token has {len(token)} characters; choose at least {SHORTEST_TOKEN}, or none for a random one"
+            )
+    else:
+        token = ""
+    listener = _listen(host, port)
+    try:
+        with locked(folder / ".lock", patience=0.5):
+            collection = Collection(folder)
+            try:
+                app = build_app(collection, token)
+                base = f"http://{_shown(host)}:{listener.getsockname()[1]}"
+                site = Site(collection, token)
+                for note in collection.notes:
+                    report(note)
+                report(f"{collection.file.name}: serving {folder} at {base}")
+                report(f"your link as owner: {site.link(collection.first_owner(), base)}")
+                config = uvicorn.Config(app, log_level="error", access_log=False, server_header=False, lifespan="off")
+                with suppress(KeyboardInterrupt):
+                    uvicorn.Server(config).run(sockets=[listener])
+            finally:
+                collection.close()
+    except TimeoutError as error:
+        raise CollectError(f"another server works on {folder}; stop it first") from error
+    finally:
+        listener.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host.strip("[]"), port))
+        listener.listen(BACKLOG)  # from now on connections wait instead of being refused
+    except (OSError, OverflowError) as error:
+        raise CollectError(f"cannot listen on {host}, port {port}: {error}; choose another host or port") from error
+    return listener
+
+
+def _shown(host: str) -> str:
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - what the person chose; shown as a name that others can open
+        return socket.gethostname()
+    return f"[{host.strip('[]')}]" if ":" in host else host
