@@ -63,8 +63,9 @@ def _gather(c: Collection, who: str, task: CollectedTask) -> str:
         entities = {d.id: d.entity for d in c.store.each(Document, parent=task.domain)}
         choices = [PassageChoice(i.document, entities.get(i.document, ""), i.start, i.end, i.near_miss) for i in base]
     else:
-        approved = sum(t.domain == task.domain for t in c.store.each(CollectedTask, stage="approved"))
-        limit = entity_limit(approved * wanted, c.file.entity_share, len(index.entities))
+        searched = [t for t in c.store.each(CollectedTask, stage="approved") if t.variant != "paraphrase"]
+        total = wanted * sum(t.domain == task.domain for t in searched)
+        limit = entity_limit(total, c.file.entity_share, len(index.entities))
         key = Key("collect", "passages", c.file.seed)
         used = entity_counts(c, task.domain)
         choices = index.choose(

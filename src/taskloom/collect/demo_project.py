@@ -186,7 +186,7 @@ def _answer(c: Collection, item: Item, person: Person, key: Key) -> EnteredAnswe
         return EnteredAnswer(answer == "n/a", answer, ((start, start + len(answer)),) if start >= 0 else ())
     rng = key.random(item.id)  # the same for all, so that they mostly agree
     own = key.random(item.id, person.name)
-    if rng.random() < 0.5:
+    if rng.random() < 0.5 or own.random() < 0.15:
         return EnteredAnswer(na=True)
     text = c.passage(item)
     task = c.store.need(CollectedTask, item.task).value
@@ -199,6 +199,8 @@ def _answer(c: Collection, item: Item, person: Person, key: Key) -> EnteredAnswe
         return EnteredAnswer(
             objects=({"animal": words[first], "month or season": "", "nests": rng.choice(["yes", "no"])},)
         )
+    if own.random() < 0.25:
+        first = own.randrange(len(words) - 3)
     start = text.index(words[first])
     long = own.random() < 0.5
     return EnteredAnswer(spans=((start, start + len(words[first]) + (1 + len(words[first + 1]) if long else 0)),))
