@@ -151,6 +151,7 @@ def fuzz(folder: Path, requests: int, seed: int) -> None:
     c, people = ready(folder)
     rng = random.Random(seed)
     known = [*(i.id for i in c.store.each(Item)), *(p.id for p in c.people())]
+    parts = [w for w in WORDS if not re.search(r"[\x00\ud800\r%/]", w)] + known * 3 + ["paraphrase", "structure", "1"]
     site, app = Site(c), build_app(c)
     roles = {n: site.signer.token(people[n], "session") for n in ("Olga", "Wim", "Ann", "Rita")}
     routes = [r for r in ROUTES if (r.method, r.path) not in (("GET", "/export"), ("POST", "/export"))]
@@ -159,12 +160,7 @@ def fuzz(folder: Path, requests: int, seed: int) -> None:
             route = rng.choice(routes)
             fitting = [n for n in roles if set(people[n].roles) & set(route.roles)] or list(roles)
             session = roles[rng.choice(fitting)]
-            clean = (
-                [w for w in WORDS if not re.search(r"[\x00\ud800\r%/]", w)]
-                + known * 3
-                + ["paraphrase", "structure", "1"]
-            )
-            path = re.sub(r"\{\w+\}", lambda _, words=clean: rng.choice(words) or "x", route.path)
+            path = re.sub(r"\{\w+\}", lambda _: rng.choice(parts) or "x", route.path)
             data = {
                 f: [rng.choice(WORDS + known) for _ in range(rng.randint(1, 3))]
                 for f in rng.sample(FIELDS, rng.randint(0, 12))
