@@ -15,7 +15,7 @@ ifneq ($(wildcard ../shared/data),)
 export TASKLOOM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo demo-figure collect-demo test test-all test-servers lint types audit-pins fuzz bench docs gallery fields scorers clean
+.PHONY: help demo demo-figure collect-demo test test-all test-servers lint types audit-pins fuzz bench docs gallery results fields scorers clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-13s %s\n", $$1, $$2}'
 
@@ -82,6 +82,9 @@ docs: $(VENV)/.ready ## run every example of the documentation and check its lin
 
 gallery: $(VENV)/.ready ## write docs/gallery.md: one example of every recipe
 	$(BIN)/python scripts/build_gallery.py
+
+results: $(VENV)/.ready ## write the pages of docs/results again from the stored scores
+	$(BIN)/python scripts/build_results.py
 
 fields: $(VENV)/.ready ## write docs/reference/fields.md: every field of every suite
 	$(BIN)/python scripts/build_fields.py

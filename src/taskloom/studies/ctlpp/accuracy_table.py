@@ -14,7 +14,7 @@ from taskloom.experiments.statistics import over_seeds
 from taskloom.studies import figures
 from taskloom.studies.conditions import comparable, differences
 from taskloom.studies.ctlpp.small_worlds import table_experiments
-from taskloom.studies.ctlpp.trainings import Trainings, trainings
+from taskloom.studies.ctlpp.trainings import Trainings, count_range, trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement, judge_mean, judge_share
 from taskloom.studies.published_numbers import PublishedNumber, published
@@ -43,18 +43,11 @@ class CountedSeeds:
     @property
     def name(self) -> str:
         """Return model and variant with whatever else tells this group apart from the paper's."""
-        steps, precision = self.group.conditions.get("learner.steps"), self.group.environment.get("precision")
-        return ", ".join(
-            str(part)
-            for part in (
-                self.group.label,
-                self.group.variant,
-                self.group.draw,
-                f"{steps:,} steps" if steps else "",
-                precision,
-            )
-            if part
-        )
+        group = self.group
+        steps, precision = group.conditions.get("learner.steps"), group.environment.get("precision")
+        contents = "" if group.contents == "pairs" else group.contents
+        shown = (group.label, group.variant, group.draw, contents, f"{steps:,} steps" if steps else "", precision)
+        return ", ".join(str(part) for part in shown if part)
 
     def scores(self, split: str) -> list[float]:
         """Return the scores of the counted seeds."""
@@ -72,27 +65,32 @@ class CountedSeeds:
     place="CTL++, Table 1 and section 4.1",
     experiment=table_experiments,
 )
-def table1(runs: Runs, *, converged: float = CONVERGED, most: int = MOST) -> Finding:
-    """Compute Table 1: means and standard deviations over the first `most` seeds that converged."""
-    groups = [count(group, converged, most) for group in trainings(runs)]
+def table1(runs: Runs, *, converged: float = CONVERGED, most: int = MOST, draw: str = "published") -> Finding:
+    """Compute Table 1: means and standard deviations over the first `most` seeds that converged, on data of the published draw."""
+    every = trainings(runs)
+    drawn = [group for group in every if draw in (group.draw, "any")]
+    groups = [count(group, converged, most) for group in drawn or every]
     rows = [_row(g) for g in groups]
     columns = ("model", "data", "draw", "always has", "steps", "seeds", "converged", "iid", "ood", "over 95 % ood")
     points = ResultTable(
         ("name", "split", "mean", "low", "high", "sd", "seeds", "published"), [p for g in groups for p in _points(g)]
     )
     caption = (
-        f"Accuracy by model, variant and draw. Means over seeds ({_range([len(g.counted) for g in groups])} of each) with 95 % "
+        f"Accuracy by model, variant and draw. Means over seeds ({count_range(len(g.counted) for g in groups)} of each) with 95 % "
         "intervals (t over seeds); diamonds are the paper's means."
     )
-    draw = partial(figures.intervals, place="name", series="split")
+    plot = partial(figures.intervals, place="name", series="split")
     return Finding(
         "CTL++ Table 1",
         f"Mean ± standard deviation over the first {most} seeds whose final iid accuracy is over {converged:g}, as in the "
         f"paper; in the last column the seeds with an ood accuracy over {SUCCESS:g}.",
         ResultTable(columns, rows),
-        (StudyFigure("table1", caption, points, draw),),
+        (StudyFigure("table1", caption, points, plot),),
         tuple(j for g in groups for j in _judgements(g)),
-        tuple(_notes(groups, converged)),
+        (
+            *_notes(groups, converged),
+            *([] if drawn else [f"No run is on data of the draw '{draw}': all runs are shown."]),
+        ),
     )
 
 
@@ -182,7 +180,3 @@ def _notes(groups: list[CountedSeeds], converged: float) -> Iterator[str]:
                 f"{g.name}: {left_out} of {len(g.group.seeds)} seeds did not pass {converged:g} on iid and are left out by the "
                 f"paper's rule; with them ood is {spread(g.group.of('ood'))}."
             )
-
-
-def _range(counts: list[int]) -> str:
-    return str(counts[0]) if len(set(counts)) == 1 else f"{min(counts)} to {max(counts)}"

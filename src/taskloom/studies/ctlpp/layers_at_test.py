@@ -14,7 +14,7 @@ from taskloom.experiments.store import MODEL
 from taskloom.learners.saved import load
 from taskloom.studies import figures
 from taskloom.studies.ctlpp.small_worlds import layer_experiments
-from taskloom.studies.ctlpp.trainings import Trainings, trainings
+from taskloom.studies.ctlpp.trainings import Trainings, count_range, trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.study import StudyError, study
 
@@ -40,7 +40,7 @@ def layers(runs: Runs) -> Finding:
     data = ResultTable(columns, rows)
     caption = (
         "Accuracy by the number of times that the shared layer is applied when answering. Means over seeds "
-        f"({min(r['seeds'] for r in rows)} to {max(r['seeds'] for r in rows)}) with 95 % intervals (t over seeds); the items "
+        f"({count_range(r['seeds'] for r in rows)}) with 95 % intervals (t over seeds); the items "
         "are the same."
     )
     draw = partial(figures.lines, x="layers", series="split", panel="trainings", xlabel="layers when answering")

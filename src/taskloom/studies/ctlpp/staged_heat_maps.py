@@ -12,7 +12,7 @@ from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seeds
 from taskloom.studies import figures
 from taskloom.studies.ctlpp.small_worlds import staged_experiments
-from taskloom.studies.ctlpp.trainings import MODELS, Trainings, trainings
+from taskloom.studies.ctlpp.trainings import MODELS, Trainings, count_range, trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.study import StudyError, study
 
@@ -31,7 +31,7 @@ def heat_map_finding(runs: Runs, number: int, learner: str, split: str) -> Findi
     label = MODELS.get(learner, learner)
     symbols = groups[0].conditions.get("recipe.symbols")
     caption = (
-        f"Accuracy of {label} on {split} of S (mean ± standard deviation over {_range([r['seeds'] for r in rows])} seeds) by "
+        f"Accuracy of {label} on {split} of S (mean ± standard deviation over {count_range(r['seeds'] for r in rows)} seeds) by "
         f"shared functions and shared symbols of {symbols}. Guessing gives 1/{symbols}."
     )
     draw = partial(
@@ -66,10 +66,6 @@ def _cell(group: Trainings, split: str) -> dict[str, Any]:
         "seeds": len(scores),
         "group size": -(-(functions - overlap) // 4),
     }
-
-
-def _range(counts: list[int]) -> str:
-    return str(counts[0]) if len(set(counts)) == 1 else f"{min(counts)} to {max(counts)}"
 
 
 def _register(number: int, learner: str) -> Callable[..., Finding]:

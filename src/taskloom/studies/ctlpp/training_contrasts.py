@@ -14,7 +14,7 @@ from taskloom.experiments.statistics import correct, over_seeds, welch
 from taskloom.studies import figures
 from taskloom.studies.ctlpp.accuracy_table import SUCCESS, spread
 from taskloom.studies.ctlpp.small_worlds import draw_experiments, single_experiments
-from taskloom.studies.ctlpp.trainings import Trainings, trainings
+from taskloom.studies.ctlpp.trainings import Trainings, count_range, trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.study import StudyError, study
 
@@ -75,9 +75,10 @@ def contrast(runs: Runs, column: str, condition: Condition, title: str, text: st
         figure: The stem of the figure's files.
     """
     groups = trainings(runs)
+    alike = [own for own in _by_rest(groups, column).values() if len({condition(g) for g in own}) > 1]
     points = ResultTable(
         ("trainings", column, "split", "mean", "low", "high", "sd", "seeds", "over 95 %"),
-        [p for g in groups for p in _points(g, column, condition)],
+        [point for own in alike for g in own for point in _points(g, column, condition)],
     )
     tests = list(_tests(groups, column, condition))
     if not tests:
@@ -90,10 +91,7 @@ def contrast(runs: Runs, column: str, condition: Condition, title: str, text: st
     columns = ("trainings", "split", "a", "b", "mean a", "mean b", "difference", "low", "high", "corrected_p", "seeds")
     different = [t for t in tests if t["corrected_p"] < 0.05]
     largest = max(tests, key=lambda t: abs(t["difference"]))
-    caption = (
-        f"Mean accuracy by {column}, with 95 % intervals (t over seeds; {min(p['seeds'] for p in points)} to "
-        f"{max(p['seeds'] for p in points)} seeds)."
-    )
+    caption = f"Mean accuracy by {column}, with 95 % intervals (t over seeds; {count_range(p['seeds'] for p in points)} seeds)."
     draw = partial(figures.intervals, place=column, series="split", panel="trainings")
     return Finding(
         title,

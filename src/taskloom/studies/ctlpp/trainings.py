@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +59,18 @@ class Trainings:
         """Return the scores on a split of some seeds, all by default."""
         known = self.scores.get(split, {})
         return [known[seed] for seed in (self.seeds if seeds is None else seeds) if seed in known]
+
+
+def count_range(counts: Iterable[int]) -> str:
+    """Return numbers of seeds as a caption gives them: `25`, or `2 to 25`; groups without any are left out.
+
+    >>> count_range([25, 2, 0]), count_range([25, 25])
+    ('2 to 25', '25')
+    """
+    known = [count for count in counts if count]
+    if len(set(known)) <= 1:
+        return str(known[0] if known else 0)
+    return f"{min(known)} to {max(known)}"
 
 
 def trainings(runs: Runs, variants: str = "AR") -> list[Trainings]:

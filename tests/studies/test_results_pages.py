@@ -1,0 +1,37 @@
+"""The pages of docs/results are what their studies say today."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskloom.studies.score_files import open_runs
+from tests.studies.made_up_scores import group, made_up
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def script() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "scripts" / "build_results.py"))
+
+
+def test_the_pages_are_current(script: dict[str, Any]) -> None:
+    pytest.importorskip("torch")
+    pages = list(script["pages"]())
+    assert ROOT / "docs" / "results" / "ctlpp.md" in pages
+    for page in pages:
+        assert script["rewritten"](page, write=False) == page.read_text(encoding="utf-8"), "run `make results`"
+
+
+def test_scores_are_added_by_seed(script: dict[str, Any], tmp_path: Path) -> None:
+    made_up(tmp_path, group("ctl/A", "bilstm", {"ood": [0.9]}))
+    (tmp_path / "more").mkdir()
+    made_up(tmp_path / "more", group("ctl/A", "bilstm", {"ood": [0.1, 0.8]}), group("ctl/R", "ndr", {"ood": [0.5]}))
+    script["add"](tmp_path / "scores.json", [str(tmp_path / "more" / "scores.json")])
+    rows = open_runs(tmp_path / "scores.json").table.to_pylist()
+    scores = {(row["recipe"], row["seed"]): row["score"] for row in rows}
+    assert scores == {("ctl/A", 0): 0.9, ("ctl/A", 1): 0.8, ("ctl/R", 0): 0.5}
