@@ -13,7 +13,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from taskloom.errors import TaskloomError
-from taskloom.viewer import dataset_pages, recipe_pages
+from taskloom.viewer import comparison_pages, dataset_pages, recipe_pages, run_pages
 from taskloom.viewer.access import AccessGuard
 from taskloom.viewer.folders import VanishedError, ViewedFolders
 from taskloom.viewer.page_templates import STATIC, render
@@ -38,9 +38,17 @@ def application(
             Route("/", recipe_pages.home),
             Route("/suite", recipe_pages.suite),
             Route("/recipe", recipe_pages.recipe),
+            Route("/recipe/new", recipe_pages.new),
+            Route("/recipe/preview", recipe_pages.preview),
             Route("/data/{name}", dataset_pages.overview),
             Route("/data/{name}/rows", dataset_pages.rows),
             Route("/data/{name}/example", dataset_pages.example),
+            Route("/runs/{name}", run_pages.store),
+            Route("/runs/{name}/live", run_pages.live),
+            Route("/runs/{name}/run", run_pages.run),
+            Route("/runs/{name}/predictions", run_pages.predictions),
+            Route("/runs/{name}/compare", comparison_pages.compare),
+            Route("/runs/{name}/heat", comparison_pages.heat),
             Route("/static/{file}", static),
         ],
         middleware=[Middleware(AccessGuard, token=token, hosts=tuple(hosts))],

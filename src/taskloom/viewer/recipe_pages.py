@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-import yaml
+from pydantic_core import to_jsonable_python
 from starlette.requests import Request
 from starlette.responses import Response
 
 from taskloom.errors import TaskloomError
-from taskloom.recipe.finder import counting_order
+from taskloom.recipe.finder import counting_order, find
 from taskloom.recipe.yaml_files import parse
 from taskloom.registry import SUITES, Suite
+from taskloom.viewer.example_parts import example_parts
 from taskloom.viewer.folders import VanishedError, ViewedFolder
 from taskloom.viewer.page_templates import render
-from taskloom.viewer.shared_state import state_of
+from taskloom.viewer.recipe_form import RecipeForm, command, entered_by, form_of
+from taskloom.viewer.shared_state import state_of, whole_number
+from taskloom.viewer.suite_requests import example_of
 from taskloom.viewer.viewed_datasets import open_dataset
 
 LISTED = 200
@@ -84,6 +88,80 @@ def recipe(request: Request) -> Response:
     return render(request, "recipe.html", name=name, suite=head, text=text, describe=describe)
 
 
-def as_yaml(value: Any) -> str:
-    """Return a value as people write it in a recipe."""
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100).strip()
+EXAMPLES = 2
+"""Examples of each split that a preview shows."""
+
+FIELD = "f."
+"""Stands before the names of fields in a query."""
+
+
+def new(request: Request) -> Response:
+    """Show the form of a suite's fields, and a preview where it was sent."""
+    chosen = known_suite(request.query_params.get("suite", ""))
+    base, base_data = _base(request, chosen)
+    sent = "sent" in request.query_params
+    form = form_of(chosen.name, chosen.fields, _entered(request) if sent else entered_by(chosen.fields, base_data))
+    return render(
+        request,
+        "form.html",
+        suite=chosen,
+        recipes=recipes_of(chosen.name),
+        base=base,
+        form=form,
+        seed=whole_number(request, "seed"),
+        preview=_preview(request, form, base, base_data) if sent else None,
+    )
+
+
+def preview(request: Request) -> Response:
+    """Return the part of the form's page that shows what the recipe makes."""
+    chosen = known_suite(request.query_params.get("suite", ""))
+    base, base_data = _base(request, chosen)
+    form = form_of(chosen.name, chosen.fields, _entered(request))
+    return render(request, "preview.html", preview=_preview(request, form, base, base_data))
+
+
+def _base(request: Request, suite: Suite) -> tuple[str, dict[str, Any]]:
+    """Return the recipe that the form starts from, and its data; nothing where it starts empty."""
+    name = request.query_params.get("from", "")
+    if not name:
+        return "", {}
+    if name not in suite.recipe_files():
+        raise VanishedError(f"there is no recipe '{name[:80]}' of {suite.name}")
+    return name, find(name).data
+
+
+def _entered(request: Request) -> dict[str, list[str]]:
+    entered: dict[str, list[str]] = {}
+    for key, value in request.query_params.multi_items():
+        if key.startswith(FIELD):
+            entered.setdefault(key.removeprefix(FIELD), []).append(value)
+    return entered
+
+
+def _preview(request: Request, form: RecipeForm, base: str, base_data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the file, the command, and the first examples of each split or the sentence on what is wrong."""
+    short = command(form, base, base_data) if base else ""
+    shown: dict[str, Any] = {
+        "yaml": form.yaml(),
+        "command": short or "taskloom make my-recipe.yaml -o data/my-recipe",
+        "problem": next(iter(form.problems.values()), ""),
+        "field": next(iter(form.problems), ""),
+        "splits": [],
+        "warnings": [],
+        "more": 0,
+        "digest": "",
+    }
+    if shown["problem"]:
+        return shown
+    try:
+        made = state_of(request).previews.request(
+            "preview", recipe=to_jsonable_python(form.data), seed=whole_number(request, "seed"), n=EXAMPLES
+        )
+    except TaskloomError as error:
+        return {**shown, "problem": str(error), "field": form.field_of(str(error))}
+    splits = [
+        {**split, "examples": [example_parts(example_of(one), one["picture"]) for one in split["examples"]]}
+        for split in made["splits"]
+    ]
+    return {**shown, **made, "splits": splits}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from starlette.requests import Request
 
 from taskloom.errors import InputError
 from taskloom.viewer.folders import ViewedFolder, ViewedFolders
 from taskloom.viewer.suite_process import SuiteProcess
+from taskloom.viewer.viewed_stores import ViewedStore
 
 
 @dataclass
@@ -19,11 +21,13 @@ class ViewerState:
         folders: The datasets and stores.
         pictures: The process that draws examples.
         previews: The process that previews recipes, apart, since a preview may take long.
+        stores: What was read of run stores, by path.
     """
 
     folders: ViewedFolders
     pictures: SuiteProcess = field(default_factory=SuiteProcess)
     previews: SuiteProcess = field(default_factory=SuiteProcess)
+    stores: dict[Path, ViewedStore] = field(default_factory=dict)
 
     def close(self) -> None:
         """End the processes."""
@@ -45,6 +49,12 @@ def dataset_folder(request: Request) -> ViewedFolder:
 def store_folder(request: Request) -> ViewedFolder:
     """Return the store that an address names."""
     return state_of(request).folders.find(request.path_params["name"], "store")
+
+
+def viewed_store(request: Request) -> ViewedStore:
+    """Return what is known of the store that an address names."""
+    path = store_folder(request).path
+    return state_of(request).stores.setdefault(path, ViewedStore(path))
 
 
 def whole_number(request: Request, name: str, default: int = 0) -> int:

@@ -2,11 +2,11 @@
 // The live parts of the pages. Everything works without this file; nothing here makes markup from data.
 
 // A story: step through its proof, or point at a step, and see the sentences it rests on.
-for (const story of document.querySelectorAll("[data-story]")) {
+const animate = (story) => {
   const steps = [...story.querySelectorAll(".proof-steps > li")];
   const sentences = [...story.querySelectorAll("[data-sentence]")];
   const stepper = story.querySelector(".stepper");
-  if (!stepper || !steps.length) continue;
+  if (!stepper || !steps.length) return;
   stepper.hidden = false;
   let reached = steps.length;
 
@@ -35,11 +35,11 @@ for (const story of document.querySelectorAll("[data-story]")) {
     step.addEventListener("mouseenter", () => light(steps, step));
     step.addEventListener("mouseleave", show);
   });
-}
+};
 
-// Buttons that copy the text of an element.
-for (const button of document.querySelectorAll("[data-copy]")) {
-  if (!navigator.clipboard) continue;
+// A button that copies the text of an element.
+const offerCopy = (button) => {
+  if (!navigator.clipboard) return;
   button.hidden = false;
   button.addEventListener("click", async () => {
     const label = button.textContent;
@@ -47,6 +47,72 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     button.textContent = "Copied";
     setTimeout(() => { button.textContent = label; }, 1500);
   });
+};
+
+const enliven = (root) => {
+  root.querySelectorAll("[data-story]").forEach(animate);
+  root.querySelectorAll("[data-copy]").forEach(offerCopy);
+};
+enliven(document);
+
+// Put a part of a page, as the server made it, into the place of the old one; open details stay open.
+const replace = (place, text) => {
+  const fresh = new DOMParser().parseFromString(text, "text/html").body;
+  const open = new Set([...place.querySelectorAll("details[open]")].map((one) => one.className));
+  fresh.querySelectorAll("details").forEach((one) => { if (open.has(one.className)) one.open = true; });
+  place.replaceChildren(...fresh.childNodes);
+  enliven(place);
+};
+
+// A part that is asked for again every few seconds, while somebody looks.
+const EVERY = 3000;
+for (const place of document.querySelectorAll("[data-live]")) {
+  const poll = async () => {
+    if (!document.hidden) {
+      try {
+        const answer = await fetch(place.dataset.live);
+        if (answer.ok) {
+          const text = await answer.text();
+          if (text !== place.lastText) replace(place, text);
+          place.lastText = text;
+        }
+      } catch { /* the viewer has ended, or will be back */ }
+    }
+    setTimeout(poll, EVERY);
+  };
+  setTimeout(poll, EVERY);
+}
+
+// The form of a recipe: check and preview it shortly after the last change.
+for (const form of document.querySelectorAll("[data-preview]")) {
+  const place = document.getElementById("preview");
+  let timer = 0;
+  let asked = 0;
+  const ask = async () => {
+    const mine = ++asked;
+    place.classList.add("waiting");
+    try {
+      const answer = await fetch(`${form.dataset.preview}?${new URLSearchParams(new FormData(form))}`);
+      const text = await answer.text();
+      if (mine !== asked) return;
+      replace(place, text);
+      const problem = place.querySelector("[data-problem]");
+      form.querySelectorAll("[data-field]").forEach((field) => {
+        field.classList.toggle("has-problem", Boolean(problem && problem.dataset.problem === field.dataset.field));
+      });
+    } catch { /* the viewer has ended */ }
+    if (mine === asked) place.classList.remove("waiting");
+  };
+  form.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(ask, 500);
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    history.replaceState(null, "", `${location.pathname}?${new URLSearchParams(new FormData(form))}`);
+    ask();
+  });
+  if (!place.querySelector("pre")) ask();
 }
 
 // Keys: / to the search, arrows to the page or example before and after.
