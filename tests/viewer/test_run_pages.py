@@ -19,6 +19,7 @@ from taskloom.experiments.claims import Claims
 from taskloom.experiments.driver import failure
 from taskloom.experiments.runs import runs as read_runs
 from taskloom.experiments.store import Store
+from taskloom.viewer import viewed_stores
 from taskloom.viewer.application import application
 from taskloom.viewer.folders import ViewedFolders
 from taskloom.viewer.prediction_rows import PredictionRows
@@ -35,7 +36,7 @@ class Filled:
     name: str
     runs: dict[str, list[str]]
 
-    def get(self, path: str, status: int = 200, **query: str) -> str:
+    def get(self, path: str, status: int = 200, /, **query: str) -> str:
         """Return a page of the store, after checking its status and that nothing in it is markup from data."""
         answer = self.viewer.get(f"/runs/{self.name}{path}", params=query)
         assert answer.status_code == status, answer.text
@@ -50,7 +51,10 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
 
 
 @pytest.fixture
-def filled(tmp_path: Path, original: tuple[Path, dict[str, list[str]]]) -> Iterator[Filled]:
+def filled(
+    tmp_path: Path, original: tuple[Path, dict[str, list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Filled]:
+    monkeypatch.setattr(viewed_stores, "FRESH", 0.0)
     folder = tmp_path / "runs"
     shutil.copytree(original[0], folder)
     name = next(f.name for f in ViewedFolders([tmp_path]).every() if f.kind == "store")

@@ -72,7 +72,7 @@ class AccessGuard:
         headers = Headers(scope=scope)
         if self.token is None and hostname(headers.get("host", "")) not in self.hosts:
             return _refused("this viewer answers only under a name of this machine, such as 127.0.0.1", 421)
-        if _caused_elsewhere(headers):
+        if _caused_elsewhere(headers) or (scope["method"] not in ("GET", "HEAD") and _of_another_origin(headers)):
             return _refused("this request came from another site", 403)
         return self._without_token(scope, headers) if self.token is not None else None
 
@@ -110,6 +110,12 @@ def _caused_elsewhere(headers: Headers) -> bool:
     if headers.get("sec-fetch-site", "none") not in ("cross-site", "same-site"):
         return False
     return headers.get("sec-fetch-mode") != "navigate" or headers.get("sec-fetch-dest", "document") != "document"
+
+
+def _of_another_origin(headers: Headers) -> bool:
+    """Return whether a page of another origin sends this; programs that are no browsers name no origin."""
+    origin = headers.get("origin")
+    return origin is not None and origin.partition("://")[2] != headers.get("host", "")
 
 
 def _cookies(headers: Headers) -> dict[str, str]:

@@ -41,6 +41,7 @@ def application(
             Route("/recipe/new", recipe_pages.new),
             Route("/recipe/preview", recipe_pages.preview),
             Route("/data/{name}", dataset_pages.overview),
+            Route("/data/{name}/audit", dataset_pages.audit, methods=["GET", "POST"]),
             Route("/data/{name}/rows", dataset_pages.rows),
             Route("/data/{name}/example", dataset_pages.example),
             Route("/runs/{name}", run_pages.store),

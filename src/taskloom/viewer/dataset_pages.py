@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from taskloom.errors import TaskloomError
+from taskloom.viewer.certificate_tables import certificate_page
 from taskloom.viewer.example_parts import example_parts
 from taskloom.viewer.folders import VanishedError
 from taskloom.viewer.page_templates import render
@@ -45,7 +46,22 @@ def overview(request: Request) -> Response:
         recipe=recipe,
         fields=fields,
         warnings=warnings[:10] if isinstance(warnings, list) else [],
+        **_audit(request, data),
     )
+
+
+def audit(request: Request) -> Response:
+    """Return the part of a dataset's page that shows its certificate; a POST begins the audit and leads back to the page."""
+    data = open_dataset(dataset_folder(request))
+    if request.method == "POST":
+        state_of(request).audits.start(data)
+        return RedirectResponse(f"/data/{data.folder.name}#audit", 303)
+    return render(request, "audit.html", data=data, **_audit(request, data))
+
+
+def _audit(request: Request, data: ViewedDataset) -> dict[str, Any]:
+    state = state_of(request).audits.state(data)
+    return {"audit": state, "certificate": certificate_page(state.certificate) if state.certificate else None}
 
 
 def _distributions(counts: Mapping[str, dict[str, int] | None]) -> list[dict[str, Any]]:

@@ -80,7 +80,7 @@ def _results(viewed: ViewedStore) -> tuple[list[str], list[dict[str, Any]], str]
         table = viewed.table()
         if not len(table):
             return [], [], ""
-        results = table.accuracy(over="seeds")
+        results = viewed.results()
     except TaskloomError as error:
         return [], [], str(error)
     measured = ("mean", "low", "high", "se", "sd", "n", "seeds", "method")

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import secrets
 import socket
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from taskloom.errors import MissingExtra, ParameterError
+from taskloom.registry import SUITES
 from taskloom.viewer.folders import viewed_folders
+
+if TYPE_CHECKING:
+    from taskloom.viewer.shared_state import ViewerState
 
 PORT = 8640
 """Where the viewer is first looked for; the next free one is taken where another program has it."""
@@ -49,6 +57,7 @@ def serve(
     secret = secrets.token_urlsafe(24) if token or host not in LOOPBACK else None
     listening = listen(host, port)
     app = application(viewed, token=secret)
+    warm_up(app.state.viewer)
     name = f"[{host}]" if ":" in host else host
     ready(f"http://{name}:{listening.getsockname()[1]}/" + (f"?token={secret}" if secret else ""))
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
@@ -57,6 +66,22 @@ def serve(
     finally:
         app.state.viewer.close()
         listening.close()
+
+
+def warm_up(state: ViewerState) -> None:
+    """Pay for what the first page would wait for: templates, libraries that are imported late, the process of the suites."""
+    import pyarrow as pa
+
+    from taskloom.viewer.page_templates import environment
+
+    pa.array([0])  # imports pandas where it is installed
+    with suppress(ImportError):
+        importlib.import_module("scipy.special")
+    templates = environment()
+    for name in templates.list_templates():
+        templates.get_template(name)
+    SUITES.names()
+    threading.Thread(target=state.pictures.start, daemon=True).start()
 
 
 def listen(host: str, port: int | None) -> socket.socket:

@@ -8,6 +8,7 @@ from pathlib import Path
 from starlette.requests import Request
 
 from taskloom.errors import InputError
+from taskloom.viewer.audit_jobs import AuditJobs
 from taskloom.viewer.folders import ViewedFolder, ViewedFolders
 from taskloom.viewer.suite_process import SuiteProcess
 from taskloom.viewer.viewed_stores import ViewedStore
@@ -22,17 +23,20 @@ class ViewerState:
         pictures: The process that draws examples.
         previews: The process that previews recipes, apart, since a preview may take long.
         stores: What was read of run stores, by path.
+        audits: The audits that were asked for.
     """
 
     folders: ViewedFolders
     pictures: SuiteProcess = field(default_factory=SuiteProcess)
     previews: SuiteProcess = field(default_factory=SuiteProcess)
     stores: dict[Path, ViewedStore] = field(default_factory=dict)
+    audits: AuditJobs = field(default_factory=AuditJobs)
 
     def close(self) -> None:
         """End the processes."""
         self.pictures.close()
         self.previews.close()
+        self.audits.close()
 
 
 def state_of(request: Request) -> ViewerState:

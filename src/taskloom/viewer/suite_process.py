@@ -61,6 +61,11 @@ class SuiteProcess:
             raise TaskloomError(str(answer["error"]))
         return answer
 
+    def start(self) -> None:
+        """Start the process before it is needed."""
+        with suppress(TaskloomError):
+            self.request("ready")
+
     def close(self) -> None:
         """End the process."""
         with self._lock:

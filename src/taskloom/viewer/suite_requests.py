@@ -118,7 +118,16 @@ def example_of(data: Mapping[str, Any]) -> Example:
     )
 
 
-REQUESTS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {"picture": picture, "preview": preview}
+def ready(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nothing, when all suites are imported."""
+    return {"suites": SUITES.names()}
+
+
+REQUESTS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "ready": ready,
+    "picture": picture,
+    "preview": preview,
+}
 
 
 def answer(line: str) -> dict[str, Any]:

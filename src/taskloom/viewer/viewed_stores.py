@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from taskloom.errors import TaskloomError
 from taskloom.experiments.claims import LEASE, alive, place
 from taskloom.experiments.driver import failures
+from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import DIGEST, LOG, SCORES, Store
 from taskloom.experiments.worker import job_folder
@@ -23,6 +25,9 @@ LOG_SHOWN = 4_000
 
 MOST_JOBS = 12
 """Unfinished jobs whose logs are shown."""
+
+FRESH = 0.3
+"""Seconds for which a store is not looked at again: one page asks several times."""
 
 RECENT = 600.0
 """Seconds over which the pace of an experiment is measured."""
@@ -78,6 +83,23 @@ class LiveState:
         return self.recent / (RECENT / 60)
 
 
+class RememberedStore(Store):
+    """A store that has the scores of its runs at hand.
+
+    Args:
+        path: The folder.
+        remembered: The contents of scores.json by run.
+    """
+
+    def __init__(self, path: Path, remembered: Mapping[str, dict[str, Any]]) -> None:
+        super().__init__(path)
+        self.remembered = remembered
+
+    def scores(self, run: str) -> dict[str, Any]:
+        """Return scores.json of a run, as it was when the store was last looked at."""
+        return self.remembered[run] if run in self.remembered else super().scores(run)
+
+
 class ViewedStore:
     """A store whose scores are read once, and again when a run changes.
 
@@ -89,6 +111,10 @@ class ViewedStore:
         self.path = path
         self._lock = threading.Lock()
         self._known: dict[str, tuple[tuple[int, int], StoredRun]] = {}
+        self._runs: list[StoredRun] = []
+        self._when = -FRESH
+        self._table: Runs | None = None
+        self._results: ResultTable | None = None
 
     def store(self) -> Store:
         """Return the store; raise a `TaskloomError` where it is not one, or not one any more."""
@@ -98,16 +124,19 @@ class ViewedStore:
         """Return all runs, sorted by recipe, learner and seed; damaged ones last."""
         store = self.store()
         with self._lock:
-            fresh = {}
-            for name in store.names():
-                fresh[name] = self._read(store, name)
+            if time.monotonic() - self._when < FRESH:
+                return self._runs
+            fresh = {name: self._read(store, name) for name in store.names()}
+            if fresh.keys() != self._known.keys() or any(self._known[name] is not fresh[name] for name in fresh):
+                self._table = self._results = None
             self._known = fresh
-            runs = [run for _, run in fresh.values()]
-        return sorted(runs, key=_order)
+            self._runs = sorted((run for _, run in fresh.values()), key=_order)
+            self._when = time.monotonic()
+            return self._runs
 
     def _read(self, store: Store, name: str) -> tuple[tuple[int, int], StoredRun]:
         try:
-            status = os.stat(store.folder(name) / SCORES)
+            status = os.stat(f"{self.path}/{name[:2]}/{name}/{SCORES}")
         except OSError as error:
             return (0, 0), StoredRun(name, {}, f"{SCORES} cannot be read ({error.strerror})", 0.0)
         mark = status.st_mtime_ns, status.st_size
@@ -128,8 +157,20 @@ class ViewedStore:
 
     def table(self) -> Runs:
         """Return the runs that are whole, for questions about them."""
-        store = self.store()
-        return Runs(store, store.runs([run.name for run in self.runs() if not run.problem]))
+        whole = {run.name: run.scores for run in self.runs() if not run.problem}
+        table = self._table
+        if table is None:
+            store = RememberedStore(self.path, whole)
+            table = self._table = Runs(store, store.runs(list(whole)))
+        return table
+
+    def results(self) -> ResultTable:
+        """Return the mean score of everything that runs differ in, but the seed, with its interval over seeds."""
+        table = self.table()
+        results = self._results
+        if results is None:
+            results = self._results = table.accuracy(over="seeds")
+        return results
 
     def live(self) -> LiveState:
         """Return what is running and what has failed."""
