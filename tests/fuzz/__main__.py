@@ -26,14 +26,14 @@ def main() -> int:
     whole = sum(target.weight for target in chosen)
     tallies: dict[str, Tally] = {}
     with tempfile.TemporaryDirectory(prefix="taskloom-fuzz-") as scratch:
-        end, left = time.monotonic() + given.seconds, whole
+        end, left = time.monotonic() + given.seconds, sum(target.weight * target.cost for target in chosen)
         for target in chosen:
             folder = Path(scratch) / target.name
             prepare(folder)
             # What a quick target leaves of its time is for those after it.
             now = time.monotonic()
-            deadline = now + (end - now) * target.weight / left
-            left -= target.weight
+            deadline = now + (end - now) * target.weight * target.cost / left
+            left -= target.weight * target.cost
             inputs = round(given.inputs * target.weight / whole)
             tallies[target.name] = campaign(target, inputs, given.seed, folder, deadline, given.regressions)
             print(table({target.name: tallies[target.name]}).splitlines()[1], flush=True)

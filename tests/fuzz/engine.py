@@ -69,6 +69,7 @@ class Target:
         inputs: Strategy of inputs, values that JSON can hold (bytes as Latin-1 text).
         run: From an input and a folder that it may write to, to a verdict; whatever it raises is judged by the engine.
         weight: Its part of all inputs.
+        cost: CPU time of one of its inputs, of which a plain one (4 ms) costs 1: what its part of the time follows from.
         warm: What is imported, built or cached before the first input is watched.
     """
 
@@ -76,6 +77,7 @@ class Target:
     inputs: st.SearchStrategy[Any]
     run: Callable[[Any, Path], Verdict]
     weight: int = 1
+    cost: int = 1
     warm: Callable[[], object] = lambda: None
 
 
@@ -83,12 +85,12 @@ TARGETS: dict[str, Target] = {}
 
 
 def target(
-    name: str, inputs: st.SearchStrategy[Any], weight: int, warm: Callable[[], object] = lambda: None
+    name: str, inputs: st.SearchStrategy[Any], weight: int, cost: int = 1, warm: Callable[[], object] = lambda: None
 ) -> Callable[[Callable[[Any, Path], Verdict]], Callable[[Any, Path], Verdict]]:
     """Register a function as a target."""
 
     def record(run: Callable[[Any, Path], Verdict]) -> Callable[[Any, Path], Verdict]:
-        TARGETS[name] = Target(name, inputs, run, weight, warm)
+        TARGETS[name] = Target(name, inputs, run, weight, cost, warm)
         return run
 
     return record

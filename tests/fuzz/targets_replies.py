@@ -74,7 +74,7 @@ def _warm() -> None:
     client.ask(["Is it?"], 5)
 
 
-@target("endpoints", st.tuples(statuses, headers, reply_bodies), weight=6, warm=_warm)
+@target("endpoints", st.tuples(statuses, headers, reply_bodies), weight=6, cost=2, warm=_warm)
 def endpoints(given: tuple[int, dict[str, str], str], folder: Path) -> Verdict:
     """Ask a model whose reply may be anything."""
     client, reply = _client()

@@ -173,7 +173,7 @@ def _warm_lexicons() -> None:
         check_plan(read("taskbench/antonyms[eng]", {"lexicon": lexicon, "few_shot": None}).plan(0))
 
 
-@target("recipes", recipe_texts(), weight=8, warm=_warm_lexicons)
+@target("recipes", recipe_texts(), weight=8, cost=6, warm=_warm_lexicons)
 def recipes(text: str, folder: Path) -> Verdict:
     """Read a recipe, plan it, make its first rows and answer them again."""
     path = folder / "recipe.yaml"
@@ -191,6 +191,7 @@ CHANGES = [
     "changes",
     st.lists(mutated_text(CHANGES, ["=", ".", "{", "}", "[", ": ", ",", "splits", "n", "&a", "*a"]), max_size=3),
     weight=10,
+    cost=2,
 )
 def changes(texts: list[str], folder: Path) -> Verdict:
     """Change a recipe as `--set` does."""
@@ -273,10 +274,11 @@ def expressions(text: str, folder: Path) -> Verdict:
     return "checked"
 
 
-@target("functions", typed_expressions, weight=2, warm=_warm_lexicons)
+@target("functions", typed_expressions, weight=1, cost=40, warm=_warm_lexicons)
 def functions(text: str, folder: Path) -> Verdict:
     """Make the rows of a function over invented words and answer them again."""
-    changes = {"lexicon": "synthetic", "minimum": 1, "few_shot": None, "sequences": {"n": 20, "length": 4, "kept": 2}}
+    few = {"minimum": 1, "few_shot": None, "answers": False, "shares": {"train": 0.8, "test": 0.2}}
+    changes = {"lexicon": "synthetic", **few, "sequences": {"n": 20, "length": 4, "kept": 2}}
     return check_plan(read(f"taskbench/{text}", changes).plan(0))
 
 
@@ -414,7 +416,7 @@ def domain_texts(draw: st.DrawFn) -> str:
     return json.dumps(draw(reworded_json(base)))
 
 
-@target("domains", st.deferred(domain_texts), weight=4, warm=_small_domains)
+@target("domains", st.deferred(domain_texts), weight=3, cost=16, warm=_small_domains)
 def domains(text: str, folder: Path) -> Verdict:
     """Load a domain; one that is taken must make tasks whose answers the reader finds again, or say why not."""
     path = folder / "mine.yaml"
@@ -447,7 +449,7 @@ EXPERIMENTS: list[dict[str, Any]] = [
 experiment_texts = st.builds(json.dumps, mutated_json(EXPERIMENTS))
 
 
-@target("experiments", experiment_texts, weight=6)
+@target("experiments", experiment_texts, weight=6, cost=3)
 def experiments(text: str, folder: Path) -> Verdict:
     """Read an experiment and list its cells."""
     path = folder / "experiment.yaml"
