@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.fuzz import targets_files, targets_replies, targets_texts  # noqa: F401 - they register targets
+from tests.fuzz import targets_files, targets_pages, targets_replies, targets_texts  # noqa: F401 - they register targets
 from tests.fuzz.engine import REGRESSIONS, TARGETS, Tally, campaign, prepare, table
 
 

@@ -1,4 +1,4 @@
-"""Replies of servers: models behind endpoints, SPARQL services. Routes of a viewer will be a target here, too."""
+"""Replies of servers: models behind endpoints, SPARQL services."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import strategies as st
 
 from taskloom.errors import InputError
-from tests.fuzz import targets_files, targets_replies, targets_texts  # noqa: F401 - they register targets
+from tests.fuzz import targets_files, targets_pages, targets_replies, targets_texts  # noqa: F401 - they register targets
 from tests.fuzz.engine import REGRESSIONS, TARGETS, Refuted, Target, Verdict, campaign, judge
 
 FILES = sorted(REGRESSIONS.glob("*/*.json"))
-SLOW = {"runs", "apply", "functions", "domains", "endpoints", "experiments"}
+SLOW = {"runs", "apply", "functions", "domains", "endpoints", "experiments", "pages"}
 """Targets that import or build something for seconds first; their regressions are replayed all the same."""
 
 
