@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "taskloom"
 
 LAYERS = [
     {"errors"},
-    {"files", "arguments"},
+    {"files", "arguments", "arrow"},
     {"example", "recipe.yaml_files", "prediction_files", "http_client"},
     {"seeding", "scoring", "offers", "extraction", "pictures"},
     {"plan", "task_splits"},
@@ -121,6 +121,21 @@ def test_light_things_import_nothing_heavy(code: str) -> None:
     check = f"import sys\n{code}\nprint([m for m in {HEAVY} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_commands_do_without_pandas_even_where_it_is_installed(tmp_path: Path) -> None:
+    """Arrow imports it at the first `pa.array`: a third of the start of a command."""
+    folder, small = str(tmp_path / "d"), "splits={train: {n: 50}}"
+    commands = [
+        ["list", "--json"],
+        ["make", "ctl/A", "-o", folder, "--set", small],
+        ["make", "babi/1", "-o", folder + "2", "--set", small],
+        ["verify", folder],
+        ["show", folder],
+    ]
+    code = "from taskloom.cli import run\nfor words in {}: assert run(words) == 0\nimport sys\nprint('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code.format(commands)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
 
 
 def test_importing_the_package_pulls_in_not_even_arrow() -> None:

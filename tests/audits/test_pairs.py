@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import taskloom as tl
@@ -54,7 +54,6 @@ words = st.sampled_from("abcdef")
 rows = st.lists(st.tuples(words, st.lists(words, min_size=1, max_size=3)), min_size=1, max_size=8)
 
 
-@settings(max_examples=100, deadline=None)
 @given(rows, rows, rows)
 def test_counts_equal_brute_force(train: Pairs, few: Pairs, test: Pairs) -> None:
     found = find_pair_leaks({"train": table(train), "few": table(few), "test": table(test)}, ROLES)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from taskloom.arrow import array_of, column
 from taskloom.errors import DataError
 from taskloom.example import Example, Step, Trait
 from taskloom.files import atomic
@@ -73,7 +74,7 @@ def to_table(rows: Iterable[Example] | pa.Table, start: int, traits: Mapping[str
     if traits:
         columns["traits"] = [_traits(e, traits, start + i) for i, e in enumerate(examples)]
     try:
-        return pa.table([pa.array(columns[f.name], f.type) for f in wanted], schema=wanted)
+        return pa.table([column(columns[f.name], f.type) for f in wanted], schema=wanted)
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
         raise DataError(f"an example from index {start} on does not fit the declared columns: {error}") from error
 
@@ -150,7 +151,7 @@ def _feed(digest: blake2b, array: pa.Array) -> None:
     kind = array.type
     digest.update(f"{_tag(kind)}:{len(array)}:{array.null_count};".encode())
     if array.null_count:
-        digest.update(np.packbits(array.is_valid().to_numpy(zero_copy_only=False)).tobytes())
+        digest.update(np.packbits(array_of(array.is_valid())).tobytes())
         if array.null_count == len(array):
             return
         array = array.drop_null()
@@ -158,18 +159,18 @@ def _feed(digest: blake2b, array: pa.Array) -> None:
         for child in array.flatten():
             _feed(digest, child)
     elif pa.types.is_list(kind):
-        digest.update(pc.list_value_length(array).to_numpy().astype("<i4").tobytes())
+        digest.update(array_of(pc.list_value_length(array)).astype("<i4").tobytes())
         _feed(digest, array.flatten())
     elif pa.types.is_string(kind):
-        digest.update(pc.binary_length(array).to_numpy().astype("<i4").tobytes())
+        digest.update(array_of(pc.binary_length(array)).astype("<i4").tobytes())
         _, offsets, data = array.buffers()
         ends = np.frombuffer(offsets, dtype=np.int32)[[array.offset, array.offset + len(array)]]
         if data is not None:
             digest.update(memoryview(data)[ends[0] : ends[1]])
     elif pa.types.is_boolean(kind):
-        digest.update(np.packbits(array.to_numpy(zero_copy_only=False)).tobytes())
+        digest.update(np.packbits(array_of(array)).tobytes())
     else:
-        digest.update(array.to_numpy().astype("<f8" if pa.types.is_floating(kind) else "<i8").tobytes())
+        digest.update(array_of(array).astype("<f8" if pa.types.is_floating(kind) else "<i8").tobytes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +232,8 @@ def read_stamp(path: Path) -> Stamp | None:
 def read(path: Path) -> pa.Table:
     """Read a shard's rows; raise one clear sentence for a damaged file."""
     try:
-        table = pq.read_table(path, use_threads=False)
+        with pq.ParquetFile(path) as file:  # read_table would import what reads whole folders, and pandas
+            table = file.read(use_threads=False)
         _look_at_names(table.schema)
         table.validate(full=True)  # texts that are not UTF-8, offsets that point elsewhere
     except FileNotFoundError as error:

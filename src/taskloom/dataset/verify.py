@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from taskloom.arguments import path_of, whole
+from taskloom.arrow import numbers
 from taskloom.dataset import Dataset, dataset, shards
 from taskloom.descriptions import UNSEEN, task_column
 from taskloom.errors import DataError, TaskloomError
@@ -194,7 +195,7 @@ def _chosen(data: Dataset, split: str, every: bool, sample: int) -> list[int]:
 
 def _check_answers(data: Dataset, plan: Plan, split: str, chosen: list[int]) -> list[Wrong]:
     table = data.table(split)
-    stored = list(shards.to_examples(table.take(np.array(chosen, dtype=np.int64))))
+    stored = list(shards.to_examples(table.take(numbers(np.array(chosen, dtype=np.int64)))))
     wrong = []
     for index, example in zip(chosen, stored, strict=True):
         try:

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from taskloom.arrow import column
 from taskloom.dataset import Dataset, Examples, dataset, shards
 from taskloom.descriptions import task_column
 from taskloom.errors import DataError, TaskloomError
@@ -143,9 +144,9 @@ def _data_columns(part: SplitPart, split: str) -> pa.Table:
     table = read_part(part).table
     examples = read_examples(part)
     traits = [[(k, v if isinstance(v, str) else json.dumps(v)) for k, v in e.traits.items()] for e in examples]
-    named = pa.DictionaryArray.from_arrays(pa.array([0] * len(examples), pa.int32()), pa.array([split]))
+    named = pa.DictionaryArray.from_arrays(column([0] * len(examples), pa.int32()), column([split], pa.string()))
     columns = {"split": named, **{c: table[c] for c in ("index", "task", "input", "targets")}}
-    return pa.table({**columns, "traits": pa.array(traits, stores.PREDICTION_COLUMNS.field("traits").type)})
+    return pa.table({**columns, "traits": column(traits, stores.PREDICTION_COLUMNS.field("traits").type)})
 
 
 def score_split(store: Store, cell: Cell, model: Fitted, test: EvaluatedSplit) -> tuple[pa.Table, dict[str, Any]]:
@@ -157,10 +158,10 @@ def score_split(store: Store, cell: Cell, model: Fitted, test: EvaluatedSplit) -
     scores = [scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
     candidates, logprobs = _log_probabilities(store, cell, model, examples)
     table = _data_columns(part, test.name)
-    table = table.append_column("prediction", pa.array(predictions, pa.string()))
-    table = table.append_column("score", pa.array(scores, pa.float64()))
-    table = table.append_column("candidates", pa.array(candidates, pa.list_(pa.string())))
-    table = table.append_column("logprobs", pa.array(logprobs, pa.list_(pa.float64())))
+    table = table.append_column("prediction", column(predictions, pa.string()))
+    table = table.append_column("score", column(scores, pa.float64()))
+    table = table.append_column("candidates", column(candidates, pa.list_(pa.string())))
+    table = table.append_column("logprobs", column(logprobs, pa.list_(pa.float64())))
     scored = {**summary([e.task for e in examples], scores), **suite_scores(test.data, examples, predictions)}
     scored["items"] = items_digest(test.data, part)
     return table.select(stores.PREDICTION_COLUMNS.names).cast(stores.PREDICTION_COLUMNS), scored

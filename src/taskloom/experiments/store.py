@@ -34,6 +34,7 @@ import yaml
 
 from taskloom import files
 from taskloom.arguments import path_of
+from taskloom.arrow import column
 from taskloom.errors import DataError
 from taskloom.files import atomic
 from taskloom.recipe.yaml_files import YamlError, parse
@@ -332,22 +333,25 @@ def _table(scores: list[dict[str, Any]], took: Mapping[str, Any] | None) -> pa.T
         rows += [(head, split, entry, values) for split, entry in one["splits"].items()]
     rows.sort(key=lambda row: (row[0], row[1]))
     columns: dict[str, pa.Array] = {
-        "run": pa.array([head[4] for head, *_ in rows], pa.string()),
-        "recipe": pa.array([head[0] for head, *_ in rows], pa.string()),
-        "learner": pa.array([head[1] for head, *_ in rows], pa.string()),
-        "seed": pa.array([head[3] for head, *_ in rows], pa.int64()),
+        "run": column([head[4] for head, *_ in rows], pa.string()),
+        "recipe": column([head[0] for head, *_ in rows], pa.string()),
+        "learner": column([head[1] for head, *_ in rows], pa.string()),
+        "seed": column([head[3] for head, *_ in rows], pa.int64()),
     }
     for place, name in enumerate(fields):
         columns[name] = _column([values[place] for *_, values in rows])
-    columns["split"] = pa.array([split for _, split, *_ in rows], pa.string())
-    columns["n"] = pa.array([entry["n"] for _, _, entry, _ in rows], pa.int64())
-    columns["score"] = pa.array([entry["score"] for _, _, entry, _ in rows], pa.float64())
+    columns["split"] = column([split for _, split, *_ in rows], pa.string())
+    columns["n"] = column([entry["n"] for _, _, entry, _ in rows], pa.int64())
+    columns["score"] = column([entry["score"] for _, _, entry, _ in rows], pa.float64())
     for name in sorted({name for _, _, entry, _ in rows for name in entry.get("scores", {})}):
         values = [entry.get("scores", {}).get(name) for _, _, entry, _ in rows]
-        columns[SUITE_SCORE + name] = pa.array(values, pa.float64())
+        columns[SUITE_SCORE + name] = column(values, pa.float64())
     if took is not None:
-        columns["seconds"] = pa.array([took[head[4]] for head, *_ in rows], pa.float64())
+        columns["seconds"] = column([took[head[4]] for head, *_ in rows], pa.float64())
     return pa.table(columns)
+
+
+PLAIN: dict[type, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 
 def _column(values: list[Any]) -> pa.Array:
@@ -355,9 +359,11 @@ def _column(values: list[Any]) -> pa.Array:
     kinds = {type(v) for v in values if v is not None}
     if kinds == {int, float}:
         return pa.array(values, pa.float64())
+    if len(kinds) == 1 and kinds <= PLAIN.keys():
+        return column(values, PLAIN[kinds.pop()])
     if len(kinds) <= 1 and not kinds & {list, dict}:
         return pa.array(values)
-    return pa.array(
+    return column(
         [v if v is None or isinstance(v, str) else json.dumps(v, sort_keys=True) for v in values], pa.string()
     )
 

@@ -56,7 +56,7 @@ def find(name: str) -> RawRecipe:
     if suite is not None:
         files = suite.recipe_files()
         if name in files:
-            return RawRecipe(_load_yaml(files[name]).data, name)
+            return RawRecipe(_load_yaml(files[name], ours=True).data, name)
         fields = suite.resolve(rest) if suite.resolve and rest else None
         if fields is not None:
             return RawRecipe({"suite": head, **fields}, name)
@@ -101,12 +101,12 @@ def counting_order(name: str) -> list[tuple[int, str]]:
     return [(int(part), part) if part.isdecimal() else (-1, part) for part in parts if part]
 
 
-def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> RawRecipe:
+def _load_yaml(path: Path, within: tuple[Path, ...] = (), *, ours: bool = False) -> RawRecipe:
     if not path.is_file():
         raise RecipeError(f"there is no recipe file {path}")
     if path.resolve() in within:
         raise RecipeError(f"{path} extends itself, by way of {' and '.join(p.name for p in within)}; break the circle")
-    data = yaml_files.load(path, RecipeError)
+    data = yaml_files.load(path, RecipeError, ours=ours)
     if not isinstance(data, dict):
         raise RecipeError(f"{path} must be a mapping with 'suite:' and its fields, not {type(data).__name__}")
     folders: tuple[Path, ...] = (path.parent,)
@@ -115,7 +115,7 @@ def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> RawRecipe:
         file, separator, wanted = parent.partition("::")
         beside = path.parent / path_of(file)
         if is_yaml(parent) and beside.is_file():
-            base = _load_yaml(beside, (*within, path.resolve()))
+            base = _load_yaml(beside, (*within, path.resolve()), ours=ours)
         elif is_python(parent) and beside.exists():
             base = find(f"{beside}{separator}{wanted}")
         else:

@@ -7,16 +7,16 @@ their contents, answers, traits and derivations; only what a model reads is less
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from taskloom.dataset import shards
 from taskloom.errors import RecipeError
 from taskloom.plan import Plan, Split
 from taskloom.recipe.fields import Fields, presentation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Parts = Literal["both", "question", "context"]
 """What of an input is there."""
@@ -47,6 +47,8 @@ def keep_part(plan: Plan, fields: InputParts) -> Plan:
     if fields.parts == "both":
         return plan
 
+    from taskloom.dataset import shards  # not above: commands that only check recipes need no Arrow
+
     def rows(split: Split, start: int, stop: int) -> pa.Table:
         return _ablated(shards.to_table(split.rows(start, stop), start, plan.traits), fields)
 
@@ -65,6 +67,9 @@ def keep_part(plan: Plan, fields: InputParts) -> Plan:
 
 def _ablated(table: pa.Table, fields: InputParts) -> pa.Table:
     """Return the rows with one part of their inputs; the content that decided on their split stays their key."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     whole = table.column("input")
     questions = table.column("question").to_pylist()
     divided = [fields.divide(text, question or "") for text, question in zip(whole.to_pylist(), questions, strict=True)]

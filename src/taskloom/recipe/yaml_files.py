@@ -41,10 +41,10 @@ class RepeatedKeyError(YamlError):
     """A key that is given twice, so that its first value would be lost."""
 
 
-def load(path: Path, error: type[TaskloomError]) -> Any:
-    """Load the value in a file; raise an `error` that names file and line for what is wrong with it."""
+def load(path: Path, error: type[TaskloomError], *, ours: bool = False) -> Any:
+    """Load the value in a file, `ours` if this package brings it; raise an `error` that names file and line of what is wrong."""
     try:
-        return parse(read_utf8(path, error))
+        return parse(read_utf8(path, error), ours=ours)
     except YamlError as cause:
         raise error(f"{path}{f':{cause.line}' if cause.line else ''} {cause}") from cause
 

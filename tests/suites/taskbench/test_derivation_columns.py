@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from taskloom.audits import audit
@@ -147,7 +147,6 @@ def test_the_audit_measures_divergence(tmp_path: Path) -> None:
     assert all(d.atoms < 0.01 and d.unseen_compounds == 0 for d in found.values())
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_every_path_of_any_relation_is_walked_by_plain_sets(data: st.DataObject) -> None:
     """In a small world, for every pair of every relation that the language can say, against the second solver."""

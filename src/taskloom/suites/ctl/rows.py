@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from taskloom.arrow import numbers, repeated, strings
 from taskloom.dataset.shards import STEP, schema
 from taskloom.suites.ctl.graphs import Expressions
 from taskloom.suites.ctl.world import SymbolWorld
@@ -27,6 +28,8 @@ class ExpressionRows:
     parts: list[tuple[NDArray[np.int64], Expressions]]
     seen: NDArray[np.bool_]
 
+
+SPACE = strings([" "])[0]
 
 LARGEST_TABLE = 4_096
 """Phrases of one table: enough for pairs of 64 functions and for four of eight symbols, and made in a millisecond."""
@@ -49,11 +52,11 @@ class JoinedWords:
         number = codes[:, 0].astype(np.int32)
         for i in range(1, codes.shape[1]):
             number = number * len(self.words) + codes[:, i]
-        return self._table(codes.shape[1]).take(pa.array(number))
+        return self._table(codes.shape[1]).take(numbers(number))
 
     def _table(self, length: int) -> pa.Array:
         if length not in self._tables:
-            self._tables[length] = pa.array([" ".join(words) for words in product(self.words, repeat=length)])
+            self._tables[length] = strings([" ".join(words) for words in product(self.words, repeat=length)])
         return self._tables[length]
 
 
@@ -64,7 +67,7 @@ class Renderer:
         names = [str(s) for s in range(world.symbols)]
         groups = world.group_of()
         kinds = sorted(set(groups))
-        self.names, self.symbols = pa.array(world.names), pa.array(names)
+        self.names, self.symbols = strings(world.names), strings(names)
         self.functions, self.values, self.groups = JoinedWords(world.names), JoinedWords(names), JoinedWords(kinds)
         self.group_of = np.array([kinds.index(group) for group in groups], dtype=np.int32)
         self.outermost_first = order == "right-to-left"
@@ -79,14 +82,14 @@ class Renderer:
         origin = np.empty(n, dtype=np.int64)
         origin[np.concatenate([at for at, _ in rows.parts])] = np.arange(n)
         columns = [self._columns(e) for _, e in rows.parts]
-        joined = {name: pa.concat_arrays([c[name] for c in columns]).take(pa.array(origin)) for name in columns[0]}
+        joined = {name: pa.concat_arrays([c[name] for c in columns]).take(numbers(origin)) for name in columns[0]}
         lengths = joined.pop("length")
-        traits = [lengths, joined.pop("functions"), joined.pop("groups"), joined.pop("values"), pa.array(rows.seen)]
+        traits = [lengths, joined.pop("functions"), joined.pop("groups"), joined.pop("values"), numbers(rows.seen)]
         wanted = schema(TRAITS)
         nothing = pa.nulls(n, pa.string())
         arrays = [
-            pa.array(np.arange(start, start + n)),
-            pa.repeat(pa.scalar(self.task), n),
+            numbers(np.arange(start, start + n)),
+            repeated(self.task, pa.string(), n),
             joined["input"],
             joined["targets"],
             nothing,
@@ -98,25 +101,25 @@ class Renderer:
 
     def _columns(self, e: Expressions) -> dict[str, pa.Array]:
         n, length = e.functions.shape
-        symbol = self.symbols.take(pa.array(e.symbols))
+        symbol = self.symbols.take(numbers(e.symbols))
         if self.outermost_first:
             words = [*self.functions.pieces(e.functions[:, ::-1]), symbol]
         else:
             words = [symbol, *self.functions.pieces(e.functions)]
-        every = pa.array(np.arange(n + 1, dtype=np.int32))
+        every = numbers(np.arange(n + 1, dtype=np.int32))
         steps = pa.StructArray.from_arrays(
             [
-                self.names.take(pa.array(e.functions.ravel())),
-                self.symbols.take(pa.array(e.values.ravel())),
+                self.names.take(numbers(e.functions.ravel())),
+                self.symbols.take(numbers(e.values.ravel())),
                 pa.nulls(n * length, STEP.field("of").type),
             ],
             fields=list(STEP),
         )
         return {
             "input": _join(words),
-            "targets": pa.ListArray.from_arrays(every, self.symbols.take(pa.array(e.values[:, -1]))),
-            "derivation": pa.ListArray.from_arrays(pa.array(np.arange(n + 1, dtype=np.int32) * length), steps),
-            "length": pa.array(np.full(n, length, dtype=np.int64)),
+            "targets": pa.ListArray.from_arrays(every, self.symbols.take(numbers(e.values[:, -1]))),
+            "derivation": pa.ListArray.from_arrays(numbers(np.arange(n + 1, dtype=np.int32) * length), steps),
+            "length": numbers(np.full(n, length, dtype=np.int64)),
             "functions": _join(self.functions.pieces(e.functions)),
             "groups": _join(self.groups.pieces(self.group_of[e.functions])),
             "values": _join(self.values.pieces(e.values)),
@@ -124,4 +127,4 @@ class Renderer:
 
 
 def _join(words: list[pa.Array]) -> pa.Array:
-    return pc.binary_join_element_wise(*words, " ")
+    return pc.binary_join_element_wise(*words, SPACE)

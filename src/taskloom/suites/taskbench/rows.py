@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from taskloom.arrow import even, held, numbers, repeated, strings
 from taskloom.dataset.shards import STEP
-from taskloom.suites.taskbench.arrow import even, held, numbers, repeated, strings
 from taskloom.suites.taskbench.sampling import Hashes, Sequences, salted
 from taskloom.suites.taskbench.split_shares import EARLY, SplitShares, place
 from taskloom.suites.taskbench.tables import Table, stack

@@ -43,7 +43,7 @@ def find_domain(name: str, path: Path | None = None) -> Domain:
 
 @cache
 def _packaged(name: str) -> Domain:
-    return read_domain(FOLDER / f"{name}.yaml")
+    return read_domain(FOLDER / f"{name}.yaml", ours=True)
 
 
 def load_domain(path: Path) -> tuple[str, Domain]:

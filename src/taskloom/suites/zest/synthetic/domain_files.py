@@ -29,15 +29,19 @@ MOST_VALUES = 100_000
 _LISTS: dict[str, type[Fields]] = {"records": RecordsForm, "rules": RuleForm}
 
 
-def read_domain(path: Path) -> Domain:
+def read_domain(path: Path, *, ours: bool = False) -> Domain:
     """Read a domain file and check each of its parts; nothing that it names is imported or executed.
+
+    Args:
+        path: The file.
+        ours: Whether it is a file of this package, which is read fast.
 
     Raises:
         RecipeError: One sentence with the file and the key of the first problem.
     """
     if path.stat().st_size > LARGEST:
         raise RecipeError(f"{path} has more than {LARGEST:,} bytes; a domain file is a few hundred lines")
-    given = load(path, RecipeError)
+    given = load(path, RecipeError, ours=ours)
     if _is_huge(given):
         raise RecipeError(
             f"{path} has more than {MOST_VALUES:,} values, its aliases counted where they stand; write fewer"
