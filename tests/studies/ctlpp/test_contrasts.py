@@ -46,6 +46,22 @@ def test_only_trainings_that_are_alike_in_everything_else_are_compared(tmp_path:
         analyse("ctlpp/draws", runs)
 
 
+def test_a_planted_effect_of_processes_is_found(tmp_path: Path) -> None:
+    one, eight = {"recipe.processes": 1}, {"recipe.processes": 8}
+    runs = made_up(
+        tmp_path,
+        group("ctl/R", "bilstm", {"ood": spread(0.99, 0.01, 8)}),
+        group("ctl/R", "bilstm", {"ood": spread(0.6, 0.02, 8)}, one),
+        group("ctl/R", "bilstm", {"ood": spread(0.99, 0.01, 8)}, eight),
+    )
+    _, _, (finding,) = analyse("ctlpp/processes", runs)
+    assert finding.table is not None
+    p = {frozenset((row["a"], row["b"])): row["corrected_p"] for row in finding.table}
+    assert p[frozenset(("32", "1"))] < 0.001
+    assert p[frozenset(("8", "1"))] < 0.001
+    assert p[frozenset(("32", "8"))] > 0.5
+
+
 def test_singles_against_pairs(tmp_path: Path) -> None:
     runs = made_up(
         tmp_path,

@@ -99,6 +99,23 @@ def draw_experiments(scale: str, model: str) -> Experiments:
     return [{**block, "grid": {"recipe.draw": list(DRAWS)}} for block in table_experiments(scale, model)]
 
 
+PROCESSES = (1, 8, 32)
+"""A laptop of the time, a desktop, and the server whose draw the recipes take."""
+
+
+def process_experiments(scale: str, model: str) -> Experiments:
+    """Return the experiments on the number of processes of the published draw; everything else is as in Table 1."""
+    if scale == "quick":
+        return [
+            {
+                "recipes": [small(name, processes=n) for name in ("ctl/A", "ctl/R") for n in PROCESSES],
+                "learners": [SMALL_LEARNERS[name] for name in ([model] if model else ["bilstm"])],
+                "seeds": 4,
+            }
+        ]
+    return [{**block, "grid": {"recipe.processes": list(PROCESSES)}} for block in table_experiments(scale, model)]
+
+
 SINGLES = ({"include_singles": False, "include_pairs": "added"}, {"include_singles": True, "include_pairs": False})
 """Every pair is added to training, as the public code does; every single function is in training, as the text says."""
 

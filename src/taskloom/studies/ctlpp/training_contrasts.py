@@ -13,7 +13,7 @@ from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import correct, over_seeds, welch
 from taskloom.studies import figures
 from taskloom.studies.ctlpp.accuracy_table import SUCCESS, spread
-from taskloom.studies.ctlpp.small_worlds import draw_experiments, single_experiments
+from taskloom.studies.ctlpp.small_worlds import draw_experiments, process_experiments, single_experiments
 from taskloom.studies.ctlpp.trainings import Trainings, count_range, trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.study import StudyError, study
@@ -40,6 +40,28 @@ def draws(runs: Runs) -> Finding:
 
 
 @study(
+    "ctlpp/processes",
+    describe="Accuracy on CTL++ by the number of processes that the public code would have drawn the training data with",
+    place="ours",
+    experiment=process_experiments,
+)
+def processes(runs: Runs) -> Finding:
+    """Compare trainings on published draws of different numbers of processes."""
+    text = (
+        "The public code gives a chain one start symbol per process, as far as they differ: with 1 process chains are nested across "
+        "lengths but come with one symbol each, with 8 with about five of the eight, with 32 with nearly all."
+    )
+    return contrast(
+        runs,
+        "processes",
+        lambda group: str(group.conditions.get("recipe.processes", "")),
+        "CTL++ by the number of processes of the published draw",
+        text,
+        "processes",
+    )
+
+
+@study(
     "ctlpp/singles",
     describe="Accuracy on CTL++ by what training always contains: all pairs of functions or all single functions",
     place="ours",
@@ -59,7 +81,7 @@ def singles(runs: Runs) -> Finding:
 def _rest(group: Trainings, column: str) -> str:
     """Return what else tells trainings apart, so that only runs that are alike in it are compared."""
     steps = group.conditions.get("learner.steps")
-    other = group.contents if column == "draw" else f"{group.draw} draw"
+    other = {"draw": group.contents, "processes": f"{group.draw} draw, {group.contents}"}.get(column, f"{group.draw} draw")
     return f"{group.label}, {group.variant}, {other}" + (f", {steps:,} steps" if steps else "")
 
 
