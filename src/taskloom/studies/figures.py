@@ -224,7 +224,7 @@ def heat_map(
         for axis in axes[len(panels) :]:
             axis.set_visible(False)
         if image is not None:
-            figure.colorbar(image, ax=axes, label=label, fraction=0.05)
+            figure.colorbar(image, ax=axes, label=label, fraction=0.05).ax.set_ylim(*limits)  # no shade is black
         return figure
 
 

@@ -48,8 +48,8 @@ def draws(runs: Runs) -> Finding:
 def processes(runs: Runs) -> Finding:
     """Compare trainings on published draws of different numbers of processes."""
     text = (
-        "The public code gives a chain one start symbol per process, as far as they differ: with 1 process chains are nested across "
-        "lengths but come with one symbol each, with 8 with about five of the eight, with 32 with nearly all."
+        "The public code gives a chain one start symbol per process, as far as they differ: with 1 process chains are nested "
+        "across lengths but come with one symbol each, with 8 with about five of the eight, with 32 with nearly all."
     )
     return contrast(
         runs,
@@ -81,7 +81,9 @@ def singles(runs: Runs) -> Finding:
 def _rest(group: Trainings, column: str) -> str:
     """Return what else tells trainings apart, so that only runs that are alike in it are compared."""
     steps = group.conditions.get("learner.steps")
-    other = {"draw": group.contents, "processes": f"{group.draw} draw, {group.contents}"}.get(column, f"{group.draw} draw")
+    other = {"draw": group.contents, "processes": f"{group.draw} draw, {group.contents}"}.get(
+        column, f"{group.draw} draw"
+    )
     return f"{group.label}, {group.variant}, {other}" + (f", {steps:,} steps" if steps else "")
 
 
