@@ -212,7 +212,7 @@ def heat_map(
             across, down = (sorted({row[c] for row in share}) for c in (x, y))
             cells = {(row[x], row[y]): row for row in share}
             grid = [[_number(cells.get((a, b)), value) for a in across] for b in down]
-            image = axis.imshow(grid, cmap="Greys", vmin=limits[0], vmax=limits[1] * 1.15, aspect="auto")
+            image = axis.imshow(grid, cmap=_greys(), vmin=limits[0], vmax=limits[1], aspect="auto")
             for place, row in cells.items():
                 _print(axis, row, across.index(place[0]), down.index(place[1]), value, spread, limits)
                 if framed and row[framed]:
@@ -226,6 +226,14 @@ def heat_map(
         if image is not None:
             figure.colorbar(image, ax=axes, label=label, fraction=0.05).ax.set_ylim(*limits)  # no shade is black
         return figure
+
+
+def _greys() -> Any:
+    """Return shades from white to a grey that is dark, but not so dark that a frame or a number is lost in it."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap([colormaps["Greys"](i / 255 * 0.85) for i in range(256)])
 
 
 def _number(row: Mapping[str, Any] | None, value: str) -> float:

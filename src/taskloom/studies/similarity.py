@@ -10,6 +10,9 @@ The absolute criterion beside it: the clusters of the cut are *separate* codes i
   reasonable structure, and
 * the mean cosine within clusters exceeds that between them by at least 0.2: clusters that differ by less are one code with noise,
   however sharp their border is.
+
+Without separate codes there is *one* code if the mean cosine of all vectors is at least 0.8; below that the vectors are
+*scattered*: they are not alike, and do not fall into clusters either.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ SMALLEST_NORM = 1e-6
 
 SILHOUETTE = 0.5
 GAP = 0.2
+ALIKE = 0.8
+"""The mean cosine from which on vectors are one code: an angle of 37 degrees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +46,21 @@ class ClusterEvidence:
         silhouette: Mean silhouette of that cut.
         gap: Mean cosine within clusters - mean cosine between them.
         group_gap: Mean cosine within the given groups - mean cosine between them.
-        separate: Whether the absolute criterion holds.
+        mean: Mean cosine of any two different vectors.
     """
 
     clusters: int
     silhouette: float
     gap: float
     group_gap: float
+    mean: float
+
+    @property
+    def codes(self) -> str:
+        """Return `separate`, `one` or `scattered`."""
+        if self.separate:
+            return "separate"
+        return "one" if self.mean >= ALIKE else "scattered"
 
     @property
     def separate(self) -> bool:
@@ -117,4 +130,5 @@ def evidence(matrix: Floats, groups: Sequence[int] | Labels) -> ClusterEvidence:
         silhouette(matrix, labels),
         0.0 if np.isnan(between) else between,
         gap(matrix, groups),
+        float(matrix[~np.eye(len(matrix), dtype=bool)].mean()),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,11 @@ from taskloom.studies.ctlpp.symbol_similarity import (
     symbol_cosines,
 )
 from taskloom.studies.ctlpp.trained_models import TrainedModel
+from taskloom.studies.reproduction import analyse
+from taskloom.studies.study import StudyError
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.world import SymbolWorld, build
+from tests.studies.made_up_scores import group, made_up
 
 
 class PlantedCodes:
@@ -72,6 +76,30 @@ def test_separate_codes_of_groups_are_found_where_they_are_planted(codes: str, s
     assert sum(v.separate for v in values) == separate
     assert all(v.clusters >= 2 for v in values)
     assert len(table) == 8
+
+
+def test_states_of_a_gpu_run_take_the_place_of_its_models(tmp_path: Path) -> None:
+    """Seed 7, the second of the file, has separate codes and fails; seed 3 has one code and succeeds."""
+    models = [planted("one"), planted("by group")]
+    texts = [m.text([f], s) for m in models[:1] for f in range(32) for s in range(8)]
+    readout = np.stack([m.fitted.represent(texts) for m in models]).astype(np.float16)
+    arrays: dict[str, Any] = {"singles": np.array(texts), "singles.readout": readout}
+    np.savez_compressed(tmp_path / "states.npz", **arrays)
+    scores = group("ctl/R", "ndr", {"iid": [1.0, 1.0], "ood": [0.99, 0.4]})
+    scores["seeds"] = {"3": scores["seeds"]["0"], "7": scores["seeds"]["1"]}
+    runs = made_up(tmp_path, scores)
+    _, _, (failed,) = analyse("ctlpp/figure10", runs, states=str(tmp_path / "states.npz"))
+    _, _, (succeeds,) = analyse("ctlpp/figure9", runs, states=str(tmp_path / "states.npz"))
+    assert failed.table is not None
+    assert succeeds.table is not None
+    assert {row["codes"] for row in failed.table} == {"separate"}
+    assert {row["codes"] for row in succeeds.table} == {"one"}
+    assert "seed 7" in failed.figures[0].caption
+    assert failed.notes == succeeds.notes == ()
+    with pytest.raises(StudyError, match="only of single functions"):
+        analyse("ctlpp/figure10", runs, states=str(tmp_path / "states.npz"), where="layer.3")
+    with pytest.raises(StudyError, match="has no states"):
+        analyse("ctlpp/figure10", runs, states=str(tmp_path / "scores.json"))
 
 
 def test_states_are_arranged_by_the_symbol_that_a_function_gives() -> None:

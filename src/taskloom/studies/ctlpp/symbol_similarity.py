@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from taskloom.studies.ctlpp.small_worlds import similarity_experiments
 from taskloom.studies.ctlpp.trained_models import TrainedModel, chosen_model, outcome_note
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.similarity import (
+    ALIKE,
     GAP,
     SILHOUETTE,
     ClusterEvidence,
@@ -109,11 +111,17 @@ def evidence_table(model: TrainedModel, matrices: Floats) -> tuple[ResultTable, 
     """Return what each symbol's matrix says, as a table and as values."""
     groups = group_numbers(model)
     values = [evidence(matrix, groups) for matrix in matrices]
-    columns = ("symbol", "clusters of the cut", "silhouette", "gap of clusters", "gap of groups", "separate codes")
+    columns = (
+        "symbol",
+        "clusters of the cut",
+        "silhouette",
+        "gap of clusters",
+        "gap of groups",
+        "mean cosine",
+        "codes",
+    )
     rows = [
-        dict(
-            zip(columns, (s, e.clusters, e.silhouette, e.gap, e.group_gap, "yes" if e.separate else "no"), strict=True)
-        )
+        dict(zip(columns, (s, e.clusters, e.silhouette, e.gap, e.group_gap, e.mean, e.codes), strict=True))
         for s, e in enumerate(values)
     ]
     return ResultTable(columns, rows), values
@@ -129,6 +137,7 @@ def similarity_finding(
     seed: int | None = None,
     where: str = "readout",
     few: bool = False,
+    states: str = "",
 ) -> Finding:
     """Return the similarity of symbols' vectors in one trained model.
 
@@ -140,9 +149,12 @@ def similarity_finding(
         learner: Whose models.
         seed: This seed instead.
         where: The place of the state: `readout`, `layer.K`, `argument`.
+        states: A file of states in place of kept models.
         few: Whether only two symbols are drawn: those with the largest and the smallest gap between groups.
     """
-    model = chosen_model(runs, learner=learner, variant=variant, wanted=wanted, seed=seed, converged=CONVERGED)
+    model = chosen_model(
+        runs, learner=learner, variant=variant, wanted=wanted, seed=seed, converged=CONVERGED, states=states
+    )
     matrices = symbol_cosines(model, where)
     table, values = evidence_table(model, matrices)
     symbols = list(range(len(matrices)))
@@ -150,7 +162,7 @@ def similarity_finding(
         ranked = sorted(symbols, key=lambda s: values[s].group_gap)
         symbols = [ranked[-1], ranked[0]]
     cells = [row for s in symbols for row in matrix_rows(model, s, matrices[s])]
-    separate = sum(v.separate for v in values)
+    codes = Counter(v.codes for v in values)
     columns = ("symbol", "row", "column", "first", "second", "group", "cluster", "cosine")
     caption = (
         f"Cosine of a symbol's vectors at '{where}' by the function that made it: {model.name} (ood accuracy {model.ood:.3f}; one "
@@ -161,7 +173,8 @@ def similarity_finding(
         f"CTL++ Figure {number}: similarity of representations, {wanted} seed on {variant}",
         f"The paper's cut finds {_counts([v.clusters for v in values])} clusters, as it always finds at least two. By the absolute "
         f"criterion (silhouette at least {SILHOUETTE:g}, cosines within clusters at least {GAP:g} higher than between) "
-        f"{separate} of {len(values)} symbols have separate codes.",
+        f"{codes['separate']} of {len(values)} symbols have separate codes, {codes['one']} have one code (mean cosine at least "
+        f"{ALIKE:g}), and the vectors of {codes['scattered']} are scattered without clusters.",
         table,
         (StudyFigure(f"figure{number}", caption, ResultTable(columns, cells), draw_matrices),),
         notes=tuple(outcome_note(model, wanted)),
@@ -182,10 +195,11 @@ def _register(number: int, variant: str, wanted: str, few: bool = False) -> Call
         place=f"CTL++, Figure {number}",
         experiment=similarity_experiments(variant),
     )
-    def figure(runs: Runs, *, seed: int | None = None, where: str = "readout", learner: str = "ndr") -> Finding:
-        return similarity_finding(
-            runs, number, variant=variant, wanted=wanted, learner=learner, seed=seed, where=where, few=few
-        )
+    def figure(
+        runs: Runs, *, seed: int | None = None, where: str = "readout", learner: str = "ndr", states: str = ""
+    ) -> Finding:
+        settings: dict[str, Any] = {"learner": learner, "seed": seed, "where": where, "states": states}
+        return similarity_finding(runs, number, variant=variant, wanted=wanted, few=few, **settings)
 
     return figure
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from taskloom.arguments import path_of
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import MODEL
 from taskloom.learners.saved import load
@@ -75,11 +77,39 @@ class TrainedModel:
         return np.array(right).reshape(symbols, functions, functions)
 
 
-def trained_model(runs: Runs, group: Trainings, seed: int) -> TrainedModel:
-    """Load the model of a seed."""
+class StoredStates:
+    """The read-out states of every `function symbol`, as `benchmarks/learners_gpu.py run` writes them, in place of a model.
+
+    Args:
+        path: states.npz.
+        place: Which of its models.
+    """
+
+    def __init__(self, path: Path, place: int) -> None:
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                texts, states = file["singles"], file["singles.readout"]
+        except (OSError, ValueError, KeyError) as error:
+            raise StudyError(f"{path} has no states of single functions ({error})") from error
+        if not 0 <= place < len(states):
+            raise StudyError(f"{path} has the states of {len(states)} models; there is none with the number {place}")
+        self._path = path
+        self._states = dict(zip(texts.tolist(), states[place].astype(np.float32), strict=True))
+
+    def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
+        """Return the stored state of each input."""
+        missing = [text for text in inputs if text not in self._states]
+        if where != "readout" or missing:
+            what = f"states at '{where}'" if where != "readout" else f"state of '{missing[0]}'"
+            raise StudyError(f"{self._path} has no {what}; only of single functions, at 'readout'")
+        return np.stack([self._states[text] for text in inputs])
+
+
+def trained_model(runs: Runs, group: Trainings, seed: int, states: str = "") -> TrainedModel:
+    """Load the model of a seed, or its states where a file has them."""
     run = group.runs[seed]
     folder = runs.store.folder(run) / MODEL
-    if not folder.is_dir():
+    if not states and not folder.is_dir():
         raise StudyError(
             f"the run {run} of {runs.store.path} kept no model; run the experiment with keep: {{model: true}}"
         )
@@ -87,11 +117,19 @@ def trained_model(runs: Runs, group: Trainings, seed: int) -> TrainedModel:
     assert isinstance(fields, CtlFields)
     ood = group.scores.get("ood", {}).get(seed, float("nan"))
     name = f"{group.label} on {group.variant}, seed {seed}"
-    return TrainedModel(name, load(folder), build(fields), fields.order == "right-to-left", ood)
+    fitted: Any = StoredStates(path_of(states), group.seeds.index(seed)) if states else load(folder)
+    return TrainedModel(name, fitted, build(fields), fields.order == "right-to-left", ood)
 
 
 def chosen_model(
-    runs: Runs, *, learner: str, variant: str, wanted: str, seed: int | None = None, converged: float = 0.0
+    runs: Runs,
+    *,
+    learner: str,
+    variant: str,
+    wanted: str,
+    seed: int | None = None,
+    converged: float = 0.0,
+    states: str = "",
 ) -> TrainedModel:
     """Load the seed that fails most, or that succeeds best, of a learner on a variant.
 
@@ -102,6 +140,7 @@ def chosen_model(
         wanted: `failed` or `successful`.
         seed: This one instead.
         converged: Seeds with a lower iid accuracy are left out: what was not learned says nothing about compositions.
+        states: A file of states, of the seeds of these runs in their order, in place of kept models.
     """
     groups = [g for g in trainings(runs, variant) if _kept(runs, g)] or trainings(runs, variant)
     own = [g for g in groups if g.model == learner] or groups
@@ -114,7 +153,7 @@ def chosen_model(
             raise StudyError(f"no run of {own[0].label} on {variant} in {runs.store.path} has the seed {seed}")
     order = sorted(pairs, key=lambda pair: pair[0].scores.get("ood", {}).get(pair[1], 0.0))
     group, chosen = order[0] if wanted == "failed" else order[-1]
-    return trained_model(runs, group, chosen)
+    return trained_model(runs, group, chosen, states)
 
 
 def _kept(runs: Runs, group: Trainings) -> bool:

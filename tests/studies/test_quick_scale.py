@@ -1,0 +1,41 @@
+"""Every study that trains, at quick scale, end to end: minutes each, by night."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import taskloom as tl
+from taskloom.studies import STUDIES
+
+TRAINED = sorted(s.name for s in STUDIES if s.experiment is not None and not s.name.startswith("mine/"))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("quick") / "runs"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_study_runs_at_quick_scale(name: str, store: Path, tmp_path: Path) -> None:
+    result = tl.reproduce(name, store=store, out=tmp_path)
+    assert result.page is not None
+    assert result.page.is_file()
+    assert result.findings
+    for finding in result.findings:
+        assert finding.table is None or len(finding.table)
+        for figure in finding.figures:
+            assert (tmp_path / f"{figure.name}.svg").stat().st_size > 2_000
+            assert len(figure.data)
+    assert (tmp_path / "scores.json").is_file()
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_experiments_of_both_scales_can_be_read(name: str) -> None:
+    from taskloom.studies.reproduction import experiments_of
+    from taskloom.studies.study import find_study
+
+    for scale in ("quick", "full"):
+        assert experiments_of(find_study(name), scale)
