@@ -8,7 +8,6 @@ from typing import cast
 from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.seeding import Key
-from taskloom.suites.babi.draws import pick_number
 from taskloom.suites.babi.fields import StoryGroup
 from taskloom.suites.babi.generator.examples import make_example, signature
 from taskloom.suites.babi.generator.many_questions import Setting, answer_all
@@ -17,6 +16,7 @@ from taskloom.suites.babi.reasoner.knowledge import Knowledge
 from taskloom.suites.babi.splits import SplitRule
 from taskloom.suites.babi.story.events import QuestionKind
 from taskloom.suites.babi.story.sentences import ask, sentence
+from taskloom.suites.draws import pick_number
 
 TRIES = 4_000
 """Stories drawn before a group counts as one of which nothing can be asked, where it is tried out."""

@@ -20,7 +20,6 @@ from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.recipe import Span
 from taskloom.seeding import Random
-from taskloom.suites.babi.draws import pick_number, sample
 from taskloom.suites.babi.fields import StoryGroup
 from taskloom.suites.babi.generator.examples import AnsweredQuestion, concepts_of_sentence, make_example
 from taskloom.suites.babi.generator.simulator import ActionWeights, Simulator
@@ -31,6 +30,7 @@ from taskloom.suites.babi.splits import BEGINNING, SplitRule
 from taskloom.suites.babi.story.events import Event, Question, QuestionKind
 from taskloom.suites.babi.story.sentences import ask, sentence
 from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
+from taskloom.suites.draws import pick_number, sample
 
 TRIES = 2_000
 """Pieces drawn before a request counts as impossible, where it is tried out."""

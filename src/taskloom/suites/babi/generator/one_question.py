@@ -16,7 +16,6 @@ from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.recipe import Span
 from taskloom.seeding import Key, Random
-from taskloom.suites.babi.draws import pick, pick_number, sample
 from taskloom.suites.babi.fields import StoryGroup
 from taskloom.suites.babi.generator.examples import AnsweredQuestion, make_example, signature, support_signature
 from taskloom.suites.babi.generator.many_questions import Setting, action_weights, draw_kind, draw_questions
@@ -29,6 +28,7 @@ from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge
 from taskloom.suites.babi.splits import BEGINNING, SplitRule
 from taskloom.suites.babi.story.events import EVENTS, POSITIONAL, Event, Question, QuestionKind, composition
 from taskloom.suites.babi.story.sentences import ask, sentence
+from taskloom.suites.draws import pick, pick_number, sample
 
 TRIES = 4_000
 """Draws for one example before a request counts as impossible, where it is tried out."""

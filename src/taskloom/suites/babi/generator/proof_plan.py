@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.draws import pick, sample
 from taskloom.suites.babi.generator.pronouns import NoProofPlan, add_antecedents, free_pronouns
 from taskloom.suites.babi.story.events import GIVE_FORMS, Event, Kind, Question, QuestionKind
 from taskloom.suites.babi.story.vocabulary import Vocabulary
+from taskloom.suites.draws import pick, sample
 
 PRONOUNS = 0.85
 """How often somebody who handles two things in a row is named by a pronoun: then 63 to 64 % of lists and counts with four

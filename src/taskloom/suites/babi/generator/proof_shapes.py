@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.draws import pick
 from taskloom.suites.babi.generator.pronouns import NoProofPlan
 from taskloom.suites.babi.generator.proof_plan import ProofBuilder, ProofPlan, Shape
 from taskloom.suites.babi.story.events import QuestionKind
 from taskloom.suites.babi.story.vocabulary import Vocabulary
+from taskloom.suites.draws import pick
 
 DENIALS = 3
 """How many sentences that deny something a proof is planned with, at most."""

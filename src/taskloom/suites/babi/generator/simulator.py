@@ -13,9 +13,9 @@ from math import inf
 from typing import ClassVar
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.draws import pick, sample
 from taskloom.suites.babi.story.events import HANDLING, KINDS, Event, Kind
 from taskloom.suites.babi.story.vocabulary import Vocabulary
+from taskloom.suites.draws import pick, sample
 
 FOLLOWS: dict[Kind, tuple[str, ...]] = {"grab": ("DROP", "GIVE"), "drop": ("GRAB",)}
 """What one person can do with the same two objects next: the second sentence of COMPOUND ("Then she dropped them")."""

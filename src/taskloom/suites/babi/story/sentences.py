@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.draws import pick
 from taskloom.suites.babi.story.events import EVENT_TYPES, Event, Question
 from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
+from taskloom.suites.draws import pick
 
 NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 

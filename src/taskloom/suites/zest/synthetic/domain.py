@@ -195,7 +195,10 @@ class Records:
 
     def field(self, name: str) -> Field:
         """Return the field of that name."""
-        return next(f for f in self.fields if f.name == name)
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise KeyError(name)
 
 
 @dataclass(frozen=True, slots=True)

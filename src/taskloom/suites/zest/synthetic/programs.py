@@ -152,8 +152,13 @@ def _of_records(records: Records, program: Program) -> list[list[str]]:
     return [[_filled(frame, words | phrase) for frame in frames] for phrase in phrases]
 
 
+_SLOT = re.compile(r"\{\w+\}")
+_HAVING = re.compile("^that (?:has|have) (?=more|fewer)")
+_BEING = re.compile("^that (?:is|are|was|were) ")
+
+
 def _filled(frame: str, words: Mapping[str, str]) -> str:
-    return re.sub(r"\{\w+\}", lambda slot: words.get(slot[0], slot[0]), frame)
+    return _SLOT.sub(lambda slot: words.get(slot[0], slot[0]), frame)
 
 
 def _extreme(records: Records, verb: str, most: str) -> dict[str, str]:
@@ -207,9 +212,7 @@ def _relative(field: Field, predicate: str) -> str:
     """
     if not isinstance(field, Measure):
         return f"that {predicate}"
-    return re.sub(
-        "^that (?:is|are|was|were) ", "", re.sub("^that (?:has|have) (?=more|fewer)", "with ", f"that {predicate}")
-    )
+    return _BEING.sub("", _HAVING.sub("with ", f"that {predicate}"))
 
 
 def _said_of_many(verb: str, phrase: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import perm, prod
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from taskloom.seeding import Random
+from taskloom.suites.draws import below, choice, pick, sample, shuffle
 from taskloom.suites.zest.synthetic.domain import (
     OPENERS,
     Domain,
@@ -55,12 +55,12 @@ SHORTEST, LONGEST = 60, 180
 """Words of a passage."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(NamedTuple):
     """A template with its value and what it is about: an entity of the passage (by number), and perhaps one of its records.
 
     `says` names the attribute, or the records and their field. A rule is about no entity. `ways` counts the values and templates
-    of which this clause might have had others.
+    of which this clause might have had others. A named tuple is made four times as fast as a frozen dataclass, and a passage has
+    some twenty.
     """
 
     template: str
@@ -74,8 +74,10 @@ class Clause:
     @property
     def subject(self) -> str:
         """Return the place-holder that it begins with, if that is what it is about."""
-        starts = ("{N} ", "the {N} ") if self.record is not None else ("{E} ",)
-        return next((start for start in starts if self.template.startswith(start)), "")
+        template = self.template
+        if self.record is None:
+            return "{E} " if template.startswith("{E} ") else ""
+        return "{N} " if template.startswith("{N} ") else "the {N} " if template.startswith("the {N} ") else ""
 
 
 Unit = list[Clause]
@@ -129,7 +131,7 @@ class _Writer:
     def _with_fillers(self, sentences: list[str], words: int) -> list[str]:
         """Put in a filler, or as many as the shortest passage needs."""
         rng = self.rng
-        fillers = list(rng.sample(self.domain.fillers, len(self.domain.fillers)))
+        fillers = sample(rng, self.domain.fillers, len(self.domain.fillers))
         # A filler goes only before a sentence that starts with a name, so that no pronoun has to reach across it.
         places = [i for i in range(1, len(sentences)) if not self._reaches_back(sentences[i])] + [len(sentences)]
         filled = False
@@ -138,14 +140,15 @@ class _Writer:
             words += filler.count(" ") + 1
             if words > LONGEST:
                 break
-            sentences.insert(place := rng.choice(places), filler)
+            sentences.insert(place := choice(rng, places), filler)
             places = [p + (p >= place) for p in places]
             filled = True
         return sentences
 
     def _filled(self, text: str) -> str:
         """Fill the slots of a text: `[two|three]`, `[10..90]`."""
-        return "".join(part if isinstance(part, str) else str(self._pick(part)) for part in _slots(text))
+        rng = self.rng
+        return "".join([part if isinstance(part, str) else str(pick(rng, part)) for part in _slots(text)])
 
     def _reaches_back(self, sentence: str) -> bool:
         words = set(sentence.lower().replace(";", " ").replace(",", " ").split())
@@ -159,16 +162,16 @@ class _Writer:
         others: list[Unit] = []
         for number, facts in enumerate(self.draft.people[1:], start=1):
             theirs = self._attribute_units(number, facts)
-            self.rng.shuffle(theirs)
+            shuffle(self.rng, theirs)
             others += [[clause for unit in theirs for clause in unit]] if theirs else []
         return own, others, [[Clause(self._rule_text(s), s.value, ways=10)] for s in self.draft.rules]
 
     def _ordered(self, own: list[Unit], others: list[Unit], rules: list[Unit]) -> list[Unit]:
         """Order the units by one of the discourse plans."""
         rng = self.rng
-        plan = rng.choice(PLANS)
+        plan = choice(rng, PLANS)
         for units in (own, others, rules):
-            rng.shuffle(units)
+            shuffle(rng, units)
         if plan == "portrait":
             return own + others + rules
         if plan == "setting":
@@ -180,7 +183,7 @@ class _Writer:
             half = len(own) // 2
             return own[:half] + rules + others + own[half:]
         units = own + others + rules
-        rng.shuffle(units)
+        shuffle(rng, units)
         return units
 
     def _rule_text(self, stated: Stated) -> str:
@@ -204,7 +207,7 @@ class _Writer:
             records = self.domain.records_by_name[name]
             # The records of one kind follow each other, so that the passage tells them in the order of the answer.
             # Each is introduced in other words than the one before.
-            turn = self.rng.randrange(len(records.says))
+            turn = below(self.rng, len(records.says))
             unit: Unit = []
             for i, record in enumerate(listed, start=turn):
                 unit += self._record_clauses(number, records, record, records.says[i % len(records.says)])
@@ -212,9 +215,7 @@ class _Writer:
         return units
 
     def _pick(self, texts: Sequence[T]) -> T:
-        return texts[
-            int(self.rng.random() * len(texts))
-        ]  # some ten for each passage: `choice` would take twice as long
+        return pick(self.rng, texts)
 
     def _members(self, name: str) -> Members:
         attribute = self.domain.by_name[name]
@@ -267,11 +268,11 @@ class _Writer:
         """Choose what stands before and after a sentence: something of its own where few words could tell it from others."""
         alone = len(clauses) == 1
         enough = ALONE if alone else OF_RECORDS if all(clause.record for clause in clauses) else TOGETHER
-        if prod(clause.ways for clause in clauses) < enough and self.details:
+        if prod([clause.ways for clause in clauses]) < enough and self.details:
             detail = self._filled(self.details.pop(int(self.rng.random() * len(self.details))))
             return ("", detail) if detail.startswith(",") else (detail + " ", "")
         if alone and clauses[0].ways != ALONE and self.rng.random() < OPENED and self.openers:
-            return self.openers.pop(self.rng.randrange(len(self.openers))), ""
+            return self.openers.pop(below(self.rng, len(self.openers))), ""
         return "", ""
 
     def _plan(self, clauses: list[Clause], at: int) -> tuple[str, list[Clause]]:

@@ -7,6 +7,7 @@ wordings. A domain with few questions gets frames around them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from taskloom.suites.zest.synthetic.domain import Domain, Flag, Members, Number, Text
 from taskloom.suites.zest.synthetic.programs import JOINING, Program, wordings
@@ -34,6 +35,7 @@ def framed(domain: Domain, program: Program) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
+@lru_cache(maxsize=1 << 14)
 def word_set(text: str) -> frozenset[str]:
     """Return the words of a question."""
     return frozenset(text.lower().replace(",", "").replace("?", "").split())

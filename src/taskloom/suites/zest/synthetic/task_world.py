@@ -41,8 +41,7 @@ class TaskWorld:
 
     def example(self, task: DescribedTask, number: int) -> Example:
         """Make instance `number` of a task."""
-        text, drafted = self.passage(task, number)
-        target = answer(task.domain, task.program, drafted.main, drafted.rules)
+        text, drafted, target = self._written(task, number)
         implied = _implied(task.program, drafted)
         evidence = "absent" if target == NA else "implied" if implied else "stated"
         return Example(
@@ -62,22 +61,26 @@ class TaskWorld:
                 "question_words": task.question.count(" ") + 1,
             },
             question=task.question,
-            derivation=_derivation(task, drafted),
+            derivation=_derivation(task, drafted, target),
             task=task.id,
         )
 
     def passage(self, task: DescribedTask, number: int) -> tuple[str, draft.Draft]:
         """Write an instance's text; return it with its facts. A paraphrase draws from its base's stream: the same passage."""
+        return self._written(task, number)[:2]
+
+    def _written(self, task: DescribedTask, number: int) -> tuple[str, draft.Draft, str]:
+        """Write an instance's text; return it with its facts and the answer of the task's program."""
         rng = self.key.random("passage", task.source, number)
         wanted = answer_kinds(self.key, task.source, task.program.yes_no, self.passages, self.mixes[task.source])[
             number
         ]
         rival = self.rivals.get(task.id)
         for amounts in self._attempts():
-            drafted, _found = draft.draw(task.domain, task.program, wanted, amounts, rng, rival)
+            drafted, target = draft.draw(task.domain, task.program, wanted, amounts, rng, rival)
             text = prose.passage(task.domain, drafted, rng)
             if text.count(" ") < prose.LONGEST:
-                return text, drafted
+                return text, drafted, target
         raise RecipeError(
             f"the passages for {task.question!r} are longer than {prose.LONGEST} words even without others; lower facts"
         )
@@ -114,14 +117,16 @@ def _implied(program: Program, drafted: draft.Draft) -> bool:
     return any(n not in drafted.main.values and known(n, drafted.main, drafted.rules) is not None for n in names)
 
 
-def _derivation(task: DescribedTask, drafted: draft.Draft) -> list[Step]:
-    """Build one step for each fact-reading program, and one for each that joins them."""
+def _derivation(task: DescribedTask, drafted: draft.Draft, target: str) -> list[Step]:
+    """Build one step for each fact-reading program, and one for each that joins them; `target` is what the whole one answers."""
     steps: list[Step] = []
 
     def add(program: Program) -> int:
         parts = tuple(add(p) for p in program.args) if program.op in JOINING else ()
         rule = program.op if parts else f"{program.op} {task.domain.name}.{program.args[0]}"
-        steps.append(Step(rule, answer(task.domain, program, drafted.main, drafted.rules), parts))
+        whole = program is task.program
+        text = target if whole else answer(task.domain, program, drafted.main, drafted.rules)
+        steps.append(Step(rule, text, parts))
         return len(steps) - 1
 
     add(task.program)

@@ -1,4 +1,4 @@
-"""Draws from a random stream that the generators share."""
+"""Draws from a random stream that the suites share: what the standard library draws, in less time."""
 
 from __future__ import annotations
 
@@ -19,13 +19,41 @@ def pick(rng: Random, items: Sequence[T]) -> T:
     return items[int(rng.random() * len(items))]
 
 
+def below(rng: Random, count: int) -> int:
+    """Draw one of the numbers 0 to `count` - 1: what `rng.randrange(count)` draws."""
+    if count < 1:
+        raise IndexError("there is nothing to draw from")
+    width = count.bit_length()
+    at = rng.getrandbits(width)
+    while at >= count:
+        at = rng.getrandbits(width)
+    return at
+
+
+def choice(rng: Random, items: Sequence[T]) -> T:
+    """Draw one item, each with the same chance: what `rng.choice` draws; `pick` is faster where nothing has to stay as it was."""
+    return items[below(rng, len(items))]
+
+
+def randint(rng: Random, low: int, high: int) -> int:
+    """Draw a whole number from low to high: what `rng.randint` draws."""
+    return low + below(rng, high - low + 1)
+
+
+def shuffle(rng: Random, items: list[T]) -> None:
+    """Put a list into random order: that of `rng.shuffle`."""
+    for i in range(len(items) - 1, 0, -1):
+        at = below(rng, i + 1)
+        items[i], items[at] = items[at], items[i]
+
+
 def sample(rng: Random, items: Sequence[T], count: int) -> list[T]:
     """Draw `count` different items in random order: what `rng.sample` draws of few items, without its checks.
 
     >>> sample(Random(1), "abcdefgh", 8) == Random(1).sample("abcdefgh", 8)
     True
     """
-    if len(items) > POOL:
+    if not 0 <= count <= len(items) <= POOL:
         return rng.sample(items, count)
     pool, bits, drawn = list(items), rng.getrandbits, []
     for left in range(len(pool), len(pool) - count, -1):
