@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from statistics import mean
 
-from taskloom.recipe import read
+from taskloom.recipe import Recipe, read
 from taskloom.seeding import Key
 from taskloom.suites.zest.evaluation import score
 from taskloom.suites.zest.fields import ZestFields
@@ -78,11 +79,25 @@ def kind(answer: str) -> str:
     return answer if answer in ("yes", "no", "n/a") else "other"
 
 
+def always_yes(tasks: list[ZestTask]) -> list[str]:
+    """Return the answers of a system that says yes to every yes/no question and n/a to all others."""
+    return ["yes" if first_word(q) in CLASSIFICATION_WORDS else "n/a" for q, _, _ in pairs(tasks)]
+
+
+def report_always_yes(recipe: Recipe, fields: ZestFields, seeds: int) -> None:
+    """Print what always saying yes is worth on the dev splits of some seeds, in the mean."""
+    totals: list[list[float]] = []
+    for seed in range(seeds):
+        dev = zest_tasks(task_world(fields, Key(recipe.digest, seed)), "dev")
+        totals.append(list(score(dev, always_yes(dev), "corrected").overall.values()))
+    means = (100 * mean(column) for column in zip(*totals, strict=True))
+    print(f"always yes, mean over {seeds} seeds: " + " / ".join(f"{value:.1f}" for value in means))
+
+
 def simple(train: list[ZestTask], dev: list[ZestTask]) -> Iterator[Row]:
     known, unseen = pairs(train), pairs(dev)
     yield "all n/a", ["n/a"] * len(unseen), "1 / 1 / 1 (context only: it said n/a everywhere)"
-    eager = ["yes" if first_word(q) in CLASSIFICATION_WORDS else "n/a" for q, _, _ in unseen]
-    yield "description only, always yes", eager, QUESTION_ONLY
+    yield "description only, always yes", always_yes(dev), QUESTION_ONLY
     knowing = [word for task in dev for word in [best_constant(task)] * len(task.instances)]
     yield "description only, best constant", knowing, QUESTION_ONLY
     yield "description only, bag of words", learned(known, lambda p: p[0], unseen), QUESTION_ONLY
@@ -98,10 +113,14 @@ def fine_tuned(train: list[ZestTask], dev: list[ZestTask]) -> Iterator[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, help="only what always saying yes is worth, over so many seeds")
     parser.add_argument("--language", action="store_true", help="SmolLM2 instead of the simple baselines")
     args = parser.parse_args()
     recipe = read("zest/synthetic")
     assert isinstance(recipe.fields, ZestFields)
+    if args.seeds:
+        report_always_yes(recipe, recipe.fields, args.seeds)
+        return
     world = task_world(recipe.fields, Key(recipe.digest, args.seed))
     train, dev = zest_tasks(world, "train"), zest_tasks(world, "dev")
     unseen = pairs(dev)

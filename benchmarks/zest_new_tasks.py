@@ -2,7 +2,8 @@
 
     python benchmarks/zest_new_tasks.py [--seeds 8]     (needs scikit-learn: the extra `audit`)
 
-Seeds are counted from 20: how flips are worded was chosen on seeds 0 to 7. Beside the numbers stand those of suite version 4, before the splits by form, where they were measured in the same way.
+Seeds are counted from 20: how flips are worded was chosen on seeds 0 to 7. Beside the numbers stand those of suite version 4,
+before the splits by form, where they were measured in the same way.
 """
 
 from __future__ import annotations
@@ -155,6 +156,13 @@ def report_wordings(worlds: list[TaskWorld]) -> None:
         print(f"paraphrase or flip, by {name}: {interval(accuracies)} (chance 0.5)")
 
 
+def report_question_words(worlds: list[TaskWorld]) -> None:
+    """Print how long questions are beside the paper's, of the seed with the shortest and of that with the longest."""
+    for split in worlds[0].splits:
+        ratios = [mean(t.question.count(" ") + 1 for t in w.splits[split]) / PAPER[split]["task_words"] for w in worlds]
+        print(f"{split}: words of questions, for one of the paper's: {min(ratios):.2f} to {max(ratios):.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=8, help="seeds over which classifiers are cross-validated")
@@ -166,6 +174,7 @@ def main() -> None:
     world = worlds[0]
     report_new_tasks(world)
     report_wordings(worlds)
+    report_question_words(worlds)
     repeated = [repeated_sentences(world) for world in worlds[:3]]
     print(f"sentences of 1,000 passages that equal another but for names, three seeds: {mean(repeated):.2%}")
     for split, tasks in world.splits.items():
