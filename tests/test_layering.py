@@ -25,6 +25,7 @@ LAYERS = [
     {"recipe.finder"},
     {"recipe"},
     {"tasks"},
+    {"suites.draws"},
     {"suites"},
     {"dataset.foreign", "dataset.processes", "recipe.apply", "ray_cluster"},
     {"dataset.dataset"},

@@ -279,7 +279,7 @@ ZEST: dict[str, Trial] = {
     "shares.paraphrase": Trial("zest", 0.1),
     "shares.combination": Trial("zest", 0.3),
     "shares.target_semantics": Trial("zest", 0.25),
-    "shares.structure": Trial("zest", 0.3),
+    "shares.structure": Trial("zest", 0.2),
     "domains": Trial("zest", ["dogs", "parks"]),
     "passages": Trial("zest", 3),
     "na_rate": Trial("zest", 0.0),
@@ -290,7 +290,7 @@ ZEST: dict[str, Trial] = {
     "paraphrase": Trial("zest", "near"),
     "flips": Trial("zest/more", ["value"]),
     "composition_depth": Trial("zest/more", "2..3"),
-    "structure_width": Trial("zest/more", "1"),
+    "structure_width": Trial("zest/more", "3"),
     "layout": Trial("zest", "reference-bart"),
     "parts": Trial("zest", "question"),
 }

@@ -121,9 +121,11 @@ def _draw_until_possible(request: TaskRequest, key: Key, split: str, size: int, 
 
 def _draw_once(request: TaskRequest, key: Key, split: str, size: int, plenty: int, turn: int) -> list[DescribedTask]:
     own = key.child("tasks", split, turn) if turn else key.child("tasks", split)
-    pools = _pools(request, key, own, split, plenty, flips_first=turn >= DRAWS // 2)
-    # Small splits have few domains, all splits the same ones: what differs between them is the tasks.
-    first = key.hash64("domains") % len(request.domains)
+    later = max(0, turn - DRAWS // 2 + 1)
+    pools = _pools(request, key, own, split, plenty, flips_first=later > 0)
+    # Small splits have few domains, all splits the same ones: what differs between them is the tasks. Where the forms that a split
+    # owns there have too few flips or tables, its later draws are of other domains.
+    first = (key.hash64("domains") + later) % len(request.domains)
     members = _Split(request, own, split, size, pools, key, first).make()
     return own.random("order").sample(members, len(members))
 
