@@ -60,6 +60,16 @@ WRITERS: dict[str, Callable[[Records], bytes]] = {
 """File names and what is in them: endings that do not say it are recognised by the content."""
 
 
+each_form = pytest.mark.parametrize("name", WRITERS)
+
+
+def written(folder: Path, name: str, rows: Records) -> Path:
+    """Write records in the form that a file name stands for."""
+    path = folder / name
+    path.write_bytes(WRITERS[name](rows))
+    return path
+
+
 def test_reading_lines(tmp_path: Path) -> None:
     path = tmp_path / "p.txt"
     path.write_bytes(b'a b\r\n\n"two\\nlines"\nlast')
@@ -68,16 +78,15 @@ def test_reading_lines(tmp_path: Path) -> None:
     assert read(path) == []
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@each_form
 def test_records_are_matched_by_their_ids(tmp_path: Path, name: str) -> None:
     texts = ["a, b", 'say "x"', "", "two\nlines", "ä\u2028", "{}"] * 3
     rows: Records = [{"id": i, "prediction": text, "more": 1} for i, text in enumerate(texts)]
     random.Random(0).shuffle(rows)
-    (tmp_path / name).write_bytes(WRITERS[name](rows))
-    assert read(tmp_path / name, len(texts)) == texts
+    assert read(written(tmp_path, name, rows), len(texts)) == texts
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@each_form
 @pytest.mark.parametrize(
     ("ids", "says"),
     [
@@ -88,26 +97,25 @@ def test_records_are_matched_by_their_ids(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_wrong_ids_are_one_sentence(tmp_path: Path, name: str, ids: list[Any], says: str) -> None:
-    (tmp_path / name).write_bytes(WRITERS[name]([{"id": i, "prediction": "x"} for i in ids]))
+    path = written(tmp_path, name, [{"id": i, "prediction": "x"} for i in ids])
     with pytest.raises(InputError, match=says):
-        read(tmp_path / name, 3)
+        read(path, 3)
 
 
 @pytest.mark.parametrize("name", [n for n in WRITERS if n != "table.txt"])
 def test_records_without_ids_are_in_order(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(WRITERS[name]([{"prediction": x} for x in "cab"]))
-    assert read(tmp_path / name, 3) == ["c", "a", "b"]
+    assert read(written(tmp_path, name, [{"prediction": x} for x in "cab"]), 3) == ["c", "a", "b"]
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@each_form
 def test_only_the_rows_of_the_split_count(tmp_path: Path, name: str) -> None:
     rows: Records = [{"split": s, "index": i, "prediction": f"{s}{i}"} for s in ("dev", "test") for i in (1, 0)]
-    (tmp_path / name).write_bytes(WRITERS[name](rows))
-    assert read(tmp_path / name, 2, split="test") == ["test0", "test1"]
+    path = written(tmp_path, name, rows)
+    assert read(path, 2, split="test") == ["test0", "test1"]
     with pytest.raises(InputError, match="did you mean 'test'"):
-        read(tmp_path / name, 2, split="tset")
+        read(path, 2, split="tset")
     with pytest.raises(InputError, match="several splits"):
-        read(tmp_path / name, 2)
+        read(path, 2)
 
 
 def test_ids_are_one_in_every_spelling_and_values_need_not_be_texts(tmp_path: Path) -> None:

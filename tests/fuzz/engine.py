@@ -44,7 +44,7 @@ MEMORY_LIMIT = 3 << 30
 LONGEST_MESSAGE = 4_100
 """Characters of a sentence: as many as an error shows, and what marks the cut."""
 
-SLICE = 400
+SLICE = 1_000
 """Inputs of one Hypothesis run: a failure ends a run, and the next one has another seed."""
 
 

@@ -64,7 +64,7 @@ def _read_all(place: Path) -> None:
             mutated_json(_manifest()).map(json.dumps), mutated_text([json.dumps(_manifest()[0])], ['"', "{", "[", "9"])
         )
     ),
-    weight=4,
+    weight=6,
     cost=4,
     warm=lambda: _dataset(),
 )
@@ -81,7 +81,7 @@ def manifests(text: str, folder: Path) -> Verdict:
 @target(
     "parquet",
     st.deferred(lambda: mutated_bytes([next((_dataset() / "train").glob("*.parquet")).read_bytes()])),
-    weight=4,
+    weight=6,
     cost=2,
     warm=lambda: _dataset(),
 )
@@ -97,7 +97,7 @@ def parquet(data: str, folder: Path) -> Verdict:
 
 
 @target(
-    "foreign", st.deferred(lambda: st.tuples(st.sampled_from(["test.jsonl", "test.parquet"]), _foreign())), weight=5
+    "foreign", st.deferred(lambda: st.tuples(st.sampled_from(["test.jsonl", "test.parquet"]), _foreign())), weight=16
 )
 def foreign(given: tuple[str, str], folder: Path) -> Verdict:
     """Load files that somebody else wrote."""
@@ -227,7 +227,7 @@ def damaged_runs(draw: st.DrawFn) -> tuple[str, str]:
     return name, draw(mutated_bytes([raw]))
 
 
-@target("runs", st.deferred(damaged_runs), weight=3, cost=4, warm=lambda: _run_files())
+@target("runs", st.deferred(damaged_runs), weight=4, cost=4, warm=lambda: _run_files())
 def runs(given: tuple[str, str], folder: Path) -> Verdict:
     """Read, count and verify a run store one of whose files was edited."""
     name, text = given

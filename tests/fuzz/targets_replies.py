@@ -74,7 +74,7 @@ def _warm() -> None:
     client.ask(["Is it?"], 5)
 
 
-@target("endpoints", st.tuples(statuses, headers, reply_bodies), weight=6, cost=2, warm=_warm)
+@target("endpoints", st.tuples(statuses, headers, reply_bodies), weight=7, cost=2, warm=_warm)
 def endpoints(given: tuple[int, dict[str, str], str], folder: Path) -> Verdict:
     """Ask a model whose reply may be anything."""
     client, reply = _client()
@@ -99,7 +99,7 @@ result_bodies = st.one_of(
 )
 
 
-@target("sparql", result_bodies, weight=10)
+@target("sparql", result_bodies, weight=34)
 def sparql_results(body: str, folder: Path) -> Verdict:
     """Read the answer of a SPARQL service; the client turns both exceptions into sentences."""
     try:
