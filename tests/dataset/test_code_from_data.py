@@ -85,7 +85,8 @@ def test_an_edited_task_file_is_said_to_have_changed(made: tuple[Path, Path]) ->
     file, folder = made
     file.write_text(TASK + "\n# edited\n")
     with pytest.raises(
-        DataError, match=r"bytes are those of the manifest, but .*'letters/upper' has changed since then"
+        DataError,
+        match=r"bytes are those of the manifest, but the file that defines 'letters/upper' has changed since then",
     ):
         tl.verify(folder, task=file)
 

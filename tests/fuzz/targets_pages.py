@@ -7,6 +7,7 @@ import json
 import shutil
 from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,7 +19,7 @@ from taskloom.viewer.folders import ViewedFolders
 from taskloom.viewer.suite_requests import answer
 from tests.fuzz.engine import Refuted, Verdict, target
 from tests.fuzz.strategies import as_text, mutated_json, mutated_text
-from tests.fuzz.targets_files import _dataset, _manifest
+from tests.fuzz.targets_files import _dataset, _manifest, _run_files, _runs, damaged_runs
 from tests.viewer.hostile import EXAMPLES, SCRIPT, TRAITS, write_dataset
 
 BESIDE = "what lies beside the folders"
@@ -35,18 +36,27 @@ ADDRESSES = [
     "/", "/suite?name=ctl", "/recipe?name=ctl/A", "/static/viewer.css", "/data/DATA", "/data/HOSTILE", "/data/EDITED",
     "/data/DATA/rows?split=train&start=25", "/data/DATA/rows?q=a&trait.length=2", "/data/HOSTILE/rows?trait.kind=<script>",
     "/data/DATA/example?split=iid&index=1", "/data/HOSTILE/example?index=0", "/data/EDITED/rows", "/data/EDITED/example?index=3",
+    "/data/EDITED/audit", "/recipe/new?suite=ctl&from=ctl/A", "/recipe/new?suite=babi&sent=1&f.number=17&seed=3",
+    "/recipe/preview?suite=ctl&f.symbols=4&f.variant=A", "/runs/RUNS", "/runs/RUNS?q=majority&start=50", "/runs/RUNS/live",
+    "/runs/RUNS/run?run=FIRST", "/runs/RUNS/predictions?run=FIRST&show=wrong&by=length&q=a", "/runs/RUNS/compare?a=FIRST&b=LAST",
+    "/runs/RUNS/compare?show=both&split=iid", "/runs/RUNS/heat?x=length&y=functions&split=iid",
+    "/runs/RUNS/predictions?run=LAST&trait.length=2",
 ]  # fmt: skip
 TOKENS = [
     "%00", "%2e%2e/", "../", "..%2f", "?", "&", "=", "%ff", "%", "//", "\\", "start=", "index=", "trait.", "split=", "name=", "q=",
-    "-1", "0x1", "1e9", "999999999999999", "9999999999999999999", SCRIPT, "{{7*7}}", "DATA", "EDITED", "/rows", "/example",
+    "-1", "0x1", "1e9", "999999999999999", "9999999999999999999", SCRIPT, "{{7*7}}", "DATA", "EDITED", "RUNS", "FIRST",
+    "/rows", "/example",
+    "show=", "by=", "run=", "f.", "sent=1", "seed=",
     "suite_requests.py", "/etc/passwd", "secret.txt",
 ]  # fmt: skip
 
 
 class Drawer:
-    """The process that draws pictures, in this process: it answers by the same function."""
+    """The process that draws pictures, in this process: it answers by the same function. Previews are what `recipes` tries."""
 
     def request(self, what: str, **values: Any) -> dict[str, Any]:
+        if what == "preview":
+            raise TaskloomError("there are no previews here")
         reply = answer(json.dumps({"what": what, **values}))
         if "error" in reply:
             raise TaskloomError(str(reply["error"]))
@@ -54,16 +64,29 @@ class Drawer:
 
 
 @cache
-def _viewer(folder: Path) -> tuple[Any, dict[str, str]]:
-    """Build a viewer of a dataset, of one as an attacker writes it, and of one whose manifest is edited."""
-    viewed = folder / "viewed"
+def _original() -> Path:
+    """Return a folder with a dataset, one as an attacker writes it, one whose manifest is edited, and a run store."""
+    viewed = Path(mkdtemp(prefix="taskloom-fuzz-viewed-"))
     for name in ("data", "edited"):
         shutil.copytree(_dataset(), viewed / name)
+    shutil.copytree(_runs(), viewed / "runs")
     write_dataset(viewed / "hostile", EXAMPLES, TRAITS)
+    return viewed
+
+
+@cache
+def _viewer(folder: Path) -> tuple[Any, dict[str, str]]:
+    """Build a viewer of a copy of these; return it with what the words in addresses stand for."""
+    viewed = folder / "viewed"
+    shutil.copytree(_original(), viewed)
     (folder / "secret.txt").write_text(BESIDE)
     app = application([viewed])
-    app.state.viewer.pictures = app.state.viewer.previews = Drawer()
-    return app, {one.path.name.upper(): one.name for one in ViewedFolders([viewed]).every()}
+    state = app.state.viewer
+    state.pictures = state.previews = Drawer()
+    state.audits.start = lambda data: None
+    names = {one.path.name.upper(): one.name for one in ViewedFolders([viewed]).every() if one.path.parent == viewed}
+    runs = sorted({name.split("/")[1] for name in _run_files() if "/" in name})
+    return app, {**names, "FIRST": runs[0], "LAST": runs[-1]}
 
 
 @cache
@@ -71,8 +94,14 @@ def _loop() -> asyncio.AbstractEventLoop:
     return asyncio.new_event_loop()
 
 
+def _edits() -> st.SearchStrategy[Any]:
+    """Return a strategy of a file of the folder and its new content."""
+    manifests = mutated_json(_manifest()).map(lambda manifest: ("edited/manifest.json", json.dumps(manifest)))
+    return st.one_of(manifests, damaged_runs().map(lambda edit: (f"runs/{edit[0]}", edit[1])))
+
+
 requests = st.tuples(
-    st.one_of(st.just(""), st.deferred(lambda: mutated_json(_manifest()).map(json.dumps))),
+    st.one_of(st.none(), st.deferred(_edits)),
     st.sampled_from(["GET", "GET", "GET", "GET", "HEAD", "POST", "OPTIONS", "BREW"]),
     mutated_text(ADDRESSES, TOKENS),
     st.fixed_dictionaries({"host": st.sampled_from(["127.0.0.1:8640"] * 6 + HEADERS["host"])}).flatmap(
@@ -84,8 +113,7 @@ requests = st.tuples(
 
 
 def _warm() -> None:
-    _dataset()
-    _loop()
+    _original()
     app = application([])
     _loop().run_until_complete(_ask(app, "GET", "/", {"host": "localhost"}))
 
@@ -123,15 +151,21 @@ async def _ask(app: Any, method: str, address: str, headers: dict[str, str]) -> 
 
 
 @target("pages", requests, weight=8, cost=3, warm=_warm)
-def pages(given: tuple[str, str, str, dict[str, str]], folder: Path) -> Verdict:
+def pages(given: tuple[tuple[str, str] | None, str, str, dict[str, str]], folder: Path) -> Verdict:
     """Ask the viewer for a page; none shows markup of the data as markup, nor anything from outside its folders."""
-    manifest, method, address, headers = given
+    edit, method, address, headers = given
     app, names = _viewer(folder)
-    place = folder / "viewed" / "edited" / "manifest.json"
-    place.write_bytes(as_text(manifest) if manifest else (_dataset() / "manifest.json").read_bytes())
     for name, slug in names.items():
         address = address.replace(name, slug)
-    status, sent, body = _loop().run_until_complete(_ask(app, method, address, headers))
+    if edit is not None:
+        (folder / "viewed" / edit[0]).write_bytes(
+            edit[1].encode("latin-1") if edit[0].endswith(".parquet") else as_text(edit[1])
+        )
+    try:
+        status, sent, body = _loop().run_until_complete(_ask(app, method, address, headers))
+    finally:
+        if edit is not None:
+            (folder / "viewed" / edit[0]).write_bytes((_original() / edit[0]).read_bytes())
     if status >= 500:
         raise Refuted(f"{address!r}: status {status}")
     if SCRIPT.encode() in body or BESIDE.encode() in body:

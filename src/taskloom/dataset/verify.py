@@ -88,7 +88,8 @@ def verify(
             ) from error
         return Verification(data.digest, rows, 0, "", (), str(error))
     except ChangedCodeError as error:
-        raise DataError(f"{folder}: its bytes are those of the manifest, but {error}") from error
+        what = str(error).removeprefix("the manifest: ")
+        raise DataError(f"{folder}: its bytes are those of the manifest, but {what}") from error
     if recipe.digest != data.manifest["recipe_digest"]:
         raise DataError(
             f"{folder}: the manifest's recipe has digest {recipe.digest}, not {data.manifest['recipe_digest']}: it was edited"
