@@ -58,7 +58,7 @@ test-all: $(VENV)/.ready ## the test suite with the long versions of its propert
 test-servers: $(VENV)/.ready ## tests against a real SPARQL server on this machine
 	PYTHON=$(BIN)/python tests/servers/virtuoso.sh
 
-.PHONY: test-browser
+.PHONY: test-browser screenshots
 # Debian's Chromium (apt install chromium); CHROMIUM=path names another one.
 $(VENV)/.browser-ready: $(VENV)/.ready
 	$(PIP) -c constraints.txt -e '.[browser]'
@@ -66,6 +66,9 @@ $(VENV)/.browser-ready: $(VENV)/.ready
 
 test-browser: $(VENV)/.browser-ready ## the viewer in a real browser, with an accessibility check
 	$(BIN)/python -m pytest -n 0 tests/viewer/test_browser.py
+
+screenshots: $(VENV)/.browser-ready ## take the pictures of the viewer in docs/images
+	$(BIN)/python scripts/screenshots.py
 
 lint: $(VENV)/.ready ## ruff check (security rules included) and format, and the pinned versions offline
 	$(BIN)/ruff check .

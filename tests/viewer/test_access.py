@@ -18,7 +18,7 @@ def test_every_response_forbids_scripts_frames_and_guessing_of_types(client: Tes
     assert "frame-ancestors 'none'" in policy
     assert "unsafe" not in policy
     assert headers["x-content-type-options"] == "nosniff"
-    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["referrer-policy"] == "same-origin"
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8640", "", "169.254.169.254"])

@@ -199,6 +199,12 @@ def test_a_running_experiment_is_shown_without_reloading(page: Any, served: Serv
     page.wait_for_selector(".live-dot:not(.on)", timeout=15_000)
 
 
+def test_an_audit_is_asked_for_and_its_certificate_appears(page: Any, served: Served) -> None:
+    page.goto(served.pages()["dataset"])
+    page.get_by_role("button", name="Audit this dataset").click()
+    page.wait_for_selector(".notice.good:has-text('No leak found')", timeout=60_000)
+
+
 def test_hostile_text_stays_text(page: Any, served: Served) -> None:
     for name in ("hostile rows", "tree", "predictions", "compare", "store"):
         page.goto(served.pages()[name])

@@ -132,7 +132,7 @@ def test_two_runs_are_compared_example_by_example_with_the_paired_test(filled: F
     listed = filled.get("/compare", a=a, b=b, split="test", show="b")
     assert len(indices(listed)) == min(20, only_b)
     by_trait = filled.get("/compare", a=a, b=b, split="test", by="length")
-    assert by_trait.count("<td>McNemar") == 4
+    assert by_trait.count(">McNemar") == 4
 
 
 def test_a_comparison_of_a_run_with_itself_says_so(filled: Filled) -> None:

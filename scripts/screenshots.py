@@ -1,0 +1,176 @@
+"""Takes the pictures of the viewer in docs/images: `make screenshots`. Needs Playwright, Pillow and Debian's Chromium.
+
+Data and runs are made for it in a temporary folder, from recipes with fixed seeds, so that the pictures change only with the code.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import taskloom as tl
+from taskloom.viewer.application import application
+from taskloom.viewer.folders import ViewedFolders
+from taskloom.viewer.server import listen
+
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
+
+QUALITY = 82
+"""Of WebP: text stays crisp, and a page takes 30 to 90 kB."""
+
+STORIES = {
+    "train": [
+        {"n": 900, "events": ["MOVE", "GRAB", "DROP"], "questions": ["where-O"], "support": "2..3"},
+        {"n": 900, "events": ["MOVE"], "wording": ["COREF"], "questions": ["where-P"]},
+    ],
+    "iid": [
+        {"n": 150, "events": ["MOVE", "GRAB", "DROP"], "questions": ["where-O"], "support": "2..3"},
+        {"n": 150, "events": ["MOVE"], "wording": ["COREF"], "questions": ["where-P"]},
+    ],
+    "ood": [
+        {
+            "n": 300,
+            "events": ["MOVE", "GRAB", "DROP"],
+            "wording": ["COREF"],
+            "questions": ["where-O"],
+            "support": "2..4",
+            "composition": ["COREF"],
+        }
+    ],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """A picture: its file, the address, the window, the colours, a button that is pressed, and what must be there first."""
+
+    file: str
+    address: str
+    width: int = 1280
+    height: int = 860
+    dark: bool = False
+    click: str = ""
+    wait_for: str = "main"
+
+
+def make_data(folder: Path) -> None:
+    """Make a dataset of each kind, and runs of three learners on stories with a held-out composition."""
+    recipe = Path("held-out.yaml")  # the folder is the working folder: no path of this machine is in a picture
+    fields = {"suite": "babi", "splits": STORIES, "holdout": [["COREF", "GRAB"], ["COREF", "DROP"]]}
+    recipe.write_text(yaml.safe_dump(fields, sort_keys=False))
+    tl.make(recipe, folder / "data" / "stories")
+    tl.make(
+        "ctl/A", folder / "data" / "ctl-A", set={"splits": {"train": {"n": 8000}, "iid": {"n": 500}, "ood": {"n": 500}}}
+    )
+    tl.make("taskbench/chain(antonyms[eng], hyponyms[eng])", folder / "data" / "functions")
+    tl.make(
+        "zest/synthetic", folder / "data" / "zest", set={"tasks": {"train": 60, "dev": 40, "test": 40}, "passages": 4}
+    )
+    tl.run(
+        recipes=[str(recipe)],
+        learners=["majority", "nearest-neighbour", "bag-of-words"],
+        seeds=2,
+        store=str(folder / "runs"),
+    )
+
+
+def shots(names: dict[str, str], runs: dict[str, str]) -> list[Shot]:
+    """Return the pictures to take."""
+    store = f"/runs/{names['runs']}"
+    story = f"/data/{names['stories']}/example?split=ood&index=4"
+    compare = f"{store}/compare?a={runs['nearest-neighbour']}&b={runs['bag-of-words']}&split=ood&by=support"
+    return [
+        Shot("viewer-home", "/"),
+        Shot(
+            "viewer-audit",
+            f"/data/{names['stories']}",
+            1280,
+            1100,
+            click="Audit this dataset",
+            wait_for=".notice.good",
+        ),
+        Shot("viewer-story", story),
+        Shot("viewer-story-dark", story, dark=True),
+        Shot("viewer-story-phone", story, width=390, height=900),
+        Shot("viewer-tree", f"/data/{names['functions']}/example?split=test&index=3", height=640),
+        Shot("viewer-chain", f"/data/{names['ctl-A']}/example?split=ood&index=5", height=560),
+        Shot("viewer-family", f"/data/{names['zest']}/example?split=test&index=1", height=760),
+        Shot("viewer-runs", store),
+        Shot("viewer-predictions", f"{store}/predictions?run={runs['bag-of-words']}&split=ood&by=support", height=1000),
+        Shot("viewer-compare", compare, height=960),
+        Shot("viewer-compare-phone", compare, width=390, height=900, dark=True),
+        Shot("viewer-heat", f"{store}/heat?learner=bag-of-words&split=ood&x=support&y=composition", height=620),
+        Shot("viewer-form", "/recipe/new?suite=ctl&from=ctl/A", height=900, wait_for="#preview .notice.good"),
+    ]
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve the viewer of a folder; yield its address."""
+    import uvicorn
+
+    app = application([folder])
+    listening = listen("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(10)
+    app.state.viewer.close()
+
+
+def take(browser: Any, address: str, shot: Shot) -> None:
+    """Take one picture and write it as WebP."""
+    from PIL import Image
+
+    context = browser.new_context(
+        viewport={"width": shot.width, "height": shot.height}, color_scheme="dark" if shot.dark else "light"
+    )
+    page = context.new_page()
+    page.goto(address + shot.address, wait_until="networkidle")
+    if shot.click:
+        page.get_by_role("button", name=shot.click).click()
+    page.wait_for_selector(shot.wait_for, timeout=60_000)
+    image = Image.open(io.BytesIO(page.screenshot()))
+    image.convert("RGB").save(IMAGES / f"{shot.file}.webp", quality=QUALITY, method=6)
+    context.close()
+
+
+def main() -> None:
+    """Take all pictures, or those whose names are given."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        sys.exit("screenshots need Chromium: apt install chromium, or CHROMIUM=path")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        os.chdir(folder)
+        os.environ["TASKLOOM_CACHE"] = str(folder / ".cache")
+        make_data(folder)
+        names = {one.path.name: one.name for one in ViewedFolders([folder]).every()}
+        table = tl.runs(folder / "runs").table.to_pylist()
+        runs = {row["learner"]: row["run"] for row in table if row["seed"] == 0}
+        with served(folder) as address, sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            for shot in shots(names, runs):
+                if len(sys.argv) < 2 or shot.file in sys.argv[1:]:
+                    take(browser, address, shot)
+                    print(f"{shot.file}.webp, {(IMAGES / f'{shot.file}.webp').stat().st_size / 1000:.0f} kB")
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()
