@@ -92,7 +92,7 @@ WORDS = [
 ]
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_no_address_is_a_500_or_leads_outside(target: Target, data: st.DataObject) -> None:
     values = st.one_of(

@@ -42,8 +42,8 @@ def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     traits = [{"length": str(2 + i % 5), "group": "ab"[i % 2]} for i in range(20)]
     for i in range(1_000):
         scores = {split: [float(draw.random() < 0.4) for _ in range(100)] for split in ("iid", "ood")}
-        names = {"recipe": f"ctl/r{i % 5}", "learner": f"learner-{i // 5 % 10}"}
-        made_up_runs.write(store, scores, seed=i // 50, traits=traits, **names)
+        recipe, learner = f"ctl/r{i % 5}", f"learner-{i // 5 % 10}"
+        made_up_runs.write(store, scores, recipe=recipe, learner=learner, seed=i // 50, traits=traits)
     app = application([base])
     warm_up(app.state.viewer)
     with TestClient(app, base_url="http://127.0.0.1") as client:
