@@ -57,12 +57,14 @@ def serve(
     secret = secrets.token_urlsafe(24) if token or host not in LOOPBACK else None
     listening = listen(host, port)
     app = application(viewed, token=secret)
-    warm_up(app.state.viewer)
+    threading.Thread(target=warm_up, args=(app.state.viewer,), daemon=True).start()
     name = f"[{host}]" if ":" in host else host
     ready(f"http://{name}:{listening.getsockname()[1]}/" + (f"?token={secret}" if secret else ""))
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
     try:
         uvicorn.Server(config).run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass  # the way to end it
     finally:
         app.state.viewer.close()
         listening.close()
@@ -81,7 +83,7 @@ def warm_up(state: ViewerState) -> None:
     for name in templates.list_templates():
         templates.get_template(name)
     SUITES.names()
-    threading.Thread(target=state.pictures.start, daemon=True).start()
+    state.pictures.start()
 
 
 def listen(host: str, port: int | None) -> socket.socket:

@@ -101,7 +101,8 @@ class SplitRows:
         """
         end = time.monotonic() + patience
         columns = [*(["input", "targets"] if text else []), *(["task"] if TASK in filters else [])]
-        columns += [f"traits.{name}" for name in filters if name != TASK]
+        # A dot would lead into a group of traits, which there are not: then all of them are read.
+        columns += ["traits" if "." in name else f"traits.{name}" for name in filters if name != TASK]
         matches: list[int] = []
         place = start
         for low, batch in self._batches(start, None if self.foreign else columns):

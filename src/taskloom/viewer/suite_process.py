@@ -67,7 +67,10 @@ class SuiteProcess:
             self.request("ready")
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, also in the middle of a request."""
+        process = self._process
+        if process is not None:
+            process.kill()
         with self._lock:
             self._end()
 
