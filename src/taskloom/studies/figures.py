@@ -267,6 +267,7 @@ def lines(
     xlabel: str = "",
     ylabel: str = "accuracy",
     limits: tuple[float, float] | None = (0.0, 1.0),
+    joined: bool = True,
 ) -> Any:
     """Draw one line a series over a numeric column, with bars for the intervals where rows have `low` and `high`.
 
@@ -279,6 +280,7 @@ def lines(
         xlabel: What is across; the column's name by default.
         ylabel: What is up.
         limits: Of the axis up; None: as the data are.
+        joined: Whether points are joined by lines.
     """
     with style():
         panels = values_of(data, panel) if panel else [None]
@@ -288,7 +290,7 @@ def lines(
         for axis, title in zip(axes, panels, strict=False):
             for number, name in enumerate(names):
                 own = [r for r in data if r[series] == name and (not panel or r[panel] == title) and _known(r[y])]
-                _line(axis, own, x, y, number)
+                _line(axis, own, x, y, number, "-" if joined else "")
             axis.set(xlabel=xlabel or x, title=title or "", **({"ylim": _wider(limits)} if limits else {}))
             axis.grid(color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
@@ -299,9 +301,9 @@ def lines(
         return figure
 
 
-def _line(axis: Any, rows: Sequence[Mapping[str, Any]], x: str, y: str, number: int) -> None:
+def _line(axis: Any, rows: Sequence[Mapping[str, Any]], x: str, y: str, number: int, line: str) -> None:
     shade, marker = SHADES[number % len(SHADES)], MARKERS[number % len(MARKERS)]
-    axis.plot([r[x] for r in rows], [r[y] for r in rows], marker + "-", color=shade, linewidth=1.4, markersize=4.5)
+    axis.plot([r[x] for r in rows], [r[y] for r in rows], marker + line, color=shade, linewidth=1.4, markersize=4.5)
     for row in rows:
         if _known(row.get("low")) and _known(row.get("high")):
             axis.plot([row[x], row[x]], [row["low"], row["high"]], color=shade, linewidth=1.2)

@@ -1,0 +1,101 @@
+"""Is accuracy lower where test compositions are further from training? For any runs whose datasets are in their store.
+
+Compound divergence (Keysers et al. 2020) is that of `taskloom audit`: 0 where the test has the same compounds as training in the
+same shares, 1 where it has none of them.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from taskloom.audits.divergence import Divergence, divergences
+from taskloom.dataset import dataset
+from taskloom.errors import TaskloomError
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.studies import figures
+from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.study import StudyError, study
+
+FEWEST = 3
+"""Points below which a correlation is not computed."""
+
+
+@study("runs/divergence", describe="Accuracy against the compound divergence of each test split from training")
+def divergence_accuracy(runs: Runs) -> Finding:
+    """Relate the mean accuracy on each split to its distance from training."""
+    measured = _measured(runs)
+    sums: dict[tuple[str, str, str, float, float], list[float]] = {}
+    for row in runs.table.to_pylist():
+        known = measured.get((row["run"], row["split"]))
+        if known is not None and row["score"] is not None:
+            place = (row["learner"], row["recipe"], row["split"], known.compounds, known.atoms)
+            sums.setdefault(place, []).append(row["score"])
+    if not sums:
+        raise StudyError(
+            f"{runs.store.path} has no datasets with derivations and a training split (STORE/data), so that no divergence can be "
+            "computed"
+        )
+    columns = ("learner", "recipe", "split", "divergence", "atoms", "mean", "seeds")
+    rows = [
+        dict(zip(columns, (*place, statistics.fmean(scores), len(scores)), strict=True))
+        for place, scores in sums.items()
+    ]
+    rows.sort(key=lambda r: (r["learner"], r["divergence"]))
+    data = ResultTable(columns, rows)
+    caption = (
+        "Mean accuracy over seeds of each recipe and split against the compound divergence of the split from training. "
+        f"{len(rows)} points."
+    )
+    plot = partial(
+        figures.lines, x="divergence", series="learner", joined=False, xlabel="compound divergence from training"
+    )
+    return Finding(
+        "Accuracy against compound divergence",
+        " ".join(_correlations(rows)),
+        data,
+        (StudyFigure("divergence", caption, data, plot),),
+        notes=(
+            "Splits differ in more than their divergence; a correlation over few of them is a description, not a test.",
+        ),
+    )
+
+
+def _measured(runs: Runs) -> dict[tuple[str, str], Divergence]:
+    """Return the divergence of each run's splits from what the run learned; each dataset is measured once."""
+    of_data: dict[str, list[Divergence]] = {}
+    for folder in sorted((runs.store.path / "data").glob("*")):
+        try:
+            data = dataset.load(folder)
+        except TaskloomError:
+            continue  # not finished, or not a dataset
+        tables = {name: data.table(name) for name in data.splits}
+        of_data[data.digest] = divergences(tables, {name: data.role(name) for name in data.splits})
+    results = {}
+    for run in runs.names:
+        for one in of_data.get(str(runs.store.scores(run)["data"]), []):
+            results[run, one.split] = one
+    return results
+
+
+def _correlations(rows: list[dict[str, Any]]) -> Iterator[str]:
+    for learner in dict.fromkeys(row["learner"] for row in rows):
+        own = [row for row in rows if row["learner"] == learner]
+        r = pearson([row["divergence"] for row in own], [row["mean"] for row in own])
+        text = "too few, or all alike" if math.isnan(r) else f"r = {r:.2f}"
+        yield f"{learner}: {text} ({len(own)} splits)."
+
+
+def pearson(x: list[float], y: list[float]) -> float:
+    """Return Pearson's correlation; nan for fewer than three points, or where one side does not vary.
+
+    >>> round(pearson([0.0, 0.5, 1.0], [1.0, 0.5, 0.0]), 3)
+    -1.0
+    """
+    if len(x) < FEWEST or len(set(x)) < 2 or len(set(y)) < 2:
+        return math.nan
+    return statistics.correlation(x, y)

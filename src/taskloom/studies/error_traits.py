@@ -1,0 +1,156 @@
+"""Which single trait of the examples predicts a model's errors best? For any runs that kept their predictions.
+
+For each recipe, learner and split, an item's score is its mean over seeds. A trait explains the share of the variance of these
+scores that lies between its values; the share is adjusted for the number of values (epsilon squared,
+1 - (1 - eta squared)(n - 1)/(n - k)), since many values explain something by chance. Its p-value is that of a permutation of the
+items, corrected (Holm) for all traits and groups that were looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.statistics import correct, over_items
+from taskloom.studies import figures
+from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.study import StudyError, study
+
+PERMUTATIONS = 2_000
+"""p-values are multiples of 1/2,001: fine enough for 0.05 after a correction for some tens of traits."""
+
+MOST_VALUES = 30
+"""A trait with more values than this names items rather than conditions."""
+
+FEWEST = 3
+"""Items per value, on average, below which nothing can be said of a value."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredItems:
+    """The items of one recipe, learner and split: mean scores over seeds, and the traits of each."""
+
+    recipe: str
+    learner: str
+    split: str
+    scores: Floats
+    traits: Mapping[str, list[str | None]]
+
+
+@study(
+    "runs/error-traits",
+    describe="Which single trait predicts errors best, corrected for all traits that were looked at",
+)
+def error_traits(runs: Runs, *, split: str = "") -> Finding:
+    """Rank the traits of examples by how much of the variance of scores lies between their values."""
+    rows: list[dict[str, Any]] = []
+    groups = list(scored_items(runs, split))
+    for group in groups:
+        rows += [
+            {"recipe": group.recipe, "learner": group.learner, "split": group.split, "trait": name, **measured}
+            for name, values in group.traits.items()
+            if (measured := explained(group.scores, values)) is not None
+        ]
+    if not rows:
+        raise StudyError(
+            f"{runs.store.path} has no predictions with a trait that varies and scores that vary with items; nothing can be "
+            "said about errors"
+        )
+    for row, p in zip(rows, correct([row["p"] for row in rows], "holm"), strict=True):
+        row["corrected_p"] = float(p)
+    rows.sort(key=lambda r: (r["recipe"], r["learner"], r["split"], -r["explained"]))
+    columns = ("recipe", "learner", "split", "trait", "values", "explained", "corrected_p", "worst", "best", "n")
+    best: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in rows:
+        best.setdefault((row["recipe"], row["learner"], row["split"]), row)
+    points = [p for g in groups if (top := best.get((g.recipe, g.learner, g.split))) for p in _points(g, top["trait"])]
+    data = ResultTable(("group", "value", "trait", "mean", "low", "high", "n"), points)
+    caption = "Mean score by the values of the trait that explains most, with 95 % intervals over items."
+    plot = partial(figures.intervals, place="value", series="trait", panel="group", xlabel="score")
+    sure = sum(row["corrected_p"] < 0.05 for row in best.values())
+    return Finding(
+        "Traits that predict errors",
+        f"{len(rows)} traits of {len(best)} groups (recipe, learner, split) were looked at. In {sure} groups the best trait "
+        "explains more than chance at the level of 5 %, corrected for all of them (Holm).",
+        ResultTable(columns, rows),
+        (StudyFigure("error-traits", caption, data, plot),),
+        notes=("A trait that predicts errors need not cause them: traits go together.",),
+    )
+
+
+def scored_items(runs: Runs, split: str = "") -> Iterator[ScoredItems]:
+    """Yield the items of each recipe, learner and split with their mean scores over seeds."""
+    table = runs.predictions(split or None, ["split", "index", "score", "traits"])
+    sums: dict[tuple[str, str, str], dict[int, list[float]]] = {}
+    traits: dict[tuple[str, str, str], dict[int, dict[str, str]]] = {}
+    for row in table.to_pylist():
+        if row["score"] is not None:
+            group = (row["recipe"], row["learner"], row["split"])
+            sums.setdefault(group, {}).setdefault(row["index"], []).append(row["score"])
+            traits.setdefault(group, {})[row["index"]] = dict(row["traits"] or ())
+    for group, items in sums.items():
+        order = sorted(items)
+        names = sorted({name for i in order for name in traits[group][i]})
+        by_name = {name: [traits[group][i].get(name) for i in order] for name in names}
+        yield ScoredItems(*group, np.array([np.mean(items[i]) for i in order]), by_name)
+
+
+def explained(scores: Floats, values: Sequence[str | None]) -> dict[str, Any] | None:
+    """Return how much of the variance of scores a trait explains, with its p-value; None where it does not apply."""
+    known = np.array([value is not None for value in values])
+    names, codes = np.unique([str(v) for v in values if v is not None], return_inverse=True)
+    own, n, k = scores[known], int(known.sum()), len(names)
+    if k < 2 or k > MOST_VALUES or n < FEWEST * k or n <= k or float(own.var()) < 1e-12:
+        return None
+    share = _eta(own, codes, k)
+    rng = np.random.default_rng(0)
+    beyond = sum(_eta(rng.permutation(own), codes, k) >= share - 1e-12 for _ in range(PERMUTATIONS))
+    means = np.bincount(codes, own, minlength=k) / np.bincount(codes, minlength=k)
+    low, high = int(means.argmin()), int(means.argmax())
+    return {
+        "values": k,
+        "explained": 1 - (1 - share) * (n - 1) / (n - k),
+        "p": (1 + beyond) / (1 + PERMUTATIONS),
+        "worst": f"{names[low]} ({means[low]:.2f})",
+        "best": f"{names[high]} ({means[high]:.2f})",
+        "n": n,
+    }
+
+
+def _eta(scores: Floats, codes: NDArray[np.int64], k: int) -> float:
+    """Return the share of the variance that lies between groups."""
+    counts = np.bincount(codes, minlength=k)
+    means = np.bincount(codes, scores, minlength=k) / counts
+    between = float((counts * (means - scores.mean()) ** 2).sum())
+    return between / float(((scores - scores.mean()) ** 2).sum())
+
+
+def _points(group: ScoredItems, trait: str) -> Iterator[dict[str, Any]]:
+    values = group.traits[trait]
+    title = f"{group.learner}, {group.recipe}, {group.split}"
+    for value in sorted({v for v in values if v is not None}, key=_order):
+        scores = group.scores[np.array([v == value for v in values])]
+        estimate = over_items(scores) if len(scores) > 1 else None
+        yield {
+            "group": title,
+            "value": f"{trait} {value}",
+            "trait": trait,
+            "mean": float(scores.mean()),
+            "low": estimate.low if estimate else None,
+            "high": estimate.high if estimate else None,
+            "n": len(scores),
+        }
+
+
+def _order(value: str) -> tuple[int, str]:
+    """Sort numbers as numbers."""
+    return (int(value), "") if value.lstrip("-").isdigit() else (10**9, value)

@@ -1,0 +1,83 @@
+"""How long does a learner take to become competent? From the learning curves of any runs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.statistics import over_seeds
+from taskloom.studies import figures
+from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.study import StudyError, study
+
+Curve = dict[int, float]
+"""Score by step."""
+
+
+@study("runs/learning-steps", describe="Steps until a learner reaches a threshold on each split, seed by seed")
+def learning_steps(runs: Runs, *, threshold: float = 0.95, split: str = "") -> Finding:
+    """Find the first step at which each seed reaches the threshold."""
+    curves: dict[tuple[str, str], dict[str, Curve]] = {}
+    for point in runs.curves().to_pylist():
+        if point["score"] is not None and split in ("", point["split"]) and (split or point["split"] != "train"):
+            group = (f"{point['learner']}, {point['recipe']}", point["split"])
+            curves.setdefault(group, {}).setdefault(point["run"], {})[point["step"]] = point["score"]
+    if not curves:
+        raise StudyError(f"{runs.store.path} has no learning curves; set evaluate_every in the learners")
+    rows = [_row(*group, seeds, threshold) for group, seeds in curves.items()]
+    columns = ("trainings", "split", "seeds", "reached", "first", "median", "last")
+    points = [p for group, seeds in curves.items() for p in _points(*group, seeds)]
+    data = ResultTable(("trainings", "split", "step", "mean", "low", "high", "seeds"), points)
+    caption = (
+        f"Score by training step: means over seeds with 95 % intervals (t over seeds). The threshold is {threshold:g}."
+    )
+    plot = partial(figures.lines, x="step", series="split", panel="trainings", xlabel="training steps", ylabel="score")
+    return Finding(
+        "Steps to competence",
+        f"The first measured step with a score of at least {threshold:g}, by seed: the earliest, the median and the last of those "
+        "that reach it. A seed that reaches it and falls again has reached it.",
+        ResultTable(columns, rows),
+        (StudyFigure("learning-steps", caption, data, plot),),
+    )
+
+
+def first_step(curve: Curve, threshold: float) -> int | None:
+    """Return the first step whose score reaches the threshold; None where none does.
+
+    >>> first_step({100: 0.5, 200: 0.97, 300: 0.9}, 0.95)
+    200
+    """
+    return next((step for step in sorted(curve) if curve[step] >= threshold), None)
+
+
+def _row(trainings: str, split: str, seeds: dict[str, Curve], threshold: float) -> dict[str, Any]:
+    firsts = [step for curve in seeds.values() if (step := first_step(curve, threshold)) is not None]
+    return {
+        "trainings": trainings,
+        "split": split,
+        "seeds": len(seeds),
+        "reached": len(firsts),
+        "first": min(firsts, default=None),
+        "median": round(statistics.median(firsts)) if firsts else None,
+        "last": max(firsts, default=None),
+    }
+
+
+def _points(trainings: str, split: str, seeds: dict[str, Curve]) -> Iterator[dict[str, Any]]:
+    """Yield the mean curve; where seeds stop early it ends with the first that stops, since it would jump to the others."""
+    for step in sorted(set.intersection(*(set(curve) for curve in seeds.values()))):
+        scores = [curve[step] for curve in seeds.values()]
+        estimate = over_seeds(scores) if len(scores) > 1 else None
+        yield {
+            "trainings": trainings,
+            "split": split,
+            "step": step,
+            "mean": statistics.fmean(scores),
+            "low": estimate.low if estimate else None,
+            "high": estimate.high if estimate else None,
+            "seeds": len(scores),
+        }

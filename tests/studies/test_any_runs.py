@@ -1,0 +1,103 @@
+"""Studies of any runs, on made-up predictions and curves with known answers."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import pytest
+
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.store import Store
+from taskloom.studies.divergence_accuracy import pearson
+from taskloom.studies.reproduction import analyse
+from taskloom.studies.study import StudyError
+from tests.experiments.made_up_runs import write
+from tests.experiments.sweeps import baselines, fill
+
+TRAITS = [{"length": str(2 + i % 3), "shape": "ab"[i // 3 % 2], "name": f"n{i}"} for i in range(120)]
+
+
+def made_up(folder: Path, scores: list[float], **more: object) -> Runs:
+    store = Store(folder / "runs", create=True)
+    for seed in range(2):
+        write(store, {"ood": scores}, seed=seed, traits=TRAITS, **more)  # type: ignore[arg-type]
+    return Runs(store)
+
+
+def test_a_planted_trait_is_found_and_the_others_are_not(tmp_path: Path) -> None:
+    """Length 4 is always wrong, everything else right; shape is unrelated, and a name for each item says nothing."""
+    runs = made_up(tmp_path, [0.0 if t["length"] == "4" else 1.0 for t in TRAITS])
+    _, _, (finding,) = analyse("runs/error-traits", runs)
+    assert finding.table is not None
+    rows = list(finding.table)
+    assert [row["trait"] for row in rows] == ["length", "shape"]
+    assert rows[0]["explained"] == pytest.approx(1.0)
+    assert rows[0]["corrected_p"] < 0.01
+    assert rows[0]["worst"] == "4 (0.00)"
+    assert rows[1]["corrected_p"] > 0.5
+    assert abs(rows[1]["explained"]) < 0.05
+    assert [p["value"] for p in finding.figures[0].data] == ["length 2", "length 3", "length 4"]
+
+
+def test_of_many_unrelated_traits_none_is_found(tmp_path: Path) -> None:
+    """Twenty random traits, of which one would be significant by chance without a correction."""
+    rng = random.Random(5)
+    traits = [{f"t{j}": rng.choice("abc") for j in range(20)} for _ in range(90)]
+    store = Store(tmp_path / "runs", create=True)
+    write(store, {"ood": [float(rng.random() < 0.5) for _ in range(90)]}, traits=traits)
+    _, _, (finding,) = analyse("runs/error-traits", Runs(store))
+    assert finding.table is not None
+    assert len(finding.table) == 20
+    assert min(row["corrected_p"] for row in finding.table) > 0.05
+    assert "In 0 groups" in finding.text
+
+
+def test_perfect_scores_have_no_errors_to_explain(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="nothing can be said"):
+        analyse("runs/error-traits", made_up(tmp_path, [1.0] * 120))
+
+
+def test_accuracy_by_two_traits(tmp_path: Path) -> None:
+    runs = made_up(tmp_path, [float((t["length"], t["shape"]) != ("4", "b")) for t in TRAITS])
+    _, _, (finding,) = analyse("runs/trait-accuracy", runs, trait="length", cross="shape")
+    assert finding.table is not None
+    means = {(row["length"], row["shape"]): row["mean"] for row in finding.table}
+    assert means == {(n, s): float((n, s) != ("4", "b")) for n in "234" for s in "ab"}
+    assert finding.figures[0].draw(finding.figures[0].data) is not None
+    with pytest.raises(StudyError, match="length, name, shape"):
+        analyse("runs/trait-accuracy", runs)
+
+
+def test_steps_to_a_threshold(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    for seed, firsts in enumerate([(0.2, 0.96, 0.9), (0.2, 0.5, 0.95), (0.1, 0.2, 0.3)]):
+        write(store, {"iid": [1.0]}, seed=seed, curve=[(100 * (i + 1), "iid", s, 0.1) for i, s in enumerate(firsts)])
+    _, _, (finding,) = analyse("runs/learning-steps", Runs(store))
+    assert finding.table is not None
+    (row,) = finding.table
+    assert (row["seeds"], row["reached"], row["first"], row["median"], row["last"]) == (3, 2, 200, 250, 300)
+    assert len(finding.figures[0].data) == 3
+    empty = Store(tmp_path / "empty", create=True)
+    write(empty, {"iid": [1.0]})
+    with pytest.raises(StudyError, match="no learning curves"):
+        analyse("runs/learning-steps", Runs(empty))
+
+
+def test_accuracy_against_the_divergence_of_splits(tmp_path: Path) -> None:
+    outcome = fill(baselines(), tmp_path / "runs")
+    _, _, (finding,) = analyse("runs/divergence", outcome.store.path)
+    assert finding.table is not None
+    rows = {(row["learner"], row["recipe"], row["split"]): row for row in finding.table}
+    assert len(rows) == 8
+    assert rows["majority", "ctl/A", "iid"]["divergence"] < rows["majority", "ctl/A", "ood"]["divergence"]
+    assert all(0 <= row["divergence"] <= 1 and row["seeds"] == 2 for row in rows.values())
+    with pytest.raises(StudyError, match="no datasets with derivations"):
+        analyse("runs/divergence", made_up(tmp_path / "other", [1.0] * 120))
+
+
+def test_a_correlation_needs_three_points_that_vary() -> None:
+    assert math.isnan(pearson([0.0, 1.0], [1.0, 0.0]))
+    assert math.isnan(pearson([1.0, 1.0, 1.0], [0.1, 0.2, 0.3]))
+    assert pearson([0.0, 0.1, 0.5], [0.9, 0.8, 0.4]) == pytest.approx(-1.0)
