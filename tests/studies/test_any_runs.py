@@ -38,7 +38,7 @@ def test_a_planted_trait_is_found_and_the_others_are_not(tmp_path: Path) -> None
     assert rows[0]["worst"] == "4 (0.00)"
     assert rows[1]["corrected_p"] > 0.5
     assert abs(rows[1]["explained"]) < 0.05
-    assert [p["value"] for p in finding.figures[0].data] == ["length 2", "length 3", "length 4"]
+    assert [p["value"] for p in finding.figures[0].data] == ["2", "3", "4"]
 
 
 def test_of_many_unrelated_traits_none_is_found(tmp_path: Path) -> None:
@@ -52,6 +52,19 @@ def test_of_many_unrelated_traits_none_is_found(tmp_path: Path) -> None:
     assert len(finding.table) == 20
     assert min(row["corrected_p"] for row in finding.table) > 0.05
     assert "In 0 groups" in finding.text
+
+
+def test_runs_on_other_data_are_not_pooled(tmp_path: Path) -> None:
+    """Items of two worlds have the same numbers; pooled, the trait would explain half as much."""
+    store = Store(tmp_path / "runs", create=True)
+    right = [0.0 if t["length"] == "4" else 1.0 for t in TRAITS]
+    wrong = [1.0 - score for score in right]
+    for overlap, scores in ((4, right), (8, wrong)):
+        write(store, {"ood": scores}, traits=TRAITS, fields={"recipe.overlap": overlap}, data=str(overlap))
+    _, _, (finding,) = analyse("runs/error-traits", Runs(store))
+    assert finding.table is not None
+    explained = {row["trainings"]: row["explained"] for row in finding.table if row["trait"] == "length"}
+    assert explained == {f"bilstm, ctl/A, overlap {n}": pytest.approx(1.0) for n in (4, 8)}
 
 
 def test_perfect_scores_have_no_errors_to_explain(tmp_path: Path) -> None:

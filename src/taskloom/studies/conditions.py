@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from taskloom.errors import TaskloomError
+from taskloom.experiments.accuracy import varying
 from taskloom.experiments.cell_data import read_data
 from taskloom.learners.config import read as read_learner
 from taskloom.recipe import Recipe
@@ -44,6 +45,19 @@ def conditions_of(runs: Runs, run: str) -> Conditions:
     except TaskloomError:
         pass
     return settings
+
+
+def run_labels(runs: Runs) -> dict[str, str]:
+    """Return for each run what it is called in tables and figures: learner, recipe, and the fields in which they vary.
+
+    Runs of one label are repetitions of each other: they differ in the seed alone.
+    """
+    columns = [column for column in varying(runs) if column not in ("recipe", "learner")]
+    labels = {}
+    for row in runs.table.to_pylist():
+        fields = [f"{c.partition('.')[2]} {_shown(row[c])}" for c in columns if row[c] is not None]
+        labels[row["run"]] = ", ".join([str(row["learner"]), str(row["recipe"]), *fields])
+    return labels
 
 
 def recipe_of(runs: Runs, run: str) -> Recipe:

@@ -1,7 +1,7 @@
 """Which single trait of the examples predicts a model's errors best? For any runs that kept their predictions.
 
-For each recipe, learner and split, an item's score is its mean over seeds. A trait explains the share of the variance of these
-scores that lies between its values; the share is adjusted for the number of values (epsilon squared,
+For each group of repeated trainings and each split, an item's score is its mean over seeds. A trait explains the share of the
+variance of these scores that lies between its values; the share is adjusted for the number of values (epsilon squared,
 1 - (1 - eta squared)(n - 1)/(n - k)), since many values explain something by chance. Its p-value is that of a permutation of the
 items, corrected (Holm) for all traits and groups that were looked at.
 """
@@ -20,6 +20,7 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import correct, over_items
 from taskloom.studies import figures
+from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.study import StudyError, study
 
@@ -29,6 +30,9 @@ PERMUTATIONS = 2_000
 MOST_VALUES = 30
 """A trait with more values than this names items rather than conditions."""
 
+MOST_PANELS = 9
+"""Groups that are drawn; the table has all."""
+
 FEWEST = 3
 """Items per value, on average, below which nothing can be said of a value."""
 
@@ -37,10 +41,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ScoredItems:
-    """The items of one recipe, learner and split: mean scores over seeds, and the traits of each."""
+    """The items that repeated trainings answered: mean scores over seeds, and the traits of each."""
 
-    recipe: str
-    learner: str
+    trainings: str
     split: str
     scores: Floats
     traits: Mapping[str, list[str | None]]
@@ -56,7 +59,7 @@ def error_traits(runs: Runs, *, split: str = "") -> Finding:
     groups = list(scored_items(runs, split))
     for group in groups:
         rows += [
-            {"recipe": group.recipe, "learner": group.learner, "split": group.split, "trait": name, **measured}
+            {"trainings": group.trainings, "split": group.split, "trait": name, **measured}
             for name, values in group.traits.items()
             if (measured := explained(group.scores, values)) is not None
         ]
@@ -67,19 +70,24 @@ def error_traits(runs: Runs, *, split: str = "") -> Finding:
         )
     for row, p in zip(rows, correct([row["p"] for row in rows], "holm"), strict=True):
         row["corrected_p"] = float(p)
-    rows.sort(key=lambda r: (r["recipe"], r["learner"], r["split"], -r["explained"]))
-    columns = ("recipe", "learner", "split", "trait", "values", "explained", "corrected_p", "worst", "best", "n")
+    rows.sort(key=lambda r: (r["trainings"], r["split"], -r["explained"]))
+    columns = ("trainings", "split", "trait", "values", "explained", "corrected_p", "worst", "best", "n")
     best: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in rows:
-        best.setdefault((row["recipe"], row["learner"], row["split"]), row)
-    points = [p for g in groups if (top := best.get((g.recipe, g.learner, g.split))) for p in _points(g, top["trait"])]
+        best.setdefault((row["trainings"], row["split"]), row)
+    shown = sorted(best, key=lambda group: best[group]["corrected_p"])[:MOST_PANELS]
+    by_group = {(g.trainings, g.split): g for g in groups}
+    points = [p for group in shown for p in _points(by_group[group], best[group]["trait"])]
     data = ResultTable(("group", "value", "trait", "mean", "low", "high", "n"), points)
-    caption = "Mean score by the values of the trait that explains most, with 95 % intervals over items."
-    plot = partial(figures.intervals, place="value", series="trait", panel="group", xlabel="score")
+    caption = (
+        "Mean score by the values of the trait that explains most, with 95 % intervals over items; "
+        f"the {len(shown)} groups of {len(best)} in which it is surest."
+    )
+    plot = partial(figures.intervals, place="value", series="trait", panel="group", xlabel="score", shared=False)
     sure = sum(row["corrected_p"] < 0.05 for row in best.values())
     return Finding(
         "Traits that predict errors",
-        f"{len(rows)} traits of {len(best)} groups (recipe, learner, split) were looked at. In {sure} groups the best trait "
+        f"{len(rows)} traits of {len(best)} groups (trainings and split) were looked at. In {sure} groups the best trait "
         "explains more than chance at the level of 5 %, corrected for all of them (Holm).",
         ResultTable(columns, rows),
         (StudyFigure("error-traits", caption, data, plot),),
@@ -88,13 +96,14 @@ def error_traits(runs: Runs, *, split: str = "") -> Finding:
 
 
 def scored_items(runs: Runs, split: str = "") -> Iterator[ScoredItems]:
-    """Yield the items of each recipe, learner and split with their mean scores over seeds."""
+    """Yield the items of each group of repeated trainings and each split, with their mean scores over seeds."""
     table = runs.predictions(split or None, ["split", "index", "score", "traits"])
-    sums: dict[tuple[str, str, str], dict[int, list[float]]] = {}
-    traits: dict[tuple[str, str, str], dict[int, dict[str, str]]] = {}
+    labels = run_labels(runs)
+    sums: dict[tuple[str, str], dict[int, list[float]]] = {}
+    traits: dict[tuple[str, str], dict[int, dict[str, str]]] = {}
     for row in table.to_pylist():
         if row["score"] is not None:
-            group = (row["recipe"], row["learner"], row["split"])
+            group = (labels[row["run"]], row["split"])
             sums.setdefault(group, {}).setdefault(row["index"], []).append(row["score"])
             traits.setdefault(group, {})[row["index"]] = dict(row["traits"] or ())
     for group, items in sums.items():
@@ -136,13 +145,13 @@ def _eta(scores: Floats, codes: NDArray[np.int64], k: int) -> float:
 
 def _points(group: ScoredItems, trait: str) -> Iterator[dict[str, Any]]:
     values = group.traits[trait]
-    title = f"{group.learner}, {group.recipe}, {group.split}"
+    title = f"{group.trainings}, {group.split}: {trait}"
     for value in sorted({v for v in values if v is not None}, key=_order):
         scores = group.scores[np.array([v == value for v in values])]
         estimate = over_items(scores) if len(scores) > 1 else None
         yield {
             "group": title,
-            "value": f"{trait} {value}",
+            "value": value,
             "trait": trait,
             "mean": float(scores.mean()),
             "low": estimate.low if estimate else None,

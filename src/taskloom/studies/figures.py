@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -83,6 +84,11 @@ def pdf(figure: Any) -> bytes:
     return out.getvalue()
 
 
+def wrapped(title: Any, width: int = 34) -> str:
+    """Return a title on lines that a panel has room for."""
+    return textwrap.fill("" if title is None else str(title), width)
+
+
 def values_of(data: ResultTable, column: str) -> list[Any]:
     """Return the different values of a column, in their first order."""
     return list(dict.fromkeys(row[column] for row in data))
@@ -98,6 +104,7 @@ def intervals(
     xlabel: str = "accuracy",
     limits: tuple[float, float] = (0.0, 1.0),
     published: str = "published",
+    shared: bool = True,
 ) -> Any:
     """Draw means with their intervals along a line, and published numbers as open diamonds.
 
@@ -110,28 +117,33 @@ def intervals(
         xlabel: What is measured.
         limits: Of the axis.
         published: The column of the published numbers.
+        shared: Whether all panels have the same lines; else each has its own, and one series.
     """
     with style():
         panels = values_of(data, panel) if panel else [None]
-        places, names = values_of(data, place), values_of(data, series)
+        shares = [[row for row in data if not panel or row[panel] == title] for title in panels]
+        everywhere, names = values_of(data, place), values_of(data, series)
+        lists = [everywhere if shared else list(dict.fromkeys(row[place] for row in share)) for share in shares]
+        markers = len(names) if shared else 1
         rows, columns = grid_of(len(panels))
-        height = 0.75 + 0.2 * len(places) * max(1.6, len(names))
-        longest = max(len(str(p)) for p in places)
-        figure, axes = canvas(rows, columns, (2.6 + 0.065 * longest, height), sharey=True)
-        for axis, title in zip(axes, panels, strict=False):
-            for row in data:
-                if not panel or row[panel] == title:
-                    at = places.index(row[place]) + _shift(names.index(row[series]), len(names))
-                    _mark(axis, row, at, names.index(row[series]), mean, published)
-            axis.set(xlim=_wider(limits), xlabel=xlabel, yticks=range(len(places)), title=title or "")
+        height = 0.75 + 0.2 * max(map(len, lists)) * max(1.6, markers)
+        longest = max(len(str(p)) for p in everywhere)
+        figure, axes = canvas(rows, columns, (2.6 + 0.065 * longest, height), sharey=shared)
+        for axis, title, share, places in zip(axes, panels, shares, lists, strict=False):
+            for row in share:
+                number = names.index(row[series])
+                at = places.index(row[place]) + (_shift(number, len(names)) if shared else 0)
+                _mark(axis, row, at, number, mean, published)
+            axis.set(xlim=_wider(limits), xlabel=xlabel)
+            axis.set_title(wrapped(title))
             axis.set_yticks(range(len(places)), [str(p) for p in places])
             axis.set_ylim(len(places) - 0.5, -0.5)
             axis.grid(axis="x", color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
         for axis in axes[len(panels) :]:
             axis.set_visible(False)
-        shown = any(row.get(published) is not None for row in data)
-        _legend(figure, names if len(names) > 1 else [], shown)
+        has_published = any(row.get(published) is not None for row in data)
+        _legend(figure, names if shared and len(names) > 1 else [], has_published)
         return figure
 
 
@@ -219,7 +231,7 @@ def heat_map(
                     _frame(axis, across.index(place[0]), down.index(place[1]))
             axis.set_xticks(range(len(across)), [str(a) for a in across])
             axis.set_yticks(range(len(down)), [str(b) for b in down])
-            axis.set(xlabel=xlabel or x, ylabel=ylabel or y, title=title or "")
+            axis.set(xlabel=xlabel or x, ylabel=ylabel or y, title=wrapped(title))
             axis.tick_params(length=0)
         for axis in axes[len(panels) :]:
             axis.set_visible(False)
@@ -291,7 +303,7 @@ def lines(
             for number, name in enumerate(names):
                 own = [r for r in data if r[series] == name and (not panel or r[panel] == title) and _known(r[y])]
                 _line(axis, own, x, y, number, "-" if joined else "")
-            axis.set(xlabel=xlabel or x, title=title or "", **({"ylim": _wider(limits)} if limits else {}))
+            axis.set(xlabel=xlabel or x, title=wrapped(title), **({"ylim": _wider(limits)} if limits else {}))
             axis.grid(color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
         axes[0].set_ylabel(ylabel)

@@ -11,6 +11,7 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seeds
 from taskloom.studies import figures
+from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.study import StudyError, study
 
@@ -21,10 +22,11 @@ Curve = dict[int, float]
 @study("runs/learning-steps", describe="Steps until a learner reaches a threshold on each split, seed by seed")
 def learning_steps(runs: Runs, *, threshold: float = 0.95, split: str = "") -> Finding:
     """Find the first step at which each seed reaches the threshold."""
+    labels = run_labels(runs)
     curves: dict[tuple[str, str], dict[str, Curve]] = {}
     for point in runs.curves().to_pylist():
         if point["score"] is not None and split in ("", point["split"]) and (split or point["split"] != "train"):
-            group = (f"{point['learner']}, {point['recipe']}", point["split"])
+            group = (labels[point["run"]], point["split"])
             curves.setdefault(group, {}).setdefault(point["run"], {})[point["step"]] = point["score"]
     if not curves:
         raise StudyError(f"{runs.store.path} has no learning curves; set evaluate_every in the learners")
