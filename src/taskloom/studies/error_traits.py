@@ -72,7 +72,7 @@ def error_traits(runs: Runs, *, split: str = "") -> Finding:
         row["corrected_p"] = float(p)
     rows.sort(key=lambda r: (r["trainings"], r["split"], -r["explained"]))
     columns = ("trainings", "split", "trait", "values", "explained", "corrected_p", "worst", "best", "n")
-    best: dict[tuple[str, ...], dict[str, Any]] = {}
+    best: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         best.setdefault((row["trainings"], row["split"]), row)
     shown = sorted(best, key=lambda group: best[group]["corrected_p"])[:MOST_PANELS]
