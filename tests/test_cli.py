@@ -102,7 +102,6 @@ def test_apply_from_python_and_command_agree(capsys: pytest.CaptureFixture[str])
     [
         ("frobnicate", "No such command"),
         ("list everything", "no list of 'everything'"),
-        ("list ctl/A", "the tasks of ctl/A are not listed: each example says its own, in its trait 'functions'"),
         ("list tasks --set a=1", "--set changes a recipe; name one"),
         ("show ctl/Q", "no recipe is called 'ctl/Q'"),
         ("show ctl/A --split odd", "did you mean 'ood'"),

@@ -27,7 +27,7 @@ LAYERS = [
     {"tasks"},
     {"suites.draws"},
     {"suites"},
-    {"dataset.foreign", "dataset.processes", "recipe.apply", "ray_cluster"},
+    {"dataset.foreign", "dataset.example_sequence", "dataset.processes", "recipe.apply", "ray_cluster"},
     {"dataset.dataset"},
     {"dataset.workers"},
     {"dataset.manifest"},
@@ -38,6 +38,7 @@ LAYERS = [
     {"studies"},
     {"reports", "viewer", "collect", "interop"},
     {"cli"},
+    {"__main__"},
 ]
 """recipe -> suite -> dataset -> learner -> predictions -> scores -> run store -> study -> report, and what they stand on."""
 

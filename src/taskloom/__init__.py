@@ -13,8 +13,10 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from taskloom.audits import audit as audit
+    from taskloom.cli.task_output import show as show
     from taskloom.dataset import Dataset as Dataset
     from taskloom.dataset import load as load
+    from taskloom.dataset.competence import score as score
     from taskloom.dataset.make import make as make
     from taskloom.dataset.verify import verify as verify
     from taskloom.errors import TaskloomError as TaskloomError
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from taskloom.recipe.apply import apply as apply
     from taskloom.registry import Suite as Suite
     from taskloom.registry import suite as suite
+    from taskloom.reports.run_report import report as report
     from taskloom.resources import Resource as Resource
     from taskloom.scoring import Scorer as Scorer
     from taskloom.scoring import any_of as any_of
@@ -54,8 +57,10 @@ if TYPE_CHECKING:
 _HOME = {
     "apply": "recipe.apply",
     "audit": "audits",
+    "show": "cli.task_output",
     "Dataset": "dataset",
     "load": "dataset",
+    "score": "dataset.competence",
     "make": "dataset.make",
     "verify": "dataset.verify",
     "TaskloomError": "errors",
@@ -71,6 +76,7 @@ _HOME = {
     "Recipe": "recipe",
     "run": "experiments.api",
     "runs": "experiments.runs",
+    "report": "reports.run_report",
     "learner": "learners.decorator",
     "Suite": "registry",
     "suite": "registry",

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import time
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from taskloom.experiments.driver import ExperimentState
+from taskloom.experiments.job_progress import JobProgress, read_progress, recorded
 from taskloom.experiments.progress import display, duration, line, rate, table
+from taskloom.learners.interface import Progress
+from taskloom.learners.run_watch import report_answers, report_step
 
 
 def state(**more: object) -> ExperimentState:
@@ -50,3 +54,44 @@ def test_lines_come_now_and_then(capsys: pytest.CaptureFixture[str], monkeypatch
     assert len(capsys.readouterr().err.splitlines()) == 1
     with display(plain=False) as watch:  # a terminal: the table is drawn and wiped
         watch(state())
+
+
+def test_a_running_job_shows_steps_loss_and_answers(tmp_path: Path) -> None:
+    with recorded(tmp_path):
+        report_step(Progress(5, 10, 0.25, 1.0))
+        assert read_progress(tmp_path) is None, "at most one write a second"
+    report_step(Progress(6, 10, 0.25, 1.0))  # nobody watches
+    assert str(JobProgress(1_200, 3_000, 0.4121)) == "step 1,200 of 3,000, loss 0.412"
+    assert str(JobProgress(3_000, 3_000, 0.4, 10, 1_000)) == "answered 10 of 1,000 inputs"
+    assert str(JobProgress()) == ""
+    halfway = state(done=0, total=2, before=0, jobs=[(JobProgress(500, 1_000), 2)], running=2)
+    assert halfway.left == pytest.approx(60 / 0.9 * 1.1, rel=0.01)
+    assert "step 500 of 1,000" in line(halfway)
+    assert line(state(jobs=[(JobProgress(i, 9), 1) for i in range(5)])).count("step") == 3
+
+
+def test_progress_is_written_at_most_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("taskloom.experiments.job_progress.EVERY", 0.0)
+    with recorded(tmp_path):
+        report_step(Progress(5, 10, 0.25, 1.0))
+        assert read_progress(tmp_path) == JobProgress(5, 10, 0.25)
+        report_answers(3, 7)
+        assert read_progress(tmp_path) == JobProgress(5, 10, 0.25, 3, 7)
+        report_step(Progress(6, 10, float("nan"), 1.0))  # JSON has no such number: the last state stays
+        assert read_progress(tmp_path) == JobProgress(5, 10, 0.25, 3, 7)
+    (tmp_path / "progress.json").write_text("[")
+    assert read_progress(tmp_path) is None
+
+
+def test_lines_differ_in_more_than_the_time_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taskloom.experiments.progress.PLAIN_EVERY", 0.0)
+    with display(plain=True) as watch:
+        for seconds in (10, 20, 30):
+            watch(state(began=time.monotonic() - seconds))
+        assert len(capsys.readouterr().err.splitlines()) == 1
+        monkeypatch.setattr("taskloom.experiments.progress.DETAIL_EVERY", 0.0)
+        for step in (1, 1, 2):
+            watch(state(jobs=[(JobProgress(step, 9), 1)]))
+        assert len(capsys.readouterr().err.splitlines()) == 2

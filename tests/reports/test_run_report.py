@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import re
+import zlib
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from taskloom.cli.app import run as cli
 from taskloom.errors import TaskloomError
 from taskloom.experiments import runs as frame
+from taskloom.experiments import store as stores
 from taskloom.experiments.store import Store
-from taskloom.reports import plots
+from taskloom.reports import charts
+from taskloom.reports.charts import Curve, Mark
+from taskloom.reports.report_sentences import gap_sentence, mean_with_interval
 from taskloom.reports.run_report import report
 from tests.experiments.made_up_runs import write
 from tests.experiments.statistics.test_intervals import draw, generator
@@ -68,7 +77,7 @@ class Cells(HTMLParser):
         if self.open and self.open[-1] == "h2":
             self.title = data
             self.sections.setdefault(data, [])
-        elif self.open and self.open[-1] in ("td", "th"):
+        elif self.open and self.open[-1] in ("td", "th", "button"):
             self.sections[self.title][-1].append(data)
 
 
@@ -81,18 +90,20 @@ def sections(html: str) -> dict[str, list[list[str]]]:
 def test_every_section_is_there(html: str) -> None:
     found = sections(html)
     assert list(found) == [
-        "What was run",
+        "Findings",
         "Scores",
         "Learning curves",
         "Score by length",
         "Comparisons",
-        "Failures",
         "Examples",
+        "Failures",
+        "What was run",
         "How to run it again",
     ]
     assert found["What was run"][1] == ["ctl/A", "bilstm", "0, 1, 2", "ctl/A", "1.5"]
     assert len(found["How to run it again"]) == 13
-    assert html.count("<svg") == 3
+    assert html.count("<svg") == 2 + 4 + 4  # recipes; recipes and learners; recipes and splits
+    assert html.count("<svg") == html.count('role="img" aria-label="')
     # A trait with a value for every item says nothing.
     assert "Score by id" not in found
 
@@ -125,8 +136,11 @@ def test_failures_and_examples(html: str) -> None:
 
 def test_nothing_comes_from_outside(html: str) -> None:
     assert not re.findall(r"(?:src|href)=\"(?!#)[^\"]*\"", html)
-    assert "<script" not in html
     assert "@import" not in html
+    assert "default-src 'none'" in html
+    assert html.count("<script>") == 1, "one script, and its digest is in the policy"
+    digest = base64.b64encode(hashlib.sha256(re.findall(r"<script>(.*?)</script>", html, re.S)[0].encode()).digest())
+    assert f"script-src 'sha256-{digest.decode()}'" in unescape(html)
 
 
 def test_the_same_runs_give_the_same_page(store: Store, html: str, tmp_path: Path) -> None:
@@ -137,24 +151,156 @@ def test_one_run_without_curves_traits_or_predictions(tmp_path: Path) -> None:
     made = Store(tmp_path / "runs", create=True)
     write(made, {"iid": [1, 0]}, keep=False)
     found = sections(report(made.path, tmp_path / "r.html").read_text(encoding="utf-8"))
-    assert list(found) == ["What was run", "Scores", "Failures", "How to run it again"]
+    assert list(found) == ["Findings", "Scores", "Failures", "What was run", "How to run it again"]
     assert found["Scores"][1][2:4] == ["iid", "0.500"]
 
 
 def test_traits_of_every_recipe_are_shown_and_only_where_they_vary(tmp_path: Path) -> None:
     made = Store(tmp_path / "runs", create=True)
     write(
-        made, {"iid": [1, 0]}, recipe="a", data="a", traits=[{"depth": "1", "same": "x"}, {"depth": "2", "same": "x"}]
+        made,
+        {"iid": [1, 0] * 2},
+        recipe="a",
+        data="a",
+        traits=[{"depth": "1", "same": "x"}, {"depth": "2", "same": "x"}],
     )
-    write(made, {"iid": [1, 0]}, recipe="b", data="b", traits=[{"length": "1"}, {"length": "2"}])
+    write(made, {"iid": [1, 0] * 2}, recipe="b", data="b", traits=[{"length": "1"}, {"length": "2"}])
     found = sections(report(made.path, tmp_path / "r.html").read_text(encoding="utf-8"))
     assert [title for title in found if title.startswith("Score by")] == ["Score by depth", "Score by length"]
 
 
 def test_a_curve_of_one_point_is_a_mark() -> None:
-    drawn = [plots.curves({"p": [plots.Curve("iid", steps, (0.5,) * len(steps))]}) for steps in ((5,), (5, 6))]
-    colour = plots.colours(["iid"])["iid"]
-    assert [len(re.findall(rf"<use[^>]*{colour}", svg)) for svg in drawn] == [1, 0]
+    drawn = [
+        charts.curve_panel("p", [Curve("iid", steps, (0.5,) * len(steps))], {"iid": 0}) for steps in ((5,), (5, 6))
+    ]
+    assert [panel.svg.count("<circle") for panel in drawn] == [1, 0]
+    assert drawn[0].alt == "p: learning curves over 5 steps; iid ends at 0.50."
+
+
+def test_traits_that_are_names_are_bars_and_numbers_are_lines(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    traits = [{"length": str(2 + i % 3), "shape": ("round", "square")[i % 2]} for i in range(30)]
+    write(made, {"iid": [i % 2 for i in range(30)]}, traits=traits)
+    page = report(made.path, tmp_path / "r.html").read_text(encoding="utf-8")
+    length, shape = page.partition("Score by length</h2>")[2].split("Score by shape</h2>")
+    assert "<polyline" in length
+    assert 'class="bar"' not in length.partition("<table")[0]
+    assert 'class="bar"' in shape
+    assert "<polyline" not in shape.partition("</figure>")[0]
+
+
+def test_labels_stay_distinct() -> None:
+    names = [f"fine-tune model=smollm2-135m steps={n} rank=8" for n in (100, 200)]
+    for width in (8, 16, 22, 60):
+        short = charts.distinct(names, width)
+        assert len(set(short.values())) == 2
+        assert all(len(text) <= width for text in short.values())
+    marks = [Mark("iid", name, 0.5, 0.4, 0.6) for name in names]
+    svg = charts.interval_panel("p", marks, {"iid": 0}, 0.125).svg
+    assert all(f"<title>{name}</title>" in svg for name in names), "the whole name is in the tooltip"
+    assert "guessing: 0.125" in svg
+
+
+def test_findings_come_first_and_have_intervals(store: Store, html: str) -> None:
+    (row,) = [
+        r
+        for r in frame.runs(store.path).accuracy()
+        if (r["recipe"], r["learner"], r["split"]) == ("ctl/A", "bilstm", "ood")
+    ]
+    findings = html.partition("Findings</h2>")[2].partition("Scores</h2>")[0]
+    assert f"{mean_with_interval(row)} on held-out items (ood)" in findings
+    assert re.search(r"[0-3] of 3 seeds above 0.95", findings)
+    assert re.search(r"is better than|No difference is shown between", findings)
+    assert html.index("Findings</h2>") < html.index("<svg") < html.index("<table")
+    assert "the last finished on" not in html, "these runs do not say when"
+
+
+def test_the_headline_is_the_largest_fall() -> None:
+    rows = [
+        {"recipe": "r", "learner": a, "split": s, "mean": m, "low": m - 0.02, "high": m + 0.02}
+        for a, s, m in (("x", "iid", 0.9), ("x", "ood", 0.8), ("y", "iid", 0.9), ("y", "ood", 0.3))
+    ]
+    assert gap_sentence(rows) == (
+        "y falls from 0.900 ± 0.020 on items like those of training (iid) to 0.300 ± 0.020 on held-out items (ood) of r."
+    )
+    assert gap_sentence(rows[:1]) == "x reaches 0.900 ± 0.020 on r, iid."
+
+
+def unpacked(html: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """What the explorer of a page shows: its index, and the data of each split."""
+    elements = dict(re.findall(r'<script type="application/octet-stream" id="([^"]+)">(.*?)</script>', html, re.S))
+    index = json.loads(elements.pop("explorer-index"))
+    return index, {k: json.loads(zlib.decompress(base64.b64decode(v))) for k, v in elements.items()}
+
+
+def test_every_number_opens_the_examples_behind_it(store: Store, html: str) -> None:
+    index, data = unpacked(html)
+    opened = [json.loads(unescape(query)) for query in re.findall(r'data-open="([^"]+)"', html)]
+    known = {(c["recipe"], c["learner"], c["split"]) for c in index}
+    assert len(opened) == 8 + 24 + 4  # scores, scores by length, comparisons
+    for query in opened:
+        assert (query["recipe"], query["a"], query["split"]) in known
+        cell = next(
+            c for c in index if (c["recipe"], c["learner"], c["split"]) == (query["recipe"], query["a"], query["split"])
+        )
+        if "trait" in query:
+            assert query["value"] in data[cell["data"]]["traits"][query["trait"]]["values"]
+        if "b" in query:
+            assert "On the whole split: difference" in cell["paired"][query["b"]]
+    cell = index[0]
+    items = data[cell["data"]]
+    assert len(cell["runs"]) == 3
+    rows = store.predictions([cell["runs"][1]], ["prediction", "score"], splits=[cell["split"]])
+    answers = items["runs"][cell["runs"][1]]
+    assert [items["texts"][i] for i in answers["answers"]] == rows["prediction"].to_pylist()
+    assert answers["scores"] == rows["score"].to_pylist()
+    assert "id" in items["traits"], "30 values can still be chosen"
+
+
+def test_hostile_names_and_texts_stay_text(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    evil = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e\u0007"
+    for learner in (evil, "b"):
+        traits = [{evil: evil}, {evil: "x"}]
+        write(made, {"iid": [1, 0] * 5}, recipe=evil, learner=learner, traits=traits, tasks=[evil, "t"], data=evil)
+    page = report(made.path, tmp_path / "r.html", title=evil).read_text(encoding="utf-8")
+    assert "<img" not in page
+    assert page.count("<script>") == 1
+    index, data = unpacked(page)
+    assert index[0]["recipe"] == evil
+    assert next(iter(data.values()))["inputs"][0].startswith(evil)
+
+
+def test_a_page_of_many_answers_keeps_some_seeds_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("taskloom.reports.answer_data.MOST_ANSWERS", 100)
+    made = Store(tmp_path / "runs", create=True)
+    for seed in range(4):
+        for learner in ("a", "b"):
+            write(made, {"iid": [seed % 2, 0] * 10}, learner=learner, seed=seed)
+    index, _ = unpacked(report(made.path, tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert [(c["learner"], len(c["runs"]), c["left"]) for c in index] == [("a", 2, 2), ("b", 2, 2)]
+
+
+def test_predictions_are_read_once(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Path] = []
+    original = stores._read_parquet
+
+    def counted(path: Path, columns: Any) -> Any:
+        opened.append(path)
+        return original(path, columns)
+
+    monkeypatch.setattr(stores, "_read_parquet", counted)
+    report(store.path, tmp_path / "r.html")
+    predictions = [path for path in opened if path.name == stores.PREDICTIONS]
+    assert len(predictions) == len(set(predictions)) == 12
+
+
+def test_tasks_have_competence_at_thresholds(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    write(made, {"iid": [1, 1, 0, 1, 1, 1]}, tasks=["a", "b", "c"])
+    found = sections(report(made.path, tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert found["Scores over tasks"][0][-2:] == ["C@75", "C@90"]
+    assert found["Scores over tasks"][1][-2:] == ["0.667", "0.667"]
 
 
 def test_settings_that_differ_are_part_of_the_name(tmp_path: Path) -> None:
@@ -189,10 +335,12 @@ def test_the_command(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture
         report(store.path, out, level=95)
 
 
-def test_every_name_has_a_colour() -> None:
-    many = plots.colours(["iid", *map(str, range(20))])
-    assert many["iid"] == plots.COLOURS["iid"]
-    assert len(many) == 23
+def test_every_name_has_a_colour_and_usual_splits_their_own() -> None:
+    many = charts.colour_of(["iid", *map(str, range(20))])
+    assert many["iid"] == 0
+    assert len(many) == 21
+    assert charts.colour_of(["mix", "iid"])["iid"] == 0
+    assert charts.colour_of(["mix", "iid"])["mix"] != 0
 
 
 def test_a_trait_with_many_values_is_kept_and_one_that_names_each_example_is_not(tmp_path: Path) -> None:

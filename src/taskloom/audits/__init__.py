@@ -26,7 +26,7 @@ from taskloom.registry import SUITES
 __all__ = ["Audit", "audit"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Audit:
     """What an audit found; `leaks`, `pairs` and `misplaced` are what make it fail."""
 
@@ -43,6 +43,13 @@ class Audit:
     divergence: list[Divergence]
     held_out: list[HeldOutCount]
     notes: list[str]
+
+    def __repr__(self) -> str:
+        verdict = "failed" if self.failed else "passed"
+        duplicates = sum(r.exact for r in self.repeats)
+        shortcuts = sum(s.flagged for s in self.shortcuts)
+        found = f"{len(self.leaks)} leaks, {duplicates:,} duplicates, {shortcuts} shortcuts"
+        return f"<Audit of {self.name}: {verdict}; {found}>"
 
     @property
     def leaks(self) -> list[Overlap]:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+import time
+import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from taskloom.cli import collect_commands, dataset_commands, run_commands, study_commands, task_commands, view_commands
+from taskloom.cli import (
+    collect_commands,
+    dataset_commands,
+    doctor_command,
+    run_commands,
+    study_commands,
+    task_commands,
+    view_commands,
+)
 from taskloom.cli.suite_options import command_of
 from taskloom.errors import LONGEST, ParameterError, TaskloomError
 
@@ -33,6 +44,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "study": study_commands.study,
     "reproduce": study_commands.reproduce,
     "collect": collect_commands.collect,
+    "doctor": doctor_command.doctor,
 }
 """In the order in which --help lists them."""
 
@@ -42,16 +54,39 @@ INTERRUPTED = "interrupted; what was finished is kept: rerun the command to resu
 def app_for(arguments: list[str]) -> typer.Typer:
     """Return the commands, the one that is called with the options that suites add to it."""
     app = typer.Typer(
-        add_completion=False,
-        no_args_is_help=True,
+        invoke_without_command=True,
+        callback=_whole_program,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-        help="Weave controlled language tasks, teach them to models, and see what was learned.",
     )
     for name, function in COMMANDS.items():
         app.command(name)(command_of(name, function, arguments))
     return app
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        import taskloom
+
+        typer.echo(f"taskloom {taskloom.__version__}")
+        raise typer.Exit
+
+
+def _whole_program(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("-v", "--verbose", help="Print the traceback of an error, and how long the command took."),
+    ] = False,
+) -> None:
+    """Weave controlled language tasks, teach them to models, and see what was learned."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def main() -> None:
@@ -61,13 +96,27 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit status."""
+    before_command = list(itertools.takewhile(lambda word: word.startswith("-"), arguments))
+    if "-v" not in before_command and "--verbose" not in before_command:
+        return _run(arguments)
+    began = time.monotonic()
     try:
-        result: Any = app_for(arguments)(arguments, standalone_mode=False)
+        return _run(arguments, traceback.print_exc)
+    finally:
+        print(f"taskloom: took {time.monotonic() - began:.2f} s", file=sys.stderr)
+
+
+def _run(arguments: list[str], explain: Callable[[], None] = lambda: None) -> int:
+    """Run one command line; `explain` is called where an error is about to be put into one sentence."""
+    try:
+        result: Any = app_for(arguments)(arguments, prog_name="taskloom", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()  # a full disk or a closed pipe shows here, not in silence at the end
     except ParameterError as error:
+        explain()
         return _say(f"--{error.parameter.replace('_', '-')} {error.problem}", 2)
     except TaskloomError as error:
+        explain()
         return _say(str(error), 2)
     except KeyboardInterrupt:
         return _say(INTERRUPTED, 130)
@@ -77,6 +126,7 @@ def run(arguments: list[str]) -> int:
         return 0
     except OSError as error:
         # A full disk, a missing right, a folder in a file's place: the system's own words and the path say it best.
+        explain()
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror or error}; nothing that was finished is lost", 2)
     except UnicodeError as error:

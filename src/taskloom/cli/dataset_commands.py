@@ -22,6 +22,9 @@ def make(
     set: Set = None,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes; the bytes do not depend on it.")] = 1,
     shard_rows: Annotated[int | None, typer.Option("--shard-rows", help="Rows per file, a multiple of 1000.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the dataset that is in the folder; nobody's own files are touched.")
+    ] = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="Also write one JSONL file per split.")] = False,
     engine: Annotated[str, typer.Option("--engine", help="local or ray; the bytes do not depend on it.")] = "local",
     address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster [a local one is started].")] = None,
@@ -51,6 +54,7 @@ def make(
             workers=workers,
             shard_rows=shard_rows,
             jsonl=jsonl,
+            force=force,
             engine=engine,
             address=address,
             progress=report,
@@ -144,7 +148,7 @@ def audit(
 ) -> None:
     """Certify a dataset: leaks, duplicates, held-out parts, balance, shortcuts, coverage, divergence; status 1 on a leak.
 
-    DIR may also be anybody's folder of SPLIT.jsonl, SPLIT.parquet or SPLIT/*.parquet with `input` and `targets`.
+    DIR may also be anybody's folder of SPLIT.jsonl, SPLIT.csv, SPLIT.parquet or SPLIT/*.parquet with `input` and `targets`.
 
     With the word scorers: how often each scorer refuses right answers and accepts wrong ones, in the forms that models write.
 

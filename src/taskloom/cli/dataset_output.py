@@ -71,7 +71,11 @@ def make_result(data: Dataset, folder: Path, as_json: bool) -> None:
     out.print(table(f"{m['recipe']['name']}, seed {m['seed']}", ("split", "examples", "role", "what"), rows))
     for warning in m["warnings"]:
         out.print(f"note: {cell(warning)}")
-    out.print(f"\nin {cell(folder)}, digest {data.digest}", soft_wrap=True)
+    out.print(f"\nin {cell(folder)}", soft_wrap=True)
+    out.print(
+        f"content digest {data.digest} (of the rows), recipe digest {m['recipe_digest']} (of the fields)",
+        soft_wrap=True,
+    )
 
 
 def verification(result: Verification, folder: Path, as_json: bool) -> None:
@@ -79,7 +83,7 @@ def verification(result: Verification, folder: Path, as_json: bool) -> None:
     if as_json:
         emit({"folder": str(folder), "ok": not result.wrong, **result.to_dict()})
         return
-    print(f"{folder}: {result.rows:,} rows have the bytes of the manifest (digest {result.digest})")
+    print(f"{folder}: {result.rows:,} rows have the bytes of the manifest (content digest {result.digest})")
     if result.unchecked:
         print(f"no answer was derived again: --{result.unchecked}")
         return
@@ -94,7 +98,7 @@ def certificate(audit: Audit, as_json: bool) -> None:
         emit(audit.to_dict())
         return
     out = console()
-    print(f"audit of {printable(audit.name)} {f'(digest {audit.digest})' if audit.digest else ''}\n")
+    print(f"audit of {printable(audit.name)} {f'(content digest {audit.digest})' if audit.digest else ''}\n")
     for section in (_splits, _overlaps, _pairs, _constants, _held_out, _shortcuts, _coverage, _divergence):
         block = section(audit)
         if block is not None:

@@ -7,6 +7,21 @@ from typing import Annotated
 
 import typer
 
+
+def complete_recipes(typed: str) -> list[str]:
+    """Return the recipes that begin with what was typed, for the shell's completion."""
+    from taskloom.recipe.finder import names
+
+    return [name for name in names() if name.startswith(typed)]
+
+
+def complete_things(typed: str) -> list[str]:
+    """Return everything that `taskloom list` knows and that begins with what was typed."""
+    from taskloom.cli.thing_output import known_names
+
+    return [name for name in known_names() if name.startswith(typed)]
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
@@ -19,7 +34,12 @@ Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the samples; t
 
 
 RecipeName = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="A name (taskloom list recipes), a .yaml recipe, or a .py task file.")
+    str,
+    typer.Argument(
+        metavar="RECIPE",
+        help="A name (taskloom list recipes), a .yaml recipe, or a .py task file.",
+        autocompletion=complete_recipes,
+    ),
 ]
 
 

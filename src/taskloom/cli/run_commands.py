@@ -107,6 +107,12 @@ def run(
     tracker: Annotated[
         str | None, typer.Option("--tracker", help="Also show finished runs in trackio, wandb or mlflow.")
     ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", min=1, help="Answer at most so many examples of each split [as the file says, or all]."
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run and what is there.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -124,6 +130,8 @@ def run(
     from taskloom.experiments import api, progress, spec
 
     experiment = spec.read(file)
+    if limit is not None:
+        experiment = experiment.model_copy(update={"limit": limit})
     if dry_run:
         printing.experiment(api.dry_run(experiment, store), as_json)
         return
@@ -138,7 +146,11 @@ def run(
         outcome = api.fill(
             experiment, store, engine=engine, workers=workers, address=address, tracker=tracker, watch=watch
         )
-    printing.outcome(outcome, f"taskloom run {file}" + (f" --store {store}" if store else ""), as_json)
+    printing.outcome(
+        outcome,
+        f"taskloom run {file}" + (f" --store {store}" if store else "") + (f" --limit {limit}" if limit else ""),
+        as_json,
+    )
     if outcome.state.failed:
         raise typer.Exit(1)
 
@@ -235,9 +247,10 @@ def report(
     threshold: Annotated[
         float | None, typer.Option("--threshold", help="Also show the share of seeds whose score is over it.")
     ] = None,
+    title: Annotated[str, typer.Option("--title", help="The heading [the learners and recipes].")] = "",
     as_json: Json = False,
 ) -> None:
-    """Write one page about runs: scores with intervals, learning curves, comparisons, failures, examples.
+    """Write one page about runs: findings in sentences, figures, tables, comparisons, the examples behind every number.
 
     \b
     Examples:
@@ -250,7 +263,7 @@ def report(
     from taskloom.reports import run_report
 
     path = run_report.report(
-        store, out, level, data=data or (), figures=figures, where=where or (), threshold=threshold
+        store, out, level, data=data or (), figures=figures, where=where or (), threshold=threshold, title=title
     )
     if as_json:
         emit({"report": str(path), "store": str(store)})

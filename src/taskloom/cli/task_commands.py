@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from taskloom.cli.options import Json, RecipeName, Seed, Set, TaskFile
+from taskloom.cli.options import Json, RecipeName, Seed, Set, TaskFile, complete_recipes, complete_things
 from taskloom.cli.suite_options import NOTHING, as_changes
 from taskloom.errors import TaskloomError
 
@@ -17,37 +17,55 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="[KIND|RECIPE|LEARNER]",
-            help="suites, recipes, tasks, learners, scorers or studies; everything by default. Of a recipe: its tasks, with what "
-            "its suite knows of each. Of a learner (mine.py::NAME for one of a file): its settings.",
+            metavar="[KIND|NAME]",
+            help="suites, recipes, tasks, learners, scorers or studies; everything by default. Or any of them by its name or file: "
+            "its fields or settings with kind, default and meaning.",
+            autocompletion=complete_things,
         ),
     ] = "",
     set: Set = None,
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema",
+            help="Of a suite, recipe or task, or of 'experiment': the JSON schema of its files, for editors.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """List what there is: suites, recipes, tasks, learners, scorers, studies.
+    """List what there is: suites, recipes, tasks, learners, scorers, studies; or show one of them by name.
 
     \b
     Examples:
       $ taskloom list
       $ taskloom list recipes --json
-      $ taskloom list taskbench/english
+      $ taskloom list ctl
+      $ taskloom list babi/1
       $ taskloom list bilstm
+      $ taskloom list ctl --schema
     """
-    from taskloom.cli.task_output import is_learner, learner_settings, listing, recipe_tasks
+    from taskloom.cli.task_output import KINDS, listing
+    from taskloom.cli.thing_output import thing
 
-    if ("/" in what or "." in what) and not (set is None and is_learner(what)):
-        recipe_tasks(what, set or (), as_json)
-    elif set:
+    if set and (not what or what in KINDS):
         raise TaskloomError("--set changes a recipe; name one: taskloom list RECIPE --set KEY=VALUE")
-    elif "/" in what or "." in what:
-        learner_settings(what, as_json)
+    if what and what not in KINDS:
+        thing(what, set, as_json, schema)
+    elif schema:
+        raise TaskloomError(
+            "--schema goes with a suite, a recipe, a task, or 'experiment': taskloom list NAME --schema"
+        )
     else:
         listing(what, as_json)
 
 
 def show(
-    name: Annotated[str, typer.Argument(metavar="RECIPE|DIR", help="A recipe, or the folder of a dataset.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="RECIPE|DIR", help="A recipe, or the folder of a dataset.", autocompletion=complete_recipes
+        ),
+    ],
     n: Annotated[int, typer.Option("-n", help="How many examples.", min=1)] = 3,
     split: Annotated[str | None, typer.Option("--split", help="Which split; the first by default.")] = None,
     start: Annotated[int, typer.Option("--start", help="Index of the first example.", min=0)] = 0,

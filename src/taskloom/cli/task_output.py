@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from taskloom.arguments import path_of
 from taskloom.cli.output import cell, console, emit, printable, table
-from taskloom.errors import TaskloomError, nearest
+from taskloom.errors import TaskloomError
 from taskloom.example import Answer, Example
+
+if TYPE_CHECKING:
+    from taskloom.dataset import Dataset, Examples
+    from taskloom.recipe import Recipe
+    from taskloom.recipe.overrides import Changes
+    from taskloom.tasks import Task
 
 BAR = " | "
 """Between several values of one thing."""
@@ -24,43 +30,14 @@ LISTED = 20
 """Values that people are shown before the rest is only counted."""
 
 
+KINDS = ("suites", "recipes", "tasks", "learners", "scorers", "studies")
+"""What `taskloom list` lists, in its order."""
+
+
 def listing(what: str, as_json: bool) -> None:
-    """Print what `taskloom list` lists."""
-    from taskloom import learners, registry, scoring
-    from taskloom.recipe import read
-    from taskloom.recipe.finder import counting_order
-
-    def recipes() -> list[tuple[str, str]]:
-        files = [(n, read(n).describe) for s in registry.SUITES for n in s.recipe_files()]
-        return sorted(files, key=lambda row: counting_order(row[0]))
-
-    def scorers() -> list[tuple[str, str]]:
-        registry.SUITES.names()  # suites make their own scorers known when they are imported
-        return [
-            (n, getattr(s, "describe", "") or (type(s).__doc__ or "").split("\n")[0])
-            for n, s in scoring.SCORERS.items()
-        ]
-
-    def studies() -> list[tuple[str, str]]:
-        from taskloom.studies import STUDIES
-
-        return [(s.name, s.describe) for s in STUDIES]
-
-    kinds: dict[str, Callable[[], list[tuple[str, str]]]] = {
-        "suites": lambda: [(s.name, s.describe) for s in registry.SUITES],
-        "recipes": recipes,
-        "tasks": lambda: [(t.name, t.describe) for t in registry.TASKS],
-        "learners": lambda: [(entry.name, entry.describe) for entry in learners.LEARNERS],
-        "scorers": scorers,
-        "studies": studies,
-    }
-    if what and what not in kinds:
-        if learners.LEARNERS.find(what) is None:
-            raise TaskloomError(f"there is no list of '{what}'; {nearest(what, [*kinds, *learners.LEARNERS.names()])}")
-        learner_settings(what, as_json)
-        return
-    chosen = [what] if what else list(kinds)
-    listed = {kind: kinds[kind]() for kind in chosen}
+    """Print what `taskloom list` lists: one kind of things, or all of them."""
+    chosen = [what] if what else list(KINDS)
+    listed = {kind: _listed(kind) for kind in chosen}
     if as_json:
         emit({kind: [{"name": n, "describe": d} for n, d in rows] for kind, rows in listed.items()})
         return
@@ -68,74 +45,36 @@ def listing(what: str, as_json: bool) -> None:
     for kind, rows in listed.items():
         if rows:
             out.print(table(kind, ("name", "what it is"), rows), "")
+        elif what:
+            out.print(
+                f"no {kind} of one function are installed; name the file of one (taskloom list my_task.py), or a recipe for the "
+                "tasks in it (taskloom list RECIPE)"
+            )
+    if not what:
+        out.print("taskloom list NAME shows any of them: fields or settings, defaults, meanings")
 
 
-def is_learner(name: str) -> bool:
-    """Return whether a name with a slash or a file is that of a learner; a file with a task counts as the task's."""
-    from taskloom.learners import LEARNERS
-    from taskloom.registry import TASKS, is_python, load_module
-
-    if not is_python(name):
-        return LEARNERS.find(name) is not None
-    path, _, wanted = name.partition("::")
-    home = load_module(Path(path))
-    learners = LEARNERS.of(home)
-    return wanted in learners if wanted else bool(learners) and not TASKS.of(home)
-
-
-def learner_settings(learner: str, as_json: bool) -> None:
-    """Print what may be set of a learner, with defaults and meanings."""
-    from taskloom.learners.config import SAMPLE, settings, size
-
-    values, numbers = settings(learner), size(learner)
-    sizes = {} if numbers is None else {"parameters": {"trained": numbers, "words": SAMPLE[0], "answers": SAMPLE[1]}}
-    if as_json:
-        emit({learner: [{"name": n, "default": d, "describe": m} for n, d, m in values], **sizes})
-    elif not values:
-        console().print(f"{learner} has no settings")
-    else:
-        rows = [(n, repr(d) if isinstance(d, str) else str(d), m) for n, d, m in values]
-        console().print(table(f"settings of {learner}", ("name", "default", "what it is"), rows))
-        if numbers is not None:
-            console().print(f"{numbers:,} trainable numbers with {SAMPLE[0]} words and {SAMPLE[1]} answers")
-
-
-def recipe_tasks(name: str, changes: Iterable[str], as_json: bool) -> None:
-    """Print the tasks of a recipe, with what its suite knows of each."""
+def _listed(kind: str) -> list[tuple[str, str]]:
+    from taskloom import learners, registry, scoring
+    from taskloom.cli.thing_output import describe_scorer
     from taskloom.recipe import read
+    from taskloom.recipe.finder import counting_order
 
-    recipe = read(name, changes)
-    plan = recipe.plan()
-    tasks = plan.tasks
-    if tasks.names is None and tasks.tell is not None:
-        place = "task" if tasks.by == "task" else f"trait '{tasks.by}'"
-        raise TaskloomError(
-            f"the tasks of {name} are not listed: each example says its own, in its {place}; write taskloom show {name}"
-        )
-    descriptions = {
-        name: tasks.tell(name, "instruction") if tasks.tell else plan.describe for name in tasks.names or [recipe.name]
-    }
-    facts = {name: tasks.facts(name) if tasks.facts else {} for name in descriptions}
-    if as_json:
-        rows = [{"name": name, "describe": text, **facts[name]} for name, text in descriptions.items()]
-        sources = {source.name: source.digest for source in plan.sources}
-        emit({"recipe": name, "tasks": rows, "left_out": dict(plan.left_out), "sources": sources})
-        return
-    if tasks.facts is None:
-        grid = table(f"tasks of {name}", ("name", "what it asks"), descriptions.items())
-    else:
-        heads = ("name", *next(iter(facts.values())))
-        lines = [
-            (name, *(f"{v:.3g}" if isinstance(v, float) else v for v in known.values()))
-            for name, known in facts.items()
-        ]
-        grid = table(f"tasks of {name}", heads, lines)
-    out = console()
-    out.print(grid)
-    for source in plan.sources:
-        out.print(f"made from: {cell(source.name)}, digest {source.digest[:12]}")
-    for warning in plan.warnings:
-        out.print(f"note: {cell(warning)}")
+    if kind == "suites":
+        return [(s.name, s.describe) for s in registry.SUITES]
+    if kind == "recipes":
+        files = [(n, read(n).describe) for s in registry.SUITES for n in s.recipe_files()]
+        return sorted(files, key=lambda row: counting_order(row[0]))
+    if kind == "tasks":
+        return [(t.name, t.describe) for t in registry.TASKS]
+    if kind == "learners":
+        return [(entry.name, entry.describe) for entry in learners.LEARNERS]
+    if kind == "studies":
+        from taskloom.studies import STUDIES
+
+        return [(s.name, s.describe) for s in STUDIES]
+    registry.SUITES.names()  # suites make their own scorers known when they are imported
+    return [(name, describe_scorer(scorer)) for name, scorer in scoring.SCORERS.items()]
 
 
 def views(name: str, chosen: Iterable[str], changes: Iterable[str], as_json: bool, task: Path | None = None) -> None:
@@ -157,6 +96,67 @@ def views(name: str, chosen: Iterable[str], changes: Iterable[str], as_json: boo
                 print(f"# {title}\n{text}")
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Some rows of a split, and how to show them.
+
+    Attributes:
+        name: Of the recipe or dataset.
+        split: Which split.
+        start: The index of the first row.
+        total: Rows of the whole split.
+        about: What the split is about.
+        rows: The rows.
+        shape: How the suite shows an example; None: plainly.
+        several: Whether the split has several tasks.
+    """
+
+    name: str
+    split: str
+    start: int
+    total: int
+    about: str
+    rows: list[Example]
+    shape: Callable[[Example], Any] | None
+    several: bool = False
+
+
+def show(
+    what: str | Path | Mapping[str, Any] | Recipe | Task | Dataset | Examples,
+    n: int = 3,
+    split: str | None = None,
+    start: int = 0,
+    *,
+    seed: int | None = None,
+    set: Changes = (),
+) -> None:
+    """Print examples as a person reads them, with the derivation of each answer, as `taskloom show` does.
+
+    Args:
+        what: A dataset or one of its splits, the folder of a dataset, or a recipe in any form that `make` takes.
+        n: How many examples.
+        split: Which split; the first by default.
+        start: The index of the first.
+        seed: Of a recipe: the seed of the samples.
+        set: Of a recipe: changes of its fields.
+    """
+    from taskloom.dataset import Dataset, Examples, load
+
+    if isinstance(what, str | Path) and path_of(what).is_dir():
+        what = load(what)
+    if isinstance(what, Examples):
+        what = Dataset(
+            {**what.manifest, "recipe": what.manifest.get("recipe", {}), "splits": {what.name: {"n": len(what)}}},
+            {what.name: what.table},
+        )
+    if isinstance(what, Dataset):
+        if seed is not None or set:
+            raise TaskloomError("the dataset is made already: seed and set go with a recipe")
+        _print(_of_dataset(what, str(what.manifest.get("recipe", {}).get("name", "")), n, split, start, None, True))
+    else:
+        _print(_of_recipe(what, n, split, start, seed, set))
+
+
 def examples(
     name: str,
     n: int,
@@ -168,48 +168,76 @@ def examples(
     task: Path | None = None,
 ) -> None:
     """Print the examples of `taskloom show`."""
-    from taskloom.dataset import dataset, shards
-    from taskloom.recipe import read
+    from taskloom.dataset import load
 
-    show: Callable[[Example], Any] | None = None
-    several = False
     if path_of(name).is_dir():
         if seed is not None or tuple(changes):
             raise TaskloomError(f"{name} is made already: --seed and --set go with a recipe")
-        data = dataset.load(name)
-        chosen = split or data.splits[0]
-        total = int(data.table(chosen).num_rows)
-        rows = data.table(chosen).slice(start, n)
-        about = str(data.manifest.get("describe", ""))
-        several = "task" in data.table(chosen).column_names and len(data.table(chosen).column("task").unique()) > 1
-        if "seed" in data.manifest and not as_json:
-            # Made from files that are no longer there, or by a task that is not: then it is shown plainly.
-            with nullcontext() if task else suppress(TaskloomError):
-                show = data.recipe_by(task).plan(data.manifest["seed"]).show
+        shown = _of_dataset(load(name), name, n, split, start, task, not as_json)
     elif task is not None:
         raise TaskloomError(f"--task goes with the folder of a dataset; {name} is a recipe")
     else:
-        plan = read(name, changes).plan(seed)
-        part = plan.split(split) if split else plan.splits[0]
-        chosen, total, about, show = part.name, part.n, plan.describe, plan.show
-        stop = min(start + n, total)
-        rows = shards.to_table(part.rows(start, stop) if start < stop else [], start, plan.traits)
-    if start >= total:
-        raise TaskloomError(f"{name}: split '{chosen}' has {total:,} examples; --start {start} is beyond the last")
-    shown = list(shards.to_examples(rows))
-    if as_json:
-        for i, example in enumerate(shown):
-            emit({"split": chosen, "index": start + i, **_as_dict(example)})
+        shown = _of_recipe(name, n, split, start, seed, tuple(changes))
+    if not as_json:
+        _print(shown)
         return
+    for i, example in enumerate(shown.rows):
+        emit({"split": shown.split, "index": start + i, **_as_dict(example)})
+
+
+def _of_dataset(
+    data: Dataset, name: str, n: int, split: str | None, start: int, task: Path | None, shaped: bool
+) -> Shown:
+    chosen = split or data.splits[0]
+    rows = data[chosen]
+    _check_start(name, chosen, start, len(rows))
+    tasks = rows.table.column("task").unique() if "task" in rows.table.column_names else ()
+    shape: Callable[[Example], Any] | None = None
+    if "seed" in data.manifest and shaped:
+        # Made from files that are no longer there, or by a task that is not: then it is shown plainly.
+        with nullcontext() if task else suppress(TaskloomError):
+            shape = data.recipe_by(task).plan(data.manifest["seed"]).show
+    about = str(data.manifest.get("describe", ""))
+    part = list(rows[start : start + n])
+    return Shown(name, chosen, start, len(rows), about, part, shape, len(tasks) > 1)
+
+
+def _of_recipe(
+    recipe: str | Path | Mapping[str, Any] | Recipe | Task,
+    n: int,
+    split: str | None,
+    start: int,
+    seed: int | None,
+    changes: Changes,
+) -> Shown:
+    from taskloom.dataset import shards
+    from taskloom.recipe import Recipe, read
+
+    checked = recipe if isinstance(recipe, Recipe) else read(recipe, changes)
+    plan = checked.plan(seed)
+    part = plan.split(split) if split else plan.splits[0]
+    _check_start(checked.name, part.name, start, part.n)
+    rows = shards.to_table(part.rows(start, min(start + n, part.n)), start, plan.traits)
+    return Shown(checked.name, part.name, start, part.n, plan.describe, list(shards.to_examples(rows)), plan.show)
+
+
+def _check_start(name: str, split: str, start: int, total: int) -> None:
+    if start >= total:
+        raise TaskloomError(f"{name}: split '{split}' has {total:,} examples; --start {start} is beyond the last")
+
+
+def _print(shown: Shown) -> None:
     out = console()
-    head = f"[bold]{cell(name)}[/bold], split {cell(chosen)}, {total:,} examples. {cell(about)}\n"
+    head = (
+        f"[bold]{cell(shown.name)}[/bold], split {cell(shown.split)}, {shown.total:,} examples. {cell(shown.about)}\n"
+    )
     out.print(head.replace("\n\n", "\n"))
-    for i, example in enumerate(shown):
-        out.print(f"[bold]{cell(chosen)} {start + i}[/bold]")
+    for i, example in enumerate(shown.rows):
+        out.print(f"[bold]{cell(shown.split)} {shown.start + i}[/bold]")
         brief = _shortened(example)
         # A suite shows what it made itself; an example whose texts were cut is shown plainly.
-        shape = show if brief is example else None
-        out.print(shape(_printable(brief)) if shape else plain(_printable(brief), several), "")
+        shape = shown.shape if brief is example else None
+        out.print(shape(_printable(brief)) if shape else plain(_printable(brief), shown.several), "")
 
 
 def _shortened(example: Example) -> Example:

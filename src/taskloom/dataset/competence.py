@@ -7,18 +7,21 @@ only by its worst task. Every example knows its task, so this needs no more than
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import fsum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from taskloom.dataset import Dataset, Examples
+from taskloom.dataset import Dataset, Examples, load
 from taskloom.descriptions import UNSEEN
 from taskloom.errors import InputError, nearest
 from taskloom.example import Example
+from taskloom.offers import Evaluation
 from taskloom.prediction_files import predictions_for
-from taskloom.registry import find_scorer
+from taskloom.registry import SUITES, find_scorer
 from taskloom.scoring import Scorer, competence_at
 
 THRESHOLDS: tuple[float, ...] = (75, 90)
@@ -69,6 +72,9 @@ class Competence:
         """Return it for JSON; `details` adds every task."""
         values = asdict(self)
         return values if details else {name: value for name, value in values.items() if name != "tasks"}
+
+    def __str__(self) -> str:
+        return self.text()
 
     def text(self) -> str:
         """Return it for people."""
@@ -192,6 +198,44 @@ def score_dataset(
         rows = predictions_for(pred, len(examples), split=split, objects=objects)
         pred = [row.text for row in rows]
     return competence(examples, list(pred), scorer_of(data), tasks_by, linked, thresholds)
+
+
+def score(
+    data: Dataset | str | Path,
+    predictions: str | Path | Sequence[str],
+    split: str = "test",
+    *,
+    by: str = "",
+    linked: str = "",
+    thresholds: Sequence[float] = THRESHOLDS,
+    **options: str,
+) -> Evaluation:
+    """Score predictions that were made elsewhere, in the way of the dataset's suite: as `taskloom score` does.
+
+    Args:
+        data: A dataset, or its folder.
+        predictions: In the order of the examples, or a file of them; see `score_dataset`.
+        split: Which split.
+        by: The trait that tells tasks apart; as the dataset says by default.
+        linked: The trait that tasks of one family share.
+        thresholds: The T of each C@T, in percent.
+        options: Of the suite's own evaluation, where it has one: `taskloom score --help` lists them.
+    """
+    data = data if isinstance(data, Dataset) else load(data)
+    suite = SUITES.find(str(data.manifest.get("recipe", {}).get("suite", "")))
+    if suite is None or suite.evaluate is None:
+        if options:
+            raise InputError(f"score has no parameter '{next(iter(options))}' for this dataset")
+        return score_dataset(data, split, predictions, by, linked, thresholds)
+    if by or linked:
+        raise InputError(f"by and linked are for other suites; {suite.name} knows itself which tasks belong together")
+    if isinstance(predictions, str | Path):
+        return suite.evaluate(data[split], Path(predictions), thresholds=thresholds, **options)
+    with TemporaryDirectory() as folder:  # evaluations of suites read files, which may have several forms
+        file = Path(folder) / "predictions.jsonl"
+        lines = (json.dumps({"index": i, "prediction": text}) + "\n" for i, text in enumerate(predictions))
+        file.write_text("".join(lines), encoding="utf-8")
+        return suite.evaluate(data[split], file, thresholds=thresholds, **options)
 
 
 def scorer_of(data: Dataset) -> Scorer:

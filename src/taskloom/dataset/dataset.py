@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from taskloom.arguments import path_of
 from taskloom.dataset import shards
+from taskloom.dataset.example_sequence import Examples as Examples
 from taskloom.dataset.foreign import read_foreign
 from taskloom.dataset.shards import MANIFEST as MANIFEST
 from taskloom.errors import DataError, ParameterError, echo, nearest
-from taskloom.example import Example
 from taskloom.files import digest, json_digest
 from taskloom.plan import Role, role_of
 
@@ -60,11 +60,17 @@ class Dataset:
 
     def table(self, split: str) -> pa.Table:
         """Return a split as one Arrow table."""
+        if not isinstance(split, str):
+            raise DataError(
+                f"a dataset's splits are looked up by name, e.g. data['{self.splits[0]}'], not {echo(split)}"
+            )
         if split not in self.manifest["splits"]:
             raise DataError(f"the dataset has no split '{split}'; {nearest(split, self.splits)}")
         place = self.tables[split]
         if isinstance(place, pa.Table):
             return place
+        if split in self._read:
+            return self._read[split].table
         entry = self.manifest["splits"][split]
         parts = [shards.read(place / shard["file"]) for shard in entry["shards"]]
         table = pa.concat_tables(parts) if parts else shards.schema({}).empty_table()
@@ -79,7 +85,35 @@ class Dataset:
         return f"<Dataset {self.manifest['recipe'].get('name', '')}: {sizes}>"
 
     def __getitem__(self, split: str) -> Examples:
-        return Examples(self.table(split), self.manifest)
+        if split not in self._read:
+            self._read[split] = Examples(self.table(split), self.manifest, split)
+        return self._read[split]
+
+    @cached_property
+    def _read(self) -> dict[str, Examples]:
+        """Return the splits that were looked at, which stay in memory with this object."""
+        return {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.splits)
+
+    def __len__(self) -> int:
+        return len(self.splits)
+
+    def items(self) -> Iterator[tuple[str, Examples]]:
+        """Yield the splits with their names, as a mapping does."""
+        return ((split, self[split]) for split in self.splits)
+
+    def to_pandas(self) -> Any:
+        """Return all rows as one pandas frame, with the name of the split in the first column."""
+        import pandas
+
+        frames = []
+        for name, examples in self.items():
+            frame = examples.to_pandas()
+            frame.insert(0, "split", name)
+            frames.append(frame)
+        return pandas.concat(frames, ignore_index=True)
 
     def __contains__(self, split: object) -> bool:
         return split in self.manifest["splits"]
@@ -141,32 +175,8 @@ def _placed(recipe: Recipe, file: Path) -> dict[str, str]:
     return dict.fromkeys(matching, str(file.resolve()))
 
 
-@dataclass(frozen=True, slots=True)
-class Examples:
-    """The examples of a split: a sequence over an Arrow table that makes `Example` objects only as they are asked for.
-
-    Attributes:
-        table: Their rows.
-        manifest: Of the dataset that they are from: whose rules they follow.
-    """
-
-    table: pa.Table
-    manifest: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-
-    def __len__(self) -> int:
-        return int(self.table.num_rows)
-
-    def __iter__(self) -> Iterator[Example]:
-        return iter(shards.to_examples(self.table))
-
-    def __getitem__(self, index: int) -> Example:
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"the split has {len(self)} examples; {index} is not one of them")
-        return next(iter(shards.to_examples(self.table.slice(index % len(self), 1))))
-
-
 def load(folder: str | Path) -> Dataset:
-    """Read a dataset that `make` wrote; also a folder of `SPLIT/*.parquet`, `SPLIT.parquet` or `SPLIT.jsonl` without a manifest."""
+    """Read a dataset that `make` wrote; or a folder without a manifest: `SPLIT/*.parquet`, `SPLIT.parquet`, `.jsonl`, `.csv`."""
     folder = path_of(folder)
     path = folder / MANIFEST
     if not path.is_file():

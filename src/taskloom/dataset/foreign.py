@@ -1,8 +1,9 @@
-"""Files that somebody else wrote, as a dataset: Parquet or JSONL with the columns `input` and `targets` (or `target`)."""
+"""Files that somebody else wrote, as a dataset: Parquet, JSONL or CSV with the columns `input` and `targets` (or `target`)."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +16,26 @@ from taskloom.errors import DataError
 
 
 def read_foreign(folder: Path) -> dict[str, pa.Table]:
-    """Read `SPLIT/*.parquet`, `SPLIT.parquet` and `SPLIT.jsonl` of a folder, with our columns, by the names of the splits."""
+    """Read `SPLIT/*.parquet`, `SPLIT.parquet`, `SPLIT.jsonl` and `SPLIT.csv` of a folder, with our columns, by split."""
     if not folder.is_dir():
         raise DataError(f"there is no dataset folder {folder}; make one with 'taskloom make RECIPE -o {folder}'")
     tables: dict[str, pa.Table] = {}
     for path in sorted(folder.iterdir()):
         files = sorted(path.glob("*.parquet")) if path.is_dir() else [path] if path.is_file() else []
-        if not {p.suffix for p in files} & {".parquet", ".jsonl"}:
+        if not {p.suffix for p in files} & {".parquet", *READERS}:
             continue
         name = path.name if path.is_dir() else path.stem
         if name in tables:
             raise DataError(f"{folder} has two sources for the split '{name}' ({path.name} is the second); keep one")
-        if path.suffix == ".jsonl":
-            tables[name] = read_jsonl(path)
+        if path.suffix in READERS:
+            tables[name] = READERS[path.suffix](path)
             continue
         if any(shards.read_stamp(p) is not None for p in files):
             raise DataError(f"{folder} is an unfinished dataset (no {MANIFEST}); rerun 'taskloom make' to finish it")
         tables[name] = _joined(files)
     if not tables:
         raise DataError(
-            f"{folder} holds neither {MANIFEST} nor Parquet or JSONL splits; make it with 'taskloom make RECIPE -o {folder}'"
+            f"{folder} holds neither {MANIFEST} nor Parquet, JSONL or CSV splits; make it with 'taskloom make RECIPE -o {folder}'"
         )
     return {name: adapt(table, folder / name) for name, table in tables.items()}
 
@@ -66,6 +67,42 @@ def read_jsonl(path: Path) -> pa.Table:
         return pa.Table.from_pylist(rows)
     except (pa.ArrowException, UnicodeError, OverflowError) as error:
         raise DataError(f"{path}: rows of different shapes: {str(error).splitlines()[0]}") from error
+
+
+def read_csv(path: Path) -> pa.Table:
+    """Read a CSV file with a head; every value is a text, and a column other than ours is a trait."""
+    from pyarrow import csv
+
+    try:
+        names = csv.open_csv(path).schema.names
+        kinds = dict.fromkeys([n for n in names if n in TEXTS], pa.string())
+        table = csv.read_csv(
+            path,
+            parse_options=csv.ParseOptions(newlines_in_values=True),
+            convert_options=csv.ConvertOptions(column_types=kinds, strings_can_be_null=False),
+        )
+    except (pa.ArrowException, UnicodeError) as error:
+        raise DataError(f"{path} is not a CSV file with a head: {str(error).splitlines()[0]}") from error
+    if len(set(names)) < len(names):
+        raise DataError(f"{path} has two columns of one name; rename one")
+    traits = [n for n in names if n not in TEXTS and _is_scalar(table.column(n).type)]
+    if traits:
+        columns = [table.column(n).combine_chunks() for n in traits]
+        table = table.drop_columns(traits).append_column("traits", pa.StructArray.from_arrays(columns, traits))
+    return table
+
+
+def _is_scalar(kind: pa.DataType) -> bool:
+    """Return whether a column can be a trait."""
+    tests = (pa.types.is_string, pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+    return any(test(kind) for test in tests)
+
+
+TEXTS = ("input", "target", "targets", "task", "question", "key")
+"""Our columns that are texts; a CSV file has no lists, so `targets` is one answer."""
+
+READERS: dict[str, Callable[[Path], pa.Table]] = {".jsonl": read_jsonl, ".csv": read_csv}
+"""By the ending of the file."""
 
 
 def adapt(table: pa.Table, where: Path) -> pa.Table:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from taskloom.arguments import path_of, whole
 from taskloom.dataset import Dataset, dataset, shards
@@ -22,13 +23,17 @@ from taskloom.files import locked, sweep
 from taskloom.plan import Plan
 from taskloom.recipe import Recipe, read
 from taskloom.recipe.overrides import Changes
+from taskloom.recipe.recipe import Source
+
+if TYPE_CHECKING:
+    from taskloom.tasks import Task
 
 MOST_ROWS = 10**11
 """Beyond this even the list of files no longer fits a computer."""
 
 
 def make(
-    recipe: str | PathLike[str] | Recipe,
+    recipe: Source | Task | Recipe,
     out: str | Path | None = None,
     *,
     seed: int | None = None,
@@ -36,6 +41,7 @@ def make(
     workers: int = 1,
     shard_rows: int | None = None,
     jsonl: bool = False,
+    force: bool = False,
     engine: str = "local",
     address: str | None = None,
     progress: Callable[[MakeProgress], None] | None = None,
@@ -43,7 +49,7 @@ def make(
     """Make a dataset: into a folder, or in memory where `out` is None.
 
     Args:
-        recipe: A recipe, its name or its file.
+        recipe: A recipe, its name or its file; a mapping such as `{"suite": NAME, "splits": …}`; or a task of `@tl.task`.
         out: The folder of the dataset. Whole shards that lie there from an earlier, interrupted call are kept.
         seed: The seed of the samples; the recipe's own by default.
         set: Changes of the recipe's fields: `{"max_length": 8, "splits.train.n": 500}`, or as on the command line
@@ -51,6 +57,7 @@ def make(
         workers: Processes; the result does not depend on it.
         shard_rows: Rows per file, a multiple of 1,000; the result's digest does not depend on it.
         jsonl: Also write one JSONL file per split.
+        force: Remove the dataset that lies in the folder first, whichever it is. Other files are never removed.
         engine: `local` processes, or tasks on a `ray` cluster whose nodes all see the folder.
         address: Of the Ray cluster; one is started on this machine by default.
         progress: Called after each shard.
@@ -73,6 +80,8 @@ def make(
     folder = path_of(out)
     refuse_while_importing_main()
     with _alone(folder):
+        if not (force and _remove_dataset(folder)):
+            _refuse_other(folder, recipe, seed, _origin(recipe, plan))
         return _make_into(folder, recipe, seed, plan, pieces, Where(workers, engine, address), jsonl, progress)
 
 
@@ -86,8 +95,7 @@ def _make_into(
     jsonl: bool,
     progress: Callable[[MakeProgress], None] | None,
 ) -> Dataset:
-    origin = origin_of(recipe.digest, {s.name: s.digest for s in plan.sources})
-    _refuse_other(folder, recipe, seed, origin)
+    origin = _origin(recipe, plan)
     report = RowCounter(sum(s.n for s in plan.splits), progress)
     kept = {p.file: stamp for p in pieces if (stamp := _kept(folder, origin, seed, p)) is not None}
     for piece in pieces:
@@ -98,6 +106,10 @@ def _make_into(
     write_beside(folder, manifest_of_shards(recipe, seed, plan, folder, pieces, kept | fresh), jsonl)
     _sweep(folder, {p.file for p in pieces})
     return dataset.load(folder)
+
+
+def _origin(recipe: Recipe, plan: Plan) -> str:
+    return origin_of(recipe.digest, {s.name: s.digest for s in plan.sources})
 
 
 def _check_splits(plan: Plan) -> None:
@@ -157,6 +169,20 @@ def _in_memory(recipe: Recipe, seed: int, plan: Plan) -> Dataset:
     return Dataset(manifest_of_tables(recipe, seed, plan, tables), tables)
 
 
+def _remove_dataset(folder: Path) -> bool:
+    """Remove the shards and the files beside them of a Taskloom dataset, and return whether there was one.
+
+    The manifest, which says that it is whole, goes first.
+    """
+    if _owner(folder) is None:
+        return False
+    splits = {p.parent.name for p in folder.glob("*/*.parquet")}
+    for name in (dataset.MANIFEST, "README.md", *(f"{split}.jsonl" for split in splits)):
+        (folder / name).unlink(missing_ok=True)
+    _sweep(folder, frozenset())
+    return True
+
+
 def _refuse_other(folder: Path, recipe: Recipe, seed: int, origin: str) -> None:
     """Refuse to mix two datasets in one folder, or to write among somebody's own files."""
     owner = _owner(folder)
@@ -168,8 +194,9 @@ def _refuse_other(folder: Path, recipe: Recipe, seed: int, origin: str) -> None:
             )
     elif owner[1:] != (origin, seed):
         raise DataError(
-            f"{folder} already holds another dataset ({owner[0]}, seed {owner[2]}, digest {owner[1][:8]}…), not {recipe.name} with "
-            f"seed {seed} and digest {origin[:8]}… (or its data files have changed); choose another folder, or remove it"
+            f"{folder} already holds another dataset ({owner[0]}, seed {owner[2]}, recipe digest {owner[1][:8]}…), not "
+            f"{recipe.name} with seed {seed} and recipe digest {origin[:8]}… (or its data files have changed); choose another "
+            "folder, or replace it with force"
         )
 
 
@@ -203,7 +230,7 @@ def _kept(folder: Path, origin: str, seed: int, piece: Piece) -> shards.Stamp | 
     return stamp if shards.intact(path, stamp) else None
 
 
-def _sweep(folder: Path, wanted: set[str]) -> None:
+def _sweep(folder: Path, wanted: AbstractSet[str]) -> None:
     """Remove shards that a former shard size left behind, and what an interrupted write left beside its place."""
     for path in folder.glob("*/[0-9][0-9][0-9][0-9][0-9].parquet"):
         if f"{path.parent.name}/{path.name}" not in wanted and shards.read_stamp(path) is not None:

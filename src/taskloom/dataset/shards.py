@@ -7,7 +7,7 @@ it is the same for every shard size, number of workers, compression and version 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -92,31 +92,75 @@ def _traits(example: Example, declared: Mapping[str, type], index: int) -> Mappi
 def to_examples(table: pa.Table) -> Iterable[Example]:
     """Yield the rows of a table as examples."""
     for batch in table.to_batches(max_chunksize=4096):
-        for row in _values(batch):
-            steps = [
-                Step(s["rule"], s["value"], None if s["of"] is None else tuple(s["of"]))
-                for s in row["derivation"] or ()
-            ]
-            traits = {k: v for k, v in (row.get("traits") or {}).items() if v is not None}
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        n = batch.num_rows
+        empty: list[Any] = [None] * n
+        texts = [values(columns[name]) if name in columns else empty for name in ("input", "key", "question", "task")]
+        targets = _lists(columns["targets"], values)
+        steps = _lists(columns["derivation"], _steps) if "derivation" in columns else empty
+        traits: Iterable[Mapping[str, Trait]] = (
+            _trait_rows(columns["traits"]) if "traits" in columns else ({} for _ in empty)
+        )
+        for text, key, question, task, outputs, derivation, facts in zip(*texts, targets, steps, traits, strict=True):
             yield Example(
-                row["input"],
-                row["targets"],
-                traits,
-                key=row.get("key") or "",
-                question=row.get("question") or "",
-                derivation=steps,
-                task=row.get("task") or "",
+                text,
+                outputs or (),
+                facts,
+                key=key or "",
+                question=question or "",
+                derivation=derivation or (),
+                task=task or "",
             )
 
 
-def _values(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+def values(array: Any) -> list[Any]:
+    """Return the values of a column as a list."""
     try:
-        rows: list[dict[str, Any]] = batch.to_pylist()
+        plain: list[Any] = array.to_pylist()
     except UnicodeDecodeError as error:
         raise DataError(
             f"a text of the dataset is not UTF-8 ({error.reason}): a file was damaged; make it again"
         ) from error
-    return rows
+    return plain
+
+
+def _lists(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...] | None]:
+    """Return a column of lists as tuples, with None for those that are missing; `read` decodes their members all at once."""
+    ends = np.cumsum(pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)).tolist()
+    members = tuple(read(array.flatten()))
+    lists: list[tuple[Any, ...] | None] = [
+        members[start:stop] for start, stop in zip([0, *ends[:-1]], ends, strict=True)
+    ]
+    if array.null_count:
+        lists = [part if valid else None for part, valid in zip(lists, array.is_valid().to_pylist(), strict=True)]
+    return lists
+
+
+def _steps(array: Any) -> list[Step]:
+    """Return the steps of all derivations; equal ones are one object, since a suite repeats its rules and values."""
+    rules, results = values(pc.struct_field(array, "rule")), values(pc.struct_field(array, "value"))
+    used = pc.struct_field(array, "of")
+    parents = [None] * len(array) if used.null_count == len(array) else _lists(used, values)
+    known: dict[tuple[Any, ...], Step] = {}
+    steps = []
+    for step in zip(rules, results, parents, strict=True):
+        same = known.get(step)
+        if same is None:
+            same = known[step] = Step(*step)
+        steps.append(same)
+    return steps
+
+
+def _trait_rows(array: Any) -> Iterable[Mapping[str, Trait]]:
+    """Yield the traits of each row, without those that are missing."""
+    names = [field.name for field in array.type]
+    if not names:
+        return ({} for _ in range(len(array)))
+    columns = [pc.struct_field(array, name) for name in names]
+    rows = zip(*map(values, columns), strict=True)
+    if any(column.null_count for column in columns):
+        return ({name: value for name, value in zip(names, row, strict=True) if value is not None} for row in rows)
+    return (dict(zip(names, row, strict=True)) for row in rows)
 
 
 def block_digests(table: pa.Table) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.arguments import path_of, whole
@@ -55,29 +57,31 @@ class Verification:
     wrong: tuple[Wrong, ...]
     unchecked: str = ""
 
+    @property
+    def ok(self) -> bool:
+        """Return whether every answer that was derived again is the stored one."""
+        return not self.wrong
+
     def to_dict(self) -> dict[str, Any]:
         """Return it for JSON."""
         return asdict(self)
 
 
 def verify(
-    folder: str | Path, *, every: bool = False, sample: int = SAMPLE, task: str | Path | None = None
+    data: str | Path | Dataset, *, every: bool = False, sample: int = SAMPLE, task: str | Path | None = None
 ) -> Verification:
     """Check a dataset: digests of every row, the recipe's own digest, and a sample of the answers (or all of them).
 
     Args:
-        folder: The dataset's folder.
+        data: The dataset's folder, or a dataset of `make` or `load`.
         every: Derive every answer again, not a sample.
         sample: Answers of each split that are derived again.
         task: The Python file that defines the dataset's task or suite, or the file of one's own that its recipe names, such as a
             domain. Without it, a dataset of a task that is not known in this process, or of a file that is not found, has only its
             bytes checked: a Python file that a manifest names is never imported.
     """
-    folder = path_of(folder)
-    if not (folder / dataset.MANIFEST).is_file():
-        raise DataError(f"{folder} has no {dataset.MANIFEST}; verify checks datasets made by 'taskloom make'")
     sample = whole(sample, "sample")
-    data = dataset.load(folder)
+    folder, data = _opened(data)
     rows = _check_bytes(data, folder)
     try:
         recipe = data.recipe_by(task)
@@ -115,6 +119,19 @@ def verify(
         wrong += _check_answers(data, plan, split, chosen)
     method = "second solver" if plan.check else "regeneration"
     return Verification(data.digest, rows, answers, method, tuple(wrong))
+
+
+def _opened(data: str | Path | Dataset) -> tuple[Path, Dataset]:
+    """Return a dataset and its folder; of one in memory, its name in the folder's place."""
+    if isinstance(data, Dataset):
+        if "recipe_digest" not in data.manifest:
+            raise DataError(f"{data!r} has no manifest; verify checks datasets made by 'taskloom make'")
+        name = Path(str(data.manifest["recipe"].get("name", "the dataset")))
+        return next((place for place in data.tables.values() if isinstance(place, Path)), name), data
+    folder = path_of(data)
+    if not (folder / dataset.MANIFEST).is_file():
+        raise DataError(f"{folder} has no {dataset.MANIFEST}; verify checks datasets made by 'taskloom make'")
+    return folder, dataset.load(folder)
 
 
 def _check_files(data: Dataset, recipe: Recipe, folder: Path) -> None:
@@ -163,16 +180,8 @@ def _check_bytes(data: Dataset, folder: Path) -> int:
     rows = 0
     entries: dict[str, dict[str, Any]] = {}
     for name, entry in data.manifest["splits"].items():
-        extra = {p.name for p in (folder / name).glob("*.parquet")} - {Path(s["file"]).name for s in entry["shards"]}
-        if extra:
-            raise DataError(f"{folder / name} holds {sorted(extra)[0]}, which the manifest does not know; remove it")
         blocks: list[str] = []
-        for shard in entry["shards"]:
-            table = shards.read(folder / shard["file"])
-            if table.num_rows != shard["rows"]:
-                raise DataError(
-                    f"{folder / shard['file']} has {table.num_rows} rows, its manifest says {shard['rows']}; make it again"
-                )
+        for table in _stored_tables(data, name, folder):
             blocks += shards.block_digests(table)
             rows += table.num_rows
         digest = dataset.split_digest(blocks)
@@ -184,6 +193,24 @@ def _check_bytes(data: Dataset, folder: Path) -> int:
     if dataset.content_digest(entries) != data.digest:
         raise DataError(f"{folder}: the manifest's content digest does not follow from its splits; make it again")
     return rows
+
+
+def _stored_tables(data: Dataset, split: str, folder: Path) -> Iterator[pa.Table]:
+    """Yield the rows of a split: its table in memory, or its shards one by one, each with the number of rows that is stated."""
+    if isinstance(data.tables[split], pa.Table):
+        yield data.tables[split]
+        return
+    stated = data.manifest["splits"][split]["shards"]
+    extra = {p.name for p in (folder / split).glob("*.parquet")} - {Path(s["file"]).name for s in stated}
+    if extra:
+        raise DataError(f"{folder / split} holds {sorted(extra)[0]}, which the manifest does not know; remove it")
+    for shard in stated:
+        table = shards.read(folder / shard["file"])
+        if table.num_rows != shard["rows"]:
+            raise DataError(
+                f"{folder / shard['file']} has {table.num_rows} rows, its manifest says {shard['rows']}; make it again"
+            )
+        yield table
 
 
 def _chosen(data: Dataset, split: str, every: bool, sample: int) -> list[int]:

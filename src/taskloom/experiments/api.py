@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from taskloom.arguments import path_of
 from taskloom.experiments import cells, engines, jobs, spec, trackers
@@ -14,6 +14,10 @@ from taskloom.experiments.driver import Driver, ExperimentState, Watch, failures
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.spec import Experiment
 from taskloom.experiments.store import Store
+from taskloom.recipe.recipe import task_name
+
+if TYPE_CHECKING:
+    from taskloom.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -82,15 +86,23 @@ def fill(
     if all(cell.run in present for cell in table):
         return Outcome(opened, table, ExperimentState(len(table), len(table)))
     finished = trackers.open_trackers([*experiment.track, *([tracker] if tracker else [])], opened)
+    if engine == "local" and any(map(_defined_here, table)):
+        engine = "here"
     started = engines.start(engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address)
     driver = Driver(opened, table, started, resources, watch, finished=finished)
     return Outcome(opened, table, driver.run())
 
 
+def _defined_here(cell: Cell) -> bool:
+    """Return whether a cell needs what only this process knows: a task or learner of a notebook or of the running script."""
+    modules = {data.recipe.suite.module for data in cell.datasets} | {type(cell.learner).__module__}
+    return "__main__" in modules
+
+
 def run(
     experiment: str | Path | Experiment | None = None,
     *,
-    recipes: Sequence[str | Mapping[str, Any]] | str | None = None,
+    recipes: Sequence[str | Mapping[str, Any] | Task] | str | Task | None = None,
     learners: Sequence[str | Mapping[str, Any]] | str | None = None,
     seeds: int | Sequence[int] = 1,
     store: str | Path | None = None,
@@ -105,7 +117,8 @@ def run(
 
     Args:
         experiment: A YAML file, instead of the arguments that follow.
-        recipes: Names, files or blocks.
+        recipes: Names, files, blocks, or tasks of `@tl.task`. What a notebook or the running script itself defines is run in this
+            process, one run after the other.
         learners: Names or blocks.
         seeds: How many, or which.
         store: The folder of the runs; `runs` by default.
@@ -117,7 +130,7 @@ def run(
         **more: Further keys of an experiment: `evaluate`, `grid`, `keep`, `resources`, `train`, `track`.
     """
     if experiment is None:
-        given = {"recipes": recipes, "learners": learners, "seeds": seeds, **more}
+        given = {"recipes": _named(recipes), "learners": learners, "seeds": seeds, **more}
         checked = spec.check({k: v for k, v in given.items() if v is not None}, "taskloom.run")
     elif recipes or learners or more:
         raise spec.ExperimentError("taskloom.run takes an experiment or its recipes and learners, not both")
@@ -127,6 +140,13 @@ def run(
     if outcome.state.failed:
         _warn(outcome)
     return Runs(outcome.store, outcome.store.runs(outcome.runs))
+
+
+def _named(recipes: Any) -> Any:
+    """Return recipes as an experiment spells them: tasks by their names."""
+    if isinstance(recipes, list | tuple):
+        return [task_name(one) or one for one in recipes]
+    return task_name(recipes) or recipes
 
 
 def _warn(outcome: Outcome) -> None:

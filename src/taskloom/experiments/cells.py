@@ -37,6 +37,9 @@ ONE_TRY = BestOf()
 BEST_OF_FIELD = "learner.best_of"
 """The field of a run that is the best of several tries."""
 
+LIMIT_FIELD = "recipe.limit"
+"""The field of a run that answers at most so many examples of each split."""
+
 TASK_FIELD = "recipe.task"
 """The field of a run on one task of a recipe of several."""
 
@@ -124,6 +127,8 @@ class Cell:
         own = {f"recipe.{k}": v for k, v in self.data.fields.items()}
         if self.task:
             own[TASK_FIELD] = self.task
+        if self.tests[0].limit:
+            own[LIMIT_FIELD] = self.tests[0].limit
         if self.best_of.seeds > 1:
             own[BEST_OF_FIELD] = self.best_of.seeds
         return own | {f"learner.{k}": v for k, v in self.block.items() if k != "learner"}
@@ -139,6 +144,7 @@ class Cell:
             **({"best_of": self.best_of.model_dump()} if self.best_of.seeds > 1 else {}),
             "train": self.train or "train",
             "evaluate": spell(self.tests, self.data),
+            **({"limit": self.tests[0].limit} if self.tests[0].limit else {}),
             "keep": self.keep.model_dump(),
         }
 
@@ -157,7 +163,8 @@ def expand(experiment: Experiment) -> list[Cell]:
     cells: dict[str, Cell] = {}
     for given in recipes:
         data = _given_tasks(given, experiment.tasks)
-        train, tests = _train_split(data, experiment.train), splits.find(data, experiment.evaluate)
+        train = _train_split(data, experiment.train)
+        tests = _limited(splits.find(data, experiment.evaluate), experiment.limit)
         tasks = _tasks(data, experiment.tasks, train, tests)
         _check_choice(data, experiment.best_of)
         for task, (block, name, learner), seed in itertools.product(tasks, learners, experiment.seed_list):
@@ -165,6 +172,11 @@ def expand(experiment: Experiment) -> list[Cell]:
             cell = Cell(data, learner, name, block, seed, train, tests, experiment.keep, *which)
             cells.setdefault(cell.run, cell)
     return list(cells.values())
+
+
+def _limited(tests: tuple[EvaluatedSplit, ...], limit: int) -> tuple[EvaluatedSplit, ...]:
+    """Return the splits with a limit, those that have more examples than it allows."""
+    return tuple(dataclasses.replace(test, limit=limit) for test in tests) if limit else tests
 
 
 def _train_split(data: CellData | RecipeMix, train: str) -> str:

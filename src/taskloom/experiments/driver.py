@@ -22,13 +22,17 @@ from taskloom.experiments.cell_data import CellData
 from taskloom.experiments.cells import Cell
 from taskloom.experiments.claims import Claims
 from taskloom.experiments.engines import Engine
+from taskloom.experiments.job_progress import EVERY, JobProgress, read_progress
 from taskloom.experiments.predictions import data_folder
 from taskloom.experiments.spec import Resources
 from taskloom.experiments.store import Store, StoreError, writing
-from taskloom.experiments.worker import Job, JobResult
+from taskloom.experiments.worker import Job, JobResult, job_folder
 
 POLL = 0.5
 """Seconds between checks of what other drivers do, and between two reports: short for a person, long for a file system."""
+
+MOST_LOOKED_AT = 64
+"""Running jobs whose progress is read: as many files as a network file system gives in a moment."""
 
 
 @dataclass
@@ -45,6 +49,7 @@ class ExperimentState:
         failed: Reasons by run.
         began: By the monotonic clock.
         slots: Jobs that can run at one time.
+        jobs: How far each running job is, where it says so, and how many runs it has.
     """
 
     total: int
@@ -56,6 +61,7 @@ class ExperimentState:
     failed: dict[str, str] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
     slots: int = 1
+    jobs: list[tuple[JobProgress, int]] = field(default_factory=list)
 
     @property
     def open(self) -> int:
@@ -69,8 +75,10 @@ class ExperimentState:
 
     @property
     def left(self) -> float | None:
-        """Estimate the seconds to the end at the pace so far; None before the first run is done."""
-        return self.seconds / self.done * self.open if self.done else None
+        """Estimate the seconds to the end at the pace so far; None before anything is done."""
+        partly = sum(progress.share * runs for progress, runs in self.jobs)
+        done = self.done + partly
+        return self.seconds / done * max(0.0, self.open - partly) if done else None
 
 
 Watch = Callable[[ExperimentState], None]
@@ -113,7 +121,7 @@ class Driver:
         self.running: dict[str, Job] = {}
         self.datasets: dict[str, str] = {}  # by key: "making", "made", or why it could not be made
         self.state = ExperimentState(len(cells), len(cells) - len(missing), slots=engine.slots)
-        self._looked = 0.0
+        self._looked = self._looked_at_jobs = 0.0
 
     def run(self) -> ExperimentState:
         """Run until every cell is finished, here or by another driver, or has failed."""
@@ -234,7 +242,19 @@ class Driver:
         self.state.running = sum(len(job.runs) for job in self.running.values() if job.kind != "data")
         self.state.making = sum(job.kind == "data" for job in self.running.values())
         self.state.elsewhere = sum(len(job.runs) for job in self.elsewhere)
+        self._look_at_jobs()
         self.watch(self.state)
+
+    def _look_at_jobs(self) -> None:
+        """Read how far the running jobs are; of many at one time only some, since each is a file."""
+        if not self.running:
+            self.state.jobs = []
+        if time.monotonic() - self._looked_at_jobs < EVERY:
+            return
+        self._looked_at_jobs = time.monotonic()
+        running = [job for job in self.running.values() if job.kind != "data"]
+        seen = ((read_progress(job_folder(self.store, job.name)), len(job.runs)) for job in running[:MOST_LOOKED_AT])
+        self.state.jobs = [(progress, runs) for progress, runs in seen if progress is not None]
 
 
 def _data_of(cells: Iterable[Cell]) -> list[CellData]:

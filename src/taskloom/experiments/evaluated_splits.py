@@ -24,16 +24,19 @@ class EvaluatedSplit:
         name: What tables call it: the split, or `RECIPE:SPLIT` where a recipe has to be named.
         data: The data that it belongs to.
         split: Its name there.
+        limit: The most of its examples that are answered; 0: all.
     """
 
     name: str
     data: CellData
     split: str
+    limit: int = 0
 
     @property
     def identity(self) -> list[str]:
         """Return what the digest of a run says of it."""
-        return [self.name, self.data.key] if self.name == self.split else [self.name, self.split, self.data.key]
+        names = [self.name] if self.name == self.split else [self.name, self.split]
+        return [*names, self.data.key, *([f"limit {self.limit}"] if self.limit else [])]
 
 
 class SplitFinder:

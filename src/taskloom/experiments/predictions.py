@@ -28,6 +28,7 @@ from taskloom.experiments.evaluated_splits import EvaluatedSplit
 from taskloom.experiments.store import Store
 from taskloom.files import json_digest
 from taskloom.learners.interface import Fitted
+from taskloom.learners.run_watch import report_answers
 from taskloom.recipe import Fields
 
 MOST_CANDIDATES = 200
@@ -73,27 +74,34 @@ class SplitPart:
         split: The split.
         by: `task`, or the trait that names the task of a row.
         task: The only task that is used; empty: all.
+        limit: The most rows that are used, drawn evenly over those that there are; 0: all.
     """
 
     folder: Path
     split: str
     by: str = "task"
     task: str = ""
+    limit: int = 0
 
 
-def part_of(store: Store, cell: Cell, data: CellData, split: str) -> SplitPart:
+def part_of(store: Store, cell: Cell, data: CellData, split: str, limit: int = 0) -> SplitPart:
     """Return the part of a split that a cell learns or answers."""
     folder = data_folder(store, data.key)
-    return SplitPart(folder, split, data.plan.tasks.by, cell.task) if cell.task else SplitPart(folder, split)
+    by = data.plan.tasks.by if cell.task else "task"
+    return SplitPart(folder, split, by, cell.task, limit)
 
 
 def read_part(part: SplitPart) -> Examples:
     """Return the examples of a part."""
-    whole = split_in(part.folder, part.split)
-    if not part.task:
-        return whole
-    own = pc.fill_null(pc.equal(task_column(whole.table, part.by), part.task), False)
-    return Examples(whole.table.filter(own), whole.manifest)
+    rows = split_in(part.folder, part.split)
+    if part.task:
+        own = pc.fill_null(pc.equal(task_column(rows.table, part.by), part.task), False)
+        rows = Examples(rows.table.filter(own), rows.manifest, part.split)
+    if not part.limit or len(rows) <= part.limit:
+        return rows
+    # Some splits are sorted, by task or by length: the first rows would be of one kind.
+    chosen = [i * len(rows) // part.limit for i in range(part.limit)]
+    return Examples(rows.table.take(pa.array(chosen, pa.int64())), rows.manifest, part.split)
 
 
 @lru_cache(maxsize=16)
@@ -151,10 +159,12 @@ def _data_columns(part: SplitPart, split: str) -> pa.Table:
 
 def score_split(store: Store, cell: Cell, model: Fitted, test: EvaluatedSplit) -> tuple[pa.Table, dict[str, Any]]:
     """Answer and score one split; return its rows of predictions.parquet and its scores."""
-    part, scorer = part_of(store, cell, test.data, test.split), test.data.plan.scorer
+    part, scorer = part_of(store, cell, test.data, test.split, test.limit), test.data.plan.scorer
     examples = read_examples(part)
     inputs = [e.input for e in examples]
+    report_answers(0, len(inputs))
     predictions = model.answer(inputs)
+    report_answers(len(inputs), len(inputs))
     scores = [scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
     candidates, logprobs = _log_probabilities(store, cell, model, examples)
     table = _data_columns(part, test.name)

@@ -18,8 +18,11 @@ from taskloom.experiments.driver import ExperimentState
 PLAIN_EVERY = 5.0
 """Seconds between two lines where the output is not a terminal."""
 
-UNCHANGED_EVERY = 60.0
-"""Seconds after which a line is printed although nothing has changed: a log shows that the program lives, and stays short."""
+DETAIL_EVERY = 30.0
+"""Seconds between two lines where only steps, losses and answers have changed: a log of a night stays short."""
+
+SHOWN_JOBS = 3
+"""Running jobs whose progress is shown."""
 
 
 @contextlib.contextmanager
@@ -38,21 +41,38 @@ def display(plain: bool | None = None) -> Iterator[Callable[[ExperimentState], N
 
 
 def _lines() -> Callable[[ExperimentState], None]:
-    last, shown = time.monotonic(), ""
+    last, shown, counted = time.monotonic(), "", ""
 
     def show(state: ExperimentState) -> None:
-        nonlocal last, shown
+        nonlocal last, shown, counted
         passed = time.monotonic() - last
-        text = line(state) if passed >= PLAIN_EVERY else shown
-        if text != shown or passed >= UNCHANGED_EVERY:
-            last, shown = time.monotonic(), text
-            print(text, file=sys.stderr, flush=True)
+        if passed < PLAIN_EVERY:
+            return
+        counts, work = _counts(state), detail(state)
+        # The time left changes with the clock alone: only what was done is news.
+        if counts != counted or (work != shown and passed >= DETAIL_EVERY):
+            last, shown, counted = time.monotonic(), work, counts
+            print(line(state), file=sys.stderr, flush=True)
 
     return show
 
 
 def line(state: ExperimentState) -> str:
     """Format the progress as one line."""
+    work = [detail(state)] if detail(state) else []
+    pace = [rate(state)] if state.done else []
+    left = [f"about {duration(state.left)} left"] if state.left is not None else []
+    return ", ".join([_counts(state), *work, *pace, *left])
+
+
+def detail(state: ExperimentState) -> str:
+    """Format how far the running jobs are: steps, losses, answered inputs."""
+    texts = [text for progress, _ in state.jobs if (text := str(progress))]
+    more = f" and {len(texts) - SHOWN_JOBS} more" if len(texts) > SHOWN_JOBS else ""
+    return "; ".join(texts[:SHOWN_JOBS]) + more
+
+
+def _counts(state: ExperimentState) -> str:
     parts = [f"{state.before + state.done:,} of {state.total:,} runs done", f"{state.running} running"]
     if state.making:
         parts.append(f"{state.making} datasets being made")
@@ -60,8 +80,7 @@ def line(state: ExperimentState) -> str:
         parts.append(f"{state.elsewhere} claimed elsewhere")
     if state.failed:
         parts.append(f"{len(state.failed)} failed")
-    pace = [rate(state), f"about {duration(state.left)} left"] if state.left is not None else []
-    return ", ".join(parts + pace)
+    return ", ".join(parts)
 
 
 def rate(state: ExperimentState) -> str:
@@ -94,6 +113,8 @@ def table(state: ExperimentState, gpus: str = "") -> Table:
         heads["datasets being made"] = str(state.making)
     if state.elsewhere:
         heads["elsewhere"] = str(state.elsewhere)
+    if detail(state):
+        heads["at work"] = detail(state)
     if gpus:
         heads["GPU"] = gpus
     for head in heads:

@@ -108,6 +108,8 @@ class Experiment(Fields):
         train: The split to learn from.
         evaluate: The splits to answer; a recipe's name, or the path of your own data, stands for its test splits, also as a block
             with `only: [SPLIT]`. By default all test splits of the recipe and of the recipe that it names as `tested_by`.
+        limit: The most examples of each evaluated split that are answered, drawn evenly over the split; 0: all. A run with a limit
+            is another run.
         grid: Values to try of `recipe.FIELD`, for every recipe, or of `learner.SETTING`, for every learner that has it.
         keep: What each run keeps.
         resources: What each run may use.
@@ -122,6 +124,7 @@ class Experiment(Fields):
     best_of: BestOf = BestOf()
     train: str = "train"
     evaluate: list[str | dict[str, Any]] = Field(default_factory=list)
+    limit: int = Field(0, ge=0, strict=True)
     grid: dict[str, list[Any]] = Field(default_factory=dict)
     keep: Keep = Keep()
     resources: Resources = Resources()

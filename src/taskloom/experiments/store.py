@@ -24,6 +24,9 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -161,6 +164,14 @@ class Store:
     def scores(self, run: str) -> dict[str, Any]:
         """Read scores.json of a run."""
         path = f"{self.path}/{run[:2]}/{run}/{SCORES}"
+        kept = _kept.get()
+        if kept is None:
+            return self._read_scores(run, path)
+        if path not in kept.scores:
+            kept.scores[path] = self._read_scores(run, path)
+        return kept.scores[path]
+
+    def _read_scores(self, run: str, path: str) -> dict[str, Any]:
         try:
             with open(path, "rb") as file:
                 text = file.read()
@@ -368,8 +379,49 @@ def _column(values: list[Any]) -> pa.Array:
     )
 
 
+@dataclass(slots=True)
+class _KeptFiles:
+    """Files of runs that were read: predictions by path with their size in all, and scores by the path of their file."""
+
+    tables: dict[Path, pa.Table] = field(default_factory=dict)
+    size: int = 0
+    scores: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+_kept: ContextVar[_KeptFiles | None] = ContextVar("kept", default=None)
+
+MOST_KEPT = 2**30
+"""Bytes of predictions that are kept in memory; beyond, files are read again."""
+
+RARELY_READ = ("candidates", "logprobs")
+
+
+@contextmanager
+def predictions_kept() -> Iterator[None]:
+    """Read every file of predictions and scores once in the block, however often it is asked for: a report asks seven times."""
+    token = _kept.set(_KeptFiles())
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """Read a Parquet file of a run."""
+    kept = _kept.get()
+    if kept is None or columns is None or path.name != PREDICTIONS or set(columns) & set(RARELY_READ):
+        return _read_parquet(path, columns)
+    table = kept.tables.get(path)
+    if table is None:
+        table = _read_parquet(path, [c for c in PREDICTION_COLUMNS.names if c not in RARELY_READ])
+        size = table.nbytes
+        if kept.size + size <= MOST_KEPT:
+            kept.tables[path] = table
+            kept.size += size
+    return table.select(list(columns))
+
+
+def _read_parquet(path: Path, columns: Sequence[str] | None) -> pa.Table:
     try:
         # Not read_table, which prepares for large files far away: 1.1 ms a small file, and this 0.3.
         with pq.ParquetFile(path, memory_map=True, pre_buffer=False) as file:

@@ -31,6 +31,7 @@ from taskloom.errors import TaskloomError
 from taskloom.experiments import store as stores
 from taskloom.experiments.cells import Cell, expand
 from taskloom.experiments.environment import environment
+from taskloom.experiments.job_progress import recorded
 from taskloom.experiments.predictions import (
     choosing_rows,
     data_folder,
@@ -124,7 +125,7 @@ def _perform(job: Job) -> JobResult:
         if len(job.runs) > 1:
             (folder / TOGETHER).write_text(json.dumps(job.runs), encoding="utf-8")
     published: list[str] = []
-    with capture_output(folder / stores.LOG):
+    with capture_output(folder / stores.LOG), recorded(folder):
         try:
             cells = [_cell(config, job.kind == SHARED) for config in job.configs]
             _check_versions(cells, job)
@@ -318,7 +319,7 @@ def _fit_tasks(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chosen
 
 def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
     """Return the training rows and the evaluated splits that have rows."""
-    tests = {test.name: read_part(part_of(store, cell, test.data, test.split)) for test in cell.tests}
+    tests = {test.name: read_part(part_of(store, cell, test.data, test.split, test.limit)) for test in cell.tests}
     choosing = {cell.best_of.split: choosing_rows(store, cell)} if cell.best_of.seeds > 1 else {}
     return training_rows(store, cell), {**choosing, **{name: rows for name, rows in tests.items() if len(rows)}}
 

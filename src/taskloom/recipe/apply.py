@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, overload
 
-from taskloom.errors import InputError
+from taskloom.errors import InputError, echo
 from taskloom.example import Answer
 from taskloom.recipe import read
 from taskloom.recipe.overrides import Changes
+from taskloom.recipe.recipe import Source
+
+if TYPE_CHECKING:
+    from taskloom.tasks import Task
 
 
-def answerer(name: str, set: Changes = ()) -> Callable[[str], Answer]:
+def answerer(name: Source | Task, set: Changes = ()) -> Callable[[str], Answer]:
     """Return the function of a task, from an input's text to its answer."""
     recipe = read(name, set)
     if recipe.suite.function is not None:
@@ -23,16 +28,33 @@ def answerer(name: str, set: Changes = ()) -> Callable[[str], Answer]:
     function = recipe.plan().answer
     if function is None:
         raise InputError(
-            f"{name} is not a function of one input, so it cannot be applied; 'taskloom show {name}' prints examples"
+            f"{recipe.name} is not a function of one input, so it cannot be applied; 'taskloom show {recipe.name}' prints examples"
         )
     return function
 
 
-def apply(name: str, text: str, *, set: Changes = ()) -> Answer:
-    """Return the answer to one input, with its derivation.
+@overload
+def apply(name: Source | Task, text: str, *, set: Changes = ()) -> Answer: ...  # type: ignore[overload-overlap]
+
+
+@overload
+def apply(name: Source | Task, text: Sequence[str], *, set: Changes = ()) -> list[Answer]: ...
+
+
+def apply(name: Source | Task, text: str | Sequence[str], *, set: Changes = ()) -> Answer | list[Answer]:
+    """Return the answer to one input, with its derivation; for a list of inputs, the list of their answers.
 
     >>> import taskloom as tl
     >>> [step.rule for step in tl.apply("ctl/A", "c b a 3").derivation]
     ['a', 'b', 'c']
+    >>> [answer.targets for answer in tl.apply("ctl/A", ["c b a 3", "b a 3"])]
+    [('7',), ('1',)]
     """
-    return answerer(name, set)(text)
+    answer = answerer(name, set)
+    if isinstance(text, str):
+        return answer(text)
+    inputs = list(text) if isinstance(text, Iterable) else [text]
+    for place, one in enumerate(inputs):
+        if not isinstance(one, str):
+            raise InputError(f"input {place} is {echo(one)}; an input is a text")
+    return [answer(one) for one in inputs]

@@ -12,6 +12,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     PrivateAttr,
     SerializerFunctionWrapHandler,
     field_validator,
@@ -309,3 +310,9 @@ class Span:
                 lambda s: s.low if s.low == s.high else str(s)
             ),
         )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": r"^\s*-?\d+\s*(\.\.\s*-?\d+\s*)?$"}]}

@@ -7,12 +7,13 @@ A name is `suite/recipe`, an expression of a suite whose names are a language, o
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from taskloom.arguments import path_of
-from taskloom.errors import RecipeError, TaskloomError, nearest
+from taskloom.arguments import path_of, plain
+from taskloom.errors import RecipeError, TaskloomError, echo, nearest
 from taskloom.recipe import yaml_files
 from taskloom.recipe.overrides import merge
 from taskloom.registry import SUITES, TASKS, is_python, load_file
@@ -109,16 +110,32 @@ def _load_yaml(path: Path, within: tuple[Path, ...] = (), *, ours: bool = False)
     data = yaml_files.load(path, RecipeError, ours=ours)
     if not isinstance(data, dict):
         raise RecipeError(f"{path} must be a mapping with 'suite:' and its fields, not {type(data).__name__}")
-    folders: tuple[Path, ...] = (path.parent,)
-    if "extends" in data:
-        parent = str(data.pop("extends"))
-        file, separator, wanted = parent.partition("::")
-        beside = path.parent / path_of(file)
-        if is_yaml(parent) and beside.is_file():
-            base = _load_yaml(beside, (*within, path.resolve()), ours=ours)
-        elif is_python(parent) and beside.exists():
-            base = find(f"{beside}{separator}{wanted}")
-        else:
-            base = find(parent)
-        data, folders = merge(base.data, data), (*folders, *base.folders)
-    return RawRecipe(data, str(path), folders)
+    data, folders = _extended(data, path.parent, (*within, path.resolve()), ours=ours)
+    return RawRecipe(data, str(path), (path.parent, *folders))
+
+
+def _extended(
+    data: dict[str, Any], folder: Path, within: tuple[Path, ...], *, ours: bool = False
+) -> tuple[dict[str, Any], tuple[Path, ...]]:
+    """Return the data of a recipe on top of what it extends, and the folders of the files that it extends."""
+    if "extends" not in data:
+        return data, ()
+    parent = str(data.pop("extends"))
+    file, separator, wanted = parent.partition("::")
+    beside = folder / path_of(file)
+    if is_yaml(parent) and beside.is_file():
+        base = _load_yaml(beside, within, ours=ours)
+    elif is_python(parent) and beside.exists():
+        base = find(f"{beside}{separator}{wanted}")
+    else:
+        base = find(parent)
+    return merge(base.data, data), base.folders
+
+
+def from_mapping(recipe: Mapping[str, Any]) -> RawRecipe:
+    """Return the data of a recipe that is given by its keys and values, as a YAML file would have them."""
+    for key in recipe:
+        if not isinstance(key, str):
+            raise RecipeError(f"a recipe's keys are names, as in {{'suite': …}}, not {echo(key)}")
+    data, folders = _extended({key: plain(value) for key, value in recipe.items()}, Path(), ())
+    return RawRecipe(data, "the recipe", folders)

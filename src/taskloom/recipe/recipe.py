@@ -21,7 +21,7 @@ from taskloom.arguments import path_of, plain, whole
 from taskloom.errors import ParameterError, RecipeError, TaskloomError, echo, nearest
 from taskloom.files import json_digest
 from taskloom.recipe.fields import Described, Fields, texts
-from taskloom.recipe.finder import find
+from taskloom.recipe.finder import find, from_mapping
 from taskloom.recipe.input_parts import InputParts, keep_part
 from taskloom.recipe.overrides import Changes, override, parse_changes
 from taskloom.recipe.validation_errors import explain
@@ -180,21 +180,45 @@ class Recipe:
         return describe(plan, self.described.level, self.described.unseen, key, alone=self.described.alone)
 
 
-def read(name: str | PathLike[str], set: Changes = ()) -> Recipe:
+Source = str | PathLike[str] | Mapping[str, Any]
+"""What a recipe is read from: its name or file, or its keys and values."""
+
+
+def read(source: Source | Task, set: Changes = ()) -> Recipe:
     """Find and check a recipe by name or file, with changes of its fields.
 
     Args:
-        name: `suite/recipe`, `my-recipe.yaml`, a task's name, or `tasks.py` (`tasks.py::NAME` where it defines several things).
+        source: `suite/recipe`, `my-recipe.yaml`, a task's name, or `tasks.py` (`tasks.py::NAME` where it defines several things);
+            a mapping, `{"suite": NAME, FIELD: VALUE}`, as a YAML file would have it; or a task of `@tl.task` itself.
         set: Fields and values, `{"max_length": 8, "splits.train.n": 1000}`, or the same as text, `["max_length=8"]`.
     """
-    name = fspath(name)
-    data, where, folders = find(name)
+    if isinstance(source, Mapping):
+        data, where, folders = from_mapping(source)
+        name = str(source.get("name") or source.get("extends") or source.get("suite") or source.get("task") or where)
+        data.pop("name", None)
+    else:
+        name = task_name(source) or _path(source)
+        data, where, folders = find(name)
     changes = set if isinstance(set, Mapping) else parse_changes(set)
     override(data, changes, _fields_model(data))
     recipe = check(data, name, where)
     # What a person types is seen from the working folder, what a file says from the file's own folder first.
     files = located(recipe.file_names(), folders, typed=texts(plain(changes)))
     return replace(recipe, files=files) if files else recipe
+
+
+def task_name(thing: object) -> str:
+    """Return the name of a task of `@tl.task`; empty for anything else."""
+    name = getattr(thing, "name", None)
+    return name if isinstance(name, str) and name in TASKS and TASKS.find(name) is thing else ""
+
+
+def _path(source: object) -> str:
+    if not isinstance(source, str | PathLike):
+        raise RecipeError(
+            f"a recipe is a name, a file, a mapping with 'suite' or 'task', or a task of @tl.task, not {echo(source)}"
+        )
+    return fspath(source)
 
 
 def located(names: Iterable[str], folders: Iterable[Path], typed: Iterable[str]) -> dict[str, str]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from taskloom.errors import MissingExtra
 from taskloom.files import atomic
+from taskloom.reports.charts import STYLE, Panel, sheet
 
 SHORT = 28
 """Cells of up to this many characters stay on one line: a recipe's name, an interval, a shortened digest."""
@@ -45,6 +49,11 @@ class Section:
         figure: SVG text.
         blocks: Preformatted texts, such as examples; a `Marked` one has a coloured edge.
         folded: The line that unfolds the table; empty for a table that is always shown.
+        sentences: Findings, one line each.
+        panels: Figures side by side, which reflow on a narrow screen.
+        legend: The colours of the panels' series, as numbers.
+        guessed: Whether the panels have a line for guessing.
+        explorer: Whether the examples behind the numbers are opened here.
     """
 
     title: str
@@ -54,6 +63,11 @@ class Section:
     figure: str = ""
     blocks: tuple[str, ...] = ()
     folded: str = ""
+    sentences: tuple[str, ...] = ()
+    panels: tuple[Panel, ...] = ()
+    legend: Mapping[str, int] = field(default_factory=dict)
+    guessed: bool = False
+    explorer: bool = False
 
     @property
     def cells(self) -> list[list[Any]]:
@@ -78,31 +92,90 @@ class Marked(str):
         return block
 
 
-def write(path: Path, title: str, lead: str, sections: list[Section]) -> Path:
-    """Write the page, whole or not at all."""
+class Opened(str):
+    """A cell that opens the examples behind it: those that the explorer's query selects."""
+
+    query: Mapping[str, str]
+
+    def __new__(cls, text: str, query: Mapping[str, str]) -> Opened:
+        """Attach the query to the text."""
+        cell = super().__new__(cls, text)
+        cell.query = query
+        return cell
+
+
+def write(
+    path: Path,
+    title: str,
+    lead: str,
+    sections: Sequence[Section],
+    *,
+    headline: str = "",
+    data: Mapping[str, str] | None = None,
+) -> Path:
+    """Write the page, whole or not at all.
+
+    Args:
+        path: The HTML file.
+        title: Its heading.
+        lead: The paragraph below it.
+        sections: Its parts.
+        headline: The one finding that a reader should take along.
+        data: What the explorer of examples shows, by the ids of its elements; without it the page has no script.
+    """
     try:
         from jinja2 import Environment
+        from markupsafe import Markup
     except ImportError as error:
         raise MissingExtra("a report", "jinja2", "report") from error
-    source = files("taskloom.reports").joinpath("page.html.j2").read_text(encoding="utf-8")
-    template = Environment(autoescape=True).from_string(source)
-    page = template.render(title=title, lead=lead, sections=sections, css=_cell_class, mark=_block_class)
+    folder = files("taskloom.reports")
+    template = Environment(autoescape=True, trim_blocks=True).from_string(
+        folder.joinpath("page.html.j2").read_text(encoding="utf-8")
+    )
+    script = folder.joinpath("explorer.js").read_text(encoding="utf-8") if data else ""
+    page = template.render(
+        title=title,
+        lead=lead,
+        headline=headline,
+        sections=sections,
+        data=data or {},
+        script=script,
+        script_hash="sha256-" + b64encode(sha256(script.encode()).digest()).decode(),
+        chart_style=Markup(STYLE),  # noqa: S704 - a constant of ours
+        css=_cell_class,
+        mark=_block_class,
+        opened=_opened,
+    )
     with atomic(path) as beside:
         beside.write_text(page, encoding="utf-8")
     return path
 
 
-def write_figures(folder: Path, sections: list[Section]) -> None:
+def write_figures(folder: Path, sections: Sequence[Section]) -> None:
     """Write the figure of each section as an SVG file named after its title."""
     for section in sections:
-        if section.figure:
+        figure = section.figure or (sheet(section.panels, section.legend) if section.panels else "")
+        if figure:
             with atomic(folder / f"{section.title.lower().replace(' ', '-')}.svg") as beside:
-                beside.write_text(section.figure, encoding="utf-8")
+                beside.write_text(figure, encoding="utf-8")
 
 
 def _cell_class(column: Column, cell: Any = None) -> Any:
     kinds = ["number"] if column.number else []
-    return _class(" ".join([*kinds, *(["short"] if cell is not None and len(str(cell)) <= SHORT else [])]))
+    width = [] if cell is None else ["short"] if len(str(cell)) <= SHORT else ["long"]
+    return _class(" ".join([*kinds, *width]))
+
+
+def _opened(cell: Any) -> Any:
+    """Return a cell, as a button where it opens examples."""
+    if not isinstance(cell, Opened):
+        return cell
+    from markupsafe import Markup
+
+    text = '<button type="button" class="open" data-open="{}" title="the examples behind this number">{}</button>'
+    return Markup(text).format(  # noqa: S704 - a constant of ours; what goes in is escaped
+        json.dumps(cell.query), str(cell)
+    )
 
 
 def _block_class(block: str) -> Any:

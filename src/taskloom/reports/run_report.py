@@ -10,14 +10,18 @@ import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 import taskloom
+from taskloom.dataset.competence import THRESHOLDS
 from taskloom.errors import TaskloomError
 from taskloom.experiments.accuracy import SuiteScores, known_traits, varying
 from taskloom.experiments.driver import failure, failures
@@ -25,9 +29,12 @@ from taskloom.experiments.errors import RunsError
 from taskloom.experiments.result_table import probability
 from taskloom.experiments.runs import Runs, runs
 from taskloom.experiments.statistics import correct
-from taskloom.experiments.store import Store
-from taskloom.reports import dataset_report, page, plots
-from taskloom.reports.page import Column, Section
+from taskloom.experiments.store import Store, predictions_kept
+from taskloom.reports import charts, dataset_report, page
+from taskloom.reports.answer_data import AnsweredCell, Explorer, explorer
+from taskloom.reports.page import Column, Opened, Section
+from taskloom.reports.report_sentences import SUCCESS, comparison_sentences, gap_sentence, score_sentences
+from taskloom.scoring import competence_at
 
 MOST_PAIRS = 400
 """Comparisons of two learners; more would be a page that nobody reads."""
@@ -38,6 +45,9 @@ MOST_PANELS = 12
 MOST_VALUES = 20
 """Values of a trait that a figure has room for; the numbers of a trait with more stand in a table alone."""
 
+MOST_LISTED = 200
+"""Values of a trait that has a table; one with more, or with fewer than two examples of each, is a name and not a condition."""
+
 GROUPED = ("recipe", "learner", "split")
 """What the tables of scores are grouped by."""
 
@@ -45,7 +55,7 @@ Row = dict[str, Any]
 
 
 def report(
-    store: str | Path,
+    store: str | Path | Runs,
     out: str | Path = "report.html",
     level: float = 0.95,
     *,
@@ -53,51 +63,66 @@ def report(
     figures: str | Path | None = None,
     where: Sequence[str] = (),
     threshold: float | None = None,
+    title: str = "",
 ) -> Path:
     """Write the page.
 
     Args:
-        store: The folder of the runs.
+        store: The folder of the runs, or runs of `tl.run` or `tl.runs`.
         out: The HTML file.
         level: The confidence level of all intervals.
         data: Datasets, or folders of datasets, to show and audit on the same page.
         figures: A folder for the page's figures as SVG files, such as `learning-curves.svg`.
         where: Only these runs: selections of `Runs.where`, such as `iid > 0.5`.
         threshold: Adds the share of seeds whose score is over it to the table of scores.
+        title: The heading; the recipes and learners by default.
     """
-    table = runs(store).where(*where)
+    table = (store if isinstance(store, Runs) else runs(store)).where(*where)
     failed = failures(table.store)
     if not len(table) and not failed:
-        raise RunsError(f"{store} holds no finished run yet; fill it with 'taskloom run'")
-    sections = [s for s in _sections(table, failed, level, data, threshold) if s is not None]
-    count = f"{len(table):,} runs" if len(table) != 1 else "1 run"
-    lead = (
-        f"{count} in {table.store.path}, written by Taskloom {taskloom.__version__}. Intervals are at {100 * level:g} %; where "
-        "there are several seeds they hold for new seeds and new examples."
-    )
-    if where:
-        lead += f" Only runs with {' and '.join(where)}."
+        raise RunsError(f"{table.store.path} holds no finished run yet; fill it with 'taskloom run'")
+    with predictions_kept():
+        parts = RunSections(table, level, threshold) if len(table) else None
+        sections = [s for s in _sections(table, parts, failed, data) if s is not None]
+        shown = parts.explorer() if parts is not None else Explorer()
+    if shown.empty:
+        sections = [replace(s, explorer=False) for s in sections]
     if figures is not None:
         page.write_figures(Path(figures), sections)
-    return page.write(Path(out), "What was run, and what came of it", lead, sections)
+    headline = parts.headline() if parts is not None else ""
+    heading = title or (parts.name() if parts is not None else "Runs that failed")
+    return page.write(
+        Path(out), heading, _lead(table, level, where, parts), sections, headline=headline, data=shown.data
+    )
+
+
+def _lead(table: Runs, level: float, where: Sequence[str], parts: RunSections | None) -> str:
+    """Return the paragraph below the title: how many runs, from where and when, and what intervals mean."""
+    count = f"{len(table):,} runs" if len(table) != 1 else "1 run"
+    finished = parts.finished() if parts is not None else ""
+    dated = f", the last finished on {finished}" if finished else ""
+    lead = (
+        f"{count} in {table.store.path}{dated}; report by Taskloom {taskloom.__version__}. Intervals are at {100 * level:g} %; "
+        "where there are several seeds they hold for new seeds and new examples."
+    )
+    return f"{lead} Only runs with {' and '.join(where)}." if where else lead
 
 
 def _sections(
-    table: Runs, failed: dict[str, str], level: float, data: Sequence[str | Path], threshold: float | None
+    table: Runs, parts: RunSections | None, failed: dict[str, str], data: Sequence[str | Path]
 ) -> Iterator[Section | None]:
-    if len(table):
-        parts = RunSections(table, level, threshold)
-        yield parts.overview()
+    if parts is not None:
+        yield parts.findings(failed)
         yield parts.scores()
-        yield from parts.by_task()
         yield parts.learning()
         yield from parts.by_trait()
         yield parts.comparisons()
-    yield _failures(table.store, failed)
-    if len(table):
+        yield from parts.by_task()
         yield parts.examples()
+    yield _failures(table.store, failed)
     yield from dataset_report.sections(data)
-    if len(table):
+    if parts is not None:
+        yield parts.overview()
         yield parts.reproduction()
 
 
@@ -107,6 +132,11 @@ def _interval(row: Row) -> str:
 
 def _fixed(name: str) -> Any:
     return lambda row: f"{row[name]:.3f}"
+
+
+def _opening(name: str, sign: str = "") -> Any:
+    """Return a cell that opens the examples behind it, where the row says which."""
+    return lambda row: Opened(f"{row[name]:{sign}.3f}", row["opens"]) if row.get("opens") else f"{row[name]:{sign}.3f}"
 
 
 def _share(row: Row) -> str:
@@ -132,7 +162,7 @@ OVERVIEW = (
 )
 
 MEASURES = (
-    Column("mean", _fixed("mean"), number=True),
+    Column("mean", _opening("mean"), number=True),
     Column("interval", _interval),
     Column("sd over seeds", _known("sd"), number=True),
     Column("examples", _whole("n"), number=True),
@@ -144,6 +174,7 @@ SCORES = (
     Column("split", itemgetter("split")),
     *MEASURES,
     Column("seeds", itemgetter("seeds"), number=True),
+    Column("guessing", _known("guess"), number=True),
     Column("method", itemgetter("method")),
 )
 
@@ -151,7 +182,7 @@ TASKS = (
     *CELL,
     Column("split", itemgetter("split")),
     Column("task", itemgetter("task")),
-    Column("mean", _fixed("mean"), number=True),
+    Column("mean", _opening("mean"), number=True),
     Column("interval", _interval),
     Column("examples", _whole("n"), number=True),
     Column("seeds", itemgetter("seeds"), number=True),
@@ -166,6 +197,7 @@ OVER_TASKS = (
     Column("standard error", _known("se"), number=True),
     Column("interval", _interval),
     Column("tasks", _whole("n"), number=True),
+    *(Column(f"C@{t}", _known(f"C@{t}"), number=True) for t in THRESHOLDS),
 )
 
 COMPARISONS = (
@@ -175,7 +207,7 @@ COMPARISONS = (
     Column("second", itemgetter("second")),
     Column("mean", _fixed("a"), number=True),
     Column("mean", _fixed("b"), number=True),
-    Column("difference", lambda row: f"{row['difference']:+.3f}", number=True),
+    Column("difference", _opening("difference", "+"), number=True),
     Column("interval", _interval),
     Column("p", lambda row: probability(row["p"]), number=True),
     Column("corrected p", lambda row: probability(row["corrected_p"]), number=True),
@@ -212,6 +244,81 @@ class RunSections:
         folder = table.store.folder
         self.predicted = all((folder(name) / "predictions.parquet").is_file() for name in table.names)
         self.over = "seeds+items" if self.predicted else "seeds"
+        self._means: list[Row] | None = None
+        self._compared: tuple[list[Row], str, tuple[str, ...]] | None = None
+
+    def means(self) -> list[Row]:
+        """Return the mean of every recipe, learner and split with its interval and the score of guessing."""
+        if self._means is None:
+            rows = self._accuracy(GROUPED, self.over)
+            guesses = self.guesses
+            self._means = [
+                {**row, "guess": guesses.get((row["recipe"], row["split"])), "opens": self._opens(row)} for row in rows
+            ]
+        return self._means
+
+    def _opens(self, row: Row, **more: str) -> dict[str, str]:
+        """Return the explorer's query for the examples behind a row; empty where predictions were not kept."""
+        own = {"recipe": row["recipe"], "a": row["learner"], "split": row["split"], **more}
+        return own if self.predicted else {}
+
+    @cached_property
+    def guesses(self) -> dict[tuple[str, str], float]:
+        """Return the share of the most frequent answer, by recipe and split."""
+        if not self.predicted:
+            return {}
+        guesses: dict[tuple[str, str], float] = {}
+        for recipe, own in self._cells().items():
+            for names in own.values():
+                rows = self.runs.store.predictions([names[0]], ["split", "targets"])
+                splits = rows["split"].cast(pa.string())
+                for split in splits.unique().to_pylist():
+                    if (recipe, split) not in guesses:
+                        guesses[recipe, split] = _guess(rows["targets"].filter(pc.equal(splits, split)))
+        return guesses
+
+    def name(self) -> str:
+        """Return a title that says what was run."""
+        recipes, learners = (list(dict.fromkeys(row[k] for row in self._rows())) for k in ("learner", "recipe"))
+        return f"{_listed(recipes)} on {_listed(learners)}"
+
+    def finished(self) -> str:
+        """Return the day of the last run."""
+        days = [str(self.runs.store.environment(run).get("finished", ""))[:10] for run in self.runs.names]
+        return max(days, default="")
+
+    def headline(self) -> str:
+        """Return the one finding that a reader should take along."""
+        return gap_sentence(self.means())
+
+    def findings(self, failed: Mapping[str, str]) -> Section:
+        """Say in sentences what came out."""
+        seeds: dict[tuple[str, str, str], list[float]] = {}
+        for row in self.runs.table.to_pylist():
+            labels = self._label(row)
+            if row["score"] is not None:
+                seeds.setdefault((labels["recipe"], labels["learner"], row["split"]), []).append(row["score"])
+        threshold = SUCCESS if self.threshold is None else self.threshold
+        sentences = score_sentences(self.means(), seeds, self.guesses, threshold)
+        sentences += comparison_sentences(self._comparison_rows()[0])
+        if failed:
+            sentences.append(f"{len(failed)} runs failed; the reasons are below.")
+        return Section("Findings", sentences=tuple(sentences))
+
+    def explorer(self) -> Explorer:
+        """Return the examples behind the numbers."""
+        if not self.predicted:
+            return Explorer()
+        cells = [AnsweredCell(recipe, a, names) for recipe, own in self._cells().items() for a, names in own.items()]
+        paired: dict[tuple[str, str, str, str], str] = {}
+        for row in self._comparison_rows()[0]:
+            text = (
+                f"On the whole split: difference {row['difference']:+.3f} ({row['low']:.3f} to {row['high']:.3f}), "
+                f"{row['test']}, p {probability(row['p'])}, corrected {probability(row['corrected_p'])}"
+            )
+            for first, second in ((row["first"], row["second"]), (row["second"], row["first"])):
+                paired[row["recipe"], row["split"], first, second] = text
+        return explorer(self.runs, cells, paired)
 
     def _label(self, row: Row) -> Row:
         """Name recipe and learner as the page does: each with the fields that differ."""
@@ -255,18 +362,28 @@ class RunSections:
 
     def scores(self) -> Section:
         """Show the mean of every cell with its interval."""
-        rows = self._accuracy(["recipe", "learner", "split"], self.over)
-        panels: dict[str, list[plots.Mark]] = {}
+        rows = self.means()
+        by_recipe: dict[str, list[charts.Mark]] = {}
         for row in rows:
-            panels.setdefault(row["recipe"], []).append(_mark(row, row["split"], row["learner"]))
-        figure = plots.intervals(dict(list(panels.items())[:MOST_PANELS]))
+            by_recipe.setdefault(row["recipe"], []).append(_mark(row, row["split"], row["learner"]))
+        colours = charts.colour_of([m.series for marks in by_recipe.values() for m in marks])
+        panels = tuple(
+            charts.interval_panel(recipe, marks, colours, self._least_guess(recipe))
+            for recipe, marks in itertools.islice(by_recipe.items(), MOST_PANELS)
+        )
         success = () if self.threshold is None else (Column(f"seeds over {self.threshold:g}", _share, number=True),)
         columns = (
             *SCORES,
             *success,
             *(Column(name, _known(name), number=True) for name in SuiteScores(self.runs, ()).columns),
         )
-        return Section("Scores", "", columns, tuple(rows), figure)
+        text = "A number in blue opens the examples behind it." if self.predicted else ""
+        return Section("Scores", text, columns, tuple(rows), panels=panels, legend=colours, guessed=bool(self.guesses))
+
+    def _least_guess(self, recipe: str) -> float | None:
+        """Return the score of guessing on a recipe, where its splits agree on it within a hundredth; else None."""
+        values = [g for (name, _), g in self.guesses.items() if name == recipe]
+        return min(values) if values and max(values) - min(values) <= 0.01 else None
 
     def by_task(self) -> Iterator[Section]:
         """Yield the scores of single tasks, and their mean and standard error over tasks: all, and those of each kind."""
@@ -275,13 +392,23 @@ class RunSections:
         many = {recipe for recipe, count in per_recipe.items() if count > 1}
         if not many:
             return
-        rows = [{**row, "by": "", "value": ""} for row in self._accuracy(GROUPED, "tasks")]
+        reached: dict[tuple[str, str, str], list[float]] = {}
+        for row in tasks:
+            reached.setdefault((row["recipe"], row["learner"], row["split"]), []).append(row["mean"])
+        none = {f"C@{t}": None for t in THRESHOLDS}
+        rows = [
+            {**row, "by": "", "value": "", **_competence(reached[row["recipe"], row["learner"], row["split"]])}
+            for row in self._accuracy(GROUPED, "tasks")
+        ]
         for name in self._task_traits():
             grouped = self._accuracy([*GROUPED, name], "tasks")
-            rows += [{**row, "by": name, "value": row[name]} for row in grouped if row[name] is not None]
-        text = "Every task counts the same; the standard error and the interval are over tasks, as a sample of tasks like them."
+            rows += [{**row, **none, "by": name, "value": row[name]} for row in grouped if row[name] is not None]
+        text = (
+            "Every task counts the same; the standard error and the interval are over tasks, as a sample of tasks like them. C@T "
+            "is the share of tasks with a mean score of at least T percent."
+        )
         yield Section("Scores over tasks", text, OVER_TASKS, tuple(row for row in rows if row["recipe"] in many))
-        mine = tuple(row for row in tasks if row["recipe"] in many)
+        mine = tuple({**row, "opens": self._opens(row)} for row in tasks if row["recipe"] in many)
         yield Section("Scores by task", "", TASKS, mine, folded="The tasks")
 
     def _task_traits(self) -> list[str]:
@@ -311,18 +438,14 @@ class RunSections:
         if not panels:
             return None
         shown = {title: list(_curves(splits)) for title, splits in itertools.islice(panels.items(), MOST_PANELS)}
-        guesses = {title: self._guess(recipes[title]) for title in shown} if self.predicted else {}
+        guesses = {title: self._least_guess(rows[recipes[title]]["recipe"]) for title in shown}
+        colours = charts.colour_of([curve.split for curves in shown.values() for curve in curves])
         text = "The mean over seeds, and each seed faintly behind it."
-        if guesses:
-            text += " The dotted line is always giving the most frequent answer."
         if len(panels) > MOST_PANELS:
             text += f" The first {MOST_PANELS} of {len(panels)}."
-        return Section("Learning curves", text, figure=plots.curves(shown, guesses))
-
-    def _guess(self, run: str) -> float:
-        """Compute the share of the most frequent answer among the examples that a run answered."""
-        targets = self.runs.store.predictions([run], ["targets"])["targets"].to_pylist()
-        return Counter(t for row in targets for t in set(row)).most_common(1)[0][1] / len(targets) if targets else 0.0
+        drawn = tuple(charts.curve_panel(title, curves, colours, guesses[title]) for title, curves in shown.items())
+        guessed = any(g is not None for g in guesses.values())
+        return Section("Learning curves", text, panels=drawn, legend=colours, guessed=guessed)
 
     def by_trait(self) -> Iterator[Section]:
         """Yield a section for each trait that is a condition of several examples, not the name of one."""
@@ -335,14 +458,45 @@ class RunSections:
             except RunsError:
                 continue
             rows = [row for row in rows if row[name] is not None]  # recipes that lack the trait say nothing about it
-            values = len({row[name] for row in rows})
-            if values >= 2 and (values <= MOST_VALUES or max(row["n"] for row in rows) > 1):
-                yield _trait(name, rows)
+            if self._is_condition(name, rows):
+                yield self._trait(name, rows)
 
-    def comparisons(self) -> Section | None:
-        """Compare all pairs of learners on the same items, corrected for all of them together."""
-        if not self.predicted:
-            return None
+    def _is_condition(self, name: str, rows: Sequence[Row]) -> bool:
+        """Return whether a trait is a condition that several examples share, not the name of one."""
+        values = {row[name] for row in rows}
+        if len(values) < 2 or max(row["n"] for row in rows) < 2:
+            return False
+        if len(values) <= MOST_VALUES:
+            return True
+        most = max(sum(row["n"] for row in rows if row["split"] == split) for split in {row["split"] for row in rows})
+        return len(values) <= MOST_LISTED and len(values) <= most / 2
+
+    def _trait(self, name: str, rows: Sequence[Row]) -> Section:
+        by_split: dict[tuple[str, str], list[charts.Mark]] = {}
+        for row in rows:
+            mark = _mark(row, row["learner"], str(row[name]))
+            by_split.setdefault((row["recipe"], row["split"]), []).append(mark)
+        kept = {k: v for k, v in by_split.items() if 1 < len({m.place for m in v}) <= MOST_VALUES}
+        colours = charts.colour_of([m.series for marks in kept.values() for m in marks])
+        panel = charts.trend_panel if all(_is_number(row[name]) for row in rows) else charts.bar_panel
+        panels = tuple(
+            panel(f"{recipe}, {split}", marks, name, colours, self.guesses.get((recipe, split)))
+            for (recipe, split), marks in itertools.islice(kept.items(), MOST_PANELS)
+        )
+        columns = (*CELL, Column("split", itemgetter("split")), Column(name, itemgetter(name)), *MEASURES)
+        opened = tuple({**row, "opens": self._opens(row, trait=name, value=str(row[name]))} for row in rows)
+        title = f"Score by {name}"
+        return Section(
+            title, "", columns, opened, folded="The numbers", panels=panels, legend=colours, guessed=bool(panels)
+        )
+
+    def _comparison_rows(self) -> tuple[list[Row], str, tuple[str, ...]]:
+        """Compare all pairs of learners on the same items; return the rows, a remark, and what could not be compared."""
+        if self._compared is None:
+            self._compared = self._compare() if self.predicted else ([], "", ())
+        return self._compared
+
+    def _compare(self) -> tuple[list[Row], str, tuple[str, ...]]:
         pairs = [(r, own, a, b) for r, own in self._cells().items() for a, b in itertools.combinations(own, 2)]
         rows: list[Row] = []
         left_out: list[str] = []
@@ -353,16 +507,21 @@ class RunSections:
                 rows += [{**names, **row, "recipe": recipe} for row in table]
             except TaskloomError as error:
                 left_out.append(f"{recipe}, {a} and {b}: {error}")
-        if not rows:
-            return None
         for row, p in zip(rows, correct([row["p"] for row in rows], "holm"), strict=True):
             row["corrected_p"] = float(p)
+            row["opens"] = {"recipe": row["recipe"], "a": row["first"], "b": row["second"], "split": row["split"]}
+        cut = f" Only the first {MOST_PAIRS} of {len(pairs):,} pairs were compared." if len(pairs) > MOST_PAIRS else ""
+        return rows, cut, tuple(left_out)
+
+    def comparisons(self) -> Section | None:
+        """Show the comparisons of all pairs of learners, corrected for all of them together."""
+        rows, cut, left_out = self._comparison_rows()
+        if not rows:
+            return None
         text = (
             f"The second learner against the first, on the same examples. {len(rows)} comparisons; the corrected p-values "
-            "(Holm) hold for all of them together."
+            f"(Holm) hold for all of them together. A difference opens both learners side by side.{cut}"
         )
-        if len(pairs) > MOST_PAIRS:
-            text += f" Only the first {MOST_PAIRS} of {len(pairs):,} pairs were compared."
         blocks = ("not compared:\n" + "\n".join(left_out),) if left_out else ()
         return Section("Comparisons", text, COMPARISONS, tuple(rows), blocks=blocks)
 
@@ -372,8 +531,11 @@ class RunSections:
             return None
         cells = [(f"{recipe}, {a}", names[0]) for recipe, own in self._cells().items() for a, names in own.items()]
         blocks = tuple(block for head, run in cells[:MOST_PANELS] for block in self._answers(head, run))
-        text = "The first right and wrong answers of the split with the lowest score."
-        return Section("Examples", text, blocks=blocks)
+        text = (
+            "Choose a learner, a second one to put beside it, and a trait to filter by; wrong answers come first. Below: the first "
+            "right and wrong answers of the split with the lowest score."
+        )
+        return Section("Examples", text, blocks=blocks, explorer=True)
 
     def _answers(self, head: str, run: str) -> Iterator[str]:
         scores = self.runs.store.scores(run)
@@ -401,18 +563,31 @@ class RunSections:
         return Section("How to run it again", text, FOLDERS, rows, blocks=(block,), folded="All runs and their folders")
 
 
-def _trait(name: str, rows: Sequence[Row]) -> Section:
-    panels: dict[str, list[plots.Mark]] = {}
-    for row in rows:
-        panels.setdefault(f"{row['recipe']}, {row['split']}", []).append(_mark(row, row["learner"], str(row[name])))
-    panels = {k: v for k, v in panels.items() if 1 < len({m.place for m in v}) <= MOST_VALUES}
-    shown = dict(list(panels.items())[:MOST_PANELS])
-    figure = plots.trends(shown, dict.fromkeys(shown, name)) if shown else ""
-    columns = (*CELL, Column("split", itemgetter("split")), Column(name, itemgetter(name)), *MEASURES)
-    return Section(f"Score by {name}", "", columns, tuple(rows), figure, folded="The numbers")
+def _guess(targets: pa.ChunkedArray) -> float:
+    """Compute the share of the most frequent answer."""
+    rows = targets.to_pylist()
+    return Counter(t for row in rows for t in set(row)).most_common(1)[0][1] / len(rows) if rows else 0.0
 
 
-def _curves(splits: dict[str, dict[str, list[tuple[int, float]]]]) -> Iterator[plots.Curve]:
+def _competence(scores: Sequence[float]) -> dict[str, float]:
+    """Compute C@T of some tasks' mean scores."""
+    return {f"C@{t}": competence_at(scores, t) for t in THRESHOLDS}
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return False
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
+    """Join a few names as people do."""
+    shown = list(names[:most]) + ([f"{len(names) - most} more"] if len(names) > most else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _curves(splits: dict[str, dict[str, list[tuple[int, float]]]]) -> Iterator[charts.Curve]:
     for split, seeds in splits.items():
         by_step: dict[int, list[float]] = {}
         for points in seeds.values():
@@ -420,10 +595,10 @@ def _curves(splits: dict[str, dict[str, list[tuple[int, float]]]]) -> Iterator[p
             for step, score in ordered:
                 by_step.setdefault(step, []).append(score)
             if len(seeds) > 1:
-                yield plots.Curve(split, tuple(s for s, _ in ordered), tuple(v for _, v in ordered), faint=True)
+                yield charts.Curve(split, tuple(s for s, _ in ordered), tuple(v for _, v in ordered), faint=True)
         # Where seeds stopped early the mean would jump to the survivors; it ends with the first that stops.
         steps = [step for step, scores in sorted(by_step.items()) if len(scores) == len(seeds)]
-        yield plots.Curve(split, tuple(steps), tuple(sum(by_step[s]) / len(seeds) for s in steps))
+        yield charts.Curve(split, tuple(steps), tuple(sum(by_step[s]) / len(seeds) for s in steps))
 
 
 def _failures(store: Store, failed: dict[str, str]) -> Section:
@@ -440,9 +615,9 @@ def _failed_cell(store: Store, run: str) -> str:
         return ""
 
 
-def _mark(row: Row, series: str, place: str) -> plots.Mark:
+def _mark(row: Row, series: str, place: str) -> charts.Mark:
     ends = [None if math.isnan(row[k]) else min(1.0, max(0.0, row[k])) for k in ("low", "high")]
-    return plots.Mark(series, place, row["mean"], ends[0], ends[1])
+    return charts.Mark(series, place, row["mean"], ends[0], ends[1])
 
 
 def _seeds(seeds: Sequence[int]) -> str:

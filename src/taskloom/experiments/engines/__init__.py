@@ -36,7 +36,7 @@ def start(
     """Start an engine by name.
 
     Args:
-        name: `local` or `ray`.
+        name: `local`, `ray`, or `here` for this process.
         workers: Processes of the local engine; as many as there are cores (over `cpus`) by default.
         cpus: Cores of one job.
         gpus: GPUs of one job that wants one; less than 1 shares.
@@ -46,6 +46,10 @@ def start(
         from taskloom.experiments.engines.local import LocalEngine
 
         return LocalEngine(workers, cpus, gpus)
+    if name == "here":
+        from taskloom.experiments.engines.here import HereEngine
+
+        return HereEngine()
     if name == "ray":
         from taskloom.experiments.engines.ray import RayEngine
 

@@ -17,6 +17,7 @@ from taskloom.learners.inputs import columns, texts
 from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, register_learner
 from taskloom.learners.pretrained.in_context import shown
 from taskloom.learners.pretrained.prompts import KNOWN, Prompt, check_extract, known_answers, read_prompt, save_prompt
+from taskloom.learners.run_watch import report_answers
 from taskloom.learners.untrained import Untrained
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ class FittedEndpoint:
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return one answer per input, extracted from what the model writes."""
-        replies = self.asker.ask([self.prompt.fill(text) for text in texts(inputs)], self.learner.longest_answer)
+        prompts = [self.prompt.fill(text) for text in texts(inputs)]
+        replies = self.asker.ask(prompts, self.learner.longest_answer, report_answers)
         return [self.prompt.extract(text) for text in replies]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:

@@ -16,6 +16,7 @@ from taskloom.learners.interface import LearnerError, Point
 from taskloom.learners.pretrained.encoding import Cut, EncodedRows, read_source, read_target
 from taskloom.learners.pretrained.forward import collate, losses, with_prompts
 from taskloom.learners.pretrained.models import Base
+from taskloom.learners.run_watch import report_answers
 from taskloom.learners.training.out_of_memory import in_halves
 from taskloom.learners.training.step import computing
 from taskloom.scoring import AnyOf
@@ -87,8 +88,11 @@ class Writer:
             for row, new in zip(rows, self._generate(*self._aligned([sources[r] for r in rows])), strict=True):
                 texts[row] = tokeniser.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
+        done = 0
         for rows in self._batches([len(s) for s in sources]):
             in_halves(rows, some)
+            done += len(rows)
+            report_answers(done, len(sources))
         return texts
 
     def _aligned(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:

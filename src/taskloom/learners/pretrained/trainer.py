@@ -27,6 +27,7 @@ from taskloom.learners.pretrained.fast.cuda_graphs import Captured, can_capture
 from taskloom.learners.pretrained.fast.llama import Shortcuts
 from taskloom.learners.pretrained.forward import IGNORED, Batch, collate, losses, send
 from taskloom.learners.pretrained.models import Base
+from taskloom.learners.run_watch import report_step
 from taskloom.learners.training import checkpoint
 from taskloom.learners.training.batches import Order
 from taskloom.learners.training.optimiser import GROWTH_STEPS
@@ -149,8 +150,10 @@ class Adapter:
             self.done += 1
             if self.done in points:
                 self._measure(splits, score)
+            now_at = Progress(self.done, self.how.steps, self.loss, time.monotonic() - began)
+            report_step(now_at)
             if progress:
-                progress(Progress(self.done, self.how.steps, self.loss, time.monotonic() - began))
+                progress(now_at)
             regular = self.done % self.how.checkpoint_every == 0
             if folder and self.done < self.how.steps and (regular or watch.due()):
                 with watch.saving():

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from taskloom.learners.inputs import check_seed
 from taskloom.learners.interface import LearnerError, Paused, Point, Progress, Report, TrainingError
+from taskloom.learners.run_watch import report_step
 from taskloom.learners.scratch.nets.ops import Net, count, describe
 from taskloom.learners.scratch.tokens import Encoded
 from taskloom.learners.training import checkpoint
@@ -213,8 +214,10 @@ class _Run:
                 self._measure()
             if self.done % LOOK_EVERY == 0 or self.done in points:
                 loss = self._look()
+                now_at = Progress(self.done, how.steps, loss, spent)
+                report_step(now_at)
                 if progress:
-                    progress(Progress(self.done, how.steps, loss, spent))
+                    progress(now_at)
             if self.folder and self.done < how.steps and (self.done % how.checkpoint_every == 0 or watch.due()):
                 with watch.saving():
                     self._save(spent)

@@ -1,0 +1,258 @@
+"""One thing by its name: a suite, a recipe, a task, a learner or a scorer, with its fields or settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from taskloom.cli.output import cell, console, emit, table
+from taskloom.errors import TaskloomError, nearest
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from taskloom.plan import Plan
+    from taskloom.recipe import Recipe
+    from taskloom.recipe.field_table import FieldRow
+    from taskloom.registry import Suite
+
+HEADS = ("field", "kind", "default", "what it is")
+
+
+def thing(name: str, changes: Iterable[str] | None, as_json: bool, schema: bool) -> None:
+    """Print what a name stands for; raise one sentence where it stands for nothing.
+
+    Args:
+        name: Of a suite, a recipe, a task, a learner or a scorer; a file.
+        changes: Of a recipe's fields; None where there are none.
+        as_json: Print JSON.
+        schema: Print the JSON schema of recipe files instead.
+    """
+    from taskloom.recipe import read
+
+    if schema:
+        _schema(name)
+    elif changes is None and is_learner(name):
+        learner_settings(name, as_json)
+    elif changes is None and (suite := _suite(name)) is not None:
+        _suite_card(suite, as_json)
+    elif changes is None and (scorer := _scorer(name)) is not None:
+        _scorer_card(name, scorer, as_json)
+    elif "/" in name or "." in name:
+        recipe_card(read(name, changes or ()), as_json)
+    else:
+        raise TaskloomError(f"there is no list of '{name}', and nothing has that name; {nearest(name, known_names())}")
+
+
+def known_names() -> list[str]:
+    """Return every name that `taskloom list` knows."""
+    from taskloom import scoring
+    from taskloom.cli.task_output import KINDS
+    from taskloom.learners import LEARNERS
+    from taskloom.recipe.finder import names
+    from taskloom.registry import SUITES
+
+    return [*KINDS, *SUITES.names(), *LEARNERS.names(), *scoring.SCORERS, *names()]
+
+
+def _suite(name: str) -> Suite | None:
+    from taskloom.registry import SUITES, is_python
+
+    return None if is_python(name) or "/" in name or "." in name else SUITES.find(name)
+
+
+def _scorer(name: str) -> Any:
+    from taskloom import scoring
+    from taskloom.registry import SUITES
+
+    if "/" in name or "." in name:
+        return None
+    SUITES.names()  # suites make their own scorers known when they are imported
+    return scoring.SCORERS.get(name)
+
+
+def describe_scorer(scorer: Any) -> str:
+    """Return the one line about a scorer."""
+    return str(getattr(scorer, "describe", "") or (type(scorer).__doc__ or "").split("\n")[0])
+
+
+def _schema(name: str) -> None:
+    from taskloom.experiments.spec import Experiment
+    from taskloom.recipe import read
+    from taskloom.recipe.field_table import recipe_schema
+    from taskloom.registry import TASKS
+
+    if name == "experiment":
+        emit({"$schema": "https://json-schema.org/draft/2020-12/schema", **Experiment.model_json_schema()})
+        return
+    suite = _suite(name) or (read(name).suite if "/" in name or "." in name else None)
+    if suite is None:
+        raise TaskloomError(f"there is no schema of '{name}'; name a suite, a recipe, a task, or experiment")
+    emit(recipe_schema("task" if suite.name in TASKS else "suite", suite.name, suite.fields))
+
+
+def _suite_card(suite: Suite, as_json: bool) -> None:
+    from taskloom.recipe import read
+    from taskloom.recipe.finder import counting_order
+
+    recipes = {name: read(name).describe for name in sorted(suite.recipe_files(), key=counting_order)}
+    if as_json:
+        emit(
+            {
+                "suite": suite.name,
+                "describe": suite.describe,
+                "version": suite.version,
+                "recipes": [{"name": name, "describe": text} for name, text in recipes.items()],
+                "formats": list(suite.exporters),
+                "fields": _fields_json(suite.fields),
+            }
+        )
+        return
+    out = console()
+    out.print(f"[bold]{cell(suite.name)}[/bold]  {cell(suite.describe)}\n")
+    out.print(table("recipes", ("name", "what it is"), recipes.items()), "")
+    out.print(_field_grid("fields of its recipes", suite.fields), "")
+    first = next(iter(recipes), f"{suite.name}/…")
+    out.print(
+        f"a recipe of your own: extends: {cell(first)}, then the fields; taskloom list {cell(suite.name)} --schema"
+    )
+
+
+def _fields_json(model: type[BaseModel], values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    from taskloom.recipe.field_table import field_rows
+
+    rows = []
+    for row in field_rows(model):
+        known = {} if values is None or "*" in row.name else {"value": _reach(values, row)}
+        rows.append(
+            {"name": row.name, "kind": row.kind, "default": row.default, "required": row.required, **known}
+            | {"describe": row.meaning}
+        )
+    return rows
+
+
+def _field_grid(title: str, model: type[BaseModel]) -> Any:
+    from taskloom.recipe.field_table import field_rows
+
+    return table(title, HEADS, [(r.name, r.kind, r.shown_default, r.meaning) for r in field_rows(model)])
+
+
+def _reach(values: Any, row: FieldRow) -> Any:
+    """Return the value of a dotted field; its default where it, or a group on the way, is left out."""
+    for part in row.name.split("."):
+        if not isinstance(values, Mapping) or part not in values:
+            return row.default
+        values = values[part]
+    return values
+
+
+def _scorer_card(name: str, scorer: Any, as_json: bool) -> None:
+    if as_json:
+        emit({"scorer": name, "describe": describe_scorer(scorer)})
+    else:
+        console().print(f"[bold]{cell(name)}[/bold], a scorer: {cell(describe_scorer(scorer))}")
+
+
+def is_learner(name: str) -> bool:
+    """Return whether a name is that of a learner; a file with a task counts as the task's."""
+    from taskloom.learners import LEARNERS
+    from taskloom.registry import TASKS, is_python, load_module
+
+    if not is_python(name):
+        return LEARNERS.find(name) is not None
+    path, _, wanted = name.partition("::")
+    home = load_module(Path(path))
+    learners = LEARNERS.of(home)
+    return wanted in learners if wanted else bool(learners) and not TASKS.of(home)
+
+
+def learner_settings(learner: str, as_json: bool) -> None:
+    """Print what may be set of a learner, with defaults and meanings."""
+    from taskloom.learners.config import SAMPLE, settings, size
+
+    values, numbers = settings(learner), size(learner)
+    sizes = {} if numbers is None else {"parameters": {"trained": numbers, "words": SAMPLE[0], "answers": SAMPLE[1]}}
+    if as_json:
+        emit({learner: [{"name": n, "default": d, "describe": m} for n, d, m in values], **sizes})
+    elif not values:
+        console().print(f"{learner} has no settings")
+    else:
+        rows = [(n, repr(d) if isinstance(d, str) else str(d), m) for n, d, m in values]
+        console().print(table(f"settings of {learner}", ("name", "default", "what it is"), rows))
+        if numbers is not None:
+            console().print(f"{numbers:,} trainable numbers with {SAMPLE[0]} words and {SAMPLE[1]} answers")
+
+
+def recipe_card(recipe: Recipe, as_json: bool) -> None:
+    """Print a recipe: its tasks with what its suite knows of each, its splits, and its fields with their values."""
+    plan = recipe.plan()
+    tasks = plan.tasks
+    own: dict[str, str] | None = None
+    if tasks.names is not None or tasks.tell is None:
+        own = {n: tasks.tell(n, "instruction") if tasks.tell else plan.describe for n in tasks.names or [recipe.name]}
+    facts = {name: tasks.facts(name) if tasks.facts else {} for name in own or ()}
+    values = recipe.fields.model_dump(mode="json")
+    if as_json:
+        rows = None if own is None else [{"name": name, "describe": text, **facts[name]} for name, text in own.items()]
+        emit(
+            {
+                "recipe": recipe.name,
+                "describe": recipe.describe,
+                "tasks": rows,
+                "splits": [{"name": s.name, "n": s.n, "role": s.role, "describe": s.describe} for s in plan.splits],
+                "fields": _fields_json(recipe.suite.fields, values),
+                "left_out": dict(plan.left_out),
+                "sources": {source.name: source.digest for source in plan.sources},
+            }
+        )
+        return
+    out = console()
+    about = recipe.describe or plan.describe
+    out.print(f"[bold]{cell(recipe.name)}[/bold]  {cell(about)}\n")
+    out.print(_task_grid(recipe.name, plan, own, facts), "")
+    out.print(
+        table("splits", ("name", "examples", "role", "what"), [(s.name, s.n, s.role, s.describe) for s in plan.splits])
+    )
+    out.print("", _value_grid(recipe, values), "")
+    for source in plan.sources:
+        out.print(f"made from: {cell(source.name)}, digest {source.digest[:12]}")
+    for warning in plan.warnings:
+        out.print(f"note: {cell(warning)}")
+    out.print(
+        f"recipe digest {recipe.digest}; change a field with --set, e.g. taskloom make {cell(recipe.name)} --set FIELD=VALUE"
+    )
+
+
+def _task_grid(name: str, plan: Plan, own: Mapping[str, str] | None, facts: Mapping[str, Mapping[str, Any]]) -> Any:
+    if own is None:
+        place = "task" if plan.tasks.by == "task" else f"trait '{plan.tasks.by}'"
+        return f"The tasks are not listed: each example says its own, in its {place}; see taskloom show {cell(name)}"
+    if plan.tasks.facts is None:
+        return table(f"tasks of {name}", ("name", "what it asks"), own.items())
+    heads = ("name", *next(iter(facts.values())))
+    lines = [
+        (task, *(f"{v:.3g}" if isinstance(v, float) else v for v in known.values())) for task, known in facts.items()
+    ]
+    return table(f"tasks of {name}", heads, lines)
+
+
+def _value_grid(recipe: Recipe, values: Mapping[str, Any]) -> Any:
+    """Build the table of a recipe's fields, those that differ from their default first."""
+    import json
+
+    from taskloom.recipe.field_table import SHOWN, field_rows
+
+    rows = []
+    for row in field_rows(recipe.suite.fields):
+        value = None if "*" in row.name else _reach(values, row)
+        differs = "*" not in row.name and value != row.default and not isinstance(value, dict)
+        text = "" if not differs else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        short = text if len(text) <= SHOWN else f"{text[: SHOWN - 2]} …"
+        rows.append((not differs, (row.name, row.kind, short, row.shown_default, row.meaning)))
+    rows.sort(key=lambda pair: pair[0])
+    return table(
+        "fields; a value where it is not the default",
+        ("field", "kind", "value", "default", "what it is"),
+        [r for _, r in rows],
+    )

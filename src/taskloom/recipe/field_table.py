@@ -1,0 +1,133 @@
+"""The fields of a recipe for people and editors: a row each with kind, default and meaning, and a JSON schema."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema, to_jsonable_python
+
+from taskloom.recipe.fields import Described, Fields, walk
+
+SHOWN = 60
+"""Characters of a default that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRow:
+    """A field of a recipe.
+
+    Attributes:
+        name: Dotted; `*` stands for the members of a list or a mapping.
+        kind: `world`, `draw` or `presentation`: what a change of it changes.
+        default: As a recipe would write it; None where there is none, or where the field is required.
+        required: Whether a recipe must give it.
+        meaning: One sentence.
+    """
+
+    name: str
+    kind: str
+    default: Any
+    required: bool
+    meaning: str
+
+    @property
+    def shown_default(self) -> str:
+        """Return the default as text, cut where it is long."""
+        if self.required:
+            return "required"
+        if self.default in ({}, [], "", None):
+            return "none"
+        text = self.default if isinstance(self.default, str) else json.dumps(self.default, ensure_ascii=False)
+        return text if len(text) <= SHOWN else f"{text[: SHOWN - 2]} …"
+
+
+def field_rows(model: type[BaseModel]) -> list[FieldRow]:
+    """Return a row for every field of a suite's or task's model, groups of fields entered."""
+    return [
+        FieldRow(
+            path,
+            kind or "world",
+            None if field.is_required() else _default(field),
+            field.is_required(),
+            meaning(owner, path.rpartition(".")[2], field),
+        )
+        for path, owner, field, kind in walk(model, members=True)
+    ]
+
+
+def _default(field: FieldInfo) -> Any:
+    return to_jsonable_python(field.get_default(call_default_factory=True), fallback=str)
+
+
+def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
+    """Return what a field means: its description, its line in the docstring of its model, or that docstring's first sentence."""
+    if field.description:
+        return field.description
+    text = inspect.getdoc(model) or ""
+    lines = re.search(rf"^    {name}: (.+(?:\n        .+)*)", text, re.M)
+    if lines:
+        return " ".join(lines[1].split())
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+class _RecipeSchema(GenerateJsonSchema):
+    """Schemas that accept what a validator reads before pydantic does: short forms, which the field's type does not tell."""
+
+    def function_before_schema(self, schema: core_schema.BeforeValidatorFunctionSchema) -> dict[str, Any]:
+        return self._lenient(schema, super().function_before_schema(schema))
+
+    def function_wrap_schema(self, schema: core_schema.WrapValidatorFunctionSchema) -> dict[str, Any]:
+        return self._lenient(schema, super().function_wrap_schema(schema))
+
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> dict[str, Any]:
+        union = super().tagged_union_schema(schema)
+        return {"anyOf": union["oneOf"]} if "oneOf" in union else union  # lenient members overlap
+
+    def _lenient(self, schema: Any, strict: dict[str, Any]) -> dict[str, Any]:
+        name = getattr(schema["function"]["function"], "__name__", "")
+        # The last alternative accepts everything; editors still complete by the first.
+        return strict if name == Fields._numbers_are_numbers.__name__ else {"anyOf": [strict, {}]}
+
+
+def recipe_schema(kind: str, name: str, model: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema of recipe files, with which editors complete and check them.
+
+    Args:
+        kind: `suite` or `task`.
+        name: Of the suite or task.
+        model: The model of its fields.
+    """
+    schema = model.model_json_schema(schema_generator=_RecipeSchema)
+    described = Described.model_json_schema()
+    own = {
+        kind: {"const": name, "description": f"The {kind} of the recipe."},
+        "extends": {"type": "string", "description": "A recipe, by name or file, that this one changes."},
+        "describe": {"type": "string", "description": "One line for people."},
+        "seed": {"type": "integer", "default": 0, "description": "The default seed."},
+        "described": {
+            "anyOf": [{"type": "boolean"}, described],
+            "default": False,
+            "description": "Whether and how inputs begin with the description of their task.",
+        },
+    }
+    properties = {**own, **schema.get("properties", {})}
+    for row in field_rows(model):
+        if row.name in properties and "." not in row.name:
+            properties[row.name].setdefault("description", row.meaning)
+    # A recipe that extends another one need not say again what is required.
+    schema.pop("required", None)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": f"A recipe of the {kind} {name}",
+        "properties": properties,
+        "anyOf": [{"required": [kind]}, {"required": ["extends"]}],
+        "additionalProperties": False,
+    }

@@ -1,0 +1,169 @@
+"use strict";
+(() => {
+  const PAGE = 20;
+  const root = document.getElementById("explorer");
+  const index = document.getElementById("explorer-index");
+  if (!root || !index) return;
+  const cells = JSON.parse(index.textContent);
+  const loaded = new Map();
+  let shown = PAGE;
+
+  const element = (tag, text, kind) => {
+    const node = document.createElement(tag);
+    if (text !== undefined) node.textContent = text;
+    if (kind) node.className = kind;
+    return node;
+  };
+
+  async function load(name) {
+    if (!loaded.has(name)) {
+      const bytes = Uint8Array.from(atob(document.getElementById(name).textContent), (c) => c.charCodeAt(0));
+      const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+      loaded.set(name, JSON.parse(await new Response(stream).text()));
+    }
+    return loaded.get(name);
+  }
+
+  const state = { recipe: cells[0].recipe, split: cells[0].split, a: cells[0].learner, b: "", trait: "", value: "", show: "wrong" };
+  const unique = (values) => [...new Set(values)];
+  const fits = (cell, keys) => keys.every((key) => cell[key] === state[key]);
+
+  function choice(label, key, options) {
+    const box = element("label", label);
+    const select = element("select");
+    for (const [value, text] of options) {
+      const option = element("option", text);
+      option.value = value;
+      option.selected = value === state[key];
+      select.append(option);
+    }
+    select.addEventListener("change", () => { state[key] = select.value; if (key === "trait") state.value = ""; shown = PAGE; render(); });
+    box.append(select);
+    return box;
+  }
+
+  function settle() {
+    const recipes = unique(cells.map((c) => c.recipe));
+    if (!recipes.includes(state.recipe)) state.recipe = recipes[0];
+    const splits = unique(cells.filter((c) => c.recipe === state.recipe).map((c) => c.split));
+    if (!splits.includes(state.split)) state.split = splits[0];
+    const learners = cells.filter((c) => fits(c, ["recipe", "split"])).map((c) => c.learner);
+    if (!learners.includes(state.a)) state.a = learners[0];
+    if (!learners.includes(state.b) || state.b === state.a) state.b = "";
+    return { recipes, splits, learners };
+  }
+
+  const same = (list) => list.map((v) => [v, v]);
+
+  // The mean score of each item over the seeds that are on the page.
+  function means(cell, data, count) {
+    const runs = cell.runs.map((run) => data.runs[run]);
+    return Array.from({ length: count }, (_, i) => runs.reduce((sum, run) => sum + run.scores[i], 0) / runs.length);
+  }
+
+  // Two-sided exact sign test: how often one is better on an item, were both equally good.
+  function signTest(wins, losses) {
+    const n = wins + losses, k = Math.min(wins, losses);
+    if (!n) return 1;
+    let log = -n * Math.LN2, sum = 0;
+    for (let i = 0; i <= k; i++) { sum += Math.exp(log); log += Math.log(n - i) - Math.log(i + 1); }
+    return Math.min(1, 2 * sum);
+  }
+
+  const fixed = (value) => value.toFixed(3);
+
+  function answers(cell, data, i) {
+    const box = element("div");
+    const counts = new Map();
+    for (const run of cell.runs) {
+      const text = data.texts[data.runs[run].answers[i]], score = data.runs[run].scores[i];
+      const key = JSON.stringify([text, score]);
+      counts.set(key, (counts.get(key) || 0) + 1);
+    }
+    box.append(element("b", cell.learner));
+    for (const [key, n] of [...counts].sort((x, y) => y[1] - x[1])) {
+      const [text, score] = JSON.parse(key);
+      const seeds = cell.runs.length > 1 ? `  (${n} of ${cell.runs.length} seeds)` : "";
+      const partial = score > 0 && score < 1 ? `  [${score.toFixed(2)}]` : "";
+      const line = element("div", (text === "" ? "(nothing)" : text) + partial + seeds, score >= 1 ? "good" : "bad");
+      box.append(line);
+    }
+    return box;
+  }
+
+  function item(data, i, chosen) {
+    const node = element("div", undefined, "item");
+    node.append(element("div", `${state.split} ${data.index[i]}`, "traits"), element("pre", data.inputs[i]));
+    const row = element("div", undefined, "answers");
+    const expected = element("div");
+    expected.append(element("b", "expected"), element("div", data.targets[i].join(" | ")));
+    row.append(expected, ...chosen.map((cell) => answers(cell, data, i)));
+    const traits = Object.entries(data.traits).map(([name, column]) => [name, column.values[column.codes[i]]]).filter((t) => t[1] !== null);
+    node.append(row, element("div", traits.map(([name, value]) => `${name}=${value}`).join(", "), "traits"));
+    return node;
+  }
+
+  async function render() {
+    const known = settle();
+    const cell = cells.find((c) => fits(c, ["recipe", "split"]) && c.learner === state.a);
+    const other = cells.find((c) => fits(c, ["recipe", "split"]) && c.learner === state.b);
+    const data = await load(cell.data);
+    const names = Object.keys(data.traits);
+    if (!names.includes(state.trait)) { state.trait = ""; state.value = ""; }
+    const column = data.traits[state.trait];
+    const controls = element("div", undefined, "controls");
+    controls.append(choice("recipe", "recipe", same(known.recipes)), choice("split", "split", same(known.splits)), choice("learner", "a", same(known.learners)));
+    if (known.learners.length > 1) controls.append(choice("beside", "b", [["", "nobody"], ...same(known.learners.filter((l) => l !== state.a))]));
+    if (names.length) controls.append(choice("only where", "trait", [["", "anything"], ...same(names)]));
+    if (column) {
+      const values = column.values.filter((v) => v !== null);
+      if (!values.includes(state.value)) state.value = values[0];
+      controls.append(choice("is", "value", same(values)));
+    }
+    const order = [["wrong", "wrong first"], ["right", "right first"]];
+    if (other) order.push(["apart", "where they differ"]);
+    else if (state.show === "apart") state.show = "wrong";
+    controls.append(choice("show", "show", order));
+
+    const count = data.inputs.length, mine = means(cell, data, count), theirs = other ? means(other, data, count) : null;
+    let rows = [...Array(count).keys()];
+    if (column) rows = rows.filter((i) => column.values[column.codes[i]] === state.value);
+    const mean = (scores) => (rows.length ? rows.reduce((sum, i) => sum + scores[i], 0) / rows.length : NaN);
+    let text = `${rows.length.toLocaleString("en")} examples; ${cell.learner}: ${fixed(mean(mine))}`;
+    if (cell.left) text += ` (the first ${cell.runs.length} of ${cell.runs.length + cell.left} seeds are on this page)`;
+    if (data.left) text += `; ${data.left.toLocaleString("en")} more examples are not on this page`;
+    if (other) {
+      const wins = rows.filter((i) => mine[i] > theirs[i]).length, losses = rows.filter((i) => mine[i] < theirs[i]).length;
+      const p = signTest(wins, losses);
+      text += `; ${other.learner}: ${fixed(mean(theirs))}. ${cell.learner} is better on ${wins}, ${other.learner} on ${losses}; sign test over these examples, p ${p < 0.001 ? "< 0.001" : "= " + fixed(p)}`;
+      const tested = (cell.paired || {})[other.learner];
+      if (tested && !column) text += `. ${tested}`;
+    }
+    const rank = { wrong: (i) => mine[i], right: (i) => -mine[i], apart: (i) => -Math.abs(mine[i] - (theirs ? theirs[i] : 0)) }[state.show];
+    if (state.show === "apart") rows = rows.filter((i) => mine[i] !== theirs[i]);
+    rows.sort((i, j) => rank(i) - rank(j) || i - j);
+
+    const list = element("div");
+    for (const i of rows.slice(0, shown)) list.append(item(data, i, other ? [cell, other] : [cell]));
+    const summary = element("p", text, "summary");
+    summary.setAttribute("role", "status");
+    root.replaceChildren(controls, summary, list);
+    if (rows.length > shown) {
+      const more = element("button", `${Math.min(PAGE, rows.length - shown)} more of ${(rows.length - shown).toLocaleString("en")}`, "more");
+      more.type = "button";
+      more.addEventListener("click", () => { shown += PAGE; render(); });
+      root.append(more);
+    }
+  }
+
+  root.hidden = false;
+  render();
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest && event.target.closest("button.open");
+    if (!button) return;
+    const wanted = JSON.parse(button.dataset.open);
+    Object.assign(state, { b: "", trait: "", value: "", show: "wrong" }, wanted);
+    shown = PAGE;
+    render().then(() => { root.scrollIntoView({ block: "start" }); root.focus({ preventScroll: true }); });
+  });
+})();

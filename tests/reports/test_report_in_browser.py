@@ -1,0 +1,60 @@
+"""The report in a real browser: it fits a phone, opens examples, compares learners, executes nothing of the data."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from taskloom.experiments.store import Store
+from taskloom.reports.run_report import report
+from tests.experiments.made_up_runs import write
+
+pytestmark = pytest.mark.nightly
+CHROMIUM = shutil.which("chromium")
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("browser")
+    store = Store(folder / "runs", create=True)
+    traits = [{"length": str(2 + i % 3), "shape": ("round", EVIL)[i % 2]} for i in range(60)]
+    for learner, modulus in (("bilstm", 5), ("transformer", 2)):
+        for seed in range(2):
+            scores = {s: [float((i + seed) % modulus > 0) for i in range(60)] for s in ("iid", "ood")}
+            write(store, scores, learner=learner, seed=seed, traits=traits, tasks=[EVIL, "b"], data=EVIL)
+    return report(store.path, folder / "report.html")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+def test_the_page_fits_and_opens_examples(page_file: Path, width: int, scheme: str) -> None:
+    api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium")
+    with api.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
+        problems: list[str] = []
+        page.on("console", lambda m: problems.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("dialog", lambda dialog: problems.append(f"dialog {dialog.message}"))
+        page.goto(page_file.as_uri())
+        page.wait_for_selector(".explorer .item")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing sticks out"
+        page.click("button.open >> nth=0")
+        page.wait_for_function("document.activeElement.id === 'explorer'")
+        assert "60 examples; bilstm: 0.800" in page.inner_text(".summary")
+        assert page.locator(".item").count() == 20
+        assert page.locator(".item >> nth=0 >> .bad").count() > 0, "wrong ones first"
+        page.select_option(".controls label:has-text('beside') select", label="transformer")
+        page.wait_for_function("document.querySelector('.summary').textContent.includes('sign test')")
+        assert "On the whole split: difference" in page.inner_text(".summary")
+        page.select_option(".controls label:has-text('only where') select", label="length")
+        page.wait_for_function("document.querySelector('.summary').textContent.startsWith('20 examples')")
+        axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+        found = axe.Axe().run(page).response["violations"]
+        assert [(v["id"], v["impact"]) for v in found if v["impact"] in ("serious", "critical")] == []
+        assert problems == []
+        browser.close()

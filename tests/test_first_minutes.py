@@ -1,0 +1,218 @@
+"""What a person tries in the first minutes, on the command line and in Python: it works, or one sentence says what would."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+import taskloom as tl
+from taskloom.cli import run
+from taskloom.cli.app import COMMANDS
+from taskloom.cli.doctor_command import libraries
+from taskloom.recipe.field_table import recipe_schema
+from taskloom.registry import SUITES, TASKS
+
+SMALL = {"splits": {"train": {"n": 20}, "test": {"n": 5}}}
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
+    assert run(list(arguments)) == status
+    out = capsys.readouterr()
+    return out.out if status == 0 else out.err
+
+
+def test_the_command_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys)
+    assert "Usage: taskloom" in text
+    assert all(f"  {name}" in text for name in COMMANDS)
+    assert said(capsys, "--version") == f"taskloom {tl.__version__}\n"
+
+
+def test_python_m_taskloom_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "taskloom", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"taskloom {tl.__version__}\n")
+
+
+def test_completion_knows_commands_and_recipes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_TASKLOOM_COMPLETE", "complete_bash")
+    for words, expected in (("taskloom verif", "verify"), ("taskloom show babi/mix-T1", "babi/mix-T12")):
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+        with pytest.raises(SystemExit):
+            run([])
+        assert expected in capsys.readouterr().out
+
+
+def test_verbose_shows_the_traceback_and_the_time(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "-v", "show", "nothing", status=2)
+    assert "Traceback" in text
+    assert "taskloom: took" in text
+    assert "Traceback" not in said(capsys, "show", "nothing", status=2)
+
+
+def test_doctor_has_one_line_for_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    findings = json.loads(said(capsys, "doctor", "--json"))
+    names = [f["what"] for f in findings]
+    assert {"taskloom", "python", "data folder", "cache folder", "GPU"} <= set(names)
+    assert all(f["state"] for f in findings)
+    assert "python" in said(capsys, "doctor")
+
+
+def test_doctor_follows_extras_that_name_others() -> None:
+    wanted = {"a": ["taskloom[b,c]"], "b": ["torch>=2"], "c": ["taskloom[b]", "x.y-z"]}
+    assert libraries("a", wanted) == {"torch", "x.y-z"}
+
+
+@pytest.mark.parametrize("name", ["ctl", "babi/1", "bilstm", "exact", "examples/reverse.py", "ctl/A"])
+def test_list_shows_anything_by_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "list", name)
+    assert name in text or "words/reverse" in text
+    data = json.loads(said(capsys, "list", name, "--json"))
+    if name in ("ctl", "babi/1", "ctl/A", "examples/reverse.py"):
+        fields = {field["name"]: field for field in data["fields"]}
+        assert all(field["kind"] in ("world", "draw", "presentation") for field in fields.values())
+        assert all(
+            "default" in field and field["describe"] for field in fields.values() if name != "examples/reverse.py"
+        )
+        assert "splits" in fields
+
+
+def test_list_tasks_says_where_tasks_are(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "minutes/double" in said(capsys, "list", "tasks")
+    monkeypatch.setattr(TASKS, "_things", {})  # as in a fresh installation
+    assert "taskloom list RECIPE" in said(capsys, "list", "tasks")
+    assert "nothing has that name; did you mean 'bilstm'" in said(capsys, "list", "bilstmm", status=2)
+
+
+@pytest.mark.parametrize("suite", [s.name for s in SUITES if s.module.startswith("taskloom.")])
+def test_every_packaged_recipe_fits_the_schema_of_its_suite(suite: str) -> None:
+    owner = SUITES.get(suite)
+    schema = recipe_schema("suite", suite, owner.fields)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    check = jsonschema.Draft202012Validator(schema)
+    for path in owner.recipe_files().values():
+        recipe = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert not list(check.iter_errors(recipe)), path.name
+        assert list(check.iter_errors({**recipe, "misspelt": 1}))
+
+
+def test_schemas_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(said(capsys, "list", "ctl/A", "--schema"))["properties"]["suite"] == {
+        "const": "ctl",
+        "description": "The suite of the recipe.",
+    }
+    assert "learners" in json.loads(said(capsys, "list", "experiment", "--schema"))["properties"]
+    assert "name a suite" in said(capsys, "list", "bilstm", "--schema", status=2)
+    assert "--schema goes with" in said(capsys, "list", "--schema", status=2)
+
+
+def test_the_two_digests_are_named_where_they_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "make", "babi/1", "-o", str(tmp_path / "d"), "--set", "splits={train: {n: 20}}")
+    data = tl.load(tmp_path / "d")
+    assert f"content digest {data.digest}" in text
+    assert f"recipe digest {data.manifest['recipe_digest']}" in text
+    assert "content digest" in said(capsys, "verify", str(tmp_path / "d"))
+
+
+def test_force_replaces_a_dataset_and_nothing_else(tmp_path: Path) -> None:
+    first = tl.make("babi/1", tmp_path / "d", set=SMALL, jsonl=True)
+    (tmp_path / "d" / "notes.txt").write_text("mine")
+    with pytest.raises(tl.TaskloomError, match="replace it with force"):
+        tl.make("babi/1", tmp_path / "d", set=SMALL, seed=1)
+    second = tl.make("babi/1", tmp_path / "d", set=SMALL, seed=1, force=True)
+    assert second.digest != first.digest
+    assert (tmp_path / "d" / "notes.txt").read_text() == "mine"
+    assert not (tmp_path / "d" / "train.jsonl").exists()
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "thesis.txt").write_text("years of work")
+    with pytest.raises(tl.TaskloomError, match="not a Taskloom dataset"):
+        tl.make("babi/1", own, set=SMALL, force=True)
+    assert (own / "thesis.txt").read_text() == "years of work"
+
+
+@tl.task("minutes/double", describe="Say it twice.", solve=lambda text: f"{text} {text}")
+def double(rng: tl.Random, length: int = tl.knob(2, low=1, high=3)) -> tl.Example:
+    word = "".join(rng.choices("abcdef", k=length + 2))
+    return tl.Example(word, f"{word} {word}")
+
+
+def test_python_takes_what_a_person_would_give(capsys: pytest.CaptureFixture[str]) -> None:
+    from_mapping = tl.make({"extends": "babi/1", **SMALL})
+    assert from_mapping.digest == tl.make("babi/1", set={"splits.train.n": 20, "splits.test.n": 5}).digest
+    from_task = tl.make(double, set={"splits.train.n": 5})
+    assert from_task.splits == ["train", "dev", "test"]
+    assert [a.targets for a in tl.apply(double, ["ab", "c"])] == [("ab ab",), ("c c",)]
+    assert tl.verify(from_mapping).ok
+    assert tl.verify(from_task, every=True).ok
+    assert repr(tl.audit(from_task)).startswith("<Audit of minutes/double: ")
+    assert str(tl.score(from_mapping, [e.target for e in from_mapping["test"]])).startswith(
+        "5 examples, mean score 100.0"
+    )
+    for thing in (from_mapping, from_mapping["test"], "babi/1", double, {"extends": "babi/1", **SMALL}):
+        tl.show(thing, n=1)
+        assert " 0\n" in capsys.readouterr().out
+
+
+def test_a_changed_row_in_memory_does_not_verify() -> None:
+    data = tl.make(double, set={"splits.train.n": 5})
+    tables = {**data.tables, "train": data.table("dev")}
+    with pytest.raises(tl.TaskloomError, match="are not those of the manifest"):
+        tl.verify(tl.Dataset(data.manifest, tables))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: tl.make(3), "a recipe is a name, a file, a mapping"),  # type: ignore[arg-type]
+        (lambda: tl.make({"suit": "babi"}), "a recipe names one 'suite:' or one 'task:'"),
+        (lambda: tl.make({3: 4}), "a recipe's keys are names"),  # type: ignore[dict-item]
+        (lambda: tl.apply(double, ["a", 3]), "input 1 is 3; an input is a text"),  # type: ignore[list-item]
+        (lambda: tl.apply(double, 3), "input 0 is 3; an input is a text"),  # type: ignore[call-overload]
+        (lambda: tl.show("babi/1", split="no"), "no"),
+    ],
+)
+def test_what_cannot_be_gets_one_sentence(call: Any, sentence: str) -> None:
+    with pytest.raises(tl.TaskloomError, match=sentence):
+        call()
+
+
+def test_csv_is_audited(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text('input,target,length\n"a, b",b a,2\nc d,d c,2\n')
+    (tmp_path / "test.csv").write_text('input,target,length\n"a, b",b a,2\ne f g,"g ""f"" e",3\n')
+    data = tl.load(tmp_path)
+    assert data["test"][1] == tl.Example("e f g", 'g "f" e', {"length": 3})
+    assert len(tl.audit(data).leaks) == 1
+    (tmp_path / "test.csv").write_text("input,input,target\na,b,c\n")
+    with pytest.raises(tl.TaskloomError, match="two columns of one name"):
+        tl.load(tmp_path)
+
+
+SCRIPT = """
+import taskloom as tl
+
+@tl.task("main/echo", describe="Say it again.")
+def echo(rng: tl.Random, length: int = tl.knob(2, low=1, high=3)) -> tl.Example:
+    word = "".join(rng.choices("abcdef", k=length))
+    return tl.Example(word, word)
+
+runs = tl.run(recipes=echo, learners="majority", store="runs", limit=10)
+print(len(runs), runs.table["n"].to_pylist(), sorted(runs.fields))
+tl.report(runs, "report.html")
+"""
+
+
+def test_a_task_of_the_running_script_works_in_run_too(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == "1 [10, 10] ['recipe.limit']\n", done.stderr
+    assert (tmp_path / "report.html").is_file()
