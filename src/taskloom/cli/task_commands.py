@@ -44,8 +44,7 @@ def list_(
       $ taskloom list bilstm
       $ taskloom list ctl --schema
     """
-    from taskloom.cli.task_output import KINDS, listing
-    from taskloom.cli.thing_output import thing
+    from taskloom.cli.thing_output import KINDS, listing, thing
 
     if set and (not what or what in KINDS):
         raise TaskloomError("--set changes a recipe; name one: taskloom list RECIPE --set KEY=VALUE")

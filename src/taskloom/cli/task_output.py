@@ -30,53 +30,6 @@ LISTED = 20
 """Values that people are shown before the rest is only counted."""
 
 
-KINDS = ("suites", "recipes", "tasks", "learners", "scorers", "studies")
-"""What `taskloom list` lists, in its order."""
-
-
-def listing(what: str, as_json: bool) -> None:
-    """Print what `taskloom list` lists: one kind of things, or all of them."""
-    chosen = [what] if what else list(KINDS)
-    listed = {kind: _listed(kind) for kind in chosen}
-    if as_json:
-        emit({kind: [{"name": n, "describe": d} for n, d in rows] for kind, rows in listed.items()})
-        return
-    out = console()
-    for kind, rows in listed.items():
-        if rows:
-            out.print(table(kind, ("name", "what it is"), rows), "")
-        elif what:
-            out.print(
-                f"no {kind} of one function are installed; name the file of one (taskloom list my_task.py), or a recipe for the "
-                "tasks in it (taskloom list RECIPE)"
-            )
-    if not what:
-        out.print("taskloom list NAME shows any of them: fields or settings, defaults, meanings")
-
-
-def _listed(kind: str) -> list[tuple[str, str]]:
-    from taskloom import learners, registry, scoring
-    from taskloom.cli.thing_output import describe_scorer
-    from taskloom.recipe import read
-    from taskloom.recipe.finder import counting_order
-
-    if kind == "suites":
-        return [(s.name, s.describe) for s in registry.SUITES]
-    if kind == "recipes":
-        files = [(n, read(n).describe) for s in registry.SUITES for n in s.recipe_files()]
-        return sorted(files, key=lambda row: counting_order(row[0]))
-    if kind == "tasks":
-        return [(t.name, t.describe) for t in registry.TASKS]
-    if kind == "learners":
-        return [(entry.name, entry.describe) for entry in learners.LEARNERS]
-    if kind == "studies":
-        from taskloom.studies import STUDIES
-
-        return [(s.name, s.describe) for s in STUDIES]
-    registry.SUITES.names()  # suites make their own scorers known when they are imported
-    return [(name, describe_scorer(scorer)) for name, scorer in scoring.SCORERS.items()]
-
-
 def views(name: str, chosen: Iterable[str], changes: Iterable[str], as_json: bool, task: Path | None = None) -> None:
     """Print the tasks of a recipe, or of a dataset's recipe, in other forms that their suite offers."""
     from taskloom.dataset import dataset

@@ -17,6 +17,52 @@ if TYPE_CHECKING:
     from taskloom.recipe.field_table import FieldRow
     from taskloom.registry import Suite
 
+KINDS = ("suites", "recipes", "tasks", "learners", "scorers", "studies")
+"""What `taskloom list` lists, in its order."""
+
+
+def listing(what: str, as_json: bool) -> None:
+    """Print what `taskloom list` lists: one kind of things, or all of them."""
+    chosen = [what] if what else list(KINDS)
+    listed = {kind: _listed(kind) for kind in chosen}
+    if as_json:
+        emit({kind: [{"name": n, "describe": d} for n, d in rows] for kind, rows in listed.items()})
+        return
+    out = console()
+    for kind, rows in listed.items():
+        if rows:
+            out.print(table(kind, ("name", "what it is"), rows), "")
+        elif what:
+            out.print(
+                f"no {kind} of one function are installed; name the file of one (taskloom list my_task.py), or a recipe for the "
+                "tasks in it (taskloom list RECIPE)"
+            )
+    if not what:
+        out.print("taskloom list NAME shows any of them: fields or settings, defaults, meanings")
+
+
+def _listed(kind: str) -> list[tuple[str, str]]:
+    from taskloom import learners, registry, scoring
+    from taskloom.recipe import read
+    from taskloom.recipe.finder import counting_order
+
+    if kind == "suites":
+        return [(s.name, s.describe) for s in registry.SUITES]
+    if kind == "recipes":
+        files = [(n, read(n).describe) for s in registry.SUITES for n in s.recipe_files()]
+        return sorted(files, key=lambda row: counting_order(row[0]))
+    if kind == "tasks":
+        return [(t.name, t.describe) for t in registry.TASKS]
+    if kind == "learners":
+        return [(entry.name, entry.describe) for entry in learners.LEARNERS]
+    if kind == "studies":
+        from taskloom.studies import STUDIES
+
+        return [(s.name, s.describe) for s in STUDIES]
+    registry.SUITES.names()  # suites make their own scorers known when they are imported
+    return [(name, describe_scorer(scorer)) for name, scorer in scoring.SCORERS.items()]
+
+
 HEADS = ("field", "kind", "default", "what it is")
 
 
@@ -48,7 +94,6 @@ def thing(name: str, changes: Iterable[str] | None, as_json: bool, schema: bool)
 def known_names() -> list[str]:
     """Return every name that `taskloom list` knows."""
     from taskloom import scoring
-    from taskloom.cli.task_output import KINDS
     from taskloom.learners import LEARNERS
     from taskloom.recipe.finder import names
     from taskloom.registry import SUITES
