@@ -34,6 +34,7 @@ LAYERS = [
     {"dataset", "audits"},
     {"learners"},
     {"experiments"},
+    {"reports.charts"},
     {"reports.page"},
     {"studies"},
     {"reports", "viewer", "collect", "interop"},
