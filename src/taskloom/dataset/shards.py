@@ -6,6 +6,7 @@ it is the same for every shard size, number of workers, compression and version 
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -126,7 +127,8 @@ def values(array: Any) -> list[Any]:
 
 def _lists(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...] | None]:
     """Return a column of lists as tuples, with None for those that are missing; `read` decodes their members all at once."""
-    ends = np.cumsum(pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)).tolist()
+    # Not by way of NumPy: `to_numpy` imports pandas, where that is installed.
+    ends = list(itertools.accumulate(length or 0 for length in pc.list_value_length(array).to_pylist()))
     members = tuple(read(array.flatten()))
     lists: list[tuple[Any, ...] | None] = [
         members[start:stop] for start, stop in zip([0, *ends[:-1]], ends, strict=True)
