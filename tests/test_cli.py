@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from taskloom.cli.app import COMMANDS, run
+from taskloom.experiments import engines
+from tests.experiments.sweeps import InlineEngine
 from tests.shell_lines import in_process, run_line, shell
 
 ROOT = Path(__file__).parent.parent
@@ -35,8 +37,9 @@ def files_to_score(folder: Path) -> None:
     (folder / "answers.txt").write_text("0\n" * 1000)
 
 
-def test_every_command_has_examples_and_they_run(tmp_path: Path) -> None:
-    """In the order of the commands, so that `verify` and `audit` find what `make` made."""
+def test_every_command_has_examples_and_they_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of the commands, so that `verify` and `audit` find what `make` made; experiments run in this process."""
+    monkeypatch.setattr(engines, "start", lambda name, **options: InlineEngine())
     files_to_score(tmp_path)
     for command in COMMANDS:
         text = in_process([command, "--help"], tmp_path).output

@@ -181,23 +181,23 @@ def test_an_installed_package_adds_a_task(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([*pip, "--disable-pip-version-check", "--target", str(site), str(source)], check=True)
 
-    def command(*words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", "from taskloom.cli import main; main()", *words],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={"PYTHONPATH": str(site), "HOME": str(tmp_path)},
-        )
-        return done.stdout
-
-    listed = json.loads(command("list", "tasks", "--json"))
+    out = str(tmp_path / "made")
+    commands = [
+        ["list", "tasks", "--json"],
+        ["show", "words/reverse", "-n", "1", "--json"],
+        ["make", "words/reverse", "-o", out, "--set", "splits={train: {n: 50}, test: {n: 9}}", "--workers", "2"],
+        ["verify", out, "--all"],
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", f"from taskloom.cli import run\nfor words in {commands}: assert run(words) == 0"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(site), "HOME": str(tmp_path)},
+    )
+    listed, shown = map(json.loads, done.stdout.splitlines()[:2])
     assert listed["tasks"] == [{"name": "words/reverse", "describe": "Reverse the order of the words."}]
-    shown = json.loads(command("show", "words/reverse", "-n", "1", "--json"))
     assert shown["targets"][0].split() == shown["input"].split()[::-1]
-    out = tmp_path / "made"
-    command("make", "words/reverse", "-o", str(out), "--set", "splits={train: {n: 50}, test: {n: 9}}", "--workers", "2")
-    command("verify", str(out), "--all")
 
 
 def test_a_dotted_change_keeps_the_rest_of_the_default(task_file: str) -> None:

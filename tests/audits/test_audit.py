@@ -197,7 +197,15 @@ def test_chernoff(weights: dict[str, float], alpha: float) -> None:
     assert chernoff(weights, other, alpha) == 0
 
 
-@pytest.mark.parametrize("name", ["ctl/A", "ctl/A-independent", "ctl/R", "ctl/S", "ctl/length"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ctl/A",
+        "ctl/S",
+        "ctl/length",
+        *(pytest.param(n, marks=pytest.mark.nightly) for n in ("ctl/A-independent", "ctl/R")),
+    ],
+)
 def test_no_leaks_in_ours(name: str) -> None:
     found = tl.audit(tl.make(name, set=["splits.train.n=5000"]))
     assert found.leaks == []

@@ -71,7 +71,7 @@ def test_digests_do_not_depend_on_how(name: str, tmp_path: Path) -> None:
         assert manifest == manifests[0]
 
 
-@pytest.mark.parametrize("name", [n for n in RECIPES if n != "ctl/S"])
+@pytest.mark.parametrize("name", nightly_but([n for n in RECIPES if n != "ctl/S"], "ctl/R", "ctl/length"))
 def test_digests_do_not_depend_on_hash_seed_and_shard_size(name: str, tmp_path: Path) -> None:
     """The same without worker processes, whose start is most of the time of the test above."""
     wanted = tl.make(name, seed=1, set=SMALL).digest
@@ -128,8 +128,15 @@ def big_digest() -> str:
     return tl.make("ctl/A", set={"splits.train.n": 60_000}).digest
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-@pytest.mark.parametrize(("how", "status"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("how", "status", "workers"),
+    [
+        (signal.SIGKILL, -9, "1"),
+        (signal.SIGINT, 130, "2"),
+        pytest.param(signal.SIGKILL, -9, "2", marks=pytest.mark.nightly),
+        pytest.param(signal.SIGINT, 130, "1", marks=pytest.mark.nightly),
+    ],
+)
 def test_interrupted_and_resumed(
     tmp_path: Path, big_digest: str, workers: str, how: signal.Signals, status: int
 ) -> None:

@@ -68,7 +68,7 @@ def test_merged_keys_may_be_changed() -> None:
         ("a: [", r"f.yaml:\d is not YAML: "),
         ("a: 1\nb: 2\na: 3\n", "f.yaml:3 gives 'a' twice, first in line 1; keep one$"),
         ("a: \x07", "f.yaml is not YAML: "),
-        ("[" * 2000, "f.yaml is nested too deeply"),
+        ("[" * 600, "f.yaml is nested too deeply"),
         ("a: " + "9" * 5000, "f.yaml holds a value that cannot be read "),
         ("a: 2026-99-99", "f.yaml holds a value that cannot be read "),
         ("[a]: 1", "f.yaml:1 is not YAML: found unhashable key"),
@@ -144,8 +144,8 @@ def test_aliases_that_stand_for_a_billion_values_are_refused_early() -> None:
     assert parse("a: &a [1, 2]\nb: [*a, *a]\nc: []") == {"a": [1, 2], "b": [[1, 2], [1, 2]], "c": []}
 
 
-def test_errors_do_not_echo_a_megabyte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "v.yaml").write_text("[" + "1, " * 30_000 + "1]")
+def test_errors_do_not_echo_what_is_huge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "v.yaml").write_text("[" + "1, " * 3_000 + "1]")
     huge = f"@{tmp_path / 'v.yaml'}"
     for change in (f"max_length={huge}", f"described={huge}", f"splits.train.n={huge}", f"{'x' * 10**6}=1"):
         assert run(["show", "ctl/A", "--set", change]) == 2

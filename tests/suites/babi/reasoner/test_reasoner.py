@@ -141,7 +141,7 @@ def check_many(count: int, seed: int) -> int:
     return compared
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(2))
 def test_answers_and_supports_equal_possible_worlds(part: int) -> None:
     assert check_many(125, part) > 1_250
 
