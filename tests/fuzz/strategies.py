@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
+import random
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -154,3 +157,65 @@ def reworded_json(draw: st.DrawFn, base: Any, most: int = 3) -> Any:
 def as_text(value: str) -> bytes:
     """Return a text as the bytes of a file; half a surrogate as the bytes that some programs write for it."""
     return value.encode("utf-8", "surrogatepass")
+
+
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\d+(?:\.\d+)?|\w+|\s+|.', re.DOTALL)
+"""Texts in quotes, numbers, words, white space, other characters: what formats and little languages are made of."""
+
+
+def sibling(value: Any, chance: random.Random) -> Any:
+    """Return an input like another one: one of its texts with a token exchanged for one of the same kind, cut out or repeated.
+
+    Such an input is as well formed as the other one mostly is, and costs a hundredth of what a draw of Hypothesis costs.
+    """
+    if isinstance(value, str):
+        return _exchanged(value, chance)
+    if isinstance(value, list) and value:
+        at = chance.randrange(len(value))
+        return [sibling(part, chance) if place == at else part for place, part in enumerate(value)]
+    if isinstance(value, tuple):  # the first says what the others are: a file's name, a task
+        at = chance.randrange(1, len(value))
+        return tuple(sibling(part, chance) if place == at else part for place, part in enumerate(value))
+    return value
+
+
+def _exchanged(text: str, chance: random.Random) -> str:
+    tokens = TOKEN.findall(text)
+    if not tokens:
+        return chance.choice(ODD_TEXTS)
+    at = chance.randrange(len(tokens))
+    kind = _kind(tokens[at])
+    action = chance.randrange(5)
+    if action == 0:
+        tokens[at] = ""
+    elif action == 1:
+        tokens[at] *= 2
+    elif action == 2:
+        tokens[at] = chance.choice([token for token in tokens if _kind(token) == kind])
+    elif kind == "quoted":
+        tokens[at] = json.dumps(chance.choice(ODD_TEXTS))
+    elif kind == "number":
+        tokens[at] = str(chance.choice(ODD_NUMBERS))
+    else:
+        tokens[at] = chance.choice([token for token in tokens if _kind(token) == kind] + ["", *ODD_TEXTS[:8]])
+    return "".join(tokens)
+
+
+def _kind(token: str) -> str:
+    if token[0] == '"' and len(token) > 1:
+        return "quoted"
+    return "number" if token[0].isdigit() else "word" if token[0].isalpha() else "other"
+
+
+def shorter(value: Any, chance: random.Random) -> Any:
+    """Return an input with a piece of one of its texts cut out."""
+    if isinstance(value, str):
+        low = chance.randrange(len(value) + 1)
+        return value[:low] + value[low + chance.choice([1, 1, 4, 16, 64]) :]
+    if isinstance(value, list) and value:
+        at = chance.randrange(len(value))
+        return [shorter(part, chance) if place == at else part for place, part in enumerate(value)]
+    if isinstance(value, tuple):
+        at = chance.randrange(1, len(value))
+        return tuple(shorter(part, chance) if place == at else part for place, part in enumerate(value))
+    return value

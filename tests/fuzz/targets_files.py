@@ -65,7 +65,7 @@ def _read_all(place: Path) -> None:
         )
     ),
     weight=6,
-    cost=4,
+    cost=8,
     warm=lambda: _dataset(),
 )
 def manifests(text: str, folder: Path) -> Verdict:
@@ -82,7 +82,7 @@ def manifests(text: str, folder: Path) -> Verdict:
     "parquet",
     st.deferred(lambda: mutated_bytes([next((_dataset() / "train").glob("*.parquet")).read_bytes()])),
     weight=6,
-    cost=2,
+    cost=5,
     warm=lambda: _dataset(),
 )
 def parquet(data: str, folder: Path) -> Verdict:
@@ -97,7 +97,10 @@ def parquet(data: str, folder: Path) -> Verdict:
 
 
 @target(
-    "foreign", st.deferred(lambda: st.tuples(st.sampled_from(["test.jsonl", "test.parquet"]), _foreign())), weight=16
+    "foreign",
+    st.deferred(lambda: st.tuples(st.sampled_from(["test.jsonl", "test.parquet"]), _foreign())),
+    weight=16,
+    cost=2,
 )
 def foreign(given: tuple[str, str], folder: Path) -> Verdict:
     """Load files that somebody else wrote."""
@@ -167,7 +170,7 @@ def _loaded() -> tl.Dataset:
     return load(_dataset())
 
 
-@target("predictions", prediction_files, weight=14, cost=2, warm=lambda: _loaded())
+@target("predictions", prediction_files, weight=14, cost=3, warm=lambda: _loaded())
 def predictions(given: tuple[str, str], folder: Path) -> Verdict:
     """Score a file of predictions in the ways that there are; ids decide, not the order of lines."""
     name, text = given
@@ -227,7 +230,7 @@ def damaged_runs(draw: st.DrawFn) -> tuple[str, str]:
     return name, draw(mutated_bytes([raw]))
 
 
-@target("runs", st.deferred(damaged_runs), weight=4, cost=4, warm=lambda: _run_files())
+@target("runs", st.deferred(damaged_runs), weight=4, cost=8, warm=lambda: _run_files())
 def runs(given: tuple[str, str], folder: Path) -> Verdict:
     """Read, count and verify a run store one of whose files was edited."""
     name, text = given

@@ -150,7 +150,7 @@ async def _ask(app: Any, method: str, address: str, headers: dict[str, str]) -> 
     return messages[0]["status"], sent, b"".join(message.get("body", b"") for message in messages[1:])
 
 
-@target("pages", requests, weight=8, cost=3, warm=_warm)
+@target("pages", requests, weight=8, cost=8, warm=_warm)
 def pages(given: tuple[tuple[str, str] | None, str, str, dict[str, str]], folder: Path) -> Verdict:
     """Ask the viewer for a page; none shows markup of the data as markup, nor anything from outside its folders."""
     edit, method, address, headers = given

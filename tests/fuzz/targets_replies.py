@@ -99,7 +99,7 @@ result_bodies = st.one_of(
 )
 
 
-@target("sparql", result_bodies, weight=34)
+@target("sparql", result_bodies, weight=50)
 def sparql_results(body: str, folder: Path) -> Verdict:
     """Read the answer of a SPARQL service; the client turns both exceptions into sentences."""
     try:

@@ -173,7 +173,7 @@ def _warm_lexicons() -> None:
         check_plan(read("taskbench/antonyms[eng]", {"lexicon": lexicon, "few_shot": None}).plan(0))
 
 
-@target("recipes", recipe_texts(), weight=7, cost=6, warm=_warm_lexicons)
+@target("recipes", recipe_texts(), weight=7, cost=12, warm=_warm_lexicons)
 def recipes(text: str, folder: Path) -> Verdict:
     """Read a recipe, plan it, make its first rows and answer them again."""
     path = folder / "recipe.yaml"
@@ -261,7 +261,7 @@ expression_texts = st.one_of(
 )
 
 
-@target("expressions", expression_texts, weight=54)
+@target("expressions", expression_texts, weight=80)
 def expressions(text: str, folder: Path) -> Verdict:
     """Read an expression; its normal name and its printed form must mean the same."""
     expression, kind = read_typed(text)
@@ -274,7 +274,7 @@ def expressions(text: str, folder: Path) -> Verdict:
     return "checked"
 
 
-@target("functions", typed_expressions, weight=1, cost=40, warm=_warm_lexicons)
+@target("functions", typed_expressions, weight=1, cost=90, warm=_warm_lexicons)
 def functions(text: str, folder: Path) -> Verdict:
     """Make the rows of a function over invented words and answer them again."""
     few = {"minimum": 1, "few_shot": None, "answers": False, "shares": {"train": 0.8, "test": 0.2}}
@@ -301,6 +301,7 @@ def _answerer(name: str) -> Any:
         lambda name: st.tuples(st.just(name), mutated_text(INPUTS[name], ["a", "b", "3", " ", "question:", "context:"]))
     ),
     weight=20,
+    cost=2,
     warm=lambda: [_answerer(name) for name in INPUTS],
 )
 def apply(given: tuple[str, str], folder: Path) -> Verdict:
@@ -356,7 +357,7 @@ story_texts = st.one_of(
 )
 
 
-@target("stories", story_texts, weight=24)
+@target("stories", story_texts, weight=40)
 def stories(text: str, folder: Path) -> Verdict:
     """Answer the questions of a story file, and those about people and things by the second solver as well."""
     solve_text(text)
@@ -416,7 +417,7 @@ def domain_texts(draw: st.DrawFn) -> str:
     return json.dumps(draw(reworded_json(base)))
 
 
-@target("domains", st.deferred(domain_texts), weight=2, cost=16, warm=_small_domains)
+@target("domains", st.deferred(domain_texts), weight=2, cost=40, warm=_small_domains)
 def domains(text: str, folder: Path) -> Verdict:
     """Load a domain; one that is taken must make tasks whose answers the reader finds again, or say why not."""
     path = folder / "mine.yaml"
@@ -449,7 +450,7 @@ EXPERIMENTS: list[dict[str, Any]] = [
 experiment_texts = st.builds(json.dumps, mutated_json(EXPERIMENTS))
 
 
-@target("experiments", experiment_texts, weight=5, cost=3)
+@target("experiments", experiment_texts, weight=5, cost=6)
 def experiments(text: str, folder: Path) -> Verdict:
     """Read an experiment and list its cells."""
     path = folder / "experiment.yaml"
