@@ -117,6 +117,6 @@ def _status(collection: Collection) -> dict[str, object]:
     from taskloom.collect.records import CollectedTask, Document, GivenAnswer, Item
 
     store = collection.store
-    counts = {"people": sum(1 for _ in collection.people()), "documents": store.count(Document)}
+    counts = {"people": len(collection.people()), "documents": store.count(Document)}
     answers = store.count(GivenAnswer, stage="work")
     return {**counts, "questions": store.stages(CollectedTask), "items": store.stages(Item), "answers": answers}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -170,9 +169,9 @@ class Collection:
         with self.store.change(by, "qualification", "let in by an owner") as change:
             change.put(replace(self.store.need(Person, id).value, qualified="passed"))
 
-    def people(self) -> Iterator[Person]:
-        """Yield everybody."""
-        return self.store.each(Person)
+    def people(self) -> list[Person]:
+        """Return everybody, by name."""
+        return sorted(self.store.each(Person), key=lambda p: p.name.casefold())
 
     def first_owner(self, name: str = "Owner") -> Person:
         """Return an owner; a project without one gets its first."""

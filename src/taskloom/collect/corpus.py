@@ -93,7 +93,9 @@ def _read(file: Path) -> Iterator[tuple[str, str]]:
     if suffix == ".jsonl":
         yield from _json_lines(file, text)
     else:
-        yield _title(text) if suffix in (".md", ".markdown") and _title(text) else file.stem, text
+        title = _title(text) if suffix in (".md", ".markdown") else ""
+        # The title of a Markdown file is the entity's name and no part of a passage.
+        yield (title, text.replace(f"# {title}", "", 1)) if title else (file.stem, text)
 
 
 def _title(text: str) -> str:

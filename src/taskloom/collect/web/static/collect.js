@@ -53,9 +53,9 @@ function visible() { return total + (document.hidden ? 0 : performance.now() - s
 for (const form of document.querySelectorAll("form.keep")) {
   const field = form.querySelector("[name=question]");
   const name = "draft " + location.pathname;
+  if (!status.hidden) sessionStorage.removeItem(name); // the page says that it was saved
   if (field && !field.value) field.value = sessionStorage.getItem(name) || "";
   if (field) field.addEventListener("input", () => sessionStorage.setItem(name, field.value));
-  form.addEventListener("submit", () => sessionStorage.removeItem(name));
 }
 
 // Answers.
@@ -156,17 +156,23 @@ if (answer && passage) {
   function take() {
     const range = selected();
     if (!range) return;
+    use(range);
+    getSelection().removeAllRanges();
+  }
+  function use(range) {
     if (format === "span") add(...range);
     else if (format === "structure" && lastField) {
       const quote = slice(...range).trim().replace(/\s+/g, " ");
       lastField.value = lastField.value ? lastField.value + " | " + quote : quote;
       lastField.focus();
     }
-    getSelection().removeAllRanges();
   }
   if (format !== "yes/no") {
-    passage.addEventListener("mouseup", () => setTimeout(take, 0));
-    passage.addEventListener("touchend", () => setTimeout(take, 300));
+    // A mouse has selected when its button is up; a finger still moves the ends, so a button takes what is selected then.
+    passage.addEventListener("pointerup", (event) => { if (event.pointerType === "mouse") setTimeout(take, 0); });
+    let kept = null;
+    document.addEventListener("selectionchange", () => { const range = selected(); if (range) kept = range; });
+    document.getElementById("take").addEventListener("click", () => { if (kept) use(kept); kept = null; getSelection().removeAllRanges(); });
   }
 
   passage.addEventListener("keydown", (event) => {
@@ -212,8 +218,9 @@ if (answer && passage) {
     list();
     passage.focus({ preventScroll: true });
   } else {
-    const first = answer.querySelector("[type=radio], #objects input");
-    if (first) first.focus({ preventScroll: true });
+    // Not a field of a structure: the key for n/a would be typed into it.
+    const first = answer.querySelector("[type=radio]") || passage;
+    first.focus({ preventScroll: true });
   }
 
   const addRow = document.getElementById("add-row");

@@ -1,0 +1,85 @@
+"""Take the screenshots of docs/how-to/collect-tasks.md from the demonstration project, with Playwright and a Chromium.
+
+    python scripts/screenshot_collect.py docs/images
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import uvicorn
+from playwright.sync_api import Browser, sync_playwright
+
+from taskloom.collect.collection import Collection
+from taskloom.collect.demo_project import fill_demo
+from taskloom.collect.records import CollectedTask, Item, Person
+from taskloom.collect.web.serve import _listen
+from taskloom.collect.web.site import Site, build_app
+
+DESKTOP, PHONE = {"width": 1100, "height": 760}, {"width": 390, "height": 760}
+
+
+def main(folder: Path) -> None:
+    """Write the pictures into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        project = Path(place) / "demo"
+        fill_demo(project)
+        collection = Collection(project)
+        listener = _listen("127.0.0.1", 0)
+        base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server = uvicorn.Server(uvicorn.Config(build_app(collection), log_level="error", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        with sync_playwright() as play:
+            browser = play.chromium.launch(executable_path="/usr/bin/chromium")
+            take(browser, collection, base, folder)
+            browser.close()
+        server.should_exit = True
+        thread.join(10)
+        collection.close()
+
+
+def take(browser: Browser, c: Collection, base: str, folder: Path) -> None:
+    """Open each page as its person, at both widths."""
+    site = Site(c)
+    tasks = {t.id: t for t in c.store.each(CollectedTask)}
+    yes_no = next(i.id for i in c.store.each(Item, stage="open") if tasks[i.task].format == "yes/no")
+    span = next(i.id for i in c.store.each(Item, stage="open") if tasks[i.task].format == "span")
+    structure = next(i.id for i in c.store.each(Item) if tasks.get(i.task) and tasks[i.task].format == "structure")
+    disputed = next(iter(c.store.each(Item, stage="disputed")), None)
+    pages = [
+        ("Olga", "/", "home"),
+        ("Wim", "/write", "write"),
+        ("Wim", "/vary/structure", "structure"),
+        ("Wim", "/vary/combination", "composition"),
+        ("Rita", "/review", "review"),
+        ("Ann", f"/annotate/{yes_no}", "yes-no"),
+        ("Ann", f"/annotate/{span}", "span"),
+        ("Ann", f"/annotate/{structure}", "rows"),
+        ("Olga", "/people", "people"),
+        ("Olga", "/results", "results"),
+        ("Olga", "/export", "export"),
+        ("Olga", "/log", "log"),
+    ]
+    if disputed:
+        pages.append(("Rita", f"/adjudicate/{disputed.id}", "dispute"))
+    people: dict[str, Person] = {p.name.split()[0]: p for p in c.people()}
+    for width, size in (("desktop", DESKTOP), ("phone", PHONE)):
+        for name, address, title in pages:
+            context = browser.new_context(viewport=size, device_scale_factor=1)
+            page = context.new_page()
+            page.goto(site.link(people[name], base))
+            page.goto(base + address)
+            if title == "span":
+                for key in ("ArrowRight", "ArrowRight", "Space", "ArrowRight", "ArrowRight", "Space"):
+                    page.keyboard.press(key)
+            page.screenshot(path=str(folder / f"collect-{title}-{width}.png"))
+            context.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
