@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from tests.collect.servers import RunningServer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="make test-browser installs Playwright")
 
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 PEOPLE = {
     "Wim": "writer",
     "Wanda": "writer",

@@ -36,6 +36,8 @@ def test_yes_and_no_by_majority(values: list[str], answer: str | None) -> None:
         (["n/a", "Rock", "Lake"], None),
         (["ferns|mosses", "ferns|mosses|reeds", "ferns"], "ferns"),
         (["A|B", "B|A"], "A|B"),
+        (["The", "The", "Museum"], "The"),
+        (["The", "Museum", "Garden"], None),
     ],
 )
 def test_spans_by_the_shortest_subset(values: list[str], answer: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from importlib.resources import as_file, files
@@ -83,6 +84,42 @@ WAITING: tuple[tuple[str, str, AnswerFormat], ...] = (
     ("gardens", "When do most flowers bloom in this garden?", "span"),
     ("museums", "Can visitors try something with their own hands in this museum?", "yes/no"),
 )
+
+ANIMALS = "otters|butterflies|Seals|Lizards|Swans and coots|Puffins|Bees|Goats"
+
+ANSWERS: dict[str, tuple[str, str]] = {
+    "Are dogs allowed in this garden?": ("Dogs (may|are allowed)", "Dogs are not allowed"),
+    "Can visitors bring their pets along into this garden?": ("Dogs (may|are allowed)", "Dogs are not allowed"),
+    "Are bicycles allowed in this garden?": ("bicycles travel free", ""),
+    "What plants grow in this garden?": (
+        "water lilies, reeds and yellow irises|kinds of ferns|lavender, sage, thyme, broom and many grasses|bananas, orchids|"
+        "cocoa|palms and tree ferns|beans, pumpkins, kale and herbs|Artichokes, sea kale and pinks|Gentians|maples|clipped yews",
+        "",
+    ),
+    "Who founded or planted this garden?": (
+        "Ida Marsh|Harriet Fenwick|Oskar Brandt|Maren Toll|Tomas Vell|neighbours of Elm Street|railway company",
+        "",
+    ),
+    "Can people in wheelchairs visit this garden?": (
+        "wheelchairs can|suitable for wheelchairs",
+        "impossible with a wheelchair",
+    ),
+    "Is there a place to eat in this garden?": ("tea house|restaurant|café in|kiosk", "no café"),
+    "Which animals can be seen in this garden?": (ANIMALS, ""),
+    "What animals live in this garden, when can they be seen, and do they nest there?": (ANIMALS, ""),
+    "How much does a ticket for this garden cost?": ("four coins|three coins|six coins|what one likes", ""),
+    "Does this garden have guided tours?": ("Guided tours|The tour", ""),
+    "In which months is this garden open?": ("April to October|May to September|all year", ""),
+    "Do children enter this garden free?": ("children under twelve enter free", ""),
+    "On which days is this museum closed?": ("Mondays", ""),
+    "Does this museum have a lift?": ("A lift|by lift", "no lift"),
+    "What is the oldest thing in this museum?": ("oldest was made in 1540|ship of oak", ""),
+    "Is there a restaurant in this museum?": ("restaurant|canteen", ""),
+}
+"""What in a passage answers each question of the demonstration by yes or by words, and what answers it by no."""
+
+CARELESS = 0.15
+"""How often the demonstration's annotators overlook or confuse something, so that there are disputes to settle."""
 
 SHARE = 0.55
 """The part of the items that the demonstration's annotators have answered."""
@@ -180,27 +217,31 @@ def _annotate(c: Collection, people: Sequence[Person]) -> None:
 
 
 def _answer(c: Collection, item: Item, person: Person, key: Key) -> EnteredAnswer:
+    """Answer as a person would who reads well, and is sometimes careless."""
     if item.known is not None:
         passage, answer = str(item.known["passage"]), str(item.known["answer"])
         start = passage.find(answer)
         return EnteredAnswer(answer == "n/a", answer, ((start, start + len(answer)),) if start >= 0 else ())
-    rng = key.random(item.id)  # the same for all, so that they mostly agree
-    own = key.random(item.id, person.name)
-    if rng.random() < 0.5 or own.random() < 0.15:
-        return EnteredAnswer(na=True)
+    rng = key.random(item.id, person.name)
     text = c.passage(item)
     task = c.store.need(CollectedTask, item.task).value
+    yes, no = ANSWERS[task.question]
+    hit, refusal = re.search(yes, text), re.search(no, text) if no else None
+    # On the best passage of every yes/no question all three differ, so that there is something to settle.
+    contested = task.format == "yes/no" and item.id.endswith("0000")
+    careless = rng.random() < CARELESS or (contested and person.name.startswith("Ada"))
+    if (hit is None and refusal is None) or careless:
+        return EnteredAnswer(na=True)
     if task.format == "yes/no":
-        choice = rng.choice(["yes", "no"])
-        return EnteredAnswer(choice="no" if choice == "yes" and own.random() < 0.15 else choice)
-    words = text.split()
-    first = rng.randrange(len(words) - 3)
+        wrong = rng.random() < CARELESS or (contested and person.name.startswith("Abe"))
+        return EnteredAnswer(choice="no" if (refusal is not None) != wrong else "yes")
+    assert hit is not None
     if task.format == "structure":
-        return EnteredAnswer(
-            objects=({"animal": words[first], "month or season": "", "nests": rng.choice(["yes", "no"])},)
-        )
-    if own.random() < 0.25:
-        first = own.randrange(len(words) - 3)
-    start = text.index(words[first])
-    long = own.random() < 0.5
-    return EnteredAnswer(spans=((start, start + len(words[first]) + (1 + len(words[first + 1]) if long else 0)),))
+        season = re.search("January|June|winter|summer", text)
+        nests = "yes" if re.search("nest|breed", text) else "no"
+        row = {"animal": hit[0], "month or season": season[0] if season else "", "nests": nests}
+        return EnteredAnswer(objects=(row,))
+    start = hit.start()
+    if rng.random() < 0.3 and start:  # one word more than needed
+        start = text.rfind(" ", 0, start - 1) + 1
+    return EnteredAnswer(spans=((start, hit.end()),))

@@ -49,12 +49,15 @@ def span_words(value: str) -> frozenset[str]:
 
 
 def _shortest_subset(values: Sequence[str]) -> str | None:
-    """Return the shortest answer whose words are contained in more than half of the answers, its own included."""
+    """Return the shortest answer whose words are contained in more than half of the answers, its own included.
+
+    An answer of articles and punctuation alone has no words in the evaluation's sense; only the same text supports it.
+    """
     bags = [(v, span_words(v)) for v in values if v != NA]
     supported = [
         (len(words), len(value), value)
         for value, words in bags
-        if words and 2 * sum(words <= other for _, other in bags) > len(values)
+        if 2 * sum(words <= other if words else value == text for text, other in bags) > len(values)
     ]
     return min(supported)[2] if supported else None
 

@@ -48,7 +48,7 @@ def serve(
             )
     else:
         token = ""
-    listener = _listen(host, port)
+    listener = listen(host, port)
     try:
         with locked(folder / ".lock", patience=0.5):
             collection = Collection(folder)
@@ -71,7 +71,8 @@ def serve(
         listener.close()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.socket(family, socket.SOCK_STREAM)
