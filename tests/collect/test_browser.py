@@ -113,7 +113,7 @@ def answer(page: Any, name: str) -> str:
     Of three passages, nobody finds an answer in the first; all agree on the second, where Abe selects a word more; and on the
     third no two agree.
     """
-    item = page.url.split("/annotate/")[1].partition("?")[0]
+    item = str(page.url).split("/annotate/")[1].partition("?")[0]
     number = int(item[-1])
     words = page.inner_text("#passage").split()
     if number == 0 or (number == 2 and name == "Ada"):
