@@ -67,8 +67,9 @@ $(VENV)/.browser-ready: $(VENV)/.ready
 test-browser: $(VENV)/.browser-ready ## the viewer and a whole round of collection in a real browser, with an accessibility check
 	$(BIN)/python -m pytest -n 0 tests/viewer/test_browser.py tests/collect/test_browser.py
 
-screenshots: $(VENV)/.browser-ready ## take the pictures of the viewer in docs/images
+screenshots: $(VENV)/.browser-ready ## take the pictures of the viewer and of collection in docs/images
 	$(BIN)/python scripts/screenshots.py
+	$(BIN)/python scripts/screenshot_collect.py docs/images
 
 lint: $(VENV)/.ready ## ruff check (security rules included) and format, and the pinned versions offline
 	$(BIN)/ruff check .

@@ -5,6 +5,7 @@ python scripts/screenshot_collect.py docs/images
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import tempfile
@@ -20,6 +21,9 @@ from taskloom.collect.demo_project import ANSWERS, fill_demo
 from taskloom.collect.records import CollectedTask, Item, Person
 from taskloom.collect.web.serve import listen
 from taskloom.collect.web.site import Site, build_app
+
+SHOWN = ("home-desktop", "write-desktop", "span-desktop", "span-phone", "yes-no-phone", "dispute-desktop")
+"""The pictures of the page; `--all` takes those of all pages, to look at."""
 
 DESKTOP, PHONE = {"width": 1100, "height": 760}, {"width": 390, "height": 760}
 
@@ -37,7 +41,7 @@ def main(folder: Path) -> None:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         with sync_playwright() as play:
-            browser = play.chromium.launch(executable_path="/usr/bin/chromium")
+            browser = play.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"))
             take(browser, collection, base, folder)
             browser.close()
         server.should_exit = True
@@ -83,6 +87,8 @@ def take(browser: Browser, c: Collection, base: str, folder: Path) -> None:
     people: dict[str, Person] = {p.name.split()[0]: p for p in c.people()}
     for width, size in (("desktop", DESKTOP), ("phone", PHONE)):
         for name, address, title in pages:
+            if f"{title}-{width}" not in SHOWN and "--all" not in sys.argv:
+                continue
             context = browser.new_context(viewport=size, device_scale_factor=1)
             page = context.new_page()
             page.goto(site.link(people[name], base))

@@ -26,6 +26,7 @@ from taskloom.collect.task_workflow import (
     submit_base,
     submit_variant,
 )
+from taskloom.experiments import engines
 from taskloom.suites.zest import evaluation
 from taskloom.suites.zest.dataset_statistics import statistics
 from taskloom.suites.zest.task_files import read_tasks
@@ -37,6 +38,7 @@ from tests.collect.projects import (
     write_base_tasks,
     write_project,
 )
+from tests.experiments.sweeps import InlineEngine
 
 Round = tuple[Collection, dict[str, Person]]
 
@@ -93,7 +95,9 @@ def test_every_item_has_three_answers_of_three_people(played: Round) -> None:
     assert store.check() == []
 
 
-def test_the_export_is_a_zest_dataset_that_every_command_reads(played: Round, tmp_path: Path) -> None:
+def test_the_export_is_a_zest_dataset_that_every_command_reads(
+    played: Round, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     c, _ = played
     folder = tmp_path / "release"
     release = export(c, folder)
@@ -127,6 +131,10 @@ def test_the_export_is_a_zest_dataset_that_every_command_reads(played: Round, tm
     assert len((folder / "log.jsonl").read_text().splitlines()) == len(list(c.store.events()))
     with pytest.raises(CollectError, match="there already"):
         export(c, folder)
+    monkeypatch.setattr(engines, "start", lambda name, **options: InlineEngine())
+    recipe = str(folder / "recipe.yaml")
+    runs = tl.run(recipes=[recipe], learners=["majority"], seeds=1, store=tmp_path / "runs")
+    assert len(runs) == 1
 
 
 def test_people_are_scored_like_models(played: Round) -> None:
