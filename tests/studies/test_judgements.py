@@ -38,7 +38,7 @@ def test_many_seeds_of_the_same_noisy_model_agree() -> None:
 def test_one_seed_cannot_tell_even_if_it_is_equal() -> None:
     result = judge_mean([0.75], number(0.75, 0.27))
     assert result.verdict == OPEN
-    assert result.cells()[5] == "cannot be told from 1 seed"
+    assert result.cells()[6] == "cannot be told from 1 seed"
     assert math.isnan(result.difference_low)
 
 

@@ -15,7 +15,7 @@ from taskloom.errors import TaskloomError
 from taskloom.experiments import engines
 from taskloom.studies import STUDIES
 from taskloom.studies.published_numbers import paper, paper_names, published
-from taskloom.studies.reproduction import analyse, catalogue
+from taskloom.studies.reproduction import analyse, catalogue, write_study
 from tests.experiments.sweeps import InlineEngine
 from tests.studies.made_up_scores import group, made_up
 
@@ -132,3 +132,12 @@ def test_a_graph_is_drawn_with_its_data(tmp_path: Path, capsys: pytest.CaptureFi
     shutil.rmtree(tmp_path / "out")
     run(["reproduce", "ctlpp/figure2", "-o", str(tmp_path / "out")])
     assert (tmp_path / "out" / "figure2.svg").read_bytes() == first
+
+
+def test_the_page_lists_conditions_below_the_judgements(tmp_path: Path) -> None:
+    runs = made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [1.0] * 3, "ood": [0.9] * 3}, {"learner.steps": 1_000}))
+    study, used, findings = analyse("ctlpp/table1", runs)
+    page = write_study(study, findings, tmp_path / "out", used).read_text()
+    assert "steps 1,000 (paper: 80,000): bi-LSTM, A: iid; bi-LSTM, A: ood" in page
+    assert "not comparable" in page
+    assert "steps 1,000 (paper: 80,000)" in (tmp_path / "out" / "page.md").read_text()

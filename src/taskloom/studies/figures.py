@@ -259,7 +259,7 @@ def _print(
     if math.isnan(number):
         return
     text = f"{number:.2f}" + (f"\n±{row[spread]:.2f}" if spread and _known(row[spread]) else "")
-    dark = (number - limits[0]) / (limits[1] - limits[0]) > 0.55
+    dark = (number - limits[0]) / (limits[1] - limits[0]) > 0.62
     axis.text(at, down, text, ha="center", va="center", fontsize=7.5, color="white" if dark else "black")
 
 

@@ -61,5 +61,5 @@ class Finding:
 
 def judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
     """Return judgements as a table: ours with its interval, the published number, the difference, the verdict."""
-    columns = ("claim", "place", "ours", "published", "difference", "verdict", "conditions that differ")
+    columns = ("claim", "place", "ours", "seeds", "published", "difference", "verdict", "conditions that differ")
     return ResultTable(columns, [dict(zip(columns, j.cells(), strict=True)) for j in judgements])

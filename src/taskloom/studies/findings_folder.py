@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -25,6 +25,7 @@ from taskloom.reports import page
 from taskloom.reports.page import Column, Section
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure, judgement_table
+from taskloom.studies.judgements import Judgement
 from taskloom.studies.score_files import score_groups, write_scores
 
 
@@ -88,10 +89,22 @@ def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
     if finding.judgements:
         columns, rows = _rows(judgement_table(finding.judgements))
         title = f"{finding.title}: beside the published numbers"
-        sections.append(Section(title, RULE, columns, rows))
+        # Conditions are long and shared by many rows: below the table, so that it fits the page.
+        sections.append(Section(title, RULE, columns[:-1], rows, blocks=tuple(_conditions(finding.judgements))))
     if finding.notes:
         sections[-1] = page_with_notes(sections[-1], finding.notes)
     return sections
+
+
+def _conditions(judgements: Sequence[Judgement]) -> Iterator[str]:
+    """Yield one block with the conditions that differ from the paper's, each with the claims that it concerns."""
+    concerned: dict[str, list[str]] = {}
+    for judgement in judgements:
+        for condition in judgement.conditions:
+            concerned.setdefault(condition, []).append(judgement.claim)
+    if concerned:
+        lines = [f"• {condition}: {'; '.join(claims)}" for condition, claims in concerned.items()]
+        yield "\n".join(["Conditions that differ from the paper's:", *lines])
 
 
 RULE = (

@@ -75,10 +75,11 @@ class Judgement:
     def cells(self) -> tuple[str, ...]:
         """Return the row of a table that people read."""
         ours = _with_interval(self.ours, self.low, self.high, self.decimals)
-        trainings = f" (n = {self.seeds})" if self.seeds else ""
+        n = str(self.seeds) if self.seeds else ""
         gap = _with_interval(self.difference, self.difference_low, self.difference_high, self.decimals, sign="+")
         outcome = f"{self.verdict} from {_trainings(self.seeds)}" if self.verdict == OPEN else self.verdict
-        return (self.claim, self.place, ours + trainings, self.published_text, gap, outcome, "; ".join(self.conditions))
+        conditions = "; ".join(self.conditions)
+        return (self.claim, self.place, ours, n, self.published_text, gap, outcome, conditions)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields for JSON, where what is not finite is null."""

@@ -21,7 +21,7 @@ def test_planted_agreement_disagreement_and_too_few_seeds(tmp_path: Path) -> Non
         group("ctl/R", "ndr", {"iid": [1.0] * 2, "ood": [0.6, 0.95]}),
     )
     _, _, (finding,) = analyse("ctlpp/table1", runs)
-    verdicts = {j.claim.split(", published")[0] + j.claim[-5:]: j.verdict for j in finding.judgements}
+    verdicts = {j.claim: j.verdict for j in finding.judgements}
     assert verdicts["bi-LSTM, A: ood"] == "agrees"
     assert verdicts["bi-LSTM, R: ood"] == "disagrees"
     assert verdicts["NDR, R: ood"] == "cannot be told"

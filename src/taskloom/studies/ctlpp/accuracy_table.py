@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -34,20 +34,12 @@ MOST = 25
 
 @dataclass(frozen=True, slots=True)
 class CountedSeeds:
-    """The seeds of some trainings that enter the table."""
+    """The seeds of some trainings that enter the table; `name` tells the trainings apart from the others of the table."""
 
     group: Trainings
     converged: list[int]
     counted: list[int]
-
-    @property
-    def name(self) -> str:
-        """Return model and variant with whatever else tells this group apart from the paper's."""
-        group = self.group
-        steps, precision = group.conditions.get("learner.steps"), group.environment.get("precision")
-        contents = "" if group.contents == "pairs" else group.contents
-        shown = (group.label, group.variant, group.draw, contents, f"{steps:,} steps" if steps else "", precision)
-        return ", ".join(str(part) for part in shown if part)
+    name: str = ""
 
     def scores(self, split: str) -> list[float]:
         """Return the scores of the counted seeds."""
@@ -69,7 +61,10 @@ def table1(runs: Runs, *, converged: float = CONVERGED, most: int = MOST, draw: 
     """Compute Table 1: means and standard deviations over the first `most` seeds that converged, on data of the published draw."""
     every = trainings(runs)
     drawn = [group for group in every if draw in (group.draw, "any")]
-    groups = [count(group, converged, most) for group in drawn or every]
+    names = short_names(drawn or every)
+    groups = [
+        replace(count(group, converged, most), name=name) for group, name in zip(drawn or every, names, strict=True)
+    ]
     rows = [_row(g) for g in groups]
     columns = ("model", "data", "draw", "always has", "steps", "seeds", "converged", "iid", "ood", "over 95 % ood")
     points = ResultTable(
@@ -98,6 +93,25 @@ def count(group: Trainings, converged: float = CONVERGED, most: int = MOST) -> C
     """Choose the seeds that enter the table, in the order of their numbers."""
     good = [seed for seed in group.seeds if group.scores.get("iid", {}).get(seed, 1.0) > converged]
     return CountedSeeds(group, good, good[:most])
+
+
+def short_names(groups: list[Trainings]) -> list[str]:
+    """Return model and variant of trainings, with whatever tells apart those that have both in common."""
+    details = [_details(group) for group in groups]
+    names = []
+    for group, own in zip(groups, details, strict=True):
+        others = [
+            d for g, d in zip(groups, details, strict=True) if (g.model, g.variant) == (group.model, group.variant)
+        ]
+        telling = [part for place, part in enumerate(own) if len({other[place] for other in others}) > 1]
+        names.append(f"{group.label}, {group.variant}" + (f" ({', '.join(telling)})" if telling else ""))
+    return names
+
+
+def _details(group: Trainings) -> tuple[str, ...]:
+    steps = group.conditions.get("learner.steps")
+    precision = group.environment.get("precision") or group.conditions.get("learner.precision")
+    return (group.draw, group.contents, f"{steps:,} steps" if steps else "", str(precision or ""))
 
 
 def spread(scores: list[float]) -> str:
