@@ -1,6 +1,7 @@
 """Speed of the story suite beside the reference: CPU seconds of generation, examples a second, peak memory.
 
     python benchmarks/babi_speed.py [--quick]
+    python benchmarks/babi_speed.py --beside ../another-checkout     # ratios to another commit, made in turn
 
 The reference's figures are those of its public generator on one core: diverse(T7) and diverse(T12) were run in full, mix(T7) and
 mix(T12) extrapolated from a twentieth. Each recipe is made in a process of its own, so that peak memory is its own.
@@ -9,8 +10,10 @@ mix(T12) extrapolated from a twentieth. Each recipe is made in a process of its 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 REFERENCE = {
     "babi/mix-T7": 3_240.0,
@@ -32,6 +35,20 @@ seconds = time.process_time() - start
 print(json.dumps({"n": n, "seconds": seconds, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
 """
 
+SOME = """
+import sys, time
+from taskloom.recipe import read
+split, start = read(sys.argv[1]).plan(0).splits[0], time.process_time()
+n = sum(1 for _ in split.rows(0, min(split.n, int(sys.argv[2]))))
+print(time.process_time() - start, n)
+"""
+
+BESIDE = {"babi/1": 9_000, "babi/3": 1_000, "babi/mix-T7": 1_500, "babi/mix-T12": 1_500, "babi/diverse-T7": 1_500}
+BESIDE |= {"babi/diverse-T12": 1_500, "babi/concat-T7": 20_000}
+"""Examples that are made of each recipe beside another commit."""
+
+ROUNDS = 5
+
 SOLVE = """
 import json, time
 from taskloom.recipe import read
@@ -50,7 +67,27 @@ def measure(code: str, *arguments: str) -> dict[str, float]:
     return found
 
 
+def compare(other: Path) -> None:
+    """Print how much CPU time examples take for one second of another checkout: of each the best of some rounds in turn."""
+    trees = [Path(__file__).parents[1], other]
+    print(f"{'recipe':18} {'examples':>9} {'per s':>8} {'other':>8} {'ratio of times':>15}")
+    for name, most in BESIDE.items():
+        best = [float("inf"), float("inf")]
+        for i in range(2 * ROUNDS):
+            which = (i + i // 2) % 2  # one first, then the other first
+            environment = os.environ | {"PYTHONPATH": str(trees[which].resolve() / "src")}
+            command = [sys.executable, "-c", SOME, name, str(most)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+            seconds, n = done.stdout.split()
+            best[which] = min(best[which], float(seconds))
+        rates = [int(n) / seconds for seconds in best]
+        print(f"{name:18} {int(n):9,} {rates[0]:8,.0f} {rates[1]:8,.0f} {best[0] / best[1]:15.2f}", flush=True)
+
+
 def main() -> None:
+    if "--beside" in sys.argv:
+        compare(Path(sys.argv[sys.argv.index("--beside") + 1]))
+        return
     recipes = ["babi/1", "babi/3", "babi/mix-T12"] if "--quick" in sys.argv else [
         *(f"babi/{n}" for n in range(1, 14)), "babi/mix-T2", *REFERENCE, "babi/concat-T7",
     ]  # fmt: skip

@@ -127,8 +127,8 @@ def plan_concat(fields: BabiFields, key: Key, withheld: Withheld = nothing) -> P
         sources = folder.sources
     else:
         blocks = {name: [] for name in sizes}
-        # In thousandths, so that shares like 4.5 are exact.
-        weights = [round(1000 * fields.shares.get(task, 1)) for task in tasks]
+        # In millionths, so that shares like 4.509 are exact.
+        weights = [round(1_000_000 * fields.shares.get(task, 1)) for task in tasks]
         for place, task in enumerate(tasks):
             own_sizes = {name: share_out(n, weights)[place] for name, n in sizes.items()}
             for name, block in _generated(task, fields, own_sizes, key.child("task", task), withheld).items():
