@@ -156,3 +156,9 @@ def test_pairs_of_surrogates_are_one_character_and_half_of_one_is_refused() -> N
     assert parse(r'["\ud83d\ude00", "a"]') == ["😀", "a"]
     with pytest.raises(YamlError, match="half of a character"):
         parse(r'["\ud83d"]')
+
+
+@pytest.mark.parametrize("text", ["!!omap a", "!!set .nan", "!!pairs a", "!!int ''", "!!bool x"])
+def test_a_value_that_its_tag_does_not_fit_is_one_sentence(text: str) -> None:
+    with pytest.raises(YamlError):
+        parse(text)

@@ -99,6 +99,25 @@ def test_a_wrong_field_is_named_with_its_sentence(
     assert words in page
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "!!set .nan",
+        "!!omap a",
+        "!!binary 7f8=",
+        "!!binary /w==",
+        "? [a]\n: b",
+        "2020-01-01",
+        ".nan",
+        "!!python/name:os.system x",
+        "*a",
+    ],
+)
+def test_what_yaml_can_say_and_a_recipe_cannot_is_one_sentence(viewer: TestClient, text: str) -> None:
+    for field in ("variant", "symbols", "splits"):
+        assert "Not a recipe yet." in preview(viewer, "ctl", **{field: text})
+
+
 def test_a_preview_opens_no_file_and_asks_no_server(viewer: TestClient, tmp_path: Path) -> None:
     secret = tmp_path / "secret.yaml"
     secret.write_text("name: secret\nwords: top-secret\n")

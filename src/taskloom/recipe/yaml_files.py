@@ -73,7 +73,12 @@ def parse(text: str, *, ours: bool = False) -> Any:
         raise YamlError(f"is not YAML: {problem}", mark.line + 1 if mark else None) from cause
     except RecursionError as cause:
         raise YamlError("is nested too deeply") from cause
-    except (ValueError, LookupError, AttributeError) as cause:  # PyYAML's own, for `!!int ''` or `!!bool x`
+    except (
+        ValueError,
+        LookupError,
+        AttributeError,
+        TypeError,
+    ) as cause:  # PyYAML's own: `!!int ''`, `!!bool x`, `!!omap x`
         raise YamlError(f"holds a value that cannot be read ({str(cause).partition(chr(10))[0]})") from cause
 
 

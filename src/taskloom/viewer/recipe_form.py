@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -274,9 +275,13 @@ def _parsed(one: FormField, text: str) -> Any:
     if len(text) > LONGEST:
         raise RecipeError(f"{one.path}: a value has at most {LONGEST:,} characters here; write the recipe in a file")
     try:
-        return parse(text)
+        value = parse(text)
+        json.dumps(to_jsonable_python(value))
     except YamlError as error:
         raise RecipeError(f"{one.path}: the value {error}") from error
+    except (ValueError, TypeError, RecursionError) as error:  # bytes, or a key that is no text
+        raise RecipeError(f"{one.path}: the value is not text, a number, a list or a mapping") from error
+    return value
 
 
 def _put(data: dict[str, Any], path: str, value: Any) -> None:
