@@ -105,5 +105,16 @@ fields: $(VENV)/.ready ## write docs/reference/fields.md: every field of every s
 scorers: $(VENV)/.ready ## write docs/reference/scorers.md: how often each scorer is wrong
 	$(BIN)/python scripts/build_scorers.py
 
+# Other tools pin other versions of libraries than ours, so that they have an environment of their own.
+.venv-interop/.ready: pyproject.toml constraints-interop.txt
+	test -x .venv-interop/bin/python || $(if $(UV),$(UV) venv --quiet --python $(PYTHON) .venv-interop,$(PYTHON) -m venv .venv-interop)
+	$(if $(UV),$(UV) pip install --quiet --python .venv-interop/bin/python,.venv-interop/bin/python -m pip install --quiet) \
+		-c constraints-interop.txt -e '.[interop,audit]' pytest pytest-xdist hypothesis
+	touch $@
+
+.PHONY: test-interop
+test-interop: .venv-interop/.ready ## tests with the real packages of other tools, and the commands of their pages
+	HF_HUB_OFFLINE=1 .venv-interop/bin/python -m pytest -n 2 --dist loadfile --nightly tests/interop
+
 clean: ## remove everything that is generated
-	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-interop demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -27,7 +27,7 @@ LAYERS = [
     {"tasks"},
     {"suites.draws"},
     {"suites"},
-    {"dataset.foreign", "dataset.example_sequence", "dataset.processes", "recipe.apply", "ray_cluster"},
+    {"dataset.foreign", "dataset.dataset_dict", "dataset.example_sequence", "dataset.processes", "recipe.apply", "ray_cluster"},
     {"dataset.dataset"},
     {"dataset.workers"},
     {"dataset.manifest"},

@@ -15,6 +15,7 @@ from taskloom.cli import (
     collect_commands,
     dataset_commands,
     doctor_command,
+    env_commands,
     run_commands,
     study_commands,
     task_commands,
@@ -45,6 +46,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "reproduce": study_commands.reproduce,
     "collect": collect_commands.collect,
     "doctor": doctor_command.doctor,
+    "serve-env": env_commands.serve_env,
 }
 """In the order in which --help lists them."""
 

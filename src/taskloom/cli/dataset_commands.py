@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -64,29 +64,64 @@ def make(
 
 def export(
     folder: Folder,
-    split: Annotated[str, typer.Option("--split", help="Which split.")],
-    kind: Annotated[str, typer.Option("--format", help="A format that the dataset's suite offers.")],
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")],
+    kind: Annotated[
+        str, typer.Option("--format", help="hf, lm-eval, or a format that the dataset's suite offers, for one split.")
+    ],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="PATH", help="The file to write; a folder for hf and lm-eval.")
+    ],
+    split: Annotated[str | None, typer.Option("--split", help="Which split, for the formats of suites.")] = None,
+    extract: Annotated[
+        str, typer.Option("--extract", help="For lm-eval: how answers are cut out of replies.")
+    ] = "line",
     task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
-    """Write a split in another format, such as the layout of a published dataset; a suite says which it offers.
+    """Write a dataset for another tool (hf, lm-eval), or a split in another format, which a suite offers.
 
     \b
     Examples:
-      $ taskloom make babi/1 -o stories --set "splits={train: {n: 100}}"
+      $ taskloom make babi/1 -o stories --set "splits={train: {n: 100}, test: {n: 20}}"
       $ taskloom export stories --split train --format babi -o qa1.txt
       $ taskloom export stories --split train --format squad -o qa1.json --json
+      $ taskloom export stories --format lm-eval -o tasks
     """
-    from taskloom.cli.output import emit
+    from taskloom.cli.dataset_output import exported
+
+    if kind in ("hf", "lm-eval"):
+        if split is not None:
+            raise ParameterError("split", f"is for the formats of suites; {kind} takes all splits")
+        exported(*_export_for_tool(folder, kind, out, extract, task), as_json)
+        return
     from taskloom.dataset.export import export as export_split
 
+    if split is None:
+        raise ParameterError("split", f"is needed: '{kind}' holds one split (hf and lm-eval take all)")
     file = export_split(folder, split, kind, out, task=task)
-    if as_json:
-        emit({"file": str(out), "format": kind, "examples": file.examples, "left_out": file.left_out})
-    else:
-        without = f" ({file.left_out:,} left out: {file.reason})" if file.left_out else ""
-        typer.echo(f"{out}: {file.examples:,} examples of {folder}, split {split}, as {kind}{without}")
+    without = f" ({file.left_out:,} left out: {file.reason})" if file.left_out else ""
+    entry = {"file": str(out), "format": kind, "examples": file.examples, "left_out": file.left_out}
+    exported(entry, f"{out}: {file.examples:,} examples of {folder}, split {split}, as {kind}{without}", as_json)
+
+
+def _export_for_tool(folder: Path, kind: str, out: Path, extract: str, task: Path | None) -> tuple[dict[str, Any], str]:
+    """Write a dataset for a tool; return what was written, for machines and for people."""
+    if task is not None:
+        from taskloom.dataset import load
+
+        load(folder).recipe_by(task)
+    if kind == "hf":
+        from taskloom.interop.hugging_face import export_hf
+
+        export_hf(folder, out)
+        return {"folder": str(out), "format": kind}, f"{out}: load it with datasets.load_dataset({str(out)!r})"
+    from taskloom.interop.lm_eval import export_lm_eval
+
+    tasks = export_lm_eval(folder, out, extract=extract)
+    form = f"a choice of {len(tasks.choices)} answers" if tasks.choices else "generation"
+    groups = "".join(f"\n  {name}" for name in (tasks.group, *tasks.tasks, *tasks.by_trait))
+    entry = {"folder": str(out), "format": kind, "group": tasks.group, "tasks": list(tasks.tasks)}
+    entry |= {"by_trait": list(tasks.by_trait), "choices": list(tasks.choices)}
+    return entry, f"{out}: lm_eval --include_path {out} --tasks {tasks.group} ({form}); tasks and groups:{groups}"
 
 
 def verify(

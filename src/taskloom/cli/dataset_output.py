@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -76,6 +76,14 @@ def make_result(data: Dataset, folder: Path, as_json: bool) -> None:
         f"content digest {data.digest} (of the rows), recipe digest {m['recipe_digest']} (of the fields)",
         soft_wrap=True,
     )
+
+
+def exported(entry: dict[str, Any], sentence: str, as_json: bool) -> None:
+    """Print the end of `taskloom export`."""
+    if as_json:
+        emit(entry)
+    else:
+        print(printable(sentence))
 
 
 def verification(result: Verification, folder: Path, as_json: bool) -> None:

@@ -25,6 +25,8 @@ from taskloom.files import digest, json_digest
 from taskloom.plan import Role, role_of
 
 if TYPE_CHECKING:
+    from datasets import DatasetDict
+
     from taskloom.recipe import Recipe
 
 FORMAT = 1
@@ -117,6 +119,12 @@ class Dataset:
 
     def __contains__(self, split: object) -> bool:
         return split in self.manifest["splits"]
+
+    def to_hf(self) -> DatasetDict:
+        """Return the splits as a `DatasetDict` of Hugging Face `datasets`; `-` in their names is `_` there."""
+        from taskloom.dataset.dataset_dict import dataset_dict
+
+        return dataset_dict({name: self.table(name) for name in self.splits}, self.manifest)
 
     @cached_property
     def recipe(self) -> Recipe:

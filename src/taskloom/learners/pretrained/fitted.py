@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from taskloom.errors import nearest
+from taskloom.extraction import Extraction
 from taskloom.learners.inputs import check_candidates, texts
 from taskloom.learners.interface import LearnerError, Point
 from taskloom.learners.pretrained.encoding import Cut, EncodedRows, read_source, read_target
@@ -74,8 +75,10 @@ class Writer:
         return {"total": frozen + trained, "trained": trained}
 
     def write(self, sources: Sequence[Sequence[int]]) -> list[str]:
-        """Return answers to inputs that are ids already, with single blanks."""
-        return [" ".join(text.split()) for text in self.say(sources)]
+        """Return answers to inputs that are ids already, with single blanks, extracted where the learner says how."""
+        how: str = getattr(self.learner, "extract", "whole")
+        cut = Extraction.read(how)
+        return [" ".join(cut(text).split()) for text in self.say(sources)]
 
     def say(self, sources: Sequence[Sequence[int]]) -> list[str]:
         """Return what the model writes, line breaks and all."""

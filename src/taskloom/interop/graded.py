@@ -1,0 +1,223 @@
+"""A split of a recipe with its scorer: what the adapters of all tools share.
+
+Rows come from the recipe's plan as they are asked for, or from a dataset that was made. Predictions come from anywhere: whatever
+they are, they get a score from 0 to 1 and a reason, and never raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from taskloom.dataset.dataset import MANIFEST, Dataset, load
+from taskloom.dataset.shards import to_examples
+from taskloom.dataset.workers import table_of
+from taskloom.errors import CapacityError, InputError, ParameterError, RecipeError, echo, nearest
+from taskloom.example import Example
+from taskloom.extraction import Extraction
+from taskloom.plan import Plan, Split
+from taskloom.recipe import read
+from taskloom.recipe.overrides import Changes, parse_changes
+from taskloom.scoring import Scorer
+
+LONGEST_ANSWER = 10_000
+"""Characters of an answer, after the extraction; a longer one is none, and comparing it could take minutes."""
+
+BLOCK = 50
+"""Rows that are made at once when one is asked for: rows are asked for in order more often than not."""
+
+DEFAULT_EXTRACT = "final"
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """The score of one prediction, from 0 to 1, the answer that was extracted from it, and why."""
+
+    score: float
+    answer: str
+    reason: str
+
+
+def grade(reply: object, example: Example, scorer: Scorer, extraction: Extraction) -> Grade:
+    """Score what a model wrote; a prediction that is not text, is huge or breaks the scorer has a score of 0 and a reason.
+
+    An empty prediction is the scorer's business: it is wrong, but for scorers to which it says `n/a`.
+    """
+    if not isinstance(reply, str):
+        return Grade(0.0, "", f"the prediction is not text but {type(reply).__name__}")
+    try:
+        answer = extraction(reply)
+        if len(answer) > LONGEST_ANSWER:
+            return Grade(0.0, "", f"the answer has {len(answer):,} characters, more than {LONGEST_ANSWER:,}")
+        score = float(scorer.score(answer, example))
+        if not 0 <= score <= 1:  # also what is not a number
+            return Grade(0.0, answer, f"the scorer {scorer.name} gave {score}, which is not a score from 0 to 1")
+        reason = scorer.explain(answer, example)
+    except Exception as error:  # the host tool has a run to finish
+        return Grade(0.0, "", f"the scorer {scorer.name} raised {type(error).__name__}: {str(error)[:200]}")
+    if not reply.strip():
+        reason = f"the prediction is empty; {reason}"
+    return Grade(score, answer, reason)
+
+
+@dataclass(frozen=True)
+class GradedSplit:
+    """The examples of a split, and the grades of predictions for them.
+
+    Attributes:
+        name: The recipe, or the dataset's folder.
+        split: The name of the split.
+        seed: Of the samples.
+        plan: What the recipe comes down to.
+        extraction: How answers are cut out of replies.
+        size: How many examples there are.
+        data: The dataset that rows come from; None: they are made by the plan.
+    """
+
+    name: str
+    split: str
+    seed: int
+    plan: Plan
+    extraction: Extraction
+    size: int
+    data: Dataset | None = None
+    _block: Any = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_block", lru_cache(maxsize=64)(self._rows))
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[Example]:
+        return (self[index] for index in range(self.size))
+
+    def __getitem__(self, index: int) -> Example:
+        if not -self.size <= index < self.size:
+            raise IndexError(
+                f"the split '{self.split}' of {self.name} has {self.size} examples here; {index} is not one of them"
+            )
+        block, place = divmod(index % self.size, BLOCK)
+        example: Example = self._block(block)[place]
+        return example
+
+    def _rows(self, block: int) -> list[Example]:
+        start, stop = block * BLOCK, min((block + 1) * BLOCK, self.size)
+        if self.data is not None:
+            return list(to_examples(self.data.table(self.split).slice(start, stop - start)))
+        return list(to_examples(table_of(self.plan, self.plan.split(self.split), start, stop)))
+
+    def grade(self, reply: object, example: Example) -> Grade:
+        """Score what a model wrote for an example."""
+        return grade(reply, example, self.plan.scorer, self.extraction)
+
+
+def open_split(
+    recipe: str | PathLike[str],
+    split: str | None = None,
+    n: int | None = None,
+    *,
+    seed: int | None = None,
+    set: Changes = (),
+    described: bool = False,
+    extract: str = DEFAULT_EXTRACT,
+    role: str = "test",
+) -> GradedSplit:
+    """Open a split of a recipe, or of a dataset that was made.
+
+    Args:
+        recipe: A recipe's name or file, or the folder of a dataset.
+        split: Which split; the first with the role by default.
+        n: How many examples; all by default. More than the recipe's own are made where it can make more.
+        seed: Of the samples; the recipe's own by default.
+        set: Changes of the recipe's fields.
+        described: Begin every input with the description of its task, for models that were not trained on it.
+        extract: How answers are cut out of replies: see `taskloom.extraction.KINDS`.
+        role: `train` or `test`: what the split is for, where none is named.
+    """
+    extraction, name = Extraction.read(extract), fspath(recipe)
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
+        raise ParameterError("n", f"must be a whole number of at least 1, not {echo(n)}")
+    if (Path(name) / MANIFEST).is_file():
+        if set or described or seed is not None:
+            raise ParameterError(
+                "set" if set else "described" if described else "seed", f"goes with a recipe; {name} is made already"
+            )
+        data = load(name)
+        plan = data.recipe.plan(data.manifest["seed"])
+        chosen = choose_split(plan, split, role)
+        if n is not None and n > chosen.n:
+            raise ParameterError("n", f"is {n}, and the split '{chosen.name}' of {name} has {chosen.n} examples")
+        return GradedSplit(name, chosen.name, data.manifest["seed"], plan, extraction, n or chosen.n, data)
+    changes = {
+        **(set if isinstance(set, Mapping) else parse_changes(set)),
+        **({"described": True} if described else {}),
+    }
+    checked = read(name, changes)
+    plan = checked.plan(seed)
+    chosen = choose_split(plan, split, role)
+    if n is not None and n > chosen.n:
+        plan = _larger(name, changes, chosen, n, seed)
+    return GradedSplit(name, chosen.name, checked.seed if seed is None else seed, plan, extraction, n or chosen.n)
+
+
+def choose_split(plan: Plan, name: str | None, role: str) -> Split:
+    """Return the split of a name, or the first with the role, or the first of all."""
+    if name is not None:
+        return plan.split(name)
+    return next((s for s in plan.splits if s.role == role), plan.splits[0])
+
+
+def _larger(name: str, changes: Mapping[str, Any], split: Split, n: int, seed: int | None) -> Plan:
+    """Return the plan of a recipe with more examples in a split."""
+    try:
+        plan = read(name, {**changes, f"splits.{split.name}.n": n}).plan(seed)
+    except CapacityError:
+        raise
+    except RecipeError as error:
+        raise ParameterError(
+            "n", f"is {n}, and the split '{split.name}' of {name} has {split.n}; change its size by set"
+        ) from error
+    if plan.split(split.name).n < n:
+        raise ParameterError(
+            "n", f"is {n}, and {name} can make only {plan.split(split.name).n} examples of '{split.name}'"
+        )
+    return plan
+
+
+RECORD = ("input", "targets", "task", "key", "traits")
+"""What a tool must keep of an example, so that predictions for it can be scored."""
+
+
+def to_record(example: Example) -> dict[str, Any]:
+    """Return what scoring needs of an example, as JSON keeps it."""
+    return {
+        "input": example.input,
+        "targets": list(example.targets),
+        "task": example.task,
+        "key": example.key,
+        "traits": dict(example.traits),
+    }
+
+
+def from_record(record: Mapping[str, Any]) -> Example:
+    """Build the example again from what `to_record` kept; traits that are null are left out, as table formats fill them in."""
+    try:
+        targets = record["targets"]
+        traits = {k: v for k, v in (record.get("traits") or {}).items() if v is not None}
+        text, task, key = record["input"], record.get("task") or "", record.get("key") or ""
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"a record of an example needs {', '.join(RECORD)}; {nearest(str(error), RECORD)}") from error
+    if (
+        not isinstance(text, str)
+        or not isinstance(targets, list | tuple)
+        or not all(isinstance(t, str) for t in targets)
+    ):
+        raise InputError(
+            f"a record of an example has a text 'input' and a list of texts 'targets', not {echo(dict(record))}"
+        )
+    return Example(text, targets, traits, key=key, task=task)

@@ -1,0 +1,145 @@
+"""A dataset as a folder that `datasets.load_dataset` reads and a hub shows: Parquet files, a card, the audit's certificate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from taskloom.arguments import path_of
+from taskloom.audits import Audit, audit
+from taskloom.dataset.dataset import Dataset, load
+from taskloom.dataset.dataset_dict import split_names
+from taskloom.errors import DataError
+from taskloom.files import atomic_folder
+
+AUDIT, RECIPE = "audit.json", "taskloom-manifest.json"
+SMALL = (
+    (1_000, "n<1K"),
+    (10_000, "1K<n<10K"),
+    (100_000, "10K<n<100K"),
+    (1_000_000, "100K<n<1M"),
+    (10_000_000, "1M<n<10M"),
+)
+"""The hub's names of sizes."""
+
+
+def export_hf(data: Dataset | str | PathLike[str], out: str | PathLike[str], *, licence: str | None = None) -> Path:
+    """Write a dataset as a folder for `datasets.load_dataset(folder)`, offline or from a hub.
+
+    Args:
+        data: The dataset, or its folder.
+        out: The folder to write, whole or not at all; it must not exist.
+        licence: An SPDX name for the card. By default `apache-2.0` for data that are made from nothing but a recipe, and `other`,
+            with the sources by name, for data that are made from sources with licences of their own.
+    """
+    data = data if isinstance(data, Dataset) else load(path_of(data))
+    folder = path_of(out)
+    if folder.exists():
+        raise DataError(f"{folder} exists already; name a folder that does not")
+    certificate = audit(data)
+    names = split_names(data.splits)
+    with atomic_folder(folder) as beside:
+        (beside / "data").mkdir(parents=True)
+        for split in data.splits:
+            if data.manifest["splits"][split]["n"]:
+                table = data.table(split).replace_schema_metadata(None)
+                pq.write_table(table, beside / "data" / f"{names[split]}-00000-of-00001.parquet", compression="zstd")
+        (beside / RECIPE).write_text(
+            json.dumps(dict(data.manifest), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+        (beside / AUDIT).write_text(
+            json.dumps(certificate.to_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+        (beside / "README.md").write_text(card(data, certificate, licence), encoding="utf-8")
+    return folder
+
+
+def card(data: Dataset, certificate: Audit, licence: str | None = None) -> str:
+    """Return the dataset card: a head for the hub, and a text for people on what the data are and how they were made."""
+    manifest, names = data.manifest, split_names(data.splits)
+    full = [name for name in data.splits if manifest["splits"][name]["n"]]
+    rows = sum(manifest["splits"][name]["n"] for name in full)
+    sources = manifest.get("sources", {})
+    head = {
+        "license": licence or ("other" if sources else "apache-2.0"),
+        "language": ["en"],
+        "pretty_name": str(manifest["recipe"].get("name", "dataset")),
+        "size_categories": [next((size for most, size in SMALL if rows < most), "n>10M")],
+        "tags": ["synthetic", "taskloom", "compositional-generalization"],
+        "configs": [
+            {
+                "config_name": "default",
+                "data_files": [{"split": names[n], "path": f"data/{names[n]}-*.parquet"} for n in full],
+            }
+        ],
+    }
+    parts = [
+        "---\n" + yaml.safe_dump(head, sort_keys=False, allow_unicode=True) + "---",
+        f"# {head['pretty_name']}",
+        str(manifest["recipe"].get("describe") or manifest.get("describe", "")),
+        _splits(manifest, names),
+        _columns(data.table(full[0])) if full else "",
+        _making(manifest, sources),
+        _certificate(certificate),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _splits(manifest: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    rows = ["| split | examples | role | what |", "| --- | --- | --- | --- |"]
+    for name, entry in manifest["splits"].items():
+        rows.append(f"| {names[name]} | {entry['n']:,} | {entry['role']} | {entry.get('describe', '')} |")
+    return "\n".join(rows)
+
+
+def _columns(table: pa.Table) -> str:
+    traits = [field.name for field in table.schema.field("traits").type] if "traits" in table.column_names else []
+    return "\n".join(
+        [
+            "## Columns",
+            "",
+            "- `input`: what a model sees; `targets`: every acceptable answer, the official one first.",
+            "- `question`: the part of the input that asks; `key`: what decides the split; null where they are the input.",
+            "- `derivation`: how the answer comes about, step by step. `task`: the name of the task.",
+            f"- `traits`: what analyses group by: {', '.join(f'`{t}`' for t in traits) or 'none'}.",
+        ]
+    )
+
+
+def _making(manifest: Mapping[str, Any], sources: Mapping[str, str]) -> str:
+    lines = ["## How it was made", ""]
+    if "seed" not in manifest:
+        return "\n".join([*lines, "By somebody else than Taskloom, which wrote this card."])
+    name, version = manifest["recipe"].get("name"), manifest.get("versions", {}).get("taskloom", "")
+    lines += [
+        f"`taskloom make {name} --seed {manifest['seed']}`, Taskloom {version}; `{RECIPE}` has the whole recipe.",
+        f"Scorer: `{manifest.get('scorer', '')}`. Content digest: `{manifest['digest']}`; equal digests, equal rows.",
+    ]
+    if sources:
+        lines += ["", "Made from these sources, which have licences of their own:", ""]
+        lines += [f"- {source}, digest `{digest}`" for source, digest in sources.items()]
+    return "\n".join(lines)
+
+
+def _certificate(certificate: Audit) -> str:
+    duplicates = sum(r.exact for r in certificate.repeats)
+    shortcuts = [s for s in certificate.shortcuts if s.flagged]
+    verdict = "**failed**" if certificate.failed else "passed"
+    lines = [
+        "## Audit",
+        "",
+        f"`taskloom audit`: {verdict}. {len(certificate.leaks)} leaks between training and test splits, "
+        f"{len(certificate.pairs)} splits with pairs of training, {duplicates:,} duplicates, {len(shortcuts)} shortcuts; all of it "
+        f"in `{AUDIT}`.",
+        "",
+    ]
+    lines += [f"- {s.baseline} reaches {s.accuracy:.1%} on `{s.split}` without doing the task" for s in shortcuts]
+    lines += [f"- {note}" for note in certificate.notes]
+    return "\n".join(lines).rstrip()

@@ -1,0 +1,62 @@
+"""The packages of other tools: imported when used, with one sentence where they are missing or have changed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
+
+from taskloom.errors import MissingExtra, TaskloomError
+
+EXTRA = "interop"
+
+TESTED = {
+    "datasets": "5.2.0",
+    "inspect-ai": "0.3.285",
+    "lm-eval": "0.4.13",
+    "reasoning-gym": "0.1.25",
+    "trl": "1.16.0",
+    "verifiers": "0.4.0",
+}
+"""The versions that `make test-interop` was last run with, by the name under which a package is installed."""
+
+
+class MovedError(TaskloomError):
+    """A version of a package that lacks something that is used of it."""
+
+    def __init__(self, package: str, missing: str) -> None:
+        try:
+            installed = version(package)
+        except PackageNotFoundError:
+            installed = "of an unknown version"
+        super().__init__(
+            f"{package} {installed} has no {missing}; this adapter is tested with {package} {TESTED[package]}: "
+            f"pip install '{package}=={TESTED[package]}'"
+        )
+
+
+def need(package: str, module: str, *names: str, extra: str = EXTRA) -> ModuleType:
+    """Import a module of a package, and check that it has what is used of it.
+
+    Args:
+        package: The name under which it is installed, as in `TESTED`.
+        module: The module, as it is imported.
+        names: What is used of the module.
+        extra: The extra of ours that installs it.
+
+    Raises:
+        MissingExtra: It is not installed.
+        MovedError: It is installed, and its interface is another one.
+    """
+    try:
+        found = import_module(module)
+    except ImportError as error:
+        try:
+            version(package)
+        except PackageNotFoundError:
+            raise MissingExtra(f"taskloom.{EXTRA}", package, extra) from None
+        raise MovedError(package, f"module {module} that can be imported ({error})") from error
+    for name in names:
+        if not hasattr(found, name):
+            raise MovedError(package, f"{module}.{name}")
+    return found

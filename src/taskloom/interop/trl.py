@@ -1,0 +1,169 @@
+"""Recipes for TRL: prompts with what scoring needs, the recipe's score as a reward, and a curriculum that streams prompts.
+
+from taskloom.interop.trl import recipe_rewards
+
+prompts, reward = recipe_rewards("my-recipe.yaml", n=5000)
+trainer = GRPOTrainer(model, reward_funcs=reward, train_dataset=prompts, args=GRPOConfig(…))
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from taskloom.interop.curriculum import Curriculum, Levels
+from taskloom.interop.graded import DEFAULT_EXTRACT, GradedSplit, from_record, open_split, to_record
+from taskloom.interop.packages import need
+
+RECORD = "taskloom"
+"""The column that the reward needs; TRL hands it on with every completion."""
+
+
+class RecipeReward:
+    """The reward of a completion: the score of the recipe's scorer. `GRPOTrainer(reward_funcs=…)` takes it.
+
+    Attributes:
+        graded: The examples with their scorer.
+        curriculum: Where given, it learns of every score.
+    """
+
+    __name__ = "recipe_score"
+
+    def __init__(self, graded: GradedSplit, curriculum: Curriculum | None = None) -> None:
+        self.graded, self.curriculum = graded, curriculum
+
+    def __call__(self, *, completions: Sequence[Any], **columns: Any) -> list[float]:
+        """Return one score per completion: a text, or messages of which the last one counts."""
+        records = columns[RECORD]
+        pairs = zip(completions, records, strict=True)
+        scores = [self.graded.grade(text_of(c), from_record(json.loads(r))).score for c, r in pairs]
+        if self.curriculum is not None:
+            self.curriculum.record(scores)
+            if (log := columns.get("log_metric")) is not None:
+                log("curriculum_bound", self.curriculum.bound)
+        return scores
+
+
+def text_of(completion: Any) -> Any:
+    """Return the text of a completion, which is one already or a list of messages; what is neither stays, and scores 0."""
+    if isinstance(completion, list) and completion and isinstance(completion[-1], Mapping):
+        return completion[-1].get("content")
+    return completion
+
+
+def row_of(graded_prompt: str, record: Mapping[str, Any], chat: bool) -> dict[str, Any]:
+    """Return the row of a prompt as TRL takes it."""
+    prompt: Any = [{"role": "user", "content": graded_prompt}] if chat else graded_prompt
+    return {"prompt": prompt, RECORD: json.dumps(record, ensure_ascii=False)}
+
+
+def recipe_rewards(
+    recipe: str | PathLike[str],
+    split: str | None = None,
+    n: int | None = None,
+    *,
+    seed: int | None = None,
+    set: Mapping[str, Any] | None = None,
+    described: bool = True,
+    extract: str = DEFAULT_EXTRACT,
+    chat: bool = True,
+) -> tuple[Any, RecipeReward]:
+    """Return the training prompts of a recipe as a `Dataset`, and the reward for completions of them.
+
+    Args:
+        recipe: A recipe's name or file, or the folder of a dataset.
+        split: Which split; the first training split by default.
+        n: How many prompts; all by default.
+        seed: Of the samples; the recipe's own by default.
+        set: Changes of the recipe's fields.
+        described: Whether prompts begin with the description of their task.
+        extract: How answers are cut out of completions.
+        chat: Whether a prompt is a message of a conversation, for models with a chat template, or a bare text.
+    """
+    datasets = need("datasets", "datasets", "Dataset")
+    graded = _open(recipe, split, n, seed, set, described, extract)
+    rows = [row_of(example.input, to_record(example), chat) for example in graded]
+    return datasets.Dataset.from_list(rows), RecipeReward(graded)
+
+
+def curriculum_rewards(
+    recipe: str | PathLike[str],
+    levels: Levels,
+    split: str | None = None,
+    n: int | None = None,
+    *,
+    seed: int | None = None,
+    set: Mapping[str, Any] | None = None,
+    described: bool = True,
+    extract: str = DEFAULT_EXTRACT,
+    chat: bool = True,
+) -> tuple[Any, RecipeReward, Any]:
+    """Return a stream of prompts that rises with the rewards, the reward, and the callback that checkpoints the state.
+
+    The trainer needs `max_steps` and `shuffle_dataset=False`: the curriculum has an order of its own. With `resume_from_checkpoint`
+    the callback reads the state first, and the stream repeats the same prompts.
+
+    Args:
+        recipe: As for `recipe_rewards`, like all other arguments.
+        levels: How it rises.
+        split: As for `recipe_rewards`.
+        n: As for `recipe_rewards`.
+        seed: As for `recipe_rewards`; also of the order of prompts.
+        set: As for `recipe_rewards`.
+        described: As for `recipe_rewards`.
+        extract: As for `recipe_rewards`.
+        chat: As for `recipe_rewards`.
+    """
+    datasets = need("datasets", "datasets", "IterableDataset")
+    graded = _open(recipe, split, n, seed, set, described, extract)
+    curriculum = Curriculum(graded, levels, graded.seed)
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for example in curriculum:
+            yield row_of(example.input, to_record(example), chat)
+
+    # The stream must stay in this process: the rewards of its prompts decide what comes next.
+    return (
+        datasets.IterableDataset.from_generator(rows),
+        RecipeReward(graded, curriculum),
+        checkpoint_callback(curriculum),
+    )
+
+
+def _open(
+    recipe: str | PathLike[str],
+    split: str | None,
+    n: int | None,
+    seed: int | None,
+    set: Mapping[str, Any] | None,
+    described: bool,
+    extract: str,
+) -> GradedSplit:
+    return open_split(
+        recipe, split, n, seed=seed, set=dict(set or {}), described=described, extract=extract, role="train"
+    )
+
+
+def checkpoint_callback(curriculum: Curriculum) -> Any:
+    """Return a callback that saves the curriculum's state with every checkpoint, and restores it when training resumes."""
+    transformers = need("trl", "transformers", "TrainerCallback")
+
+    class CurriculumCheckpoint(transformers.TrainerCallback):  # type: ignore[misc, name-defined]
+        """Saves the state beside the trainer's own."""
+
+        def on_save(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            """Write the state into the checkpoint's folder."""
+            folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            if folder.is_dir():
+                curriculum.save(folder)
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            """Read the state of the checkpoint that training resumes from."""
+            folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            if state.global_step:
+                curriculum.load(folder)
+
+    return CurriculumCheckpoint()

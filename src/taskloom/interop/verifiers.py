@@ -1,0 +1,79 @@
+"""Any recipe as an environment of verifiers (its v1 interface): a taskset of examples whose reward is the recipe's score.
+
+    from taskloom.interop.verifiers import load_environment
+
+    environment = load_environment(recipe="my-recipe.yaml", n=1000)
+
+The taskset is `taskloom-recipes` for the tool's own commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from taskloom.interop.graded import DEFAULT_EXTRACT
+from taskloom.interop.packages import need
+
+TASKSET = "taskloom-recipes"
+
+
+def load_taskset(
+    recipe: str,
+    split: str | None = None,
+    n: int | None = None,
+    *,
+    seed: int | None = None,
+    set: Mapping[str, Any] | None = None,
+    described: bool = True,
+    extract: str = DEFAULT_EXTRACT,
+    role: str = "train",
+) -> Any:
+    """Return the taskset of a recipe; a wrong name or setting raises here, before any rollout.
+
+    Args:
+        recipe: A recipe's name or file, or the folder of a dataset.
+        split: Which split; the first with the role by default.
+        n: How many examples; all by default.
+        seed: Of the samples; the recipe's own by default.
+        set: Changes of the recipe's fields.
+        described: Whether prompts begin with the description of their task.
+        extract: How answers are cut out of replies.
+        role: `train` or `test`: what the split is for, where none is named.
+    """
+    _check()
+    from taskloom_recipes import RecipeConfig, RecipeTaskset
+
+    config = RecipeConfig(
+        id=TASKSET,
+        recipe=recipe,
+        split=split,
+        n=n,
+        seed=seed,
+        set=dict(set or {}),
+        described=described,
+        extract=extract,
+        role=role,
+    )
+    config.open()
+    return RecipeTaskset(config)
+
+
+def load_environment(recipe: str, *, agent: Mapping[str, Any] | None = None, **settings: Any) -> Any:
+    """Return an environment with one agent that answers the examples of a recipe in one turn, without tools.
+
+    Args:
+        recipe: A recipe's name or file, or the folder of a dataset.
+        agent: Settings of the agent, as verifiers' `AgentConfig` takes them; by default the tool-less harness on this machine.
+        settings: The other arguments of `load_taskset`.
+    """
+    vf = _check()
+    taskset = load_taskset(recipe, **settings)
+    defaults = {"harness": {"id": "null"}, "runtime": {"type": "subprocess"}, "max_turns": 1}
+    config = vf.SingleAgentEnvConfig(taskset=taskset.config, agent={**defaults, **(agent or {})})
+    return vf.SingleAgentEnv(config)
+
+
+def _check() -> Any:
+    names = ("SingleAgentEnv", "SingleAgentEnvConfig", "Task", "TaskData", "Taskset", "TasksetConfig", "reward")
+    return need("verifiers", "verifiers.v1", *names)

@@ -1,0 +1,244 @@
+"""GRPO: a language model that is adapted by reinforcement learning, with the score of its own answers as the reward."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from taskloom.errors import MissingExtra, TaskloomError
+from taskloom.example import Example
+from taskloom.extraction import Extraction
+from taskloom.learners.inputs import check_seed, evaluation_splits, examples
+from taskloom.learners.interface import LearnerError, Pairs, Point, Progress, Report, register_learner
+from taskloom.learners.pretrained.language_models import Pretrained, few, load_language
+from taskloom.learners.pretrained.prompts import check_extract
+from taskloom.learners.training.settings import Training
+from taskloom.registry import find_scorer
+from taskloom.scoring import Scorer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from taskloom.learners.pretrained.fitted import Writer
+    from taskloom.learners.pretrained.models import Base
+
+TESTED = "1.16.0"
+"""The version of TRL that the tests were last run with."""
+
+ROW = "example"
+"""The column that says which example a prompt is of."""
+
+
+@register_learner("grpo", describe="a language model, all weights trained by reinforcement (GRPO)", load=load_language)
+@dataclass(frozen=True)
+class Grpo(Pretrained):
+    """GRPO by TRL: several answers are sampled for each input, and those that score above their mean become likelier.
+
+    It learns from the training split's inputs and from the scores of what it writes, never from an answer as such, so it can be
+    compared with `fine-tune` on the same splits. `model` may be the folder `…/model` of a fine-tuned one.
+
+    Attributes:
+        generations: Answers sampled for each input; `batch` counts answers and is a multiple of it.
+        temperature: Of the samples.
+        beta: The weight of the distance from the model as it was; 0: none.
+        reward: The scorer, by name, whose score is the reward.
+        extract: How an answer is cut out of what the model writes, also when it is evaluated.
+    """
+
+    training: Training = field(
+        default_factory=lambda: Training(
+            steps=500, batch=64, rate=1e-5, warmup=0, clip=1.0, evaluate_every=0, threads=0
+        )
+    )
+    generations: int = 8
+    temperature: float = 1.0
+    beta: float = 0.0
+    reward: str = "any-of"
+    extract: str = "line"
+
+    name: ClassVar[str] = "grpo"
+
+    def __post_init__(self) -> None:
+        Pretrained.__post_init__(self)
+        check_extract(self.extract)
+        if self.extract == "known":
+            raise LearnerError("grpo: extract: known is for models that are only prompted; choose another extraction")
+        if self.generations < 2:
+            raise LearnerError(
+                f"grpo: generations is {self.generations}; answers are compared, so at least 2 are needed"
+            )
+        if self.training.batch % self.generations:
+            raise LearnerError(
+                f"grpo: batch is {self.training.batch}; it must be a multiple of generations ({self.generations})"
+            )
+        if not self.temperature > 0 or self.beta < 0:
+            raise LearnerError("grpo: temperature must be above 0 and beta at least 0")
+        if self.start_from:
+            raise LearnerError(
+                "grpo: start_from is for other learners; name the folder of the model: model: FOLDER/model"
+            )
+
+    def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Return every weight."""
+        return {n: p.requires_grad_() for n, p in base.model.named_parameters()}, None
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+        seconds: float | None = None,
+    ) -> Writer:
+        """Train on the inputs of a split; see `Learner.fit`. A run that is found in the folder is resumed."""
+        check_seed(seed)
+        trl = _trl()
+        scorer = self._scorer()
+        data = few(self.usable(examples(train)), self.shots, seed)
+        tests = {name: examples(rows, name) for name, rows in evaluation_splits(evaluate).items()}
+        from taskloom.learners.pretrained.models import need_transformers
+
+        need_transformers()
+        from taskloom.learners.training.step import pick_device
+
+        base = self.base([], seed)
+        if base.kind != "decoder":
+            raise LearnerError(f"grpo needs a decoder, and '{base.name}' is an {base.kind}")
+        self.check(base, data)
+        device = pick_device(self.training.device)
+        base.model.to(device)
+        with tempfile.TemporaryDirectory() as scratch:
+            place = Path(scratch) if folder is None else Path(folder) / "grpo"
+            arguments = self._arguments(trl, place, seed, device.type, folder is not None)
+            rewards = Rewards(data, scorer, Extraction.read(self.extract))
+            trainer = trl.GRPOTrainer(
+                model=base.model,
+                reward_funcs=rewards,
+                train_dataset=_prompts(data, self.join),
+                args=arguments,
+                processing_class=base.tokeniser,
+                callbacks=[_reporter(progress, self.training.steps)] if progress else [],
+            )
+            trainer.remove_callback(_printer())
+            trainer.train(resume_from_checkpoint=_last_checkpoint(place))
+        base.model.eval()
+        curve = self._curve(base, trainer.state.log_history, tests, device)
+        return self.fitted(base, None, curve, self.training.batch)
+
+    def _scorer(self) -> Scorer:
+        try:
+            return find_scorer(self.reward)
+        except TaskloomError as error:
+            raise LearnerError(f"grpo: reward: {error}") from error
+
+    def _arguments(self, trl: Any, place: Path, seed: int, device: str, keep: bool) -> Any:
+        how = self.training
+        return trl.GRPOConfig(
+            output_dir=str(place),
+            max_steps=how.steps,
+            per_device_train_batch_size=how.batch,
+            learning_rate=how.rate,
+            warmup_steps=how.warmup,
+            max_grad_norm=how.clip or 1e9,
+            weight_decay=how.weight_decay,
+            adam_beta2=how.beta2,
+            adam_epsilon=how.epsilon,
+            lr_scheduler_type={"constant": "constant_with_warmup"}.get(how.decay, how.decay),
+            num_generations=self.generations,
+            max_completion_length=self.longest_answer,
+            temperature=self.temperature,
+            beta=self.beta,
+            seed=seed % 2**32,
+            save_strategy="steps" if keep else "no",
+            save_steps=how.checkpoint_every,
+            save_total_limit=1,
+            logging_steps=max(1, how.steps // 100),
+            use_cpu=device == "cpu",
+            bf16=how.precision == "bf16",
+            gradient_checkpointing=False,
+            disable_tqdm=True,
+            report_to=[],
+        )
+
+    def _curve(
+        self, base: Base, history: Sequence[Mapping[str, Any]], tests: Mapping[str, list[Example]], device: Any
+    ) -> tuple[Point, ...]:
+        """Return the mean reward in training, and the scores of the splits at the end."""
+        logs = [h for h in history if "reward" in h]
+        curve = [Point(int(h["step"]), "train", float(h["reward"]), float(h.get("loss", 0.0))) for h in logs]
+        for name, items in tests.items():
+            score, loss = self.fitted(base, None).score(self.rows(base, items, 0))
+            curve.append(Point(self.training.steps, name, score, loss))
+        return tuple(curve)
+
+
+class Rewards:
+    """The reward of sampled answers, as TRL asks for it."""
+
+    __name__ = "score"
+
+    def __init__(self, data: Sequence[Example], scorer: Scorer, extraction: Extraction) -> None:
+        self.data, self.scorer, self.extraction = data, scorer, extraction
+
+    def __call__(self, *, completions: Sequence[str], **columns: Any) -> list[float]:
+        """Return one score per completion."""
+        pairs = zip(completions, columns[ROW], strict=True)
+        return [self.scorer.score(self.extraction(text), self.data[row]) for text, row in pairs]
+
+
+def _trl() -> Any:
+    """Import TRL, and check that it has what is used."""
+    try:
+        import trl
+    except ImportError:
+        raise MissingExtra("grpo", "trl", "interop") from None
+    for name in ("GRPOConfig", "GRPOTrainer"):
+        if not hasattr(trl, name):
+            raise LearnerError(
+                f"grpo: trl {trl.__version__} has no {name}; it is tested with trl {TESTED}: pip install 'trl=={TESTED}'"
+            )
+    return trl
+
+
+def _printer() -> Any:
+    """Return the callback that prints every logged step on standard output, which belongs to the command."""
+    from transformers import PrinterCallback
+
+    return PrinterCallback
+
+
+def _prompts(data: Sequence[Example], join: str) -> Any:
+    from datasets import Dataset
+
+    return Dataset.from_list([{"prompt": example.input + join, ROW: row} for row, example in enumerate(data)])
+
+
+def _last_checkpoint(place: Path) -> str | None:
+    steps = [
+        (int(p.name.partition("-")[2]), p) for p in place.glob("checkpoint-*") if p.name.partition("-")[2].isdigit()
+    ]
+    return str(max(steps)[1]) if steps else None
+
+
+def _reporter(progress: Report, steps: int) -> Any:
+    """Return a callback that reports where the run stands."""
+    import time
+
+    from transformers import TrainerCallback
+
+    class Reporter(TrainerCallback):  # type: ignore[misc]
+        """Reports after every logged step."""
+
+        began = time.monotonic()
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
+            """Report the step and the loss."""
+            loss = float((logs or {}).get("loss", 0.0))
+            progress(Progress(state.global_step, steps, loss, time.monotonic() - self.began))
+
+    return Reporter()

@@ -1,0 +1,92 @@
+"""Curricula rise by measured success, repeat themselves, and resume where they were."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from taskloom.errors import DataError, ParameterError
+from taskloom.interop.curriculum import Curriculum, Levels
+from taskloom.interop.graded import open_split
+
+SPLIT = open_split("ctl/A", "iid", 300)
+
+
+def lengths(curriculum: Curriculum, positions: range) -> list[int]:
+    return [int(curriculum.at(position).traits["length"]) for position in positions]
+
+
+def test_it_rises_when_the_last_answers_are_right_and_not_before() -> None:
+    curriculum = Curriculum(SPLIT, Levels("length", (3, 4, 5), threshold=0.75, window=4))
+    stream = iter(curriculum)
+    first = [next(stream) for _ in range(10)]
+    assert {e.traits["length"] for e in first} == {3}
+    assert not curriculum.record([1, 1, 1])
+    assert not curriculum.record([0, 0])
+    assert curriculum.level == 0
+    assert curriculum.record([1, 1, 1])
+    assert (curriculum.level, curriculum.bound, curriculum.began) == (1, 4, [10])
+    later = [next(stream) for _ in range(200)]
+    assert {e.traits["length"] for e in later} == {3, 4}
+    assert not curriculum.record([1, 1, 1])  # the window begins anew
+    assert curriculum.record([1])
+    assert not curriculum.record([1] * 100)  # the last level stays
+    assert curriculum.bound == 5
+
+
+def test_what_was_drawn_stays_when_the_level_rises() -> None:
+    curriculum = Curriculum(SPLIT, Levels("length", window=2))
+    drawn = list(islice(curriculum, 20))
+    curriculum.record([1, 1])
+    assert list(islice(curriculum, 20)) == drawn
+    assert curriculum.began == [20]
+
+
+def test_a_resumed_run_draws_the_same_examples(tmp_path: Path) -> None:
+    levels = Levels("length", (3, 4, 5, 6), window=3)
+    first = Curriculum(SPLIT, levels, seed=7)
+    stream = iter(first)
+    drawn = []
+    for step in range(60):
+        drawn.append(next(stream))
+        first.record([float(step % 5 != 0)])
+        if step == 29:
+            first.save(tmp_path)
+    assert first.level == 3
+    resumed = Curriculum(SPLIT, levels, seed=7)
+    resumed.load(tmp_path)
+    stream = iter(resumed)
+    again = [next(stream) for _ in range(30)]
+    for step in range(30, 60):
+        again.append(next(stream))
+        resumed.record([float(step % 5 != 0)])
+    assert again == drawn
+    assert resumed.state() == first.state()
+
+
+def test_the_state_of_another_curriculum_is_refused(tmp_path: Path) -> None:
+    Curriculum(SPLIT, Levels("length"), seed=1).save(tmp_path)
+    with pytest.raises(DataError, match="its seed is 1, here 2"):
+        Curriculum(SPLIT, Levels("length"), seed=2).load(tmp_path)
+    (tmp_path / "curriculum.json").write_text("{")
+    with pytest.raises(DataError, match=r"curriculum.json cannot be read"):
+        Curriculum(SPLIT, Levels("length")).load(tmp_path)
+    assert json.dumps(Curriculum(SPLIT, Levels("length")).state())
+
+
+def test_wrong_levels_are_named() -> None:
+    with pytest.raises(ParameterError, match="trait is 'lenght'; did you mean 'length'"):
+        Curriculum(SPLIT, Levels("lenght"))
+    with pytest.raises(ParameterError, match="trait is 'functions', whose values are texts"):
+        Curriculum(SPLIT, Levels("functions"))
+    with pytest.raises(ParameterError, match=r"bounds begins with 1.* no example has a length of at most that"):
+        Curriculum(SPLIT, Levels("length", (1, 2)))
+    with pytest.raises(ParameterError, match="bounds must rise"):
+        Levels("length", (3, 2))
+    with pytest.raises(ParameterError, match="threshold must be above 0"):
+        Levels("length", threshold=0)
+    with pytest.raises(ParameterError, match="window must be at least 1"):
+        Levels("length", window=0)

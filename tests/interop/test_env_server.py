@@ -1,0 +1,101 @@
+"""A recipe behind HTTP: episodes, bad requests, names of hosts."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from taskloom.errors import ParameterError
+from taskloom.interop.env_server import MOST_BYTES, EnvironmentServer, RecipeEnvironment
+from taskloom.interop.graded import open_split
+
+SPLIT = open_split("babi/8", n=5)
+
+
+@pytest.fixture
+def server() -> Iterator[EnvironmentServer]:
+    with EnvironmentServer(RecipeEnvironment(SPLIT)) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def ask(server: EnvironmentServer, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, Any]]:
+    data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+    request = urllib.request.Request(server.url + path, data, headers)  # noqa: S310 - our own server
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_an_episode_is_an_example_and_its_score(server: EnvironmentServer) -> None:
+    assert ask(server, "/health") == (200, {"status": "healthy"})
+    assert ask(server, "/info")[1]["scorer"] == "set"
+    for index in [0, 1, 2, 3, 4, 0]:
+        _, begun = ask(server, "/reset", {})
+        assert begun["observation"]["prompt"] == SPLIT[index].input
+        assert not begun["done"]
+        _, ended = ask(
+            server, "/step", {"episode": begun["episode"], "action": {"text": f"Answer: {SPLIT[index].target}"}}
+        )
+        assert (ended["reward"], ended["done"]) == (1.0, True)
+    _, third = ask(server, "/reset", {"index": 3})
+    _, wrong = ask(server, "/step", {"episode": third["episode"], "action": "I do not know"})
+    assert wrong["reward"] == 0
+    assert wrong["info"]["targets"] == list(SPLIT[3].targets)
+
+
+@pytest.mark.parametrize("action", [None, 7, [], {}, {"text": None}, "", "x" * 200_000])
+def test_a_hostile_action_gets_no_reward_and_a_reason(server: EnvironmentServer, action: Any) -> None:
+    _, begun = ask(server, "/reset", {})
+    status, ended = ask(server, "/step", {"episode": begun["episode"], "action": action})
+    assert (status, ended["reward"]) == (200, 0.0)
+    assert ended["info"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "sentence"),
+    [
+        ("/step", {"episode": "x", "action": "y"}, 400, "there is no open episode 'x'"),
+        ("/step", {}, 400, "there is no open episode None"),
+        ("/reset", {"index": 5}, 400, "index is 5; it must be a whole number from 0 to 4"),
+        ("/reset", {"index": "0"}, 400, "index is '0'"),
+        ("/reset", b"{", 400, "the request is not JSON"),
+        ("/reset", b"[]", 400, "it must be a JSON object"),
+        ("/reset", b" " * (MOST_BYTES + 1), 400, "bytes; at most"),
+        ("/other", {}, 404, "there is no /other"),
+        ("/other", None, 404, "there is no /other"),
+    ],
+)
+def test_a_bad_request_is_refused_with_a_sentence(
+    server: EnvironmentServer, path: str, body: Any, status: int, sentence: str
+) -> None:
+    try:
+        answer = ask(server, path, body)
+    except urllib.error.URLError:  # what is too long is not read to its end
+        assert sentence == "bytes; at most"
+        return
+    assert answer[0] == status
+    assert sentence in answer[1]["error"]
+
+
+def test_an_episode_ends_once_and_other_hosts_are_refused(server: EnvironmentServer) -> None:
+    _, begun = ask(server, "/reset", {})
+    assert ask(server, "/step", {"episode": begun["episode"], "action": "x"})[0] == 200
+    assert ask(server, "/step", {"episode": begun["episode"], "action": "x"})[0] == 400
+    assert ask(server, "/info", Host="evil.example:80")[0] == 403
+
+
+def test_a_port_that_is_taken_is_named(server: EnvironmentServer) -> None:
+    with pytest.raises(ParameterError, match="cannot be listened on"):
+        EnvironmentServer(RecipeEnvironment(SPLIT), port=server.server_address[1])

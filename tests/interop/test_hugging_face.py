@@ -1,0 +1,84 @@
+"""Datasets as Hugging Face `datasets` reads them, offline."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import taskloom as tl
+from taskloom.cli import run
+from taskloom.errors import DataError
+from taskloom.interop.hugging_face import export_hf
+
+SIZES = {"splits": {"train": {"n": 300}, "iid": {"n": 50}, "all": {"n": 20}}}
+
+
+@pytest.fixture(scope="module")
+def datasets() -> Any:
+    return pytest.importorskip("datasets", reason="needs datasets")
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hf")
+    tl.make("ctl/A-independent", folder / "made", set=SIZES)
+    assert run(["export", str(folder / "made"), "--format", "hf", "-o", str(folder / "out")]) == 0
+    return folder
+
+
+def test_a_dataset_becomes_a_dataset_dict_with_features(datasets: Any, tmp_path: Path) -> None:
+    data = tl.make("ctl/A-independent", set=SIZES)
+    result = data.to_hf()
+    assert {name: len(split) for name, split in result.items()} == {"train": 300, "iid": 50, "any": 20}
+    assert result["train"].features["targets"] == datasets.List(datasets.Value("string"))
+    assert set(result["train"].features["traits"]) == {"length", "functions", "groups", "values", "seen"}
+    assert data.digest in result["train"].info.description
+    assert result["iid"]["input"][:3] == [e.input for e in data["iid"]][:3]
+    result.save_to_disk(tmp_path / "saved")
+    assert datasets.load_from_disk(tmp_path / "saved")["any"][:] == result["any"][:]
+
+
+def test_the_exported_folder_loads_by_its_path_alone(datasets: Any, exported: Path, tmp_path: Path) -> None:
+    loaded = datasets.load_dataset(str(exported / "out"), cache_dir=str(tmp_path))
+    made = tl.load(exported / "made").to_hf()
+    assert set(loaded) == {"train", "iid", "any"}
+    for split in loaded:
+        assert loaded[split][:] == made[split][:]
+
+
+def test_the_card_says_what_it_is_and_how_it_was_made(exported: Path) -> None:
+    card = (exported / "out" / "README.md").read_text(encoding="utf-8")
+    head = yaml.safe_load(card.split("---")[1])
+    manifest = tl.load(exported / "made").manifest
+    assert head["license"] == "apache-2.0"
+    assert [entry["split"] for entry in head["configs"][0]["data_files"]] == ["train", "iid", "any"]
+    for part in (manifest["digest"], "ctl/A-independent --seed 0", "`functions`", "`taskloom audit`: passed. 0 leaks"):
+        assert part in card
+    assert json.loads((exported / "out" / "audit.json").read_text())["leaks"] == []
+    assert json.loads((exported / "out" / "taskloom-manifest.json").read_text()) == manifest
+
+
+def test_a_folder_that_exists_is_left_alone(exported: Path) -> None:
+    with pytest.raises(DataError, match="exists already"):
+        export_hf(exported / "made", exported / "out")
+
+
+def test_sources_make_the_licence_theirs(tmp_path: Path) -> None:
+    data = tl.make("ctl/A", set={"splits": {"train": {"n": 100}}})
+    manifest = {**data.manifest, "sources": {"wordnet": "0123abcd"}}
+    export_hf(tl.Dataset(manifest, data.tables), tmp_path / "out")
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert yaml.safe_load(card.split("---")[1])["license"] == "other"
+    assert "- wordnet, digest `0123abcd`" in card
+
+
+def test_split_and_format_go_together(capsys: pytest.CaptureFixture[str], exported: Path) -> None:
+    folder = str(exported / "made")
+    assert run(["export", folder, "--format", "hf", "-o", "x", "--split", "train"]) == 2
+    assert "--split is for the formats of suites; hf takes all splits" in capsys.readouterr().err
+    assert run(["export", folder, "--format", "babi", "-o", "x"]) == 2
+    assert "--split is needed" in capsys.readouterr().err
