@@ -23,7 +23,7 @@ def bags(table: Tensor, tokens: Tensor, sentence: int, asking: Tensor, telling: 
     """
     places = tokens.view(len(tokens), -1, sentence)
     # Embedded before it is cut into sentences: tokens of three dimensions are an input for each seed.
-    vectors = embed(table, tokens).unflatten(2, (-1, sentence)) * (places != 0).unsqueeze(-1)
+    vectors = embed(table, tokens).reshape(len(table), *places.shape, -1) * (places != 0).unsqueeze(-1)
     question = torch.einsum("sbwd,swd->sbd", vectors[:, :, 0], asking)
     return question, torch.einsum("sbnwd,swd->sbnd", vectors[:, :, 1:], telling)
 
