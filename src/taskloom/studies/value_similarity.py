@@ -1,0 +1,139 @@
+"""Is one value the same vector whichever part of an input made it? For any runs that kept their models, pretrained ones included.
+
+CTL++ asks this of a symbol and the function that gives it. Here the value is the answer or a trait, and the part any trait: the
+vectors of all inputs with the same value and part are averaged, and those of one value are compared across parts. States of
+pretrained models point into one direction to begin with, so that a high cosine alone says little: cosines between different values
+stand beside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.store import MODEL
+from taskloom.learners.saved import load
+from taskloom.studies import figures
+from taskloom.studies.conditions import run_labels
+from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.similarity import Floats, cosines, evidence
+from taskloom.studies.study import StudyError, study
+
+MOST_INPUTS = 2_000
+"""Inputs whose states are computed: seconds for a network from scratch, a minute for a pretrained model on a CPU."""
+
+FEWEST_PARTS = 3
+"""Parts of a value below which there is nothing to cluster."""
+
+ANSWER = "answer"
+
+
+@study(
+    "runs/similarity",
+    describe="Similarity of a value's representations by the part that made it, for any kept model and layer",
+)
+def value_similarity(
+    runs: Runs, *, part: str = "", value: str = ANSWER, where: str = "readout", split: str = "", run: str = ""
+) -> Finding:
+    """Compare the states that stand for one value across the parts of inputs that made it."""
+    chosen = _chosen(runs, run)
+    inputs, values, parts = _items(runs, chosen, part, value, split)
+    fitted = load(runs.store.folder(chosen) / MODEL)
+    states = np.asarray(fitted.represent(inputs, where), dtype=np.float64)
+    vectors = mean_vectors(states, values, parts)
+    rows = list(_rows(vectors))
+    if not rows:
+        raise StudyError(f"no {value} has {FEWEST_PARTS} different values of '{part}'; choose another part")
+    columns = (
+        "value",
+        "parts",
+        "same value",
+        "other values",
+        "clusters of the cut",
+        "silhouette",
+        "gap of clusters",
+        "codes",
+    )
+    points = [point for row in rows for point in _points(row)]
+    name = run_labels(runs)[chosen]
+    seed = runs.store.scores(chosen)["seed"]
+    caption = (
+        f"Mean cosine of the vectors at '{where}' of one {value} made by different values of {part}, and of different values made "
+        f"by any: {name}, seed {seed} ({len(inputs):,} inputs; one model, no interval)."
+    )
+    plot = partial(figures.intervals, place="value", series="cosines", xlabel="mean cosine", limits=(-0.2, 1.0))
+    closer = sum(row["same value"] > row["other values"] for row in rows)
+    return Finding(
+        f"Similarity of one {value} across {part}",
+        f"In {closer} of {len(rows)} values the vectors of one value are closer to each other than to those of other values. "
+        f"{sum(row['codes'] == 'separate' for row in rows)} have separate codes by the absolute criterion.",
+        ResultTable(columns, rows),
+        (StudyFigure("similarity", caption, ResultTable(("value", "cosines", "mean"), points), plot),),
+    )
+
+
+def _chosen(runs: Runs, wanted: str) -> str:
+    kept = [run for run in runs.names if (runs.store.folder(run) / MODEL).is_dir() and run.startswith(wanted)]
+    if not kept:
+        which = f" that begins with '{wanted}'" if wanted else ""
+        raise StudyError(f"{runs.store.path} has no run{which} with a kept model; run with keep: {{model: true}}")
+    return kept[0]
+
+
+def _items(runs: Runs, run: str, part: str, value: str, split: str) -> tuple[list[str], list[str], list[str]]:
+    """Return the inputs that a run answered, with the value and the part of each."""
+    table = runs.store.predictions([run], ["input", "targets", "traits"], splits=[split] if split else None).to_pylist()
+    items = []
+    for row in table:
+        traits = dict(row["traits"] or ())
+        own = row["targets"][0] if value == ANSWER and row["targets"] else traits.get(value)
+        if own is not None and traits.get(part) is not None:
+            items.append((row["input"], str(own), str(traits[part])))
+    if not items:
+        known = sorted({name for row in table for name, _ in row["traits"] or ()})
+        raise StudyError(
+            f"name a part: part=TRAIT; the examples of {runs.store.path} have {', '.join(known) or 'no traits'}"
+        )
+    inputs, values, parts = (list(column) for column in zip(*items[:MOST_INPUTS], strict=True))
+    return inputs, values, parts
+
+
+def mean_vectors(states: Floats, values: list[str], parts: list[str]) -> dict[str, dict[str, NDArray[np.float64]]]:
+    """Return the mean state for each value and part."""
+    sums: dict[str, dict[str, list[NDArray[np.float64]]]] = {}
+    for state, value, part in zip(states, values, parts, strict=True):
+        sums.setdefault(value, {}).setdefault(part, []).append(state)
+    return {value: {part: np.mean(own, axis=0) for part, own in of.items()} for value, of in sorted(sums.items())}
+
+
+def _rows(vectors: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> Iterator[dict[str, Any]]:
+    every = cosines(np.stack([vector for of in vectors.values() for vector in of.values()]))
+    owners = np.array([value for value, of in vectors.items() for _ in of])
+    for value, of in vectors.items():
+        if len(of) < FEWEST_PARTS:
+            continue
+        own = owners == value
+        matrix = every[np.ix_(own, own)]
+        result = evidence(matrix, range(len(of)))
+        others = every[np.ix_(own, ~own)]
+        yield {
+            "value": value,
+            "parts": len(of),
+            "same value": result.mean,
+            "other values": float(others.mean()) if others.size else float("nan"),
+            "clusters of the cut": result.clusters,
+            "silhouette": result.silhouette,
+            "gap of clusters": result.gap,
+            "codes": result.codes,
+        }
+
+
+def _points(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for cosine in ("same value", "other values"):
+        yield {"value": row["value"], "cosines": cosine, "mean": row[cosine]}

@@ -1,0 +1,65 @@
+"""Similarity of one value across parts, with a stand-in for a model whose codes are planted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.store import MODEL, Store
+from taskloom.studies import value_similarity as studied
+from taskloom.studies.reproduction import analyse
+from taskloom.studies.study import StudyError
+from tests.experiments.made_up_runs import write
+
+PARTS, VALUES = 8, 3
+TRAITS = [{"maker": f"m{i % PARTS}", "meaning": f"v{i // PARTS % VALUES}"} for i in range(PARTS * VALUES * 2)]
+
+
+class Planted:
+    """A code for each value, or one for each value and half of the makers; all with a direction in common."""
+
+    def __init__(self, halves: bool) -> None:
+        rng = np.random.default_rng(1)
+        self.codes = rng.normal(size=(VALUES, 2, 32))
+        self.halves, self.rng = halves, rng
+
+    def represent(self, inputs: Sequence[str], where: str = "readout") -> Any:
+        states = []
+        for text in inputs:
+            traits = TRAITS[int(text.split()[-1])]
+            half = int(traits["maker"][1:]) % 2 if self.halves else 0
+            states.append(0.3 + self.codes[int(traits["meaning"][1:]), half] + 0.02 * self.rng.normal(size=32))
+        return np.array(states)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    store = Store(tmp_path / "runs", create=True)
+    run = write(store, {"ood": [1.0] * len(TRAITS)}, traits=TRAITS)
+    (store.folder(run) / MODEL).mkdir()
+    return Runs(store)
+
+
+@pytest.mark.parametrize(("halves", "codes"), [(False, "one"), (True, "separate")])
+def test_planted_codes_are_told_apart(runs: Runs, halves: bool, codes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(studied, "load", lambda folder: Planted(halves))
+    _, _, (finding,) = analyse("runs/similarity", runs, part="maker", value="meaning")
+    assert finding.table is not None
+    assert [row["codes"] for row in finding.table] == [codes] * VALUES
+    assert all(row["parts"] == PARTS for row in finding.table)
+    assert all(row["same value"] > row["other values"] for row in finding.table)
+    assert finding.figures[0].draw(finding.figures[0].data) is not None
+
+
+def test_what_is_missing_is_said(runs: Runs, tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"name a part: part=TRAIT; .* have maker, meaning"):
+        analyse("runs/similarity", runs)
+    store = Store(tmp_path / "other", create=True)
+    write(store, {"ood": [1.0]})
+    with pytest.raises(StudyError, match="no run with a kept model"):
+        analyse("runs/similarity", Runs(store), part="maker")
