@@ -89,7 +89,7 @@ def parquet(data: str, folder: Path) -> Verdict:
     """Verify a dataset one of whose shards was damaged: what is accepted has the rows that its digest says."""
     place = _copied(folder)
     shard = next((place / "train").glob("*.parquet"))
-    shard.write_bytes(data.encode("latin-1"))
+    shard.write_bytes(data.encode("latin-1", "replace"))
     verification = verify(place, sample=2)
     if verification.wrong:
         raise Refuted("a damaged shard passed its digest and has wrong answers")
@@ -238,7 +238,7 @@ def runs(given: tuple[str, str], folder: Path) -> Verdict:
     if not store.exists():
         shutil.copytree(_runs(), store)
     path = store / name
-    path.write_bytes(as_text(text) if name.endswith(".json") else text.encode("latin-1"))
+    path.write_bytes(as_text(text) if name.endswith(".json") else text.encode("latin-1", "replace"))
     try:
         frame = tl.runs(store)
         frame.accuracy(by=["task"], split="iid")
