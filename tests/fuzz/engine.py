@@ -47,7 +47,7 @@ LONGEST_MESSAGE = 4_100
 """Characters of a sentence: as many as an error shows, and what marks the cut."""
 
 SIBLINGS = 3
-"""Inputs that are tried beside each one that Hypothesis draws, for a hundredth of its price."""
+"""Inputs that most targets try beside each one that Hypothesis draws, for a hundredth of its price."""
 
 SHORTENINGS = 400
 """Tries to make a failure of a sibling shorter; Hypothesis shrinks only what it drew."""
@@ -79,6 +79,7 @@ class Target:
         weight: Its part of all inputs.
         cost: CPU time of one of its inputs, of which a plain one (1.2 ms) costs 1: what its part of the time follows from.
         warm: What is imported, built or cached before the first input is watched.
+        siblings: Inputs that are tried beside each one that Hypothesis draws; 0 where an input is dear to try, not to draw.
     """
 
     name: str
@@ -87,18 +88,24 @@ class Target:
     weight: int = 1
     cost: int = 1
     warm: Callable[[], object] = lambda: None
+    siblings: int = SIBLINGS
 
 
 TARGETS: dict[str, Target] = {}
 
 
 def target(
-    name: str, inputs: st.SearchStrategy[Any], weight: int, cost: int = 1, warm: Callable[[], object] = lambda: None
+    name: str,
+    inputs: st.SearchStrategy[Any],
+    weight: int,
+    cost: int = 1,
+    warm: Callable[[], object] = lambda: None,
+    siblings: int = SIBLINGS,
 ) -> Callable[[Callable[[Any, Path], Verdict]], Callable[[Any, Path], Verdict]]:
     """Register a function as a target."""
 
     def record(run: Callable[[Any, Path], Verdict]) -> Callable[[Any, Path], Verdict]:
-        TARGETS[name] = Target(name, inputs, run, weight, cost, warm)
+        TARGETS[name] = Target(name, inputs, run, weight, cost, warm, siblings)
         return run
 
     return record
@@ -231,7 +238,7 @@ def _slice(
 
     @seeded(seed)
     @settings(
-        max_examples=-(-count // (1 + SIBLINGS)),
+        max_examples=-(-count // (1 + target.siblings)),
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),
@@ -249,7 +256,7 @@ def _slice(
         if outcome.failed and outcome.place not in known and (not last or last[0][1].place == outcome.place):
             last.append((value, outcome))
             raise _Found
-        for _ in range(0 if last or strays else SIBLINGS):
+        for _ in range(0 if last or strays else target.siblings):
             like = sibling(value, chance)
             began = time.monotonic()
             outcome = judge(target, like, folder)

@@ -274,7 +274,7 @@ def expressions(text: str, folder: Path) -> Verdict:
     return "checked"
 
 
-@target("functions", typed_expressions, weight=1, cost=90, warm=_warm_lexicons)
+@target("functions", typed_expressions, weight=1, cost=90, warm=_warm_lexicons, siblings=0)
 def functions(text: str, folder: Path) -> Verdict:
     """Make the rows of a function over invented words and answer them again."""
     few = {"minimum": 1, "few_shot": None, "answers": False, "shares": {"train": 0.8, "test": 0.2}}
