@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from taskloom.errors import RecipeError
+from taskloom.recipe.field_table import meaning
 from taskloom.recipe.fields import Kind, walk
 from taskloom.recipe.yaml_files import YamlError, parse
 
@@ -178,7 +177,9 @@ def _fields(model: type[BaseModel]) -> list[FormField]:
     places = list(walk(model, members=False))
     groups = [path for path, _, info, _ in places if is_group(info)]
     members = [
-        (path, meaning(owner, path, info)) for path, owner, info, _ in walk(model, members=True) if ".*." in path
+        (path, meaning(owner, path.rpartition(".")[2], info))
+        for path, owner, info, _ in walk(model, members=True)
+        if ".*." in path
     ]
     fields = []
     for path, owner, info, kind in places:
@@ -189,7 +190,15 @@ def _fields(model: type[BaseModel]) -> list[FormField]:
         own = tuple((other.removeprefix(inner), text) for other, text in members if other.startswith(inner))
         control, options = _control(info)
         fields.append(
-            FormField(path, kind or "draw", control, meaning(owner, path, info), _default(info), options, members=own)
+            FormField(
+                path,
+                kind or "draw",
+                control,
+                meaning(owner, path.rpartition(".")[2], info),
+                _default(info),
+                options,
+                members=own,
+            )
         )
     return fields
 
@@ -198,15 +207,6 @@ def is_group(info: FieldInfo) -> bool:
     """Return whether a field is a group of fields and nothing else: one that may also be a text or nothing is entered as YAML."""
     kinds = _alternatives(info.annotation)
     return len(kinds) == 1 and isinstance(kinds[0], type) and issubclass(kinds[0], BaseModel)
-
-
-def meaning(owner: type[BaseModel], path: str, info: FieldInfo) -> str:
-    """Return what a field means: its description, its line in the docstring of its model, or that docstring's first sentence."""
-    if info.description:
-        return info.description
-    text = inspect.getdoc(owner) or ""
-    lines = re.search(rf"^    {path.rpartition('.')[2]}: (.+(?:\n        .+)*)", text, re.M)
-    return " ".join(lines[1].split() if lines else text.partition("\n\n")[0].split())
 
 
 def _control(info: FieldInfo) -> tuple[Control, tuple[str, ...]]:
