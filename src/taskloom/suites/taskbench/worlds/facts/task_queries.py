@@ -8,6 +8,7 @@ occupation or class count, what is false has only values that the graph places, 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import assert_never
@@ -114,8 +115,8 @@ class _QueryWriter:
             return "?x ?y", self.relation(element, "?x", "?y")
         if element is None:
             return f"?x {KEPT}", self.predicate(predicate, "?x", KEPT)
-        kept = [*self.predicate(predicate, "?x", KEPT), f"FILTER({KEPT})", *self.relation(element, "?x", "?y")]
-        dropped = [*self.predicate(predicate, "?x", KEPT), f"FILTER(!{KEPT})"]
+        kept = self._decided(predicate, "?x", KEPT, "", ("?x", "?y"), self.relation(element, "?x", "?y"))
+        dropped = self._decided(predicate, "?x", KEPT, "!", ("?x",))
         return f"?x {KEPT} ?y", _union(kept, dropped)
 
     def relation(self, tree: Expression, x: str, y: str) -> Lines:
@@ -144,9 +145,28 @@ class _QueryWriter:
 
     def predicate(self, tree: Expression, x: str, y: str) -> Lines:
         """Write that y tells whether a predicate holds of x: one group of counts for all its atoms."""
-        test = self._test(tree, x)
-        select = f"SELECT {x} ({test.truth} AS {y}) WHERE {{"
-        return _group("", [select, *_indented(_union(*test.values)), "}", f"GROUP BY {x}", f"HAVING ({test.known})"])
+        return self._decided(tree, x, y, None, (x,))
+
+    def _decided(
+        self, tree: Expression, of: str, y: str, only: str | None, groups: tuple[str, ...], given: Sequence[str] = ()
+    ) -> Lines:
+        """Write that y tells whether a predicate holds, for each value of some variables.
+
+        Args:
+            tree: The predicate.
+            of: The variable of which it holds.
+            y: The variable that tells.
+            only: "" for those of which it holds, "!" for those of which it does not, None for both.
+            groups: The variables.
+            given: What binds them beside the predicate. It stands in each pattern, and not beside a group of counts: Virtuoso counts
+                anew for every row of what a group is joined with, and runs out of memory on paths of classes.
+        """
+        test = self._test(tree, of)
+        condition = test.known if only is None else f"({test.known}) && {only}{test.truth}"
+        names = " ".join(groups)
+        body = _union(*([*given, *lines] for lines in test.values))
+        select = f"SELECT {names} ({test.truth} AS {y}) WHERE {{"
+        return _group("", [select, *_indented(body), "}", f"GROUP BY {names}", f"HAVING ({condition})"])
 
     def _test(self, tree: Expression, x: str) -> _Test:
         match tree:
@@ -184,20 +204,19 @@ class _QueryWriter:
             holds = [*named, *self.relation(relation, x, right), f"FILTER({right} = {wanted})"]
             return _Test(_some(right), _some(every), [known, holds])
         placed = self._new()
-        holds = [*named, _triple(x, way, right), _below(right, wanted)]
-        above = [_triple(x, way, placed), _below(placed, _entity(ROOT))]
+        holds = [_triple(x, way, right), *_below(right, wanted, named)]
+        above = [_triple(x, way, placed), *_below(placed, _entity(ROOT))]
         decided = f"{_some(every)} && ({_some(right)} || {_count(every)} = {_count(placed)})"
         return _Test(_some(right), decided, [known, holds, above])
 
     def _any(self, tree: Chain, x: str) -> _Test:
         """Write whether a predicate holds of any value of a relation, of which something must be known."""
-        names, parts = [], []
-        for _ in range(2):
-            value, truth = self._new(), self._new()
-            parts.append([*self.relation(tree.rest, x, value), *self.predicate(tree.head, value, truth)])
-            names.append(value)
-        parts[1].append(f"FILTER({truth})")
-        return _Test(_some(names[1]), _some(names[0]), parts)
+        every, right = self._new(), self._new()
+        parts = [
+            self._decided(tree.head, value, self._new(), only, (x, value), self.relation(tree.rest, x, value))
+            for value, only in ((every, None), (right, ""))
+        ]
+        return _Test(_some(right), _some(every), parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +242,10 @@ def _some(variable: str) -> str:
     return f"({_count(variable)} > 0)"
 
 
-def _below(narrow: str, broad: str) -> str:
-    return f"{narrow} {_property(SUBCLASS_OF)}* {broad} ."
+def _below(narrow: str, broad: str, named: Sequence[str] = ()) -> Lines:
+    """Write that one class is a kind of another, in a selection of its own: there the path is followed once, not for every row."""
+    path = f"{narrow} {_property(SUBCLASS_OF)}* {broad} ."
+    return _group("", [f"SELECT DISTINCT {narrow} WHERE {{", *_indented([*named, path]), "}"])
 
 
 def _triple(x: str, way: Direction, y: str) -> str:
