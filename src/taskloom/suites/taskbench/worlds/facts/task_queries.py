@@ -158,7 +158,7 @@ class _QueryWriter:
             y: The variable that tells.
             only: "" for those of which it holds, "!" for those of which it does not, None for both.
             groups: The variables.
-            given: What binds them beside the predicate. It stands in each pattern, and not beside a group of counts: Virtuoso counts
+            given: What binds them beside the predicate. It stands in each pattern, not beside a group of counts: Virtuoso counts
                 anew for every row of what a group is joined with, and runs out of memory on paths of classes.
         """
         test = self._test(tree, of)
