@@ -15,7 +15,7 @@ ifneq ($(wildcard ../shared/data),)
 export TASKLOOM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo demo-figure collect-demo test test-all test-servers lint types audit-pins fuzz bench docs gallery results fields scorers clean
+.PHONY: help demo demo-figure collect-demo test test-all test-servers lint types audit-pins fuzz bench docs dist gallery results fields scorers clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-13s %s\n", $$1, $$2}'
 
@@ -90,8 +90,13 @@ types: $(VENV)/.ready ## mypy, strict
 bench: $(VENV)/.ready ## benchmarks that need only a CPU
 	$(BIN)/python benchmarks/run.py
 
-docs: $(VENV)/.ready ## run every example of the documentation and check its links
+docs: $(VENV)/.ready ## run the examples of the documentation, and build its site in site/
+	$(PIP) -c constraints.txt -e '.[docs]'
 	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_papers.py
+	$(BIN)/mkdocs build --strict --quiet --site-dir site
+
+dist: $(VENV)/.ready ## a wheel and a source archive in dist/
+	$(BIN)/python -m hatchling build
 
 gallery: $(VENV)/.ready ## write docs/gallery.md: one example of every recipe
 	$(BIN)/python scripts/build_gallery.py
@@ -117,4 +122,4 @@ test-interop: .venv-interop/.ready ## tests with the real packages of other tool
 	HF_HUB_OFFLINE=1 .venv-interop/bin/python -m pytest -n 2 --dist loadfile --nightly tests/interop
 
 clean: ## remove everything that is generated
-	rm -rf $(VENV) .venv-interop demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-interop demo build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

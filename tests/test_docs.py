@@ -211,5 +211,5 @@ def test_the_extra_all_is_everything() -> None:
         return own.union(*map(libraries, named))
 
     # The tools of others pin libraries to other versions and have an environment of their own; a browser is for tests.
-    apart = {"dev", "interop", "browser"}
+    apart = {"dev", "docs", "interop", "browser"}
     assert libraries("all") == set().union(*(libraries(name) for name in extras if name not in apart))

@@ -68,6 +68,16 @@ class Example:
         put(self, "derivation", tuple(derivation))
         put(self, "task", task)
 
+    def _repr_html_(self) -> str:
+        from taskloom.notebook_html import table
+
+        rows = [("input", self.input), ("answer", " | ".join(self.targets[:20]))]
+        if self.derivation:
+            rows.append(("because", ", ".join(f"{step.rule} → {step.value}" for step in self.derivation)))
+        if self.traits:
+            rows.append(("traits", ", ".join(f"{name}={value}" for name, value in self.traits.items())))
+        return table((self.task or "example", ""), rows)
+
     @property
     def target(self) -> str:
         """The official output."""

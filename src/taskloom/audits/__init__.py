@@ -20,6 +20,7 @@ from taskloom.audits.pairs import PairLeak, find_pair_leaks
 from taskloom.audits.shortcuts import Shortcut, find_shortcuts
 from taskloom.dataset import Dataset, dataset
 from taskloom.descriptions import undescribed_table
+from taskloom.notebook_html import paragraph, table
 from taskloom.offers import TaskForm
 from taskloom.registry import SUITES
 
@@ -50,6 +51,28 @@ class Audit:
         shortcuts = sum(s.flagged for s in self.shortcuts)
         found = f"{len(self.leaks)} leaks, {duplicates:,} duplicates, {shortcuts} shortcuts"
         return f"<Audit of {self.name}: {verdict}; {found}>"
+
+    def _repr_html_(self) -> str:
+        balance = {b.split: b for b in self.balance}
+        rows = []
+        for repeats in self.repeats:
+            info = self.splits[repeats.split]
+            majority = f"{balance[repeats.split].majority:.3f}" if repeats.split in balance else ""
+            rows.append((repeats.split, info["role"], info["n"], repeats.exact, repeats.near, majority))
+        heads = ("split", "role", "examples", "duplicates", "near duplicates", "majority answer")
+        parts = [paragraph(repr(self), strong=True), table(heads, rows)]
+        if self.overlaps:
+            found = [
+                (o.split, o.other, o.exact, "leak" if o.leak else "by design" if o.by_design else "note")
+                for o in self.overlaps
+            ]
+            parts.append(table(("rows of", "also in", "exact", "verdict"), found))
+        if self.shortcuts:
+            tried = [
+                (s.split, s.baseline, f"{s.accuracy:.3f}", "shortcut" if s.flagged else "") for s in self.shortcuts
+            ]
+            parts.append(table(("split", "without doing the task", "accuracy", ""), tried))
+        return "".join([*parts, *map(paragraph, self.notes)])
 
     @property
     def leaks(self) -> list[Overlap]:

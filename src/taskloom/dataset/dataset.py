@@ -22,6 +22,7 @@ from taskloom.dataset.foreign import read_foreign
 from taskloom.dataset.shards import MANIFEST as MANIFEST
 from taskloom.errors import DataError, ParameterError, echo, nearest
 from taskloom.files import digest, json_digest
+from taskloom.notebook_html import paragraph, table
 from taskloom.plan import Role, role_of
 
 if TYPE_CHECKING:
@@ -85,6 +86,15 @@ class Dataset:
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} {entry['n']:,}" for name, entry in self.manifest["splits"].items())
         return f"<Dataset {self.manifest['recipe'].get('name', '')}: {sizes}>"
+
+    def _repr_html_(self) -> str:
+        recipe = self.manifest["recipe"].get("name", "")
+        seed = f", seed {self.manifest['seed']}" if "seed" in self.manifest else ""
+        entries = self.manifest["splits"].items()
+        rows = [(name, e["n"], e["role"], e.get("describe", "")) for name, e in entries]
+        digests = f"content digest {self.digest}" if self.digest else "made elsewhere"
+        head = paragraph(f"{recipe}{seed}", strong=True)
+        return head + table(("split", "examples", "role", "what"), rows) + paragraph(digests)
 
     def __getitem__(self, split: str) -> Examples:
         if split not in self._read:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from taskloom.dataset import shards
 from taskloom.errors import DataError, nearest
 from taskloom.example import Example
+from taskloom.notebook_html import paragraph, table
 
 BLOCK = 1_024
 """Examples that are decoded at one time when a split is read in order: long enough to be fast, short enough to start at once."""
@@ -72,6 +73,11 @@ class Examples:
     def __repr__(self) -> str:
         what = f"'{self.name}' of {self._recipe}" if self._recipe else f"'{self.name}'"
         return f"<Examples {what if self.name else ''}: {len(self):,} rows>".replace(" :", ":")
+
+    def _repr_html_(self) -> str:
+        first = list(self[:SHOWN])
+        rows = [(i, e.input, " | ".join(e.targets[:5])) for i, e in enumerate(first)]
+        return paragraph(repr(self), strong=True) + table(("", "input", "answer"), rows)
 
     @property
     def _recipe(self) -> str:

@@ -25,6 +25,7 @@ from taskloom.experiments.compare import Selection, compare
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
 from taskloom.experiments.store import SUITE_SCORE, Store, StoreError
+from taskloom.notebook_html import paragraph
 from taskloom.recipe.yaml_files import YamlError, parse
 
 OWN = ("run", "recipe", "learner", "seed")
@@ -94,6 +95,15 @@ class Runs:
         except StoreError:
             scores = self.accuracy(over="seeds")
         return "\n".join([*parts, "", str(scores), *self._over_tasks()])
+
+    def _repr_html_(self) -> str:
+        if not len(self):
+            return paragraph(repr(self))
+        try:
+            scores = self.accuracy(over="seeds" if len(self) > MANY else "seeds+items")
+        except StoreError:
+            scores = self.accuracy(over="seeds")
+        return paragraph(f"{len(self):,} runs in {self.store.path}", strong=True) + scores._repr_html_()
 
     def _over_tasks(self) -> list[str]:
         """Return the lines with mean and standard error over tasks, where every task has runs of its own."""

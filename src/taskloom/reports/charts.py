@@ -68,7 +68,7 @@ def distinct(labels: Sequence[str], width: int = LABEL) -> dict[str, str]:
     """Shorten labels to a width so that different ones stay different.
 
     >>> distinct(["learner=one, steps=1000", "learner=one, steps=2000"], 12)
-    {'learner=one, steps=1000': '…steps=1000', 'learner=one, steps=2000': '…steps=2000'}
+    {'learner=one, steps=1000': 'learn…=1000', 'learner=one, steps=2000': 'learn…=2000'}
     """
     half = (width - 1) // 2
     ways: tuple[Callable[[str], str], ...] = (

@@ -1,0 +1,44 @@
+"""What the site of the documentation adds to its pages, which are plain Markdown: used by mkdocs.yml.
+
+Fences lose the mark that keeps tests from running them, links that leave docs/ lead to the repository, and the page of the Python
+names gets their signatures and docstrings, from the code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+REPOSITORY = "https://github.com/taskloom/taskloom/blob/main"
+FENCE = re.compile(r"^```(\w+) no-test[^\n]*$", re.M)
+OUTSIDE = re.compile(r"\]\((?:\.\./)+([A-Z][\w.-]+|examples/[\w./-]+|src/[\w./-]+|benchmarks/[\w./-]+)\)")
+NAMES = "reference/python.md"
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Return the Markdown of a page as the site needs it."""
+    text = FENCE.sub(r"```\1", markdown)
+    text = OUTSIDE.sub(rf"]({REPOSITORY}/\1)", text)
+    return f"{text}\n\n{public_names()}" if page.file.src_uri == NAMES else text
+
+
+def public_names() -> str:
+    """Return a section for every public function and class: its signature and its docstring."""
+    import taskloom
+
+    parts = ["## Signatures", "Generated from the code."]
+    for name in sorted(n for n in taskloom.__all__ if not n.startswith("_")):
+        thing = getattr(taskloom, name)
+        if not (inspect.isfunction(thing) or inspect.isclass(thing)):
+            continue
+        try:
+            signature = re.sub(r"'", "", str(inspect.signature(thing)))
+        except ValueError:
+            signature = "(…)"
+        parts += [
+            f"### tl.{name}",
+            f"```python\ntl.{name}{signature}\n```",
+            f"```text\n{inspect.getdoc(thing) or ''}\n```",
+        ]
+    return "\n\n".join(parts)

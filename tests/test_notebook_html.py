@@ -1,0 +1,69 @@
+"""What notebooks show of datasets, splits, examples, audits and runs: tables, and never markup of the data."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import taskloom as tl
+from taskloom.experiments.store import Store
+from tests.experiments.made_up_runs import write
+
+EVIL = "</td><script>alert(1)</script>"
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.add(tag)
+
+
+def shown(thing: Any) -> str:
+    html: str = thing._repr_html_()
+    parser = Tags()
+    parser.feed(html)
+    assert parser.tags <= {"table", "thead", "tbody", "tr", "th", "td", "p", "b", "br"}
+    return html
+
+
+@pytest.fixture
+def data() -> tl.Dataset:
+    return tl.make("babi/1", set={"splits": {"train": {"n": 30}, "test": {"n": 5}}})
+
+
+def test_datasets_splits_and_examples(data: tl.Dataset) -> None:
+    assert all(word in shown(data) for word in ("babi/1, seed 0", "train", "30", f"content digest {data.digest}"))
+    assert shown(data["test"]).count("<tr>") == 4
+    example = shown(data["test"][0])
+    assert "because" in example
+    assert data["test"][0].target in example
+
+
+def test_an_audit_says_its_verdict(data: tl.Dataset) -> None:
+    audit = tl.audit(data)
+    assert ("passed" in shown(audit)) != audit.failed
+    assert "majority answer" in shown(audit)
+
+
+def test_runs_show_their_scores(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    assert "no runs" in shown(tl.runs(store.path))
+    for seed in range(2):
+        write(store, {"iid": [1, 0, 1]}, learner=EVIL, seed=seed)
+    write(store, {"iid": [1, 0, 1]}, learner="other")
+    html = shown(tl.runs(store.path))
+    assert "3 runs in" in html
+    assert "0.667" in html
+
+
+def test_nothing_of_the_data_is_markup() -> None:
+    example = tl.Example(EVIL, EVIL, {"trait": EVIL}, task=EVIL, derivation=[tl.Step(EVIL, EVIL)])
+    assert "alert(1)" in shown(example)
+    long = tl.Example("x" * 10_000, "y")
+    assert len(shown(long)) < 2_000
