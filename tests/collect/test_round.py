@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from taskloom.collect import annotation
 from taskloom.collect.annotation import EnteredAnswer, Leases, adjudicate, gather_passages, next_item, save_answer
 from taskloom.collect.collect_errors import CollectError, ConflictError, ForbiddenError
 from taskloom.collect.collection import Collection
-from taskloom.collect.export import agreement_report, export, finished_tasks, task_leaks
+from taskloom.collect.export import agreement_report, export, finished_tasks, task_leaks, yes_remarks
 from taskloom.collect.records import CollectedTask, GivenAnswer, Item, Person
 from taskloom.collect.split_blocks import split_of
 from taskloom.collect.task_workflow import (
@@ -347,6 +348,16 @@ def test_a_task_in_two_splits_is_a_leak(played: Round) -> None:
     moved = next(f for f in finished["test"] if f.task.bases)
     leaks = task_leaks({"train": [moved], "test": [f for f in finished["test"] if f is not moved] + [moved]})
     assert len(leaks) == 1 + len(moved.task.bases)
+
+
+def test_a_split_that_nearly_always_says_yes_is_remarked(played: Round) -> None:
+    finished, _ = finished_tasks(played[0])
+    task = next(f for f in finished["test"] if f.task.format == "yes/no")
+    items = tuple(replace(task.items[0], answer="no" if n == 0 else "n/a" if n == 1 else "yes") for n in range(12))
+    assert yes_remarks({"test": [replace(task, items=items)]}) == [
+        "test: 91% of the yes/no answers are yes; write questions that are often answered by no"
+    ]
+    assert yes_remarks({"test": [replace(task, items=items[:8])]}) == []
 
 
 def test_the_project_opens_again_as_it_was(played: Round) -> None:

@@ -42,6 +42,7 @@ class Collection:
         self.store = EventStore(self.folder / DATABASE)
         self.notes: list[str] = []
         self._indexes: dict[str, PassageIndex] = {}
+        self._entities: dict[str, list[str]] = {}
         self._indexing = threading.Lock()
         try:
             self.secret = self._read_secret()
@@ -101,6 +102,7 @@ class Collection:
         with self.store.change(SYSTEM, "corpus", "the corpus is read") as change:
             change.put(replace(self.setup, sources=sources))
         self._indexes.clear()
+        self._entities.clear()
 
     def index(self, domain: str) -> PassageIndex:
         """Return the search index of a domain, built at its first use."""
@@ -111,8 +113,10 @@ class Collection:
             return self._indexes[domain]
 
     def entities(self, domain: str) -> list[str]:
-        """Return the names of a domain's entities."""
-        return sorted({d.entity for d in self.store.each(Document, parent=domain)})
+        """Return the names of a domain's entities; kept, since every form check needs them and a corpus may have 100,000."""
+        if domain not in self._entities:
+            self._entities[domain] = sorted({d.entity for d in self.store.each(Document, parent=domain)})
+        return self._entities[domain]
 
     def passage(self, item: Item) -> str:
         """Return the text of an item's passage."""

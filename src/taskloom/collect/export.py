@@ -33,6 +33,9 @@ from taskloom.suites.zest.task_files import Instance, ZestTask
 
 SPLITS = ("train", "dev", "test")
 
+MOST_YES, FEWEST_ANSWERS = 0.8, 10
+"""The share of yes among yes and no from which a split is called biased, and the answers from which a share means anything."""
+
 
 @dataclass(frozen=True, slots=True)
 class FinishedTask:
@@ -159,7 +162,12 @@ def prepare(c: Collection, folder: Path) -> Release:
     report = audit(data)
     leaks = [*_audit_leaks(report), *task_leaks(splits)]
     missing = [f"the split {name} has no finished task" for name in SPLITS if name not in splits]
-    return Release(splits, tuple(leaks), (*remarks, *missing, *_near_remarks(report), *share_remarks(c)), report)
+    return Release(
+        splits,
+        tuple(leaks),
+        (*remarks, *missing, *_near_remarks(report), *share_remarks(c), *yes_remarks(splits)),
+        report,
+    )
 
 
 def _audit_leaks(report: Audit) -> list[str]:
@@ -205,6 +213,19 @@ def share_remarks(c: Collection) -> list[str]:
         if over:
             remarks.append(
                 f"{domain.name}: more than {c.file.entity_share:.0%} of the passages are about {', '.join(over)}"
+            )
+    return remarks
+
+
+def yes_remarks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
+    """Report splits whose yes/no tasks are nearly always answered by yes, which a model could learn instead of the tasks."""
+    remarks = []
+    for name, tasks in splits.items():
+        answers = [i.answer for f in tasks if f.task.format == "yes/no" for i in f.items if i.answer in ("yes", "no")]
+        share = answers.count("yes") / len(answers) if answers else 0.0
+        if len(answers) >= FEWEST_ANSWERS and share > MOST_YES:
+            remarks.append(
+                f"{name}: {share:.0%} of the yes/no answers are yes; write questions that are often answered by no"
             )
     return remarks
 
