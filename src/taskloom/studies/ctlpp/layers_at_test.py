@@ -27,7 +27,6 @@ SPLITS = ("iid", "ood")
 @study(
     "ctlpp/layers",
     describe="Accuracy on CTL++ by how often the shared layer is applied when answering",
-    place="ours",
     experiment=layer_experiments,
 )
 def layers(runs: Runs) -> Finding:

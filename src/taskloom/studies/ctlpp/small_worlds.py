@@ -144,7 +144,7 @@ def layer_experiments(scale: str, model: str) -> Experiments:
     keep = {"model": True}
     if scale == "quick":
         recipes = [small("ctl/A"), small("ctl/R")]
-        return [{"recipes": recipes, "learners": [SMALL_LEARNERS[names[-1]]], "seeds": 2, "keep": keep}]
+        return [{"recipes": recipes, "learners": [SMALL_LEARNERS[names[-1]]], "seeds": 3, "keep": keep}]
     full = [block for name in names for block in table_experiments(scale, name)]
     return [{**block, "seeds": 5, "keep": keep} for block in full]
 

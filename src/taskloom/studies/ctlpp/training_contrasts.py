@@ -27,7 +27,6 @@ Condition = Callable[[Trainings], str]
 @study(
     "ctlpp/draws",
     describe="Accuracy on CTL++ by how the training data are drawn: as published, chains with all symbols, independently",
-    place="ours",
     experiment=draw_experiments,
 )
 def draws(runs: Runs) -> Finding:
@@ -42,7 +41,6 @@ def draws(runs: Runs) -> Finding:
 @study(
     "ctlpp/processes",
     describe="Accuracy on CTL++ by the number of processes that the public code would have drawn the training data with",
-    place="ours",
     experiment=process_experiments,
 )
 def processes(runs: Runs) -> Finding:
@@ -64,7 +62,6 @@ def processes(runs: Runs) -> Finding:
 @study(
     "ctlpp/singles",
     describe="Accuracy on CTL++ by what training always contains: all pairs of functions or all single functions",
-    place="ours",
     experiment=single_experiments,
 )
 def singles(runs: Runs) -> Finding:
