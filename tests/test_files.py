@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 from taskloom.errors import DataError, RecipeError
-from taskloom.files import atomic, atomic_folder, cache_folder, digest, json_digest, locked, read_utf8, sweep
+from taskloom.files import (
+    atomic,
+    atomic_files,
+    atomic_folder,
+    cache_folder,
+    digest,
+    json_digest,
+    locked,
+    read_utf8,
+    sweep,
+)
 
 HOLD = (
     "import sys, time; from pathlib import Path; from taskloom.files import locked\nwith locked(Path(sys.argv[1])):\n"
@@ -60,6 +70,27 @@ def test_a_folder_is_whole_or_absent_and_the_first_one_stays(tmp_path: Path) -> 
             (beside / "a").write_text(text)
     assert (place / "a").read_text() == "first"
     assert list(place.parent.iterdir()) == [place]
+
+
+def test_files_are_replaced_together_and_the_rest_of_their_folder_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "thing"
+    with atomic_files(folder, last="card") as beside:
+        (beside / "in").mkdir()
+        for name in ("card", "in/weights"):
+            (beside / name).write_text("first")
+    (folder / "notes").write_text("mine")
+    with pytest.raises(KeyError), atomic_files(folder, last="card") as beside:  # noqa: PT012
+        (beside / "card").write_text("half")
+        raise KeyError
+    with pytest.raises(FileNotFoundError), atomic_files(folder, last="card") as beside:
+        (beside / "weights").write_text("no card says what these are")
+    (folder / "in" / "more").mkdir()
+    with pytest.raises(IsADirectoryError), atomic_files(folder, last="card") as beside:  # noqa: PT012
+        (beside / "in").mkdir()
+        for name in ("card", "in/weights", "in/more"):
+            (beside / name).write_text("second")
+    names = {str(p.relative_to(folder)): p.read_text() for p in folder.rglob("*") if p.is_file()}
+    assert names == {"card": "first", "in/weights": "first", "notes": "mine"}
 
 
 def test_sweeping_spares_the_writers_that_live(tmp_path: Path) -> None:

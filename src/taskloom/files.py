@@ -6,6 +6,7 @@ kill, never meets half of it.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
@@ -99,6 +100,42 @@ def atomic_folder(path: Path) -> Iterator[Path]:
                 raise
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def atomic_files(folder: Path, last: str) -> Iterator[Path]:
+    """Yield a new folder to fill; move its files into `folder` at the end, or none of them after an exception.
+
+    Whatever else is in `folder` stays. An `OSError` is left to the caller.
+
+    Args:
+        folder: Where the files belong. It is created.
+        last: The file that says what the others are. It is taken away first and put there last, so that it never describes
+            files of another writing.
+    """
+    beside = _beside(folder / last)
+    shutil.rmtree(beside, ignore_errors=True)  # of an earlier process of the same number
+    beside.mkdir(parents=True)
+    try:
+        yield beside
+        _move_files(beside, folder, last)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _move_files(beside: Path, folder: Path, last: str) -> None:
+    """Move all files into a folder; what stands in the way is noticed before anything is changed."""
+    files = [file for file in beside.rglob("*") if file.is_file() and file != beside / last]
+    moves = [(file, folder / file.relative_to(beside)) for file in [*files, beside / last]]
+    if not (beside / last).is_file():
+        raise FileNotFoundError(errno.ENOENT, f"{last} was not written")
+    for _, target in moves:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, f"{target.name} is a folder there")
+    (folder / last).unlink(missing_ok=True)
+    for file, target in moves:
+        file.replace(target)
 
 
 def rename(source: Path, target: Path) -> None:

@@ -86,7 +86,7 @@ def test_a_folder_may_be_saved_into_again_by_another_learner(learners: Any, tmp_
         fitted.save(str(tmp_path))
         assert load(str(tmp_path)).answer([data[0][0]]) == fitted.answer([data[0][0]])
     assert (tmp_path / "mine.txt").read_text() == "keep me"
-    assert not list(tmp_path.glob(".saving*"))
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_a_place_in_the_model_s_folder_that_is_a_file(learners: Any, tmp_path: Path) -> None:

@@ -6,10 +6,7 @@ A folder is written whole or not at all: what is in it stays as it was until eve
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
-import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -17,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from taskloom.arguments import path_of
 from taskloom.errors import nearest
+from taskloom.files import atomic_files
 from taskloom.learners.interface import LEARNERS, Fitted, LearnerError, Point, find_learner
 from taskloom.learners.training.settings import Training
 
@@ -40,32 +38,15 @@ def saving(folder: Path | str, learner: Any, curve: Sequence[Point] = (), **more
         more: What else its card says.
     """
     folder = Path(folder)
-    beside = folder / f".saving.{os.getpid()}"
     card = {"learner": learner.name, "settings": asdict(learner), "curve": [asdict(p) for p in curve], **more}
     try:
-        beside.mkdir(parents=True)
-        yield beside
-        (beside / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        _move(beside, folder)
+        with atomic_files(folder, last=CARD) as place:
+            yield place
+            (place / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise LearnerError(
             f"{folder} cannot be written ({error.strerror or error}); save into another folder"
         ) from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-
-
-def _move(beside: Path, folder: Path) -> None:
-    """Move all files into the folder; what stands in the way is noticed before anything is changed."""
-    files = [(f, folder / f.relative_to(beside)) for f in beside.rglob("*") if f.is_file() and f.name != CARD]
-    for _, target in [*files, (beside / CARD, folder / CARD)]:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, f"{target.name} is a folder there")
-    (folder / CARD).unlink(missing_ok=True)
-    for file, target in files:
-        os.replace(file, target)
-    os.replace(beside / CARD, folder / CARD)
 
 
 @contextlib.contextmanager
