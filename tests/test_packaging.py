@@ -33,11 +33,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_has_every_file_of_the_package_and_nothing_else(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if not name.split("/")[0].endswith(".dist-info")}
     package = ROOT / "src" / "taskloom"
-    own = {
-        f"taskloom/{p.relative_to(package).as_posix()}"
-        for p in package.rglob("*")
-        if p.is_file() and "__pycache__" not in p.parts
-    }
+    files = [p for p in (ROOT / "src").rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+    own = {p.relative_to(ROOT / "src").as_posix() for p in files if not p.parent.name.endswith(".egg-info")}
     assert names == own
     assert {"taskloom/reports/page.html.j2", "taskloom/reports/explorer.js"} <= names
     for suite in (s for s in SUITES if s.module.startswith("taskloom.")):
