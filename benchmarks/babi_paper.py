@@ -10,9 +10,11 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
-from taskloom.example import Example
 from taskloom.recipe import read
 from taskloom.seeding import Key
+from taskloom.studies.dyna_babi.gift_table import gift_counts
+from taskloom.studies.dyna_babi.story_samples import examples_of, sample, support_has
+from taskloom.studies.published_numbers import published
 from taskloom.suites.babi.fields import PARTS, BabiFields
 from taskloom.suites.babi.generator.many_questions import action_weights
 from taskloom.suites.babi.generator.simulator import Simulator
@@ -22,40 +24,16 @@ from taskloom.suites.babi.reasoner.questions import askable
 from taskloom.suites.babi.story.events import Event, QuestionKind
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 
-TABLE_1 = {
-    1: (6, 1), 2: (15.52, 2), 3: (51.9, 3), 5: (20.1, 1), 6: (6.27, 1), 7: (8.67, 2.33), 8: (8.75, 1.94), 9: (6, 1),
-    10: (6, 1), 11: (6, 2), 12: (6, 1), 13: (6, 2),
-}  # fmt: skip
-"""Mean sentences before a question, and mean supporting facts, of the training sets of bAbI 1.0."""
-
-TABLE_2 = {
-    "mix-T2": (13.25, 2.05), "mix-T7": (20, 2.50), "mix-T12": (20, 3.70), "diverse-T7": (20, 2.17),
-    "diverse-T12": (20, 2.45), "concat-T2": (10.76, 2), "concat-T7": (13.5, 1.68), "concat-T12": (10.8, 1.42),
-    "concat-T7-trimmed": (13.5, 1.68), "concat-T12-trimmed": (10.8, 1.42),
-    "inject-T7": (23.25, 1.42), "inject-T12": (15.97, 1.28),
-}  # fmt: skip
-
-TABLE_9 = {(1, False): 334, (2, False): 734, (2, True): 99, (3, False): 1365, (3, True): 468}
-"""Questions of mix(T7) by supporting facts and whether GIVE is among them."""
+TRAINING_SPLITS = (
+    "diverse-T7", "diverse-T12", "concat-T2", "concat-T7", "concat-T12", "concat-T7-trimmed", "concat-T12-trimmed",
+    "inject-T7", "inject-T12",
+)  # fmt: skip
 
 
-def rows(name: str, most: int | None = None) -> list[Example]:
-    """Return the first split of a recipe, at a smaller size where `most` says so."""
-    split = read(f"babi/{name}").plan(0).splits[0]
-    if most and most < split.n:
-        split = read(f"babi/{name}", [f"splits.{split.name}.n={most}"]).plan(0).splits[0]
-    return list(split.rows(0, split.n))
-
-
-def means(examples: list[Example]) -> tuple[float, float]:
-    """Return the mean number of sentences and the mean size of the support."""
-    n = len(examples)
-    return sum(int(e.traits["sentences"]) for e in examples) / n, sum(int(e.traits["support"]) for e in examples) / n
-
-
-def has(example: Example, concept: str) -> bool:
-    """Return whether a concept is in the support."""
-    return concept in str(example.traits["composition"]).split("+")
+def number(place: str, **of: object) -> float:
+    """Return a number of the paper."""
+    (published_number,) = published("dyna-babi", place, **of)
+    return published_number.value
 
 
 def simulate(stories: int) -> None:
@@ -97,38 +75,41 @@ def main() -> None:
     most = None if options.whole else 2_000
 
     print("Table 1: task, length (paper), support (paper)")
-    for task, (length, support) in TABLE_1.items():
-        examples = rows(str(task), most)
-        ours, shortest = means(examples), sum(int(e.traits["minimal"]) for e in examples) / len(examples)
-        print(f"  {task:2}  {ours[0]:6.2f} ({length})  {ours[1]:5.2f} ({support}), shortest {shortest:.2f}")
+    for task in PARTS["T12"]:
+        ours = sample(str(task), most)
+        length, support = (number("Table 1", task=task, what=what) for what in ("length", "support"))
+        print(
+            f"  {task:2}  {ours.length:6.2f} ({length})  {ours.support:5.2f} ({support}), shortest {ours.minimal:.2f}"
+        )
 
     print("Table 2: split, length (paper), support (paper)")
-    for name, (length, support) in TABLE_2.items():
-        ours = means(rows(name, None if name.startswith("mix") else most and 3 * most))
-        print(f"  {name:18} {ours[0]:6.2f} ({length})  {ours[1]:5.2f} ({support})")
+    for name in ("mix-T2", "mix-T7", "mix-T12", *TRAINING_SPLITS):
+        ours, whole = sample(name, None if name.startswith("mix") else most and 3 * most), name.removesuffix("-trimmed")
+        length, support = (number("Table 2", split=whole, what=what) for what in ("length", "support"))
+        print(f"  {name:18} {ours.length:6.2f} ({length})  {ours.support:5.2f} ({support})")
 
     print("Table 9, mix(T7): facts, GIVE, questions (paper)")
-    mixed = rows("mix-T7")
-    counts = Counter((int(e.traits["support"]), has(e, "GIVE")) for e in mixed)
-    for cell, published in TABLE_9.items():
-        print(f"  {cell[0]} {'with' if cell[1] else 'w/o '} {counts[cell]:5} ({published})")
+    counts = gift_counts(examples_of("mix-T7"))
+    for cell in published("dyna-babi", "Table 9"):
+        size, give = cell.of["support"], cell.of["give"]
+        print(f"  {size} {give:7} {counts[size, give == 'with']:5} ({cell.value:.0f})")
 
     print("answers that the training split never has")
     for name in PARTS:
-        known = {e.target for e in rows(f"concat-{name}", 12_000)}
-        mixed = rows(f"mix-{name}")
+        known = {e.target for e in examples_of(f"concat-{name}", 12_000)}
+        mixed = list(examples_of(f"mix-{name}"))
         print(f"  mix-{name} {sum(e.target not in known for e in mixed) / len(mixed):.3f}")
 
-    mixed = rows("mix-T12")
+    mixed = list(examples_of("mix-T12"))
     answers = Counter(e.target for e in mixed if e.traits["question"] == "yes-no")
     print(f"mix(T12), yes-no: {answers['yes']} yes (446), {answers['no']} no, {answers['maybe']} maybe")
     for kind in ("list", "counting"):
         long = [e for e in mixed if e.traits["question"] == kind and int(e.traits["support"]) >= 4]
-        with_coref = sum(has(e, "COREF") for e in long)
+        with_coref = sum(support_has(e, "COREF") for e in long)
         print(
             f"mix(T12), {kind}, four facts or more: {with_coref} with COREF in the support, {len(long) - with_coref} without"
         )
-    diverse = rows("diverse-T12")
+    diverse = list(examples_of("diverse-T12"))
     for kind in ("list", "counting"):
         sizes = Counter(min(6, max(3, int(e.traits["support"]))) for e in diverse if e.traits["question"] == kind)
         print(f"diverse(T12), {kind}: 1-3, 4, 5, 6-15 facts: {[sizes[s] for s in (3, 4, 5, 6)]} (250 each)")
