@@ -25,6 +25,7 @@ SLOW = {"dyna-babi", "zest"}
 
 def test_the_pages_are_current(script: dict[str, Any]) -> None:
     pytest.importorskip("torch")
+    pytest.importorskip("pyoxigraph")
     pages = list(script["pages"]())
     assert ROOT / "docs" / "results" / "ctlpp.md" in pages
     for page in pages:
