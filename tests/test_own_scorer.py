@@ -14,6 +14,7 @@ from taskloom.experiments import api
 from taskloom.experiments.rescore import rescore
 from taskloom.experiments.spec import check
 from taskloom.registry import find_scorer
+from taskloom.scoring import scorers_of
 
 HALF = '''
 """A task and its scorer in one file."""
@@ -30,6 +31,13 @@ def half(prediction: str, example: tl.Example) -> float:
 def letters(rng: tl.Random) -> tl.Example:
     return tl.Example(f"say {rng.randint(0, 10**6)}", rng.choice(["ab", "ac"]))
 '''
+
+
+def test_a_scorer_of_code_without_a_module_is_not_one_of_ours() -> None:
+    names: dict[str, object] = {"tl": tl}
+    exec('@tl.scorer("unhoused")\ndef score(prediction, example): return 0.0', names)
+    assert "unhoused" in scorers_of("__main__")
+    assert "unhoused" not in scorers_of("taskloom")
 
 
 def test_a_function_becomes_a_scorer() -> None:

@@ -349,7 +349,7 @@ def scorer(name: str, *, describe: str = "") -> Callable[[Callable[..., Any]], S
     def record(thing: Callable[..., Any]) -> Scorer:
         about = describe or (inspect.getdoc(thing) or "").partition("\n")[0]
         judge = _instance(thing, name) if isinstance(thing, type) else FunctionScorer(name, thing, about)
-        return register(judge, thing.__module__)
+        return register(judge, thing.__module__ or "__main__")  # code of a notebook may have no module
 
     return record
 

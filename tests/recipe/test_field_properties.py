@@ -19,6 +19,7 @@ from taskloom.dataset import shards
 from taskloom.example import Example
 from taskloom.files import json_digest
 from taskloom.recipe import Fields
+from taskloom.recipe.fields import walk
 from taskloom.recipe.overrides import override
 from taskloom.recipe.recipe import check
 from taskloom.registry import SUITES
@@ -111,7 +112,7 @@ def test_every_field_has_a_kind_and_every_suite_is_tried() -> None:
     assert set(SUITE_NAMES) == set(TRIALS)
     for suite in SUITE_NAMES:
         model = SUITES.get(suite).fields
-        assert [path for path, _, _, kind in SCRIPT["walk"](model, members=True) if kind is None] == [], suite
+        assert [path for path, _, _, kind in walk(model, members=True) if kind is None] == [], suite
 
 
 SIZES = [
