@@ -1,4 +1,4 @@
-"""Apply list functions one after another: training never sorts a list right after reversing it, the split ood always does."""
+"""Apply list functions one after another: training never reverses a list right after sorting it, the split ood always does."""
 
 from itertools import pairwise
 
@@ -13,12 +13,12 @@ FUNCTIONS = {
 }
 
 
-def sorts_what_was_reversed(derivation: tuple[tl.Step, ...]) -> bool:
+def reverses_what_was_sorted(derivation: tuple[tl.Step, ...]) -> bool:
     rules = [step.rule for step in derivation]
-    return ("reverse", "sort") in pairwise(rules)
+    return ("sort", "reverse") in pairwise(rules)
 
 
-@tl.task("lists/functions", describe="Apply the functions, the last one first.", held_out=sorts_what_was_reversed)
+@tl.task("lists/functions", describe="Apply the functions, the last one first.", held_out=reverses_what_was_sorted)
 def functions(
     rng: tl.Random, depth: int = tl.knob(3, low=2, high=6), length: int = tl.knob(4, low=2, high=6)
 ) -> tl.Example:

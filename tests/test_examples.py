@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import runpy
 from pathlib import Path
 
 import pytest
@@ -25,13 +27,24 @@ def test_a_task_holds_out_a_composition(tmp_path: Path) -> None:
     data = tl.make(str(EXAMPLES / "held_out_composition.py"), tmp_path, set=sizes)
     for split in data.splits:
         # The last function comes first in the input.
-        assert all(("sort reverse" in e.input) == (split == "ood") for e in data[split]), split
+        assert all(("reverse sort" in e.input) == (split == "ood") for e in data[split]), split
     report = tl.audit(tmp_path)
     assert not report.leaks
     assert not report.misplaced
     unseen = {d.split: d.unseen_compounds for d in report.divergence}
     assert unseen["ood"] > 0.3
     assert unseen["iid"] < 0.05
+
+
+def test_no_pair_of_training_computes_the_held_out_composition() -> None:
+    functions = runpy.run_path(str(EXAMPLES / "held_out_composition.py"))["FUNCTIONS"]
+    lists = [list(words) for words in itertools.permutations("abcd")]
+
+    def results(first: str, second: str) -> list[list[str]]:
+        return [functions[second](functions[first](words)) for words in lists]
+
+    same = [pair for pair in itertools.product(functions, repeat=2) if results(*pair) == results("sort", "reverse")]
+    assert same == [("sort", "reverse")]
 
 
 def test_a_suite_is_one_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
