@@ -13,7 +13,7 @@ import pytest
 
 from taskloom.cli.app import COMMANDS, run
 from taskloom.experiments import engines
-from tests.experiments.sweeps import InlineEngine
+from taskloom.experiments.engines.here import HereEngine
 from tests.shell_lines import in_process, run_line, shell
 
 ROOT = Path(__file__).parent.parent
@@ -39,7 +39,7 @@ def files_to_score(folder: Path) -> None:
 
 def test_every_command_has_examples_and_they_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the order of the commands, so that `verify` and `audit` find what `make` made; experiments run in this process."""
-    monkeypatch.setattr(engines, "start", lambda name, **options: InlineEngine())
+    monkeypatch.setattr(engines, "start", lambda name, **options: HereEngine())
     files_to_score(tmp_path)
     for command in COMMANDS:
         text = in_process([command, "--help"], tmp_path).output

@@ -18,8 +18,8 @@ import yaml
 import taskloom
 from taskloom.cli.app import COMMANDS
 from taskloom.experiments import engines
+from taskloom.experiments.engines.here import HereEngine
 from taskloom.registry import SUITES
-from tests.experiments.sweeps import InlineEngine
 from tests.shell_lines import run_line, statements
 
 ROOT = Path(__file__).parent.parent
@@ -54,7 +54,7 @@ def test_the_pages_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.
     Experiments run in this process: starting workers that import torch would cost more than all the rest, and
     tests/experiments is about them.
     """
-    monkeypatch.setattr(engines, "start", lambda name, **options: InlineEngine())
+    monkeypatch.setattr(engines, "start", lambda name, **options: HereEngine())
     for file, _ in titled(page):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, tmp_path / file)

@@ -28,6 +28,7 @@ from taskloom.collect.task_workflow import (
     submit_variant,
 )
 from taskloom.experiments import engines
+from taskloom.experiments.engines.here import HereEngine
 from taskloom.suites.zest import evaluation
 from taskloom.suites.zest.dataset_statistics import statistics
 from taskloom.suites.zest.task_files import read_tasks
@@ -39,7 +40,6 @@ from tests.collect.projects import (
     write_base_tasks,
     write_project,
 )
-from tests.experiments.sweeps import InlineEngine
 
 Round = tuple[Collection, dict[str, Person]]
 
@@ -132,7 +132,7 @@ def test_the_export_is_a_zest_dataset_that_every_command_reads(
     assert len((folder / "log.jsonl").read_text().splitlines()) == len(list(c.store.events()))
     with pytest.raises(CollectError, match="there already"):
         export(c, folder)
-    monkeypatch.setattr(engines, "start", lambda name, **options: InlineEngine())
+    monkeypatch.setattr(engines, "start", lambda name, **options: HereEngine())
     recipe = str(folder / "recipe.yaml")
     runs = tl.run(recipes=[recipe], learners=["majority"], seeds=1, store=tmp_path / "runs")
     assert len(runs) == 1

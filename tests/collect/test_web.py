@@ -184,6 +184,8 @@ def test_beyond_loopback_nothing_answers_without_the_token(fresh: tuple[Collecti
     answer = client.get(link)
     assert answer.status_code == 303
     assert "token" not in answer.headers["location"], "the token leaves the address at once"
+    elsewhere = client.get(f"http://lab.example:80//evil.example/x?token={token}").headers["location"]
+    assert elsewhere == "/evil.example/x", "two slashes would name another host"
     assert client.get(answer.headers["location"]).status_code == 303
     assert client.get("/").status_code == 200
 

@@ -15,9 +15,9 @@ import yaml
 from taskloom.experiments.api import Outcome
 from taskloom.experiments.cells import expand
 from taskloom.experiments.driver import Driver
+from taskloom.experiments.engines.here import HereEngine
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import CONFIG, CURVES, PREDICTIONS, SCORES, Store
-from taskloom.experiments.worker import Job, JobResult, perform
 
 SMALL = {
     "symbols": 4,
@@ -54,33 +54,11 @@ def networks(seeds: int = 3, steps: int = 40) -> dict[str, Any]:
     }
 
 
-class InlineEngine:
-    """Runs jobs in this process, for tests of what does not depend on processes: a worker costs a second to start."""
-
-    slots = 1
-
-    def __init__(self) -> None:
-        self._results: list[JobResult] = []
-
-    def room(self, job: Job) -> bool:
-        return not self._results
-
-    def submit(self, job: Job) -> None:
-        self._results.append(perform(job))
-
-    def wait(self, seconds: float) -> list[JobResult]:
-        results, self._results = self._results, []
-        return results
-
-    def close(self) -> None:
-        pass
-
-
 def fill(experiment: dict[str, Any], path: Path) -> Outcome:
     """Run an experiment in this process."""
     checked = check(experiment, "test")
     cells, store = expand(checked), Store(path, create=True)
-    return Outcome(store, cells, Driver(store, cells, InlineEngine(), checked.resources).run())
+    return Outcome(store, cells, Driver(store, cells, HereEngine(), checked.resources).run())
 
 
 def write(folder: Path, experiment: dict[str, Any]) -> Path:

@@ -23,12 +23,12 @@ DRIVER = """
 import json, os, random, sys, time
 from pathlib import Path
 
+from taskloom.experiments.engines.here import HereEngine
 from taskloom import files
 from taskloom.experiments import driver, spec
 from taskloom.experiments.cells import expand
 from taskloom.experiments.claims import Claims
 from taskloom.experiments.store import Store
-from tests.experiments.sweeps import InlineEngine
 
 number, claimed = int(sys.argv[1]), sys.argv[2] == "claimed"
 chance, rename, listing, seen = random.Random(number), files.rename, files.listing, {}
@@ -50,7 +50,7 @@ driver.POLL = 0.02
 experiment = spec.read("experiment.yaml")
 cells, store, counted = expand(experiment), Store("shared", create=True), []
 claims = Claims(store.path / "work" / "claims", beat=0.05, lease=60)
-working = driver.Driver(store, cells, InlineEngine(), experiment.resources, claims=claims, finished=counted.append)
+working = driver.Driver(store, cells, HereEngine(), experiment.resources, claims=claims, finished=counted.append)
 Path(f"ready-{number}").touch()  # a driver that begins removes what no claim protects, so both begin before either works
 while not all(Path(f"ready-{other}").exists() for other in range(2)):
     time.sleep(0.01)

@@ -13,10 +13,10 @@ import taskloom as tl
 from taskloom.cli import run
 from taskloom.errors import TaskloomError
 from taskloom.experiments import engines
+from taskloom.experiments.engines.here import HereEngine
 from taskloom.studies import STUDIES
 from taskloom.studies.published_numbers import paper, paper_names, published
 from taskloom.studies.reproduction import analyse, catalogue, write_study
-from tests.experiments.sweeps import InlineEngine
 from tests.studies.made_up_scores import group, made_up
 
 OWN = """
@@ -55,7 +55,7 @@ def test_a_study_of_a_file_is_applied_to_anybodys_runs(own: Path, tmp_path: Path
 
 
 def test_a_study_of_a_file_is_reproduced(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "start", lambda name, **options: InlineEngine())
+    monkeypatch.setattr(engines, "start", lambda name, **options: HereEngine())
     result = tl.reproduce(str(own), store=tmp_path / "runs", out=tmp_path / "out")
     assert result.runs is not None
     assert len(result.runs) == 2

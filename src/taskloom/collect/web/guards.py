@@ -90,7 +90,7 @@ class Guard:
     def _access(self, scope: Scope, headers: Headers) -> ASGIApp | None:
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if given and self._right(given):
-            answer = RedirectResponse(scope["path"] or "/", 303)
+            answer = RedirectResponse("/" + scope["path"].lstrip("/"), 303)  # two slashes would name another host
             answer.set_cookie(COOKIE, self.token, httponly=True, samesite="lax", max_age=30 * 86_400)
             return answer
         cookies = dict(part.strip().partition("=")[::2] for part in headers.get("cookie", "").split(";"))
