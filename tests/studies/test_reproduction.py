@@ -141,3 +141,10 @@ def test_the_page_lists_conditions_below_the_judgements(tmp_path: Path) -> None:
     assert "steps 1,000 (paper: 80,000): bi-LSTM, A: iid; bi-LSTM, A: ood" in page
     assert "not comparable" in page
     assert "steps 1,000 (paper: 80,000)" in (tmp_path / "out" / "page.md").read_text()
+
+
+def test_the_page_of_a_study_without_trainings_does_not_speak_of_seeds(tmp_path: Path) -> None:
+    study, _, findings = analyse("dyna-babi/table6")
+    page = write_study(study, findings, tmp_path, None).read_text()
+    assert "No training made these numbers" in page
+    assert "interval over seeds" not in page

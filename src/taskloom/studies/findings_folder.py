@@ -90,7 +90,8 @@ def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
         columns, rows = _rows(judgement_table(finding.judgements))
         title = f"{finding.title}: beside the published numbers"
         # Conditions are long and shared by many rows: below the table, so that it fits the page.
-        sections.append(Section(title, RULE, columns[:-1], rows, blocks=tuple(_conditions(finding.judgements))))
+        rule = RULE if any(judgement.seeds for judgement in finding.judgements) else NUMBER_RULE
+        sections.append(Section(title, rule, columns[:-1], rows, blocks=tuple(_conditions(finding.judgements))))
     if finding.notes:
         sections[-1] = page_with_notes(sections[-1], finding.notes)
     return sections
@@ -110,6 +111,11 @@ def _conditions(judgements: Sequence[Judgement]) -> Iterator[str]:
 RULE = (
     "Ours has a 95 % interval over seeds. 'agrees' and 'disagrees' are verdicts on the interval of the difference; where both "
     "would fit, it cannot be told from so many seeds (taskloom.studies.judgements has the rule)."
+)
+
+NUMBER_RULE = (
+    "No training made these numbers: they agree where they are equal after the paper's rounding, or closer than a tolerance "
+    "that is stated here."
 )
 
 

@@ -47,7 +47,7 @@ def concept_finding(number: int, part: str, tests: tuple[str, ...]) -> Finding:
     rows += [{"task": name, "type": "test", **task_concepts(name).cells(), "inject adds": ""} for name in tests]
     return Finding(
         f"Dyna-bAbI Table {number}",
-        f"Concepts that the recipes of {part} and of its tests list, and the kinds of questions that `babi/inject-{part}` adds to "
+        f"Concepts that the recipes of {part} and of its tests list, and the kinds of questions that babi/inject-{part} adds to "
         "a task.",
         ResultTable(("task", "type", *PaperConcepts.COLUMNS, "inject adds"), rows),
         judgements=tuple(judgements),

@@ -46,15 +46,15 @@ def gift_finding(counts: Counter[tuple[int, bool]]) -> Finding:
         judgements.append(judge_number(count, number, claim=claim, tolerance=tolerance))
     return Finding(
         "Dyna-bAbI Table 9: counts",
-        f"All {counts.total():,} questions of `babi/mix-T7` (seed 0) by the number of supporting facts and whether one of them is "
+        f"All {counts.total():,} questions of babi/mix-T7 (seed 0) by the number of supporting facts and whether one of them is "
         "a gift.",
         ResultTable(("support", "GIVE", "questions"), rows),
         judgements=tuple(judgements),
         notes=(
             "A count agrees where it is within three standard deviations of a draw.",
-            "How often GIVE is in a support is set in the recipe by this table (`frequencies`): that the counts agree shows that "
+            "How often GIVE is in a support is set in the recipe by this table (frequencies): that the counts agree shows that "
             "the generator keeps to its recipe, not that simulation leads to them. Simulated stories have 105 and 507 to 517 with "
-            "two and three facts (`python benchmarks/babi_paper.py --simulate 40000`).",
+            "two and three facts (python benchmarks/babi_paper.py --simulate 40000).",
             "The accuracies of the paper's Table 9 need trained models and are not part of this study.",
         ),
     )

@@ -51,7 +51,7 @@ def table4(scale: str) -> Finding:
         judgements.append(judge_tasks(own, number.of, f"{family}, {kind}s"))
     return Finding(
         "TaskBench500 Table 4",
-        f"The {len(atomic)} atomic tasks of the catalogue, from which `taskbench/500` is composed.",
+        f"The {len(atomic)} atomic tasks of the catalogue, from which taskbench/500 is composed.",
         ResultTable(("family", "kind", "tasks", "names"), rows),
         judgements=tuple(judgements),
         notes=tuple(_unprinted(atomic)),

@@ -74,7 +74,7 @@ def table2_finding(splits: dict[str, Statistics]) -> Finding:
             judgements.append(judge_number(value, number, claim=f"{split}: {label}", tolerance=tolerance))
     return Finding(
         "ZEST Table 2",
-        f"`{RECIPE}` (seed {SEED}) beside the crowd-sourced data of the paper.",
+        f"{RECIPE} (seed {SEED}) beside the crowd-sourced data of the paper.",
         ResultTable(("statistic", *splits), rows),
         judgements=tuple(judgements),
         notes=(
