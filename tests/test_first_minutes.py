@@ -63,8 +63,20 @@ def test_doctor_has_one_line_for_everything(capsys: pytest.CaptureFixture[str]) 
     findings = json.loads(said(capsys, "doctor", "--json"))
     names = [f["what"] for f in findings]
     assert {"taskloom", "python", "data folder", "cache folder", "GPU"} <= set(names)
+    assert {"extra viewer", "extra collect", "extra interop"} <= set(names)
+    assert not {"extra dev", "extra docs", "extra browser"} & set(names)  # for people who change Taskloom
     assert all(f["state"] for f in findings)
     assert "python" in said(capsys, "doctor")
+
+
+def test_studies_are_listed_as_people_count(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "list", "studies")
+    places = [text.index(f"ctlpp/figure{n} ") for n in (1, 2, 10, 11)]
+    assert places == sorted(places)
+
+
+def test_a_misspelt_word_for_the_audit_is_corrected(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "did you mean 'taskloom audit scorers'?" in said(capsys, "audit", "scorrs", status=2)
 
 
 def test_doctor_follows_extras_that_name_others() -> None:

@@ -38,6 +38,7 @@ def test_status_and_check_of_a_project(tmp_path: Path, capsys: pytest.CaptureFix
 def test_what_keeps_a_server_from_starting_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli(["collect", str(tmp_path / "nothing")]) == 2
     assert "has no project.yaml" in capsys.readouterr().err
+    assert not (tmp_path / "nothing").exists()
     write_project(tmp_path)
     assert cli(["collect", str(tmp_path), "--host", "203.0.113.7", "--token", "short"]) == 2
     assert "choose at least 16" in capsys.readouterr().err

@@ -10,9 +10,10 @@ import pytest
 import yaml
 
 import taskloom as tl
+from taskloom.audits import audit
 from taskloom.cli import run
 from taskloom.errors import DataError
-from taskloom.interop.hugging_face import export_hf
+from taskloom.interop.hugging_face import card, export_hf
 
 SIZES = {"splits": {"train": {"n": 300}, "iid": {"n": 50}, "all": {"n": 20}}}
 
@@ -56,7 +57,7 @@ def test_the_card_says_what_it_is_and_how_it_was_made(exported: Path) -> None:
     manifest = tl.load(exported / "made").manifest
     assert head["license"] == "apache-2.0"
     assert [entry["split"] for entry in head["configs"][0]["data_files"]] == ["train", "iid", "any"]
-    for part in (manifest["digest"], "ctl/A-independent --seed 0", "`functions`", "`taskloom audit`: passed. 0 leaks"):
+    for part in (manifest["digest"], "recipe.yaml --seed 0", "`functions`", "`taskloom audit`: passed. 0 leaks"):
         assert part in card
     assert json.loads((exported / "out" / "audit.json").read_text())["leaks"] == []
     assert json.loads((exported / "out" / "taskloom-manifest.json").read_text()) == manifest
@@ -80,5 +81,31 @@ def test_split_and_format_go_together(capsys: pytest.CaptureFixture[str], export
     folder = str(exported / "made")
     assert run(["export", folder, "--format", "hf", "-o", "x", "--split", "train"]) == 2
     assert "--split is for the formats of suites; hf takes all splits" in capsys.readouterr().err
-    assert run(["export", folder, "--format", "babi", "-o", "x"]) == 2
+    assert run(["export", folder, "--format", "hff", "-o", "x"]) == 2
+    assert "there is no format 'hff' but hf, lm-eval" in capsys.readouterr().err
+
+
+def test_an_unknown_format_is_named_before_a_missing_split(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    tl.make("babi/1", tmp_path / "stories", set={"splits": {"train": {"n": 5}, "test": {"n": 5}}})
+    assert run(["export", str(tmp_path / "stories"), "--format", "hff", "-o", "x"]) == 2
+    message = capsys.readouterr().err
+    assert "there is no format 'hff'; did you mean 'hf'? known: babi, events, hf, lm-eval, squad" in message
+    assert run(["export", str(tmp_path / "stories"), "--format", "babi", "-o", "x"]) == 2
     assert "--split is needed" in capsys.readouterr().err
+
+
+def test_the_recipe_of_a_card_makes_the_same_data(tmp_path: Path) -> None:
+    data = tl.make("babi/1", set={"splits": {"train": {"n": 30}, "test": {"n": 5}}}, seed=3)
+    export_hf(data, tmp_path / "out")
+    assert "`taskloom make recipe.yaml --seed 3 -o DIR`" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    again = tl.make(tmp_path / "out" / "recipe.yaml", seed=3)
+    assert again.manifest["recipe_digest"] == data.manifest["recipe_digest"]
+    assert again.digest == data.digest
+
+
+def test_a_card_says_whose_code_its_recipe_needs(tmp_path: Path) -> None:
+    data = tl.make("ctl/A", set={"splits": {"train": {"n": 20}}})
+    manifest = {**data.manifest, "recipe": {"name": "mine.py", "task": "mine/echo", "version": 1}}
+    text = card(tl.Dataset(manifest, data.tables), audit(data))
+    assert "needs the Python code that defines `mine/echo`" in text
+    assert "needs the Python code" not in card(data, audit(data))

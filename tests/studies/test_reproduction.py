@@ -87,6 +87,17 @@ def test_bad_input_gets_one_sentence(command: list[str], problem: str, capsys: p
     assert problem in capsys.readouterr().err
 
 
+def test_a_place_of_a_paper_without_a_study_is_called_that(capsys: pytest.CaptureFixture[str]) -> None:
+    place = next(row for row in catalogue() if not row["exists"])
+    for command in (
+        ["reproduce", place["study"]],
+        ["reproduce", place["study"], "--dry-run"],
+        ["study", place["study"]],
+    ):
+        assert run(command) == 2
+        assert f"{place['place']} of {place['paper']}, which has no study yet" in capsys.readouterr().err
+
+
 def test_a_study_without_experiment_says_how_to_use_it() -> None:
     @tl.study("mine/without", describe="Nothing")
     def without(runs: object) -> tl.Finding:

@@ -77,6 +77,14 @@ def test_a_store_shows_results_runs_and_progress(filled: Filled) -> None:
         assert f"{mean:.3f}" in page
 
 
+def test_intervals_are_those_of_the_command_line(filled: Filled) -> None:
+    page = filled.get("")
+    rows = list(read_runs(filled.folder).accuracy())
+    assert rows
+    for row in rows:
+        assert f"{row['low']:.3f} to {row['high']:.3f}" in page
+
+
 def test_the_runs_of_a_store_can_be_searched_and_paged(filled: Filled) -> None:
     page = filled.get("", q="strong")
     assert page.count('href="/runs/') - page.count("/compare") - page.count("/heat") >= 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ import typer
 
 from taskloom.cli.options import Folder, Json, RecipeName, Seed, Set, TaskFile
 from taskloom.cli.suite_options import NOTHING, as_changes
-from taskloom.errors import ParameterError
+from taskloom.errors import DataError, ParameterError
 
 
 def make(
@@ -93,8 +94,10 @@ def export(
             raise ParameterError("split", f"is for the formats of suites; {kind} takes all splits")
         exported(*_export_for_tool(folder, kind, out, extract, task), as_json)
         return
+    from taskloom.dataset.export import check_format
     from taskloom.dataset.export import export as export_split
 
+    check_format(folder, kind, also=("hf", "lm-eval"), task=task)
     if split is None:
         raise ParameterError("split", f"is needed: '{kind}' holds one split (hf and lm-eval take all)")
     file = export_split(folder, split, kind, out, task=task)
@@ -201,6 +204,8 @@ def audit(
         return
     if recipe or extract != "final":
         raise ParameterError("recipe" if recipe else "extract", "is for taskloom audit scorers; leave it out")
+    if not Path(what).exists() and difflib.get_close_matches(what, ["scorers"]):
+        raise DataError(f"there is no dataset folder {what}; did you mean 'taskloom audit scorers'?")
     from taskloom import audits
     from taskloom.cli.dataset_output import certificate
 

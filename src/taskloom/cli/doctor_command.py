@@ -7,6 +7,7 @@ import platform
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -15,7 +16,7 @@ from pathlib import Path
 from taskloom.cli.options import Json
 
 PACKAGE = "taskloom"
-SKIPPED = ("all", "dev")
+SKIPPED = ("all", "dev", "docs", "browser")
 """Extras that are not for using a part of Taskloom."""
 
 
@@ -98,7 +99,13 @@ def _extras() -> Iterator[DoctorLine]:
 
 
 def requirements() -> dict[str, list[str]]:
-    """Return what the installed package requires, by extra; empty where it is not installed as a package."""
+    """Return what the package requires, by extra; empty where it is not installed as a package.
+
+    Of a checkout the project file is read: what an editable installation wrote down may be older than the code.
+    """
+    declared = _declared(Path(__file__).parents[3] / "pyproject.toml")
+    if declared:
+        return declared
     try:
         lines = metadata.requires(PACKAGE) or []
     except metadata.PackageNotFoundError:
@@ -108,6 +115,17 @@ def requirements() -> dict[str, list[str]]:
         named = re.search(r"extra == ['\"]([\w-]+)['\"]", line)
         by_extra.setdefault(named[1] if named else "", []).append(line.partition(";")[0].strip())
     return by_extra
+
+
+def _declared(file: Path) -> dict[str, list[str]]:
+    """Return what Taskloom's project file requires, by extra; empty where there is no such file."""
+    try:
+        project = tomllib.loads(file.read_text(encoding="utf-8")).get("project", {})
+    except (OSError, ValueError):
+        return {}
+    if project.get("name") != PACKAGE:
+        return {}
+    return {"": list(project.get("dependencies", ())), **project.get("optional-dependencies", {})}
 
 
 def libraries(extra: str, wanted: dict[str, list[str]]) -> set[str]:

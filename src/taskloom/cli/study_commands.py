@@ -86,13 +86,12 @@ def reproduce(
     from taskloom.experiments import api, progress
     from taskloom.recipe.overrides import parse_changes
     from taskloom.studies import reproduction
-    from taskloom.studies.study import find_study
 
     if not name:
         study_output.catalogue(reproduction.catalogue(), as_json)
         return
     if dry_run:
-        for experiment in reproduction.experiments_of(find_study(name), scale, model):
+        for experiment in reproduction.experiments_of(reproduction.find_existing(name), scale, model):
             run_output.experiment(api.dry_run(experiment, store), as_json)
         return
     with progress.display() as watch:

@@ -58,7 +58,7 @@ def _listed(kind: str) -> list[tuple[str, str]]:
     if kind == "studies":
         from taskloom.studies import STUDIES
 
-        return [(s.name, s.describe) for s in STUDIES]
+        return sorted(((s.name, s.describe) for s in STUDIES), key=lambda row: counting_order(row[0]))
     registry.SUITES.names()  # suites make their own scorers known when they are imported
     return [(name, describe_scorer(scorer)) for name, scorer in scoring.SCORERS.items()]
 

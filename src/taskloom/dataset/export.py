@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,16 +60,45 @@ def export(
     return ExportedFile(path, len(examples) - result.left_out, result.left_out, result.reason)
 
 
-def _exporter(data: Dataset, folder: str | Path, kind: str) -> Exporter:
+def check_format(folder: str | Path, kind: str, also: Sequence[str] = (), *, task: str | Path | None = None) -> None:
+    """Raise an error with all known formats where a dataset has no format of that name.
+
+    Args:
+        folder: The dataset's folder.
+        kind: The name of the format.
+        also: Formats that no suite offers and that the caller knows.
+        task: The Python file that defines the dataset's suite, where it is not one of an installed package.
+    """
+    data = load(folder)
+    if task is not None:
+        data.recipe_by(task)
+    formats = _formats(data)
+    if kind in formats or kind in also:
+        return
+    if not formats:
+        raise _no_format(data, folder, f"there is no format '{kind}' but {', '.join(also)}; ")
+    listed, hint = f"known: {', '.join(sorted({*formats, *also}))}", nearest(kind, {*formats, *also})
+    raise TaskloomError(f"there is no format '{kind}'; {hint if hint == listed else f'{hint} {listed}'}")
+
+
+def _no_format(data: Dataset, folder: str | Path, first: str = "") -> TaskloomError:
+    """Return the refusal of a dataset whose suite offers no format."""
+    return TaskloomError(
+        f"{first}{folder}: {data.recipe.suite.name} made it and offers no other format; make it with jsonl for one JSON "
+        "object per line"
+    )
+
+
+def _formats(data: Dataset) -> dict[str, Exporter]:
     if "seed" not in data.manifest:  # somebody else's files: the first suite that knows the format
-        formats = {name: exporter for suite in SUITES for name, exporter in suite.exporters.items()}
-    else:
-        suite = data.recipe.suite
-        formats = dict(suite.exporters)
-        if not formats:
-            raise TaskloomError(
-                f"{folder}: {suite.name} made it and offers no other format; make it with jsonl for one JSON object per line"
-            )
+        return {name: exporter for suite in SUITES for name, exporter in suite.exporters.items()}
+    return dict(data.recipe.suite.exporters)
+
+
+def _exporter(data: Dataset, folder: str | Path, kind: str) -> Exporter:
+    formats = _formats(data)
+    if not formats:
+        raise _no_format(data, folder)
     if kind not in formats:
         raise TaskloomError(f"there is no format '{kind}'; {nearest(kind, formats)}")
     return formats[kind]

@@ -89,21 +89,22 @@ class Runs:
             values = sorted(set(self.table[column].to_pylist()))
             shown = ", ".join(map(str, values[:6])) + (f" and {len(values) - 6} more" if len(values) > 6 else "")
             parts.append(f"  {column}s: {shown}")
-        try:
-            # Thousands of runs are shown at once by their scores alone; `accuracy()` opens the predictions.
-            scores = self.accuracy(over="seeds" if count > MANY else "seeds+items")
-        except StoreError:
-            scores = self.accuracy(over="seeds")
-        return "\n".join([*parts, "", str(scores), *self._over_tasks()])
+        return "\n".join([*parts, "", str(self.overview()), *self._over_tasks()])
 
     def _repr_html_(self) -> str:
         if not len(self):
             return paragraph(repr(self))
+        return paragraph(f"{len(self):,} runs in {self.store.path}", strong=True) + self.overview()._repr_html_()
+
+    def overview(self) -> ResultTable:
+        """Return `accuracy()`; over seeds alone for very many runs, and for runs that kept no predictions.
+
+        Thousands of runs are shown at once by their scores alone; `accuracy()` opens the predictions.
+        """
         try:
-            scores = self.accuracy(over="seeds" if len(self) > MANY else "seeds+items")
+            return self.accuracy(over="seeds" if len(self) > MANY else "seeds+items")
         except StoreError:
-            scores = self.accuracy(over="seeds")
-        return paragraph(f"{len(self):,} runs in {self.store.path}", strong=True) + scores._repr_html_()
+            return self.accuracy(over="seeds")
 
     def _over_tasks(self) -> list[str]:
         """Return the lines with mean and standard error over tasks, where every task has runs of its own."""

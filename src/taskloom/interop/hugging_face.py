@@ -18,8 +18,9 @@ from taskloom.dataset.dataset import Dataset, load
 from taskloom.dataset.dataset_dict import split_names
 from taskloom.errors import DataError
 from taskloom.files import atomic_folder
+from taskloom.registry import SUITES
 
-AUDIT, RECIPE = "audit.json", "taskloom-manifest.json"
+AUDIT, MANIFEST, RECIPE = "audit.json", "taskloom-manifest.json", "recipe.yaml"
 SMALL = (
     (1_000, "n<1K"),
     (10_000, "1K<n<10K"),
@@ -51,7 +52,9 @@ def export_hf(data: Dataset | str | PathLike[str], out: str | PathLike[str], *, 
             if data.manifest["splits"][split]["n"]:
                 table = data.table(split).replace_schema_metadata(None)
                 pq.write_table(table, beside / "data" / f"{names[split]}-00000-of-00001.parquet", compression="zstd")
-        (beside / RECIPE).write_text(
+        if "seed" in data.manifest:
+            (beside / RECIPE).write_text(recipe_text(data.manifest["recipe"]), encoding="utf-8")
+        (beside / MANIFEST).write_text(
             json.dumps(dict(data.manifest), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
         )
         (beside / AUDIT).write_text(
@@ -59,6 +62,16 @@ def export_hf(data: Dataset | str | PathLike[str], out: str | PathLike[str], *, 
         )
         (beside / "README.md").write_text(card(data, certificate, licence), encoding="utf-8")
     return folder
+
+
+def recipe_text(recipe: Mapping[str, Any]) -> str:
+    """Return the recipe of a manifest as a recipe file: every field as it was, whatever changed it.
+
+    The name is left out, because the file's path takes its place, and so are the version and the digests of code, which only data
+    have.
+    """
+    keys = {key: value for key, value in recipe.items() if key not in ("name", "version", "code")}
+    return yaml.safe_dump(keys, sort_keys=False, allow_unicode=True)
 
 
 def card(data: Dataset, certificate: Audit, licence: str | None = None) -> str:
@@ -117,15 +130,24 @@ def _making(manifest: Mapping[str, Any], sources: Mapping[str, str]) -> str:
     lines = ["## How it was made", ""]
     if "seed" not in manifest:
         return "\n".join([*lines, "By somebody else than Taskloom, which wrote this card."])
-    name, version = manifest["recipe"].get("name"), manifest.get("versions", {}).get("taskloom", "")
+    recipe, version = manifest["recipe"], manifest.get("versions", {}).get("taskloom", "")
     lines += [
-        f"`taskloom make {name} --seed {manifest['seed']}`, Taskloom {version}; `{RECIPE}` has the whole recipe.",
+        f"`taskloom make {RECIPE} --seed {manifest['seed']} -o DIR`, with `{RECIPE}` of this folder and Taskloom {version}. It is "
+        f"`{recipe.get('name')}` with all of its fields{_code(recipe)}; the manifest is `{MANIFEST}`.",
         f"Scorer: `{manifest.get('scorer', '')}`. Content digest: `{manifest['digest']}`; equal digests, equal rows.",
     ]
     if sources:
         lines += ["", "Made from these sources, which have licences of their own:", ""]
         lines += [f"- {source}, digest `{digest}`" for source, digest in sources.items()]
     return "\n".join(lines)
+
+
+def _code(recipe: Mapping[str, Any]) -> str:
+    """Return what a card says of code that Taskloom does not bring; no file is imported to learn it."""
+    suite = SUITES.find(str(recipe["suite"])) if "suite" in recipe else None
+    if suite is not None and suite.module.split(".")[0] == "taskloom" and not recipe.get("code"):
+        return ""
+    return f", and needs the Python code that defines `{recipe.get('task') or recipe.get('suite')}`"
 
 
 def _certificate(certificate: Audit) -> str:

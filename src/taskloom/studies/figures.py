@@ -89,6 +89,14 @@ def wrapped(title: Any, width: int = 34) -> str:
     return textwrap.fill("" if title is None else str(title), width)
 
 
+def _without_data() -> Any:
+    """Return a figure that says that there is nothing to draw: no run may be left after a study's selection."""
+    figure, (axis,) = canvas(1, 1, (3.4, 0.8))
+    axis.axis("off")
+    axis.text(0.5, 0.5, "No runs are left to draw.", ha="center", va="center")
+    return figure
+
+
 def values_of(data: ResultTable, column: str) -> list[Any]:
     """Return the different values of a column, in their first order."""
     return list(dict.fromkeys(row[column] for row in data))
@@ -120,6 +128,8 @@ def intervals(
         shared: Whether all panels have the same lines; else each has its own, and one series.
     """
     with style():
+        if not data:
+            return _without_data()
         panels = values_of(data, panel) if panel else [None]
         shares = [[row for row in data if not panel or row[panel] == title] for title in panels]
         everywhere, names = values_of(data, place), values_of(data, series)
@@ -214,6 +224,8 @@ def heat_map(
         framed: A column that is true for cells with a frame, such as what was seen in training.
     """
     with style():
+        if not data:
+            return _without_data()
         panels = values_of(data, panel) if panel else [None]
         shares = [[row for row in data if not panel or row[panel] == title] for title in panels]
         rows, columns = grid_of(len(panels))
@@ -295,6 +307,8 @@ def lines(
         joined: Whether points are joined by lines.
     """
     with style():
+        if not data:
+            return _without_data()
         panels = values_of(data, panel) if panel else [None]
         names = values_of(data, series)
         rows, columns = grid_of(len(panels))

@@ -69,6 +69,16 @@ def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[
     return [spec.check(block, f"the experiment of '{study.name}'") for block in blocks]
 
 
+def find_existing(name: str) -> Study:
+    """Return a study by name; of a table or figure of a paper that has none yet, raise an error that says so."""
+    place = next((p for paper_name in paper_names() for p in paper(paper_name).places if p.study == name), None)
+    if place is not None and STUDIES.find(name) is None:
+        raise StudyError(
+            f"'{name}' is {place.place} of {place.paper}, which has no study yet; 'taskloom list studies' lists those that exist"
+        )
+    return find_study(name)
+
+
 def reproduce(
     name: str,
     *,
@@ -94,7 +104,7 @@ def reproduce(
         watch: Called with the state of the experiment now and then.
         **settings: Of the study.
     """
-    study = find_study(name)
+    study = find_existing(name)
     names: list[str] = []
     opened: Store | None = None
     for experiment in experiments_of(study, scale, model):
@@ -123,7 +133,7 @@ def analyse(
         runs: A run store, a file of scores, or runs.
         **settings: Of the study.
     """
-    study = find_study(name)
+    study = find_existing(name)
     if study.from_recipes:
         return study, None, study("full", **settings)
     if runs is None:

@@ -17,7 +17,7 @@ from typing import Literal
 
 from taskloom.arguments import path_of
 from taskloom.dataset.dataset import MANIFEST
-from taskloom.errors import DataError, ParameterError
+from taskloom.errors import DataError
 from taskloom.experiments.store import STORE
 from taskloom.files import digest
 
@@ -96,11 +96,11 @@ class ViewedFolders:
 
 
 def viewed_folders(folders: Sequence[str | Path]) -> ViewedFolders:
-    """Return the datasets and stores of folders that a person named; raise a `ParameterError` where one is not there."""
+    """Return the datasets and stores of folders that a person named; raise a `DataError` where one is not there."""
     paths = [path_of(folder) for folder in folders]
     for path in paths:
         if not path.is_dir():
-            raise ParameterError("folder", f"{path} is not there; name folders of datasets and runs")
+            raise DataError(f"there is no folder {path}; name folders of datasets and runs")
     return ViewedFolders(paths)
 
 

@@ -165,11 +165,11 @@ class ViewedStore:
         return table
 
     def results(self) -> ResultTable:
-        """Return the mean score of everything that runs differ in, but the seed, with its interval over seeds."""
+        """Return the mean score of everything that runs differ in, but the seed, with its interval, as `taskloom runs` has it."""
         table = self.table()
         results = self._results
         if results is None:
-            results = self._results = table.accuracy(over="seeds")
+            results = self._results = table.overview()
         return results
 
     def live(self) -> LiveState:

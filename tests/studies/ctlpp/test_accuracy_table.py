@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from taskloom.studies.reproduction import analyse
+from taskloom.experiments.result_table import ResultTable
+from taskloom.studies import figures
+from taskloom.studies.reproduction import analyse, write_study
 from taskloom.studies.study import StudyError
 from tests.studies.made_up_scores import group, made_up, spread
 
@@ -66,6 +70,32 @@ def test_runs_on_something_else_are_refused(tmp_path: Path) -> None:
     runs = made_up(tmp_path, group("babi/1", "stm", {"test": [1.0]}, {"learner.preset": "dyna-babi"}))
     with pytest.raises(StudyError, match="has no runs on the variants A, R"):
         analyse("ctlpp/table1", runs)
+
+
+def test_runs_of_which_no_seed_is_left_have_a_page(tmp_path: Path) -> None:
+    study, runs, findings = analyse(
+        "ctlpp/table1", made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [0.4], "ood": [0.2]}))
+    )
+    page = write_study(study, findings, tmp_path / "t1", runs)
+    assert "No runs are left to draw." in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda data: figures.intervals(data, place="a", series="b", panel="c"),
+        lambda data: figures.heat_map(data, x="a", y="b", value="v", panel="c"),
+        lambda data: figures.lines(data, x="a", series="b", panel="c"),
+    ],
+)
+def test_a_figure_without_data_says_so(draw: Callable[[ResultTable], Any]) -> None:
+    assert "No runs are left to draw." in figures.svg(draw(ResultTable(["a", "b", "c", "v"], [])))
+
+
+def test_runs_without_s_are_answered_by_what_makes_runs_on_s(tmp_path: Path) -> None:
+    runs = made_up(tmp_path, group("ctl/A", "ndr", {"iid": [1.0], "ood": [0.2]}))
+    with pytest.raises(StudyError, match="taskloom reproduce ctlpp/figure4"):
+        analyse("ctlpp/figure4", runs)
 
 
 def test_the_stored_scores_give_the_papers_rows_of_the_bilstm() -> None:

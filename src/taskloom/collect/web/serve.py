@@ -10,6 +10,7 @@ from pathlib import Path
 
 from taskloom.collect.collect_errors import CollectError
 from taskloom.collect.collection import Collection
+from taskloom.collect.project_file import read_project
 from taskloom.collect.web.guards import LOOPBACK
 from taskloom.errors import MissingExtra
 from taskloom.files import locked
@@ -48,6 +49,7 @@ def serve(
             )
     else:
         token = ""
+    read_project(folder)  # before anything is written into a folder that is not a project
     listener = listen(host, port)
     try:
         with locked(folder / ".lock", patience=0.5):

@@ -13,6 +13,9 @@ from taskloom.studies.study import StudyError
 MODELS = {"bilstm": "bi-LSTM", "transformer": "Transformer", "ndr": "NDR"}
 """The paper's models, by the names of their learners, in the paper's order."""
 
+MAKERS = {"S": "reproduce ctlpp/figure4"}
+"""The commands that make runs of variants which the package's own experiment does not have."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trainings:
@@ -83,7 +86,7 @@ def trainings(runs: Runs, variants: str = "AR") -> list[Trainings]:
     if not chosen:
         raise StudyError(
             f"{runs.store.path} has no runs on the variants {', '.join(variants)} of ctl; this study needs some, "
-            "e.g. of 'taskloom run ctlpp-small'"
+            f"e.g. of 'taskloom {MAKERS.get(variants, 'run ctlpp-small')}'"
         )
     order = list(MODELS)
     return sorted(chosen, key=lambda g: (_place(g.model, order), g.variant, _place(g.draw, ["published", "chains"])))
