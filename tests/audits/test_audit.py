@@ -44,6 +44,19 @@ def test_clean_data_is_clean(tmp_path: Path) -> None:
     assert not [s for s in found.shortcuts if s.flagged]
 
 
+def test_a_baseline_that_was_left_out_does_not_read_as_no_shortcut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(0)
+    train: list[Row] = [{"input": story(rng, 6), "targets": [f"answer {i}"]} for i in range(40)]
+    test: list[Row] = [{"input": story(rng, 6), "targets": [f"answer {i}"]} for i in range(40)]
+    found = audit(tmp_path / "d", train=train, test=test)
+    assert "no shortcut found (bag of words not tried)" in repr(found)
+    run(["audit", str(tmp_path / "d")])
+    assert capsys.readouterr().out.rstrip().endswith("0 duplicates, no shortcut found (bag of words not tried)")
+    assert repr(audit(tmp_path / "tried", train=clean(60, 1), test=clean(30, 2))).endswith("0 shortcuts>")
+
+
 def test_a_planted_leak_and_the_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train, test = clean(300, 1), clean(100, 2)
     test[17] = train[250]

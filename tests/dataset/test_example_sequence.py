@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -100,3 +101,18 @@ def test_a_text_that_is_not_utf8_is_a_data_error() -> None:
     table = pa.table({"input": bad, "targets": pa.array([["x"]], pa.list_(pa.string()))})
     with pytest.raises(DataError, match="not UTF-8"):
         list(Examples(table))
+
+
+def test_a_name_is_no_number_of_an_example() -> None:
+    with pytest.raises(TypeError, match=r"looked up by number or slice, e.g. examples\[0\] .* not 'a'; columns are in"):
+        data()["test"]["a"]  # type: ignore[call-overload]
+
+
+def test_a_notebook_numbers_the_rows_of_a_slice_as_the_split_does() -> None:
+    def numbers(examples: Examples) -> list[str]:
+        return re.findall(r'<tr><td style="text-align:right">(\d+)</td>', examples._repr_html_())
+
+    train = data()["train"]
+    assert numbers(train) == ["0", "1", "2"]
+    assert numbers(train[5:8]) == ["5", "6", "7"]
+    assert numbers(train[20::4][1:]) == ["24", "28"]

@@ -43,6 +43,10 @@ def test_the_page_fits_and_opens_examples(page_file: Path, width: int, scheme: s
         page.goto(page_file.as_uri())
         page.wait_for_selector(".explorer .item")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing sticks out"
+        for box in page.locator(".hint + .wide").all():
+            cut = box.evaluate("box => box.scrollWidth > box.clientWidth")
+            hint = box.evaluate("box => getComputedStyle(box.previousElementSibling).display")
+            assert not cut or hint == "block", "a table that is cut says that it scrolls"
         page.click("button.open >> nth=0")
         page.wait_for_function("document.activeElement.id === 'explorer'")
         assert "60 examples; bilstm: 0.800" in page.inner_text(".summary")

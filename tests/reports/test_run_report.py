@@ -19,7 +19,7 @@ from taskloom.errors import TaskloomError
 from taskloom.experiments import runs as frame
 from taskloom.experiments import store as stores
 from taskloom.experiments.store import Store
-from taskloom.reports import charts
+from taskloom.reports import charts, run_report
 from taskloom.reports.charts import Curve, Mark
 from taskloom.reports.report_sentences import gap_sentence, mean_with_interval
 from taskloom.reports.run_report import report
@@ -224,6 +224,55 @@ def test_the_headline_is_the_largest_fall() -> None:
         "y falls from 0.900 ± 0.020 on items like those of training (iid) to 0.300 ± 0.020 on held-out items (ood) of r."
     )
     assert gap_sentence(rows[:1]) == "x reaches 0.900 ± 0.020 on r, iid."
+
+
+def headline(*scores: tuple[str, str, float], width: float = 0.02) -> str:
+    return gap_sentence(
+        [
+            {"recipe": "r", "learner": a, "split": s, "mean": m, "low": m - width, "high": m + width}
+            for a, s, m in scores
+        ]
+    )
+
+
+def test_a_higher_score_on_held_out_items_is_no_fall() -> None:
+    assert headline(("x", "iid", 0.3), ("x", "ood", 0.9)) == (
+        "No fall is shown; x is higher on ood: 0.900 ± 0.020 on held-out items (ood), "
+        "0.300 ± 0.020 on items like those of training (iid) of r."
+    )
+    falls = headline(("x", "iid", 0.3), ("x", "ood", 0.9), ("y", "iid", 0.9), ("y", "ood", 0.8), ("y", "ood-long", 0.7))
+    assert falls.startswith(
+        "y falls from 0.900 ± 0.020 on items like those of training (iid) to 0.700 ± 0.020 on ood-long"
+    )
+
+
+def test_a_difference_within_the_intervals_is_no_fall() -> None:
+    scores = (("x", "iid", 0.5), ("x", "ood", 0.45), ("y", "iid", 0.6), ("y", "ood", 0.55))
+    assert headline(*scores, width=0.1).startswith(
+        "No difference between iid and ood is shown (intervals overlap): y has 0.600 ± 0.100 on items"
+    )
+    assert "(there are no intervals)" in headline(*scores, width=float("nan"))
+
+
+def test_a_constant_answer_does_not_fall() -> None:
+    constant = (("majority", "iid", 0.9), ("majority", "ood", 0.1))
+    assert headline(*constant) == "majority reaches 0.900 ± 0.020 on r, iid."
+    assert headline(*constant, ("x", "iid", 0.5), ("x", "ood", 0.4)).startswith("x falls from 0.500")
+
+
+def test_splits_of_other_kinds_are_not_said_to_fall() -> None:
+    assert headline(("x", "easy", 0.9), ("x", "hard", 0.2)) == "x reaches 0.900 ± 0.020 on r, easy."
+
+
+def test_the_table_of_comparisons_has_different_headings_and_counts_in_words_that_agree(tmp_path: Path) -> None:
+    heads = [column.head for column in run_report.COMPARISONS]
+    assert len(set(heads)) == len(heads)
+    store = Store(tmp_path / "runs", create=True)
+    for learner in ("a", "b"):
+        write(store, {"iid": [1, 0, 1, 1]}, learner=learner)
+    text = report(store.path, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "1 comparison; its p-value needs no correction" in text
+    assert "1 comparisons" not in text
 
 
 def unpacked(html: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:

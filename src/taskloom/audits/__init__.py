@@ -17,7 +17,7 @@ from taskloom.audits.divergence import Divergence, divergences
 from taskloom.audits.held_out import HeldOutCount, held_out_counts
 from taskloom.audits.leaks import Overlap, Repeats, find_overlaps, find_repeats, read_texts
 from taskloom.audits.pairs import PairLeak, find_pair_leaks
-from taskloom.audits.shortcuts import Shortcut, find_shortcuts
+from taskloom.audits.shortcuts import Shortcut, find_shortcuts, shortcut_count
 from taskloom.dataset import Dataset, dataset
 from taskloom.descriptions import undescribed_table
 from taskloom.notebook_html import paragraph, table
@@ -48,8 +48,7 @@ class Audit:
     def __repr__(self) -> str:
         verdict = "failed" if self.failed else "passed"
         duplicates = sum(r.exact for r in self.repeats)
-        shortcuts = sum(s.flagged for s in self.shortcuts)
-        found = f"{len(self.leaks)} leaks, {duplicates:,} duplicates, {shortcuts} shortcuts"
+        found = f"{len(self.leaks)} leaks, {duplicates:,} duplicates, {self.shortcut_count}"
         return f"<Audit of {self.name}: {verdict}; {found}>"
 
     def _repr_html_(self) -> str:
@@ -73,6 +72,11 @@ class Audit:
             ]
             parts.append(table(("split", "without doing the task", "accuracy", ""), tried))
         return "".join([*parts, *map(paragraph, self.notes)])
+
+    @property
+    def shortcut_count(self) -> str:
+        """Return in words how many shortcuts there are, and whether a baseline was not tried."""
+        return shortcut_count((s.baseline, s.flagged) for s in self.shortcuts)
 
     @property
     def leaks(self) -> list[Overlap]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -24,6 +24,7 @@ from taskloom.seeding import Key
 FIT, SCORE = 20_000, 2_000
 """Rows of training that are learned from, and rows of each split that are scored, by keyed permutation."""
 MARGIN = 0.10
+BAG_OF_WORDS = "bag of words"
 MANY_ANSWERS = 300
 """Different answers from which on a bag-of-words classifier is no sensible baseline."""
 
@@ -38,6 +39,29 @@ class Shortcut:
     majority: float
     n: int
     flagged: bool
+
+
+def shortcut_count(tried: Iterable[tuple[str, bool]]) -> str:
+    """Say how many shortcuts there are, and that the bag of words was not tried where it was left out.
+
+    Args:
+        tried: The name of each baseline that was measured on a split, and whether it is a shortcut.
+
+    >>> shortcut_count([("first word", False)])
+    'no shortcut found (bag of words not tried)'
+    >>> shortcut_count([("first word", False), ("bag of words", True)]), shortcut_count([("bag of words", False)])
+    ('1 shortcut', '0 shortcuts')
+    >>> shortcut_count([])
+    'shortcuts were not looked for'
+    """
+    flags = list(tried)
+    if not flags:
+        return "shortcuts were not looked for"
+    flagged = sum(flag for _, flag in flags)
+    count = "1 shortcut" if flagged == 1 else f"{flagged} shortcuts"
+    if any(name == BAG_OF_WORDS for name, _ in flags):
+        return count
+    return f"{count if flagged else 'no shortcut found'} ({BAG_OF_WORDS} not tried)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +135,7 @@ def _baselines(fit: _Rows) -> tuple[dict[str, Answerer], list[str]]:
     answers = len({t[0] for t in fit.targets})
     if 2 <= answers <= min(MANY_ANSWERS, len(fit.inputs) // 2):
         try:
-            baselines["bag of words"] = _bag_of_words(fit)
+            baselines[BAG_OF_WORDS] = _bag_of_words(fit)
         except ImportError:
             notes.append("bag of words was left out: it needs scikit-learn: pip install 'taskloom[audit]'")
     else:

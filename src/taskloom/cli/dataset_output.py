@@ -113,14 +113,13 @@ def certificate(audit: Audit, as_json: bool) -> None:
             out.print(block, "")
     for note in audit.notes:
         print(f"note: {printable(note)}")
-    short = sum(s.flagged for s in audit.shortcuts)
     trained = any(info["role"] == "train" for info in audit.splits.values())
     leaks = f"{len(audit.leaks)} leaks" if trained else "leaks were not looked for"
     if audit.pairs:
         leaks += f", {len(audit.pairs)} splits with pairs of training"
     if audit.held_out:
         leaks += f", {len(audit.misplaced)} splits with misplaced held-out examples"
-    print(f"{leaks}, {sum(r.exact for r in audit.repeats):,} duplicates, {short} shortcuts")
+    print(f"{leaks}, {sum(r.exact for r in audit.repeats):,} duplicates, {audit.shortcut_count}")
 
 
 def _splits(audit: Audit) -> Table:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.dataset import shards
-from taskloom.errors import DataError, nearest
+from taskloom.errors import DataError, echo, nearest
 from taskloom.example import Example
 from taskloom.notebook_html import paragraph, table
 
@@ -75,8 +75,9 @@ class Examples:
         return f"<Examples {what if self.name else ''}: {len(self):,} rows>".replace(" :", ":")
 
     def _repr_html_(self) -> str:
-        first = list(self[:SHOWN])
-        rows = [(i, e.input, " | ".join(e.targets[:5])) for i, e in enumerate(first)]
+        first = self[:SHOWN]
+        numbers = first.table.column("index").to_pylist()
+        rows = [(i, e.input, " | ".join(e.targets[:5])) for i, e in zip(numbers, first, strict=True)]
         return paragraph(repr(self), strong=True) + table(("", "input", "answer"), rows)
 
     @property
@@ -95,6 +96,11 @@ class Examples:
     def __getitem__(self, index: int | slice) -> Example | Examples:
         if isinstance(index, slice):
             return self._part(index)
+        if not hasattr(index, "__index__"):
+            raise TypeError(
+                f"the examples of a split are looked up by number or slice, e.g. examples[0] or examples[:10], not "
+                f"{echo(index)}; columns are in batches(n, columns) and to_pandas()"
+            )
         rows = len(self)
         if not -rows <= index < rows:
             raise IndexError(f"the split has {rows} examples; {index} is not one of them")

@@ -158,8 +158,8 @@ def _certificate(certificate: Audit) -> str:
         "## Audit",
         "",
         f"`taskloom audit`: {verdict}. {len(certificate.leaks)} leaks between training and test splits, "
-        f"{len(certificate.pairs)} splits with pairs of training, {duplicates:,} duplicates, {len(shortcuts)} shortcuts; all of it "
-        f"in `{AUDIT}`.",
+        f"{len(certificate.pairs)} splits with pairs of training, {duplicates:,} duplicates, {certificate.shortcut_count}; "
+        f"all of it in `{AUDIT}`.",
         "",
     ]
     lines += [f"- {s.baseline} reaches {s.accuracy:.1%} on `{s.split}` without doing the task" for s in shortcuts]

@@ -1,5 +1,12 @@
 "use strict";
 (() => {
+  const hint = () => document.querySelectorAll(".hint + .wide").forEach((box) =>
+    box.previousElementSibling.classList.toggle("needed", box.scrollWidth > box.clientWidth));
+  hint();
+  addEventListener("resize", hint);
+  document.addEventListener("toggle", hint, true); // a folded table has no width
+})();
+(() => {
   const PAGE = 20;
   const root = document.getElementById("explorer");
   const index = document.getElementById("explorer-index");

@@ -30,11 +30,13 @@ class Column:
         head: Its heading.
         value: Gives the cell of a row.
         number: Whether its cells are numbers, which are aligned to the right.
+        wraps: Whether its cells may break even where they are short, so that a table of many columns fits a page.
     """
 
     head: str
     value: Callable[[Any], Any]
     number: bool = False
+    wraps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,7 @@ def write_figures(folder: Path, sections: Sequence[Section]) -> None:
 
 def _cell_class(column: Column, cell: Any = None) -> Any:
     kinds = ["number"] if column.number else []
-    width = [] if cell is None else ["short"] if len(str(cell)) <= SHORT else ["long"]
+    width = [] if cell is None or column.wraps else ["short"] if len(str(cell)) <= SHORT else ["long"]
     return _class(" ".join([*kinds, *width]))
 
 

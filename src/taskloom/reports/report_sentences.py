@@ -16,6 +16,9 @@ WORDS = {"iid": "items like those of training (iid)", "ood": "held-out items (oo
 MOST = 24
 """Sentences of one kind; the tables have the rest."""
 
+CONSTANT = frozenset({"majority"})
+"""Learners that give every input the same answer: their gaps say how often that answer is right, nothing of generalization."""
+
 SUCCESS = 0.95
 """The score that counts as having learned a task, where the reader names no other."""
 
@@ -61,7 +64,7 @@ def score_sentences(
 
 
 def _part(row: Row, seeds: Sequence[float], guesses: Mapping[tuple[str, str], float], threshold: float) -> str:
-    text = f"{mean_with_interval(row)} on {WORDS.get(row['split'], row['split'])}"
+    text = _place(row)
     guess = guesses.get((row["recipe"], row["split"]))
     if guess is not None and not math.isnan(row["low"]) and row["low"] <= guess <= row["high"]:
         text += f", not told from guessing the most frequent answer ({guess:.3f})"
@@ -71,21 +74,44 @@ def _part(row: Row, seeds: Sequence[float], guesses: Mapping[tuple[str, str], fl
 
 
 def gap_sentence(rows: Sequence[Row]) -> str:
-    """Return the headline: the largest fall from one split to another of a learner; the best score where nothing falls."""
-    best: tuple[float, Row, Row] | None = None
-    for recipe, learner in dict.fromkeys((row["recipe"], row["learner"]) for row in rows):
-        own = sorted((r for r in rows if (r["recipe"], r["learner"]) == (recipe, learner)), key=lambda r: r["mean"])
-        fall = own[-1]["mean"] - own[0]["mean"]
-        if len(own) > 1 and (best is None or fall > best[0]):
-            best = (fall, own[0], own[-1])
-    if best is None or best[0] < 0.02:
+    """Return the headline: the largest fall from iid to ood that the intervals show, or that they show none.
+
+    A constant answer cannot generalize, so such learners are not looked at. Without both kinds of splits it is the best score.
+    """
+    pairs = _iid_ood_pairs(rows)
+    if not pairs:
         top = max(rows, key=lambda r: r["mean"])
         return f"{top['learner']} reaches {mean_with_interval(top)} on {top['recipe']}, {top['split']}."
-    _, low, high = best
+    falls = [(iid, ood) for iid, ood in pairs if ood["high"] < iid["low"]]
+    if falls:
+        iid, ood = max(falls, key=lambda pair: pair[0]["mean"] - pair[1]["mean"])
+        return f"{iid['learner']} falls from {_place(iid)} to {_place(ood)} of {iid['recipe']}."
+    rises = [(iid, ood) for iid, ood in pairs if iid["high"] < ood["low"]]
+    if rises:
+        iid, ood = max(rises, key=lambda pair: pair[1]["mean"] - pair[0]["mean"])
+        return f"No fall is shown; {iid['learner']} is higher on ood: {_place(ood)}, {_place(iid)} of {iid['recipe']}."
+    iid, ood = max(pairs, key=lambda pair: pair[0]["mean"])
+    why = "there are no intervals" if any(math.isnan(r["low"]) for pair in pairs for r in pair) else "intervals overlap"
     return (
-        f"{low['learner']} falls from {mean_with_interval(high)} on {WORDS.get(high['split'], high['split'])} to "
-        f"{mean_with_interval(low)} on {WORDS.get(low['split'], low['split'])} of {low['recipe']}."
+        f"No difference between iid and ood is shown ({why}): {iid['learner']} has {_place(iid)} and {_place(ood)} "
+        f"of {iid['recipe']}."
     )
+
+
+def _iid_ood_pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """Pair the score on iid with that on every split of held-out items, for learners that look at the input."""
+    reference = {(r["recipe"], r["learner"]): r for r in rows if r["split"] == "iid"}
+    return [
+        (reference[row["recipe"], row["learner"]], row)
+        for row in rows
+        if (row["recipe"], row["learner"]) in reference
+        and (row["split"] == "ood" or row["split"].startswith("ood-"))
+        and row["learner"].partition(" ")[0] not in CONSTANT
+    ]
+
+
+def _place(row: Row) -> str:
+    return f"{mean_with_interval(row)} on {WORDS.get(row['split'], row['split'])}"
 
 
 def comparison_sentences(rows: Iterable[Row]) -> list[str]:

@@ -175,7 +175,7 @@ SCORES = (
     *MEASURES,
     Column("seeds", itemgetter("seeds"), number=True),
     Column("guessing", _known("guess"), number=True),
-    Column("method", itemgetter("method")),
+    Column("method", itemgetter("method"), wraps=True),
 )
 
 TASKS = (
@@ -205,13 +205,13 @@ COMPARISONS = (
     Column("split", itemgetter("split")),
     Column("first", itemgetter("first")),
     Column("second", itemgetter("second")),
-    Column("mean", _fixed("a"), number=True),
-    Column("mean", _fixed("b"), number=True),
+    Column("mean of first", _fixed("a"), number=True),
+    Column("mean of second", _fixed("b"), number=True),
     Column("difference", _opening("difference", "+"), number=True),
     Column("interval", _interval),
     Column("p", lambda row: probability(row["p"]), number=True),
     Column("corrected p", lambda row: probability(row["corrected_p"]), number=True),
-    Column("test", itemgetter("test")),
+    Column("test", itemgetter("test"), wraps=True),
 )
 
 FOLDERS = (
@@ -518,9 +518,14 @@ class RunSections:
         rows, cut, left_out = self._comparison_rows()
         if not rows:
             return None
+        count = (
+            f"{len(rows)} comparisons; the corrected p-values (Holm) hold for all of them together"
+            if len(rows) > 1
+            else "1 comparison; its p-value needs no correction"
+        )
         text = (
-            f"The second learner against the first, on the same examples. {len(rows)} comparisons; the corrected p-values "
-            f"(Holm) hold for all of them together. A difference opens both learners side by side.{cut}"
+            f"The second learner against the first, on the same examples. {count}. A difference opens both learners side by "
+            f"side.{cut}"
         )
         blocks = ("not compared:\n" + "\n".join(left_out),) if left_out else ()
         return Section("Comparisons", text, COMPARISONS, tuple(rows), blocks=blocks)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from taskloom.audits.shortcuts import shortcut_count
 from taskloom.viewer.page_templates import count, number, percent
 
 Rows = Sequence[Mapping[str, Any]]
@@ -46,13 +47,12 @@ def certificate_page(audit: Mapping[str, Any]) -> CertificatePage:
     leaks, pairs, misplaced = audit["leaks"], audit["pairs"], audit["misplaced"]
     trained = any(split["role"] == "train" for split in audit["splits"].values())
     repeats = sum(one["exact"] for one in audit["repeats"])
-    short = sum(bool(one["flagged"]) for one in audit["shortcuts"])
     parts = [
         f"{len(leaks)} leaks" if trained else "leaks were not looked for, without a training split",
         *([f"{len(pairs)} splits with pairs of training"] if pairs else []),
         *([f"{len(misplaced)} splits with misplaced held-out examples"] if misplaced else []),
         f"{repeats:,} duplicates",
-        f"{short} shortcuts",
+        shortcut_count((one["baseline"], bool(one["flagged"])) for one in audit["shortcuts"]),
     ]
     tables = [table for make in TABLES if (table := make(audit)) is not None]
     return CertificatePage(not audit["failed"], ", ".join(parts), tables, [str(note) for note in audit["notes"]])
