@@ -15,7 +15,7 @@ from taskloom.collect import annotation
 from taskloom.collect.annotation import EnteredAnswer, Leases, adjudicate, gather_passages, next_item, save_answer
 from taskloom.collect.collect_errors import CollectError, ConflictError, ForbiddenError
 from taskloom.collect.collection import Collection
-from taskloom.collect.export import agreement_report, export, finished_tasks, task_leaks, yes_remarks
+from taskloom.collect.export import agreement_report, export, finished_tasks, recipe_name, task_leaks, yes_remarks
 from taskloom.collect.records import CollectedTask, GivenAnswer, Item, Person
 from taskloom.collect.split_blocks import split_of
 from taskloom.collect.task_workflow import (
@@ -27,6 +27,7 @@ from taskloom.collect.task_workflow import (
     submit_base,
     submit_variant,
 )
+from taskloom.dataset.verify import verify
 from taskloom.experiments import engines
 from taskloom.experiments.engines.here import HereEngine
 from taskloom.suites.zest import evaluation
@@ -124,6 +125,7 @@ def test_the_export_is_a_zest_dataset_that_every_command_reads(
     data = tl.load(folder / "dataset")
     assert {name: len(data[name]) for name in data.splits} == {n: 4 * len(t) for n, t in tasks.items()}
     assert cli(["verify", str(folder / "dataset")]) == 0
+    assert verify(folder / "dataset").answers > 0  # its files are seen from the release, wherever one stands
     assert cli(["make", str(folder / "recipe.yaml"), "-o", str(tmp_path / "again")]) == 0
     assert tl.load(tmp_path / "again").digest == data.digest
     unanswered = [json.loads(line) for line in (folder / "zest" / "test_unanswered.jsonl").read_text().splitlines()]
@@ -367,6 +369,16 @@ def test_the_project_opens_again_as_it_was(played: Round) -> None:
     assert len(list(again.store.events())) == events
     assert annotate_all(again, {p.name: p for p in again.people()}) == 0
     again.close()
+
+
+def test_two_exports_have_the_same_bytes_and_no_temporary_name(played: Round, tmp_path: Path) -> None:
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        export(played[0], folder)
+    one, two = ({str(p.relative_to(f)): p.read_bytes() for p in f.rglob("*") if p.is_file()} for f in folders)
+    assert one == two
+    assert not [name for name, content in one.items() if b".tmp" in content]
+    assert tl.load(tmp_path / "one" / "dataset").manifest["recipe"]["name"] == recipe_name(played[0].file.name)
 
 
 def test_nothing_to_export_is_said(fresh: Round, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from taskloom.experiments.store import Store
 from taskloom.experiments.worker import TOGETHER, Job, job_folder, perform
 from taskloom.learners.baselines import FittedMajority, Majority
 from taskloom.learners.interface import LEARNERS, Entry, LearnerError, Pairs
+from tests.experiments.made_up_runs import write
 from tests.experiments.sweeps import networks, recipe
 
 CALLS: list[list[str]] = []
@@ -163,3 +164,38 @@ def test_a_worker_with_other_code_says_so(tmp_path: Path) -> None:
     [job] = planned(store, cells)
     done = perform(dataclasses.replace(job, runs=("0" * 32,)))
     assert "different versions of taskloom" in done.failed["0" * 32]
+
+
+def lasting(store: Store, seconds: Mapping[str, float], monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Return the store with runs that took so many seconds."""
+    monkeypatch.setattr(store, "environment", lambda run: {"seconds": seconds[run]})
+    return store
+
+
+@pytest.mark.parametrize(
+    ("changes", "seconds"),
+    [
+        ({"steps": 1000, "batch": 32}, 100.0),  # ten times the steps
+        ({"steps": 100, "batch": 128}, 40.0),  # four times the batch
+        ({"steps": 100, "batch": 32, "state": 512}, None),  # another network
+        ({"batch": 32, "epochs": 2}, None),  # as long as its data, which nobody has counted
+    ],
+)
+def test_seconds_are_scaled_by_the_length_of_training_or_unknown(
+    changes: dict[str, Any], seconds: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    run = write(store, {"iid": [1.0]}, learner="bilstm", fields={"learner.steps": 100, "learner.batch": 32})
+    block = {"recipes": ["ctl/A"], "learners": [{"learner": "bilstm", **changes}], "seeds": [0], "evaluate": ["iid"]}
+    cost = planning.estimate(lasting(store, {run: 10.0}, monkeypatch), expand(check(block, "x")))
+    assert (cost.seconds, cost.known, cost.unknown) == ((seconds, 1, 0) if seconds else (0.0, 0, 1))
+
+
+def test_a_learner_without_steps_has_unknown_costs_on_other_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    run = write(store, {"iid": [1.0]}, learner="majority")
+    block = {"recipes": ["ctl/A"], "learners": ["majority"], "seeds": [0], "evaluate": ["iid"]}
+    cost = planning.estimate(lasting(store, {run: 10.0}, monkeypatch), expand(check(block, "x")))
+    assert (cost.known, cost.unknown) == (0, 1)

@@ -44,7 +44,7 @@ def experiment(plan: DryRun, as_json: bool) -> None:
     e = plan.estimate
     missing = len(plan.cells) - len(plan.present)
     cost = f"about {duration(e.seconds)} of work for {e.known:,} of them" if e.known else ""
-    unknown = f"unknown for {e.unknown:,}, of learners that have not run here" if e.unknown else ""
+    unknown = f"unknown for {e.unknown:,}, which no finished run here is like" if e.unknown else ""
     costs = ", ".join(x for x in (cost, unknown) if x) or "nothing"
     print(f"{len(plan.cells):,} runs, {len(plan.present):,} present, {missing:,} missing; cost: {costs}")
 

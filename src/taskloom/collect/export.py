@@ -12,8 +12,9 @@ EXPORT/
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,9 @@ def prepare(c: Collection, folder: Path) -> Release:
     _write_lines(folder / "zest" / "test_unanswered.jsonl", [_row(c, f, False) for f in splits.get("test", ())])
     files = "".join(f"  {name}: zest/{name}.jsonl\n" for name in splits)
     (folder / "recipe.yaml").write_text(f"suite: zest\nfiles:\n{files}", encoding="utf-8")
-    data = make(read(folder / "recipe.yaml"), folder / "dataset")
+    # By the project's name: the folder has a temporary one until the release is whole.
+    recipe = replace(read(folder / "recipe.yaml"), name=recipe_name(c.file.name))
+    data = make(recipe, folder / "dataset")
     report = audit(data)
     leaks = [*_audit_leaks(report), *task_leaks(splits)]
     missing = [f"the split {name} has no finished task" for name in SPLITS if name not in splits]
@@ -168,6 +171,15 @@ def prepare(c: Collection, folder: Path) -> Release:
         (*remarks, *missing, *_near_remarks(report), *share_remarks(c), *yes_remarks(splits)),
         report,
     )
+
+
+def recipe_name(project: str) -> str:
+    """Return the name of a project's recipe in manifests and audits.
+
+    >>> recipe_name("Parks of our county")
+    'Parks-of-our-county'
+    """
+    return re.sub(r"[^\w-]+", "-", project).strip("-") or "collection"
 
 
 def _audit_leaks(report: Audit) -> list[str]:

@@ -7,7 +7,7 @@ pandas, polars and Hugging Face `datasets` without Taskloom.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -160,20 +160,27 @@ class Dataset:
         recipe = Recipe.from_dict(self.manifest["recipe"])
         if given is not None and not code:
             recipe = replace(recipe, files=_placed(recipe, given))
-        elif is_yaml(recipe.name):
-            recipe = replace(recipe, files=_beside(recipe, self.manifest.get("sources", {})))
+        elif not is_python(recipe.name):
+            # Beside the recipe's own file; or beside the dataset, where both were made or moved together.
+            folders = [path_of(recipe.name).parent] if is_yaml(recipe.name) else []
+            folders += [folder.parent for folder in self.tables.values() if isinstance(folder, Path)][:1]
+            recipe = replace(recipe, files=_beside(recipe, self.manifest.get("sources", {}), folders))
         # Worker processes import what a recipe's name says.
         return replace(recipe, name=recipe.suite.name) if is_python(recipe.name) or is_yaml(recipe.name) else recipe
 
 
-def _beside(recipe: Recipe, sources: Mapping[str, str]) -> dict[str, str]:
-    """Return the files that lie beside the recipe's own file, where those seen from here are not what made the dataset."""
+def _beside(recipe: Recipe, sources: Mapping[str, str], folders: Sequence[Path]) -> dict[str, str]:
+    """Return the files that lie in one of the folders, where those seen from here are not what made the dataset."""
     places = {}
     for name in recipe.file_names():
-        here, beside = recipe.find_file(name), path_of(recipe.name).parent / name
+        here = recipe.find_file(name)
         stated = sources.get(name, sources.get(here.name))
-        if beside.exists() and not (here.exists() and (stated is None or _is_file_of(here, stated))):
-            places[name] = str(beside.resolve())
+        if here.exists() and (stated is None or _is_file_of(here, stated)):
+            continue
+        beside = [folder / name for folder in folders if (folder / name).exists()]
+        same = [path for path in beside if stated is not None and _is_file_of(path, stated)]
+        if beside:
+            places[name] = str((same or beside)[0].resolve())
     return places
 
 

@@ -8,17 +8,20 @@ alone only within rounding, and the table must come out the same to the last bit
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from taskloom.errors import TaskloomError
 from taskloom.experiments.cell_data import CellData
-from taskloom.experiments.cells import Cell
+from taskloom.experiments.cells import BEST_OF_FIELD, Cell
 from taskloom.experiments.spec import Resources
 from taskloom.experiments.store import Store
 from taskloom.experiments.worker import SHARED, TOGETHER, Job
 from taskloom.files import digest
+from taskloom.learners.config import read as read_learner
 
 
 def jobs(store: Store, cells: Sequence[Cell], missing: set[str], resources: Resources) -> list[Job]:
@@ -110,9 +113,10 @@ class CostEstimate:
     """What is known of the cost of cells.
 
     Attributes:
-        seconds: Of those cells that are like a finished run (the same but for the seed, or else the same learner), in all.
+        seconds: Of those cells that are like a finished run, in all: the same but for the seed, or else the same learner with the
+            same settings but for the length of its training, by which the seconds are scaled.
         known: How many cells that is.
-        unknown: Cells of learners of which no run has finished.
+        unknown: Cells that no finished run is like.
     """
 
     seconds: float
@@ -120,22 +124,68 @@ class CostEstimate:
     unknown: int
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingLength:
+    """How long a training is, and what it must share with another for their lengths to be compared.
+
+    Attributes:
+        like: The learner and its settings, without those of the training loop but the device and the precision.
+        examples: Steps times batch, over all tries.
+    """
+
+    like: str
+    examples: int
+
+
 def estimate(store: Store | None, missing: Sequence[Cell], sample: int = 200) -> CostEstimate:
     """Estimate the cost of missing cells from the seconds of finished runs like them."""
     kinds: dict[str, list[float]] = {}
-    learners: dict[str, list[float]] = {}
-    names = store.names() if store is not None else []
-    for run in names[:: max(1, len(names) // sample)]:
-        assert store is not None
-        seconds = store.environment(run).get("seconds")
-        if isinstance(seconds, int | float):
-            scores = store.scores(run)
-            kinds.setdefault(scores["kind"], []).append(seconds)
-            learners.setdefault(scores["learner"], []).append(seconds)
+    per_example: dict[str, list[float]] = {}
+    learners = {cell.learner_name for cell in missing}
+    for scores, seconds in _finished(store, sample) if store is not None else ():
+        kinds.setdefault(scores["kind"], []).append(seconds)
+        length = _stored_length(scores) if scores["learner"] in learners else None
+        if length is not None:
+            per_example.setdefault(length.like, []).append(seconds / length.examples)
     total, known = 0.0, 0
     for cell in missing:
-        like = kinds.get(cell.kind) or learners.get(cell.learner_name)
+        like = kinds.get(cell.kind)
+        length = None if like else _length(cell.learner_name, cell.settings, cell.best_of.seeds)
+        if length is not None:
+            like = [rate * length.examples for rate in per_example.get(length.like, ())]
         if like:
             total += sum(like) / len(like)
             known += 1
     return CostEstimate(total, known, len(missing) - known)
+
+
+def _finished(store: Store, sample: int) -> Iterator[tuple[dict[str, Any], float]]:
+    """Yield the scores and the seconds of finished runs, about `sample` of them."""
+    names = store.names()
+    for run in names[:: max(1, len(names) // sample)]:
+        seconds = store.environment(run).get("seconds")
+        if isinstance(seconds, int | float):
+            yield store.scores(run), seconds
+
+
+def _length(learner: str, settings: Mapping[str, Any], tries: int) -> TrainingLength | None:
+    """Return the length of a training; None where its settings do not give it: no steps, or epochs over unknown data."""
+    loop = settings.get("training") or settings
+    steps, batch = loop.get("steps"), loop.get("batch")
+    if not isinstance(steps, int) or not isinstance(batch, int) or loop.get("epochs"):
+        return None
+    shape = {key: value for key, value in settings.items() if key not in ("training", "steps", "batch")}
+    machine = [loop.get("device"), loop.get("precision")]
+    return TrainingLength(json.dumps([learner, shape, machine], sort_keys=True), steps * batch * tries)
+
+
+def _stored_length(scores: Mapping[str, Any]) -> TrainingLength | None:
+    """Return the length of the training of a finished run, from the settings that its fields have."""
+    fields = dict(scores["fields"])
+    tries = fields.pop(BEST_OF_FIELD, 1)
+    own = {k.removeprefix("learner."): v for k, v in fields.items() if k.startswith("learner.")}
+    try:
+        learner: Any = read_learner({**own, "learner": scores["learner"]})
+    except TaskloomError:
+        return None  # settings of another version, or a learner of a file that is not known here
+    return _length(scores["learner"], json.loads(json.dumps(dataclasses.asdict(learner))), tries)
