@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -197,3 +198,14 @@ def test_a_manifest_that_is_no_mapping_is_refused(text: str, tmp_path: Path) -> 
 def test_a_dataset_without_a_split_is_not_made() -> None:
     with pytest.raises(TaskloomError, match="splits: name at least one"):
         tl.make(Path(__file__).parents[2] / "examples" / "reverse.py", set=["splits={}"])
+
+
+def test_a_column_of_a_type_that_no_dataset_has_is_one_sentence(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    tl.make("ctl/A", folder, set=["splits.train.n=40", "splits.iid.n=5", "splits.ood.n=5"])
+    shard = next((folder / "iid").glob("*.parquet"))
+    table = pq.read_table(shard)
+    place = table.column_names.index("input")
+    pq.write_table(table.set_column(place, "input", table.column("input").cast(pa.binary())), shard)
+    with pytest.raises(DataError, match="split 'iid': a column has the type binary"):
+        tl.verify(folder)

@@ -188,8 +188,15 @@ def _tag(kind: pa.DataType) -> str:
         pa.types.is_string: "text",
         pa.types.is_boolean: "bool",
         pa.types.is_floating: "float",
+        pa.types.is_integer: "int",
+        pa.types.is_null: "int",  # nothing but missing values
     }
-    return next((name for test, name in names.items() if test(kind)), "int")
+    for test, name in names.items():
+        if test(kind):
+            return name
+    raise DataError(
+        f"a column has the type {kind}, which no dataset of Taskloom has; restore the file, or make it again"
+    )
 
 
 def _feed(digest: blake2b, array: pa.Array) -> None:

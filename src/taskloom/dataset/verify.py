@@ -182,7 +182,10 @@ def _check_bytes(data: Dataset, folder: Path) -> int:
     for name, entry in data.manifest["splits"].items():
         blocks: list[str] = []
         for table in _stored_tables(data, name, folder):
-            blocks += shards.block_digests(table)
+            try:
+                blocks += shards.block_digests(table)
+            except DataError as error:
+                raise DataError(f"{folder}: split '{name}': {error}") from None
             rows += table.num_rows
         digest = dataset.split_digest(blocks)
         if digest != entry["digest"]:
