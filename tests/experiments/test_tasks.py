@@ -289,6 +289,33 @@ def test_run_trains_all_tasks_in_one_batch_and_gives_a_row_for_each(
     assert [(one["trained"], one["together"]) for one in about] == [("tasks", 3)] * 3
 
 
+def test_tasks_that_were_trained_together_answer_together_and_as_they_would_alone(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from taskloom.learners.interface import LearnerError
+    from taskloom.learners.pretrained.language_models import PromptTune
+
+    calls: list[list[str]] = []
+    answer_tasks = PromptTune.answer_tasks
+
+    def counting(learner: PromptTune, models: Any, inputs: Any) -> Any:
+        calls.append(list(inputs))
+        return answer_tasks(learner, models, inputs)
+
+    def refusing(learner: PromptTune, models: Any, inputs: Any) -> Any:
+        raise LearnerError("an input needs too many tokens")
+
+    tables = []
+    for name, way in (("together", counting), ("alone", refusing)):
+        monkeypatch.setattr(PromptTune, "answer_tasks", way)
+        outcome = fill(prompt_tuned(tiny_model), tmp_path / name)
+        assert not outcome.state.failed
+        tables.append([outcome.store.predictions(run)["prediction"].to_pylist() for run in sorted(outcome.runs)])
+    assert [len(names) for names in calls] == [3] * len(calls)
+    assert calls
+    assert tables[0] == tables[1]
+
+
 def test_a_batch_of_tasks_that_fails_is_trained_one_by_one_and_says_so(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

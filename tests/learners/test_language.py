@@ -147,6 +147,11 @@ def test_many_tasks_at_once_equal_each_alone(folder: Path, name: str, more: Any,
             assert one.loss == pytest.approx(other.loss, abs=1e-3)
         assert np.allclose(together[task].logprob(inputs, wanted), alone.logprob(inputs, wanted), atol=5e-3)
         together[task].save(tmp_path / task)
+    inputs_of = {task: [x for x, _ in data] for task, data in TASKS.items()}
+    answers = {task: together[task].answer(inputs) for task, inputs in inputs_of.items()}
+    assert learner.answer_tasks(together, inputs_of) == answers
+    some = {"letters": ["b", "a b"], "colours": []}  # in another order, without a task, and one without inputs
+    assert learner.answer_tasks(together, some) == {"letters": answers["letters"][1::-1], "colours": []}
     for task, data in list(TASKS.items())[1:]:
         again: Any = load(tmp_path / task)  # saved as if it had been trained alone
         inputs = [x for x, _ in data]

@@ -157,14 +157,17 @@ def _data_columns(part: SplitPart, split: str) -> pa.Table:
     return pa.table({**columns, "traits": column(traits, stores.PREDICTION_COLUMNS.field("traits").type)})
 
 
-def score_split(store: Store, cell: Cell, model: Fitted, test: EvaluatedSplit) -> tuple[pa.Table, dict[str, Any]]:
-    """Answer and score one split; return its rows of predictions.parquet and its scores."""
+def score_split(
+    store: Store, cell: Cell, model: Fitted, test: EvaluatedSplit, predictions: Sequence[str] | None = None
+) -> tuple[pa.Table, dict[str, Any]]:
+    """Score one split, and answer it first unless it has been; return its rows of predictions.parquet and its scores."""
     part, scorer = part_of(store, cell, test.data, test.split, test.limit), test.data.plan.scorer
     examples = read_examples(part)
-    inputs = [e.input for e in examples]
-    report_answers(0, len(inputs))
-    predictions = model.answer(inputs)
-    report_answers(len(inputs), len(inputs))
+    if predictions is None:
+        inputs = [e.input for e in examples]
+        report_answers(0, len(inputs))
+        predictions = model.answer(inputs)
+        report_answers(len(inputs), len(inputs))
     scores = [scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
     candidates, logprobs = _log_probabilities(store, cell, model, examples)
     table = _data_columns(part, test.name)

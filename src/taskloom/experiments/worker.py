@@ -38,6 +38,7 @@ from taskloom.experiments.predictions import (
     dataset_in,
     mean_score,
     part_of,
+    read_examples,
     read_part,
     score_split,
     scorer_name,
@@ -201,12 +202,15 @@ def _run(store: Store, job: Job, cells: list[Cell], folder: Path, published: lis
             shutil.rmtree(folder / "together", ignore_errors=True)
             return _one_by_one(store, missing, folder, published)
         each = (time.monotonic() - began) / len(cells)
+        began = time.monotonic()
+        answers = _answer_tasks(store, cells, fitted) if job.kind == "tasks" else {}
+        each += (time.monotonic() - began) / len(cells)
         failed: dict[str, str] = {}
         open_runs = {cell.run for cell in missing}
         for cell, chosen in zip(cells, fitted, strict=True):
             if cell.run in open_runs:
                 how = TrainedHow(each, job.kind, len(cells))
-                failed |= _finish(store, cell, chosen, folder, how, published)
+                failed |= _finish(store, cell, chosen, folder, how, published, answers.get(cell.run))
         return failed
     return _one_by_one(store, missing, folder, published)
 
@@ -317,6 +321,33 @@ def _fit_tasks(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chosen
     return [Chosen(models[cell.run]) for cell in cells]
 
 
+def _answer_tasks(store: Store, cells: Sequence[Cell], fitted: Sequence[Chosen]) -> dict[str, dict[str, list[str]]]:
+    """Return the answers by run and split of models that answer in one batch; none where they answer one by one.
+
+    Always those of the whole stack, also where some of its runs are there already: what a batch is made of must not depend on
+    when a run was interrupted.
+    """
+    learner: Any = cells[0].learner
+    if not hasattr(learner, "answer_tasks"):
+        return {}
+    models = {cell.run: chosen.model for cell, chosen in zip(cells, fitted, strict=True)}
+    answers: dict[str, dict[str, list[str]]] = {cell.run: {} for cell in cells}
+    try:
+        for place, test in enumerate(cells[0].tests):
+            own = {cell.run: cell.tests[place] for cell in cells}
+            parts = {c.run: part_of(store, c, own[c.run].data, test.split, own[c.run].limit) for c in cells}
+            inputs = {run: [e.input for e in read_examples(part)] for run, part in parts.items()}
+            for run, some in learner.answer_tasks(models, inputs).items():
+                answers[run][test.name] = some
+    except StoreError:
+        raise
+    except Exception as error:  # one task whose inputs are too long must not cost the others their answers
+        _raise_if_full(store, error)
+        print(f"together: {reason(error)}; each answers alone now")
+        return {}
+    return answers
+
+
 def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
     """Return the training rows and the evaluated splits that have rows."""
     tests = {test.name: read_part(part_of(store, cell, test.data, test.split, test.limit)) for test in cell.tests}
@@ -334,7 +365,13 @@ class TrainedHow:
 
 
 def _finish(
-    store: Store, cell: Cell, chosen: Chosen, folder: Path, how: TrainedHow, published: list[str]
+    store: Store,
+    cell: Cell,
+    chosen: Chosen,
+    folder: Path,
+    how: TrainedHow,
+    published: list[str],
+    answers: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, str]:
     """Answer and score the test splits and put the run in its place; note it, unless somebody else was first."""
     began, model = time.monotonic(), chosen.model
@@ -342,7 +379,7 @@ def _finish(
     try:
         parts, scores = [], {}
         for test in cell.tests:
-            part, scores[test.name] = score_split(store, cell, model, test)
+            part, scores[test.name] = score_split(store, cell, model, test, (answers or {}).get(test.name))
             parts.append(part)
         if cell.keep.model:
             with stores.writing(beside):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,13 @@ from taskloom.scoring import AnyOf
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+TOGETHER = 512
+"""Rows of a batch over many tasks on a GPU; of SmolLM2's size with prompts of 100 vectors they take about 10 GB."""
+
+RowAdapters = Callable[[list[int]], tuple[Tensor | None, Tensor | None]]
+"""From the rows of a batch to the prompts [tasks, n, d] and the task of each row; none where all rows have one task."""
 
 
 class Writer:
@@ -76,23 +84,31 @@ class Writer:
 
     def write(self, sources: Sequence[Sequence[int]]) -> list[str]:
         """Return answers to inputs that are ids already, with single blanks, extracted where the learner says how."""
+        return self._extracted(self.say(sources))
+
+    def _extracted(self, written: Sequence[str]) -> list[str]:
         how: str = getattr(self.learner, "extract", "whole")
         cut = Extraction.read(how)
-        return [" ".join(cut(text).split()) for text in self.say(sources)]
+        return [" ".join(cut(text).split()) for text in written]
 
     def say(self, sources: Sequence[Sequence[int]]) -> list[str]:
         """Return what the model writes, line breaks and all."""
+        prompts = None if self.prompt is None else self.prompt.unsqueeze(0)
+        return self._say(sources, self.batch, lambda rows: (prompts, None))
+
+    def _say(self, sources: Sequence[Sequence[int]], batch: int, adapters: RowAdapters) -> list[str]:
         texts = [""] * len(sources)
         tokeniser = self.base.tokeniser
         room = self.learner.longest_answer if self.base.kind == "decoder" else 0
         self._begin([len(s) + room for s in sources], "longest_answer")
 
         def some(rows: list[int]) -> None:
-            for row, new in zip(rows, self._generate(*self._aligned([sources[r] for r in rows])), strict=True):
+            ids, mask = self._aligned([sources[r] for r in rows])
+            for row, new in zip(rows, self._generate(ids, mask, *adapters(rows)), strict=True):
                 texts[row] = tokeniser.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
         done = 0
-        for rows in self._batches([len(s) for s in sources]):
+        for rows in self._batches([len(s) for s in sources], batch):
             in_halves(rows, some)
             done += len(rows)
             report_answers(done, len(sources))
@@ -113,15 +129,16 @@ class Writer:
             masks.append([0] * left + [1] * len(source) + [0] * right)
         return torch.tensor(rows, device=self.device), torch.tensor(masks, device=self.device)
 
-    def _generate(self, ids: Tensor, mask: Tensor) -> list[list[int]]:
+    def _generate(self, ids: Tensor, mask: Tensor, prompts: Tensor | None, tasks: Tensor | None) -> list[list[int]]:
         given: dict[str, Tensor] = {"input_ids": ids, "attention_mask": mask}
-        if self.prompt is not None:
-            vectors, whole = with_prompts(self.base, ids, mask, self.prompt.unsqueeze(0), None)
+        if prompts is not None:
+            vectors, whole = with_prompts(self.base, ids, mask, prompts, tasks)
             if self.base.kind == "decoder" and not bool(mask.all()):
-                vectors, whole = _padding_first(vectors, whole, mask, self.prompt.shape[0])
+                vectors, whole = _padding_first(vectors, whole, mask, prompts.shape[1])
             given = {"inputs_embeds": vectors, "attention_mask": whole}
+        adapters = contextlib.nullcontext() if tasks is None else self.base.choice.of(tasks, even=False)
         end = self.base.tokeniser.eos_token_id
-        with torch.no_grad(), computing("fp32", self.device):
+        with torch.no_grad(), computing("fp32", self.device), adapters:
             out = self.base.model.generate(
                 **given,
                 max_new_tokens=self.learner.longest_answer,
@@ -130,7 +147,7 @@ class Writer:
                 eos_token_id=end,
                 pad_token_id=self.base.tokeniser.pad_token_id,
             )
-        if self.base.kind == "decoder" and self.prompt is None:
+        if self.base.kind == "decoder" and prompts is None:
             out = out[:, ids.shape[1] :]
         return [_until(row, end) for row in out.tolist()]
 
@@ -221,14 +238,39 @@ class Writer:
         self.base.model.eval()
         self.base.choice.task = self.task
 
-    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
-        for first in range(0, len(order), self.batch):
-            yield order[first : first + self.batch]
+    def _batches(self, lengths: Sequence[int], batch: int = 0) -> Iterator[list[int]]:
+        order, size = sorted(range(len(lengths)), key=lambda i: (lengths[i], i)), batch or self.batch
+        for first in range(0, len(order), size):
+            yield order[first : first + size]
 
     def save(self, folder: Path) -> None:
         """Write the folder as the learner does."""
         self.learner.save(self, Path(folder))
+
+
+def answer_together(writers: Sequence[Writer], inputs: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return each writer's answers to its inputs; the writers share one frozen model, and batches mix their rows.
+
+    Passes over a small model cost a GPU about the same for one row as for hundreds.
+    """
+    first = writers[0]
+    if any(writer.base is not first.base for writer in writers):
+        raise LearnerError(
+            "tasks are answered together where they were trained together; these have models of their own"
+        )
+    sources = [writer._read(text) for writer, part in zip(writers, inputs, strict=True) for text in texts(part)]
+    owners = [place for place, part in enumerate(inputs) for _ in part]
+    own = [writer.prompt for writer in writers if writer.prompt is not None]
+    prompts = torch.stack(own) if own else None
+    # A prompt is found by its place in the stack, a LoRA adapter by the number that it was trained under.
+    numbers = list(range(len(writers))) if own else [writer.task for writer in writers]
+
+    def adapters(rows: list[int]) -> tuple[Tensor | None, Tensor]:
+        return prompts, torch.tensor([numbers[owners[row]] for row in rows], device=first.device)
+
+    batch = TOGETHER if first.device.type == "cuda" else first.batch
+    answers = iter(first._extracted(first._say(sources, batch, adapters)))
+    return [[next(answers) for _ in part] for part in inputs]
 
 
 def _until(ids: list[int], end: int) -> list[int]:

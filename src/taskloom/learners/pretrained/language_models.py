@@ -336,6 +336,20 @@ class Frozen(Pretrained):
                 )
         return self._fit(train, tests, seed, folder, progress, seconds)
 
+    def answer_tasks(self, fitted: Mapping[str, Writer], inputs: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+        """Return the answers of each task's model to its inputs, computed in batches over all tasks where that can be.
+
+        Args:
+            fitted: What `fit_tasks` gave.
+            inputs: The inputs of every task.
+        """
+        from taskloom.learners.pretrained.fitted import answer_together
+
+        if self.beams > 1:  # beams multiply the rows, and adapters are chosen by row
+            return {name: fitted[name].answer(some) for name, some in inputs.items()}
+        answers = answer_together([fitted[name] for name in inputs], list(inputs.values()))
+        return dict(zip(inputs, answers, strict=True))
+
     def save_beside(self, fitted: Writer, folder: Path, trained: Mapping[str, Tensor]) -> None:
         """Write the card and what was trained; the model is named, and its fingerprint noted."""
         from taskloom.learners.pretrained.models import fingerprint
