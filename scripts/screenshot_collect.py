@@ -19,8 +19,8 @@ from playwright.sync_api import Browser, sync_playwright
 from taskloom.collect.collection import Collection
 from taskloom.collect.demo_project import ANSWERS, fill_demo
 from taskloom.collect.records import CollectedTask, Item, Person
-from taskloom.collect.web.serve import listen
 from taskloom.collect.web.site import Site, build_app
+from taskloom.serving.listener import address, listen
 
 SHOWN = ("home-desktop", "write-desktop", "span-desktop", "span-phone", "yes-no-phone", "dispute-desktop")
 """The pictures of the page; `--all` takes those of all pages, to look at."""
@@ -35,8 +35,8 @@ def main(folder: Path) -> None:
         project = Path(place) / "demo"
         fill_demo(project)
         collection = Collection(project)
-        listener = listen("127.0.0.1", 0)
-        base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener = listen("127.0.0.1", [0])
+        base = address("127.0.0.1", listener)
         server = uvicorn.Server(uvicorn.Config(build_app(collection), log_level="error", lifespan="off"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
@@ -86,13 +86,13 @@ def take(browser: Browser, c: Collection, base: str, folder: Path) -> None:
         pages.append(("Rita", f"/adjudicate/{disputed.id}", "dispute"))
     people: dict[str, Person] = {p.name.split()[0]: p for p in c.people()}
     for width, size in (("desktop", DESKTOP), ("phone", PHONE)):
-        for name, address, title in pages:
+        for name, place, title in pages:
             if f"{title}-{width}" not in SHOWN and "--all" not in sys.argv:
                 continue
             context = browser.new_context(viewport=size, device_scale_factor=1)
             page = context.new_page()
             page.goto(site.link(people[name], base))
-            page.goto(base + address)
+            page.goto(base + place)
             if title == "span":
                 for key in ["ArrowRight"] * (first + 1) + ["Space"] + ["ArrowRight"] * (last - first) + ["Space"]:
                     page.keyboard.press(key)

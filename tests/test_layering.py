@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "taskloom"
 
 LAYERS = [
     {"errors"},
-    {"files", "arguments", "notebook_html", "arrow"},
+    {"files", "arguments", "notebook_html", "arrow", "serving"},
     {"example", "recipe.yaml_files", "prediction_files", "http_client"},
     {"seeding", "scoring", "offers", "extraction", "pictures"},
     {"plan", "task_splits"},

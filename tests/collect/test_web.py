@@ -14,8 +14,8 @@ from taskloom.collect.annotation import gather_passages
 from taskloom.collect.collection import Collection
 from taskloom.collect.links import DAY, LINK_DAYS, SESSION_DAYS, Signer
 from taskloom.collect.records import ROLES, CollectedTask, GivenAnswer, Item, Person
-from taskloom.collect.web.guards import LARGEST_BODY
 from taskloom.collect.web.site import ROUTES, PageRoute, Site, build_app
+from taskloom.serving.access import LARGEST_BODY
 from tests.collect.projects import add_people, annotate_all, open_project, write_base_tasks, write_variants
 
 BASE = "http://127.0.0.1:8765"

@@ -97,5 +97,5 @@ def test_an_episode_ends_once_and_other_hosts_are_refused(server: EnvironmentSer
 
 
 def test_a_port_that_is_taken_is_named(server: EnvironmentServer) -> None:
-    with pytest.raises(ParameterError, match="cannot be listened on"):
+    with pytest.raises(ParameterError, match="cannot be used"):
         EnvironmentServer(RecipeEnvironment(SPLIT), port=server.server_address[1])

@@ -15,6 +15,7 @@ from taskloom.collect.event_store import Transaction
 from taskloom.collect.final_answers import resolve
 from taskloom.collect.output_structure import compile_answer, from_form
 from taskloom.collect.passage_search import PassageChoice, entity_limit
+from taskloom.collect.phrases import phrase
 from taskloom.collect.records import NA, AnswerFormat, CollectedTask, Document, GivenAnswer, Item, Person
 from taskloom.seeding import Key
 from taskloom.suites.zest.evaluation.official import judge
@@ -78,7 +79,7 @@ def _gather(c: Collection, who: str, task: CollectedTask) -> str:
             id = f"{task.id[:16]}-{number:04d}"
             change.put(Item(id, task.id, choice.document, choice.start, choice.end, choice.near_miss))
     if len(choices) < wanted:
-        return f"“{task.question}” got {len(choices)} of {wanted} passages: add documents, or use other words"
+        return phrase("few_passages", question=task.question, count=len(choices), wanted=wanted)
     return ""
 
 
@@ -137,9 +138,7 @@ def next_item(c: Collection, person: Person, leases: Leases) -> Item | None:
         if qualification:
             return qualification[0]
     if person.qualified == "failed":
-        raise CollectError(
-            "your answers to the qualification items differ too much from the known ones; talk to the owner, who can let you in"
-        )
+        raise CollectError(phrase("qualification_failed"))
     after = ""
     while candidates := c.store.unanswered(person.id, "open", after=after, limit=BATCH):
         for item in candidates:
@@ -188,14 +187,14 @@ def value_of(c: Collection, item: Item, entered: EnteredAnswer) -> str:
     format = format_of(c, item)
     if format == "yes/no":
         if entered.choice not in ("yes", "no"):
-            raise CollectError("choose yes, no or n/a")
+            raise CollectError(phrase("choose_answer"))
         return entered.choice
     passage = c.passage(item)
     if format == "span":
         return _spans(passage, entered.spans)
     structure = from_form(c.store.need(CollectedTask, item.task).value.structure or {})
     if not any(any(v.strip() for v in row.values()) for row in entered.objects):
-        raise CollectError("fill in at least one row, or choose n/a")
+        raise CollectError(phrase("empty_rows"))
     return compile_answer(structure, entered.objects, passage)
 
 
@@ -204,17 +203,17 @@ def _spans(passage: str, spans: Sequence[tuple[int, int]]) -> str:
     last = -1
     for start, end in sorted(set(spans))[:MOST_SPANS]:
         if not 0 <= start < end <= len(passage):
-            raise CollectError("a selection lies outside the passage; clear it and select again")
+            raise CollectError(phrase("selection_outside"))
         text = " ".join(passage[start:end].split())
         if start < last:
-            raise CollectError(f"“{text[:60]}” overlaps another selection; remove one of them")
+            raise CollectError(phrase("selection_overlaps", text=text[:60]))
         if any(mark in text for mark in "|{}"):
-            raise CollectError(f"“{text[:60]}” contains | or a brace, which mark parts of an answer; select around it")
+            raise CollectError(phrase("selection_marks", text=text[:60]))
         last = end
         if text and text not in texts:
             texts.append(text)
     if not texts:
-        raise CollectError("select the words that answer the question, or choose n/a")
+        raise CollectError(phrase("nothing_selected"))
     return "|".join(texts)
 
 
@@ -238,7 +237,7 @@ def save_answer(
             return before.value
         item = c.store.need(Item, id).value
         if before is not None and (item.state == "decided" or item.known is not None):
-            raise ConflictError("this item is decided by now; your earlier answer stays")
+            raise ConflictError(phrase("item_decided"))
         change.put(answer, version)
         if item.known is not None:
             _qualify(c, change, person)
@@ -305,13 +304,13 @@ def adjudicate(
     require(reviewer, "reviewer")
     item = c.store.need(Item, id).value
     if c.store.get(GivenAnswer, f"{id}/{reviewer.id}") is not None:
-        raise CollectError("somebody else must decide this item: you are one of its annotators")
+        raise CollectError(phrase("own_dispute"))
     if item.state not in ("disputed", "agreed", "decided"):
-        raise ConflictError("this item is not ready to be decided: annotators still work on it")
+        raise ConflictError(phrase("item_not_ready"))
     if entered is None:
         answer = c.store.need(GivenAnswer, take).value
         if answer.item != id:
-            raise CollectError("that is an answer to another item")
+            raise CollectError(phrase("answer_elsewhere"))
         value = answer.value
     else:
         value = value_of(c, item, entered)
@@ -329,15 +328,13 @@ def undo(c: Collection, who: str, number: int) -> None:
         return
     with c.store.change(who, "undo", f"undoes event {number} (answer)", number) as change:
         if c.store.undone(number) is not None:
-            raise ConflictError(f"event {number} is undone already")
+            raise ConflictError(phrase("undone_already", number=number))
         for row in event.changes:
             if row.kind != GivenAnswer.kind or row.new is None:
                 continue
             there = change.get(GivenAnswer, row.id)
             if there is None or there.version != row.version:
-                raise ConflictError(
-                    f"event {number} cannot be undone alone: the answer was changed later; undo that first"
-                )
+                raise ConflictError(phrase("answer_changed_later", number=number))
             if row.old is None:
                 change.remove(GivenAnswer, row.id)
             else:

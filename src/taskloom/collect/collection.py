@@ -13,6 +13,7 @@ from taskloom.collect.collect_errors import CollectError, ForbiddenError
 from taskloom.collect.corpus import fingerprint, read_documents
 from taskloom.collect.event_store import EventStore
 from taskloom.collect.passage_search import PassageIndex
+from taskloom.collect.phrases import phrase
 from taskloom.collect.project_file import DATABASE, ProjectFile, read_project
 from taskloom.collect.records import ROLES, CollectedTask, Document, Item, Person, Role, Setup
 from taskloom.errors import nearest
@@ -61,7 +62,7 @@ class Collection:
             file.write(secrets.token_bytes(32))
         key = path.read_bytes()
         if len(key) != 32:
-            raise CollectError(f"{path} is damaged; remove it: all links must then be sent anew")
+            raise CollectError(phrase("damaged_secret", path=path))
         return key
 
     @property
@@ -143,11 +144,11 @@ class Collection:
         """
         name = clean_line(name)
         if not 1 <= len(name) <= 60:
-            raise CollectError("a person needs a name of 1 to 60 characters")
+            raise CollectError(phrase("name_length"))
         person = Person(secrets.token_hex(6), name, check_roles(roles))
         with self.store.change(by, "person", f"added {name}") as change:
             if any(p.name.casefold() == name.casefold() for p in self.people()):
-                raise CollectError(f"there is a person called {name!r} already; add something that tells them apart")
+                raise CollectError(phrase("name_taken", name=name))
             change.put(person)
         return person
 
@@ -157,7 +158,7 @@ class Collection:
             person = self.store.need(Person, id).value
             new = replace(person, roles=check_roles(roles))
             if "owner" not in new.roles and not any("owner" in p.roles for p in self.people() if p.id != id):
-                raise CollectError("the last owner must stay one; make somebody else an owner first")
+                raise CollectError(phrase("last_owner"))
             change.put(new, version)
 
     def renew_link(self, by: str, id: str) -> Person:
@@ -185,7 +186,7 @@ class Collection:
     def allow_suggestions(self, by: str, allowed: bool) -> None:
         """Switch suggestions by the configured model on or off."""
         if allowed and self.file.model is None:
-            raise CollectError("project.yaml configures no model; add one under 'model' and restart the server")
+            raise CollectError(phrase("no_model"))
         with self.store.change(by, "suggestions", "on" if allowed else "off") as change:
             change.put(replace(self.setup, suggestions=allowed))
 
@@ -200,13 +201,13 @@ def check_roles(roles: list[str]) -> tuple[Role, ...]:
     """Check the names of roles; return them in their usual order, each once."""
     for role in roles:
         if role not in ROLES:
-            raise CollectError(f"there is no role {role[:40]!r}; {nearest(role, ROLES)}")
+            raise CollectError(phrase("unknown_role", role=role[:40], nearest=nearest(role, ROLES)))
     if not roles:
-        raise CollectError(f"choose at least one role: {', '.join(ROLES)}")
+        raise CollectError(phrase("no_roles", roles=", ".join(ROLES)))
     return tuple(role for role in ROLES if role in roles)
 
 
 def require(person: Person, *roles: Role) -> None:
     """Raise `ForbiddenError` for a person who has none of some roles."""
     if not set(roles) & set(person.roles):
-        raise ForbiddenError(f"this page is for {' or '.join(roles)}s; you are signed in as {', '.join(person.roles)}")
+        raise ForbiddenError(phrase("other_role", wanted=" or ".join(roles), roles=", ".join(person.roles)))

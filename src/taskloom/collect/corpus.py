@@ -14,6 +14,7 @@ from typing import Any
 
 from taskloom.collect.clean_text import clean, clean_line
 from taskloom.collect.collect_errors import CollectError
+from taskloom.collect.phrases import phrase
 from taskloom.files import digest
 
 SUFFIXES = (".txt", ".text", ".md", ".markdown", ".jsonl", ".parquet")
@@ -43,7 +44,7 @@ def read_documents(path: Path) -> tuple[list[SourceDocument], list[str]]:
         CollectError: Where there is nothing to read.
     """
     if not path.exists():
-        raise CollectError(f"documents: there is no file or folder {path}; correct the path in project.yaml")
+        raise CollectError(phrase("no_documents_path", path=path))
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     documents: list[SourceDocument] = []
     notes: list[str] = []
@@ -54,20 +55,19 @@ def read_documents(path: Path) -> tuple[list[SourceDocument], list[str]]:
             for entity, text in _read(file):
                 document = SourceDocument(clean_line(entity)[:200] or file.stem, clean(text).strip())
                 if len(document.text) < SHORTEST:
-                    notes.append(
-                        f"{file.name}: '{document.entity}' has fewer than {SHORTEST} characters and was left out"
-                    )
+                    notes.append(phrase("document_short", file=file.name, entity=document.entity, fewest=SHORTEST))
                 else:
                     documents.append(document)
         except CollectError as error:
-            notes.append(f"{error} (left out)")
+            notes.append(phrase("document_left_out", problem=error))
     if not documents:
-        why = f": {notes[0]}" if notes else f" among {', '.join(SUFFIXES)}"
-        raise CollectError(f"documents: {path} has no document that can be read{why}")
+        if notes:
+            raise CollectError(phrase("no_documents_because", path=path, first=notes[0]))
+        raise CollectError(phrase("no_documents", path=path, endings=", ".join(SUFFIXES)))
     hidden = len(notes) - MOST_NOTES
     return documents, [
         *notes[:MOST_NOTES],
-        *([f"and {hidden} more files or documents were left out"] if hidden > 0 else []),
+        *([phrase("documents_more", count=hidden)] if hidden > 0 else []),
     ]
 
 
@@ -84,12 +84,12 @@ def _read(file: Path) -> Iterator[tuple[str, str]]:
         return
     try:
         if file.stat().st_size > LARGEST:
-            raise CollectError(f"{file.name} has more than {LARGEST // 10**6} MB; split it, or save it as Parquet")
+            raise CollectError(phrase("document_large", file=file.name, megabytes=LARGEST // 10**6))
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise CollectError(f"{file.name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+        raise CollectError(phrase("document_encoding", file=file.name, byte=error.start)) from error
     except OSError as error:
-        raise CollectError(f"{file.name} cannot be read: {error.strerror}") from error
+        raise CollectError(phrase("document_unreadable", file=file.name, reason=error.strerror)) from error
     if suffix == ".jsonl":
         yield from _json_lines(file, text)
     else:
@@ -112,9 +112,7 @@ def _json_lines(file: Path, text: str) -> Iterator[tuple[str, str]]:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise CollectError(
-                f"{file.name}, line {number} is not JSON; each line is an object with title and text"
-            ) from error
+            raise CollectError(phrase("document_json", file=file.name, number=number)) from error
         yield _row(row, f"{file.name}, line {number}")
 
 
@@ -125,7 +123,7 @@ def _parquet(file: Path) -> Iterator[tuple[str, str]]:
     try:
         table = pq.read_table(file)
     except (pa.ArrowException, OSError) as error:
-        raise CollectError(f"{file.name} is not a Parquet file that can be read; write it again") from error
+        raise CollectError(phrase("document_parquet", file=file.name)) from error
     names = [n for n in ("title", "entity", "text") if n in table.column_names]
     for number, row in enumerate(table.select(names).to_pylist(), 1):
         yield _row(row, f"{file.name}, row {number}")
@@ -133,8 +131,8 @@ def _parquet(file: Path) -> Iterator[tuple[str, str]]:
 
 def _row(row: Any, where: str) -> tuple[str, str]:
     if not isinstance(row, dict) or not isinstance(row.get("text"), str):
-        raise CollectError(f"{where} has no 'text'; a document has title (or entity) and text")
+        raise CollectError(phrase("document_text", where=where))
     entity = row.get("entity") or row.get("title")
     if not isinstance(entity, str):
-        raise CollectError(f"{where} has no 'title'; a document has title (or entity) and text")
+        raise CollectError(phrase("document_title", where=where))
     return entity, row["text"]

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 from taskloom.collect.collect_errors import CollectError, ConflictError, DiskError, UnknownError
+from taskloom.collect.phrases import phrase
 from taskloom.collect.records import RECORD_TYPES, Filed, Item, from_json, to_json
 from taskloom.files import digest
 
@@ -124,9 +125,7 @@ class Transaction:
         """
         before = self._before(record.kind, record.id)
         if version is not None and version != before[0]:
-            raise ConflictError(
-                "somebody else saved this in the meantime; look at what is there now, then save yours again"
-            )
+            raise ConflictError(phrase("saved_meanwhile"))
         self._note(record.kind, record.id, before, to_json(record))
 
     def remove(self, cls: type[Filed], id: str) -> None:
@@ -178,9 +177,7 @@ class EventStore:
                 self._create()
         except (OSError, sqlite3.Error) as error:
             self.close()
-            raise CollectError(
-                f"cannot open {self.path} ({error}); choose a folder on a local disk with space"
-            ) from error
+            raise CollectError(phrase("database_unopened", path=self.path, reason=error)) from error
 
     def _create(self) -> None:
         connection = self._connection()
@@ -197,7 +194,7 @@ class EventStore:
             raise
         row = connection.execute("SELECT value FROM meta WHERE name = 'format'").fetchone()
         if row is None or row[0] != str(FORMAT):
-            raise CollectError(f"{self.path} was written by another version of Taskloom; use that version")
+            raise CollectError(phrase("other_version", path=self.path))
 
     def _connection(self) -> sqlite3.Connection:
         connection: _Connection | None = getattr(self._local, "connection", None)
@@ -234,7 +231,7 @@ class EventStore:
         """Return a record; raise `UnknownError` where there is none."""
         stored = self.get(cls, id)
         if stored is None:
-            raise UnknownError(f"there is no {cls.kind} {id[:80]!r}; it may have been removed: go back to the list")
+            raise UnknownError(phrase("unknown_record", kind=cls.kind, id=id[:80]))
         return stored
 
     def each(
@@ -296,7 +293,7 @@ class EventStore:
         """Return the text that has a digest."""
         row = self._connection().execute("SELECT text FROM texts WHERE digest = ?", (key,)).fetchone()
         if row is None:
-            raise UnknownError(f"the text {key[:40]} is missing from {self.path}; restore the project from a copy")
+            raise UnknownError(phrase("missing_text", key=key[:40], path=self.path))
         return str(row[0])
 
     # Changing.
@@ -326,10 +323,7 @@ class EventStore:
                         connection.execute("ROLLBACK")
                     raise
             except sqlite3.OperationalError as error:
-                raise DiskError(
-                    f"nothing was saved: the project's database cannot be written ({error}); keep this page open, ask the owner "
-                    "to free space, and save again"
-                ) from error
+                raise DiskError(phrase("not_saved", reason=error)) from error
 
     def _append(
         self,
@@ -388,7 +382,7 @@ class EventStore:
                 .fetchone()
             )
         if row is None:
-            raise UnknownError(f"there is no event {number}; the log lists those that there are")
+            raise UnknownError(phrase("unknown_event", number=number))
         return _event(row)
 
     def undone(self, number: int) -> int | None:
@@ -408,7 +402,7 @@ class EventStore:
         event = self.event(number)
         with self.change(who, "undo", f"undoes event {number} ({event.what})", number) as transaction:
             if self.undone(number) is not None:
-                raise ConflictError(f"event {number} is undone already")
+                raise ConflictError(phrase("undone_already", number=number))
             for change in reversed(event.changes):
                 self._refuse_later(change, number)
                 cls = RECORD_TYPES[change.kind]
@@ -426,9 +420,7 @@ class EventStore:
         there = row[0] if row else None
         if (there is None) != (change.new is None) or (there is not None and there != number):
             later = f"event {there}" if there else "a later event"
-            raise ConflictError(
-                f"event {number} cannot be undone alone: {later} changed the same {change.kind}; undo that first"
-            )
+            raise ConflictError(phrase("event_built_on", number=number, later=later, kind=change.kind))
 
     def write_log(self, path: Path) -> int:
         """Write the log as JSON lines, oldest event first; return how many events there are."""

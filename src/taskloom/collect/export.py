@@ -25,6 +25,7 @@ from taskloom.collect.collect_errors import CollectError
 from taskloom.collect.collection import Collection
 from taskloom.collect.human_performance import AnnotatedItem, annotated_items, human_performance
 from taskloom.collect.passage_search import entity_limit
+from taskloom.collect.phrases import phrase
 from taskloom.collect.records import CollectedTask, Item
 from taskloom.dataset.make import make
 from taskloom.files import atomic_folder
@@ -81,11 +82,11 @@ def finished_tasks(c: Collection) -> tuple[dict[str, list[FinishedTask]], list[s
         open_items += len(items) - len(done)
         if done:
             finished[task.id] = FinishedTask(task, done, tuple(values.get(i.id, ()) for i in done))
-    remarks = [f"{open_items} items have no final answer yet and are left out"] if open_items else []
+    remarks = [phrase("remark_open", count=open_items)] if open_items else []
     lonely = [f for f in finished.values() if not set(f.task.bases) <= finished.keys()]
     for f in lonely:
         del finished[f.task.id]
-        remarks.append(f"“{f.task.question}” is left out: a base task of it has no finished item")
+        remarks.append(phrase("remark_lonely", question=f.task.question))
     order = sorted(finished.values(), key=lambda f: (f.task.variant != "normal", f.task.id))
     return {s: [f for f in order if f.task.split == s] for s in SPLITS}, remarks
 
@@ -122,22 +123,18 @@ def export(c: Collection, folder: Path, *, despite_leaks: bool = False) -> Relea
         despite_leaks: Export although the audit lists leaks.
     """
     if folder.exists():
-        raise CollectError(f"{folder} is there already; choose another name")
+        raise CollectError(phrase("release_exists", folder=folder))
     try:
         with atomic_folder(folder) as beside:
             return _write(c, beside, despite_leaks)
     except OSError as error:
-        raise CollectError(
-            f"cannot write {folder}: {error.strerror or error}; free space or choose another folder"
-        ) from error
+        raise CollectError(phrase("release_unwritten", folder=folder, reason=error.strerror or error)) from error
 
 
 def _write(c: Collection, folder: Path, despite_leaks: bool) -> Release:
     release = prepare(c, folder)
     if release.leaks and not despite_leaks:
-        raise CollectError(
-            f"the audit lists {len(release.leaks)} leaks, the first: {release.leaks[0]}; correct it, or confirm"
-        )
+        raise CollectError(phrase("release_leaks", count=len(release.leaks), first=release.leaks[0]))
     tables = {name: statistics([zest_task(c, f) for f in tasks]) for name, tasks in release.splits.items()}
     _write_json(folder / "statistics.json", {name: s.to_dict() for name, s in tables.items()})
     _write_json(folder / "agreement.json", agreement_report(c))
@@ -152,7 +149,7 @@ def prepare(c: Collection, folder: Path) -> Release:
     finished, remarks = finished_tasks(c)
     splits = {name: tuple(tasks) for name, tasks in finished.items() if tasks}
     if not splits:
-        raise CollectError("nothing can be exported yet: no approved task has an item with a final answer")
+        raise CollectError(phrase("release_empty"))
     (folder / "zest").mkdir(parents=True)
     for name, tasks in splits.items():
         _write_lines(folder / "zest" / f"{name}.jsonl", [_row(c, f, True) for f in tasks])
@@ -164,7 +161,7 @@ def prepare(c: Collection, folder: Path) -> Release:
     data = make(recipe, folder / "dataset")
     report = audit(data)
     leaks = [*_audit_leaks(report), *task_leaks(splits)]
-    missing = [f"the split {name} has no finished task" for name in SPLITS if name not in splits]
+    missing = [phrase("remark_split", split=name) for name in SPLITS if name not in splits]
     return Release(
         splits,
         tuple(leaks),
@@ -183,19 +180,13 @@ def recipe_name(project: str) -> str:
 
 
 def _audit_leaks(report: Audit) -> list[str]:
-    leaks = [f"{o.exact} inputs of {o.split} are in {o.other}, too" for o in report.leaks if o.exact]
-    return leaks + [
-        f"{p.same + p.reversed} inputs of {p.split} are in training with the same answer" for p in report.pairs
-    ]
+    leaks = [phrase("leak_inputs", count=o.exact, split=o.split, other=o.other) for o in report.leaks if o.exact]
+    return leaks + [phrase("leak_pairs", count=p.same + p.reversed, split=p.split) for p in report.pairs]
 
 
 def _near_remarks(report: Audit) -> list[str]:
     """Report inputs that are nearly in training: mostly another question about the same passage, as in ZEST itself."""
-    return [
-        f"{o.near} inputs of {o.split} are nearly in {o.other}: mostly the same passage with another question"
-        for o in report.leaks
-        if o.near
-    ]
+    return [phrase("remark_near", count=o.near, split=o.split, other=o.other) for o in report.leaks if o.near]
 
 
 def task_leaks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
@@ -207,10 +198,10 @@ def task_leaks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
         for f in tasks:
             words = " ".join(f.task.question.lower().split())
             if where.setdefault(words, name) != name:
-                leaks.append(f"“{f.task.question}” is in {where[words]} and in {name}")
+                leaks.append(phrase("leak_question", question=f.task.question, split=where[words], other=name))
             for base in f.task.bases:
                 if homes.get(base, name) != name:
-                    leaks.append(f"“{f.task.question}” is in {name}, but a base task of it is in {homes[base]}")
+                    leaks.append(phrase("leak_base", question=f.task.question, split=name, other=homes[base]))
     return leaks
 
 
@@ -221,11 +212,10 @@ def share_remarks(c: Collection) -> list[str]:
         counts = entity_counts(c, domain.name)
         total = sum(counts.values())
         limit = entity_limit(total, c.file.entity_share, len(c.entities(domain.name)))
-        over = [f"{entity} ({n} of {total})" for entity, n in counts.most_common(3) if n > limit]
+        over = [f"{entity} ({n} / {total})" for entity, n in counts.most_common(3) if n > limit]
         if over:
-            remarks.append(
-                f"{domain.name}: more than {c.file.entity_share:.0%} of the passages are about {', '.join(over)}"
-            )
+            share = f"{c.file.entity_share:.0%}"
+            remarks.append(phrase("remark_entities", domain=domain.name, share=share, entities=", ".join(over)))
     return remarks
 
 
@@ -236,9 +226,7 @@ def yes_remarks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
         answers = [i.answer for f in tasks if f.task.format == "yes/no" for i in f.items if i.answer in ("yes", "no")]
         share = answers.count("yes") / len(answers) if answers else 0.0
         if len(answers) >= FEWEST_ANSWERS and share > MOST_YES:
-            remarks.append(
-                f"{name}: {share:.0%} of the yes/no answers are yes; write questions that are often answered by no"
-            )
+            remarks.append(phrase("remark_yes", split=name, share=f"{share:.0%}"))
     return remarks
 
 

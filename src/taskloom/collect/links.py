@@ -11,6 +11,7 @@ from typing import Literal
 
 from taskloom.collect.collect_errors import CollectError
 from taskloom.collect.collection import Collection
+from taskloom.collect.phrases import phrase
 from taskloom.collect.records import Person
 
 LINK_DAYS = 30
@@ -49,15 +50,15 @@ class Signer:
         """Return the person that a signed text stands for."""
         text, _, seal = token.rpartition(".")
         if not hmac.compare_digest(seal.encode("utf-8", "replace"), self._seal_any(text).encode()):
-            raise SignInError("this link is not valid; ask the owner of the project for yours")
+            raise SignInError(phrase("link_invalid"))
         kind, id, number, until = text.split(".")
         if kind != purpose:
-            raise SignInError("this link is not valid; ask the owner of the project for yours")
+            raise SignInError(phrase("link_invalid"))
         if int(until) < self._clock():
-            raise SignInError("this link has expired; ask the owner of the project for a new one")
+            raise SignInError(phrase("link_expired"))
         stored = self._collection.store.get(Person, id)
         if stored is None or stored.value.link != int(number):
-            raise SignInError("this link was replaced by a newer one; use that, or ask the owner of the project")
+            raise SignInError(phrase("link_replaced"))
         return stored.value
 
     def _seal_any(self, text: str) -> str:
@@ -67,7 +68,15 @@ class Signer:
         """Return the token that forms of a session carry, so that no other site can send them."""
         return self._seal(f"form.{session}")
 
+    def notice_seal(self, session: str, text: str) -> str:
+        """Return the seal of a notice in an address, so that no link of somebody else puts words into our pages."""
+        return self._seal(f"notice.{session}.{text}")
+
+    def is_notice(self, session: str, text: str, seal: str) -> bool:
+        """Return whether a notice was sealed for this session."""
+        return hmac.compare_digest(seal.encode("utf-8", "replace"), self.notice_seal(session, text).encode())
+
     def check_form(self, session: str, token: str) -> None:
         """Raise `SignInError` unless a form was made for this session."""
         if not hmac.compare_digest(token.encode("utf-8", "replace"), self.form_token(session).encode()):
-            raise SignInError("this form is too old, or was not made by this site; reload the page and send it again")
+            raise SignInError(phrase("form_old"))

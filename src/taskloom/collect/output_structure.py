@@ -9,6 +9,7 @@ from typing import Any
 
 from taskloom.collect.clean_text import clean_line
 from taskloom.collect.collect_errors import CollectError
+from taskloom.collect.phrases import phrase
 from taskloom.collect.records import NA
 
 MOST_WORDS = 4
@@ -68,39 +69,37 @@ def compile_structure(main: str, rows: Sequence[tuple[str, str, bool]], entity: 
         rows: For each attribute its name, its possible values separated by commas, and whether they are complete.
         entity: The domain's place-holder, which must not be the main object.
     """
-    main = _name(main, "the main object")
+    main = _name(main, phrase("main_object"))
     if main.lower() in (entity.lower(), entity.lower().removeprefix("this ")):
-        raise CollectError(f"the main object is something in {entity}, not {entity} itself")
+        raise CollectError(phrase("structure_entity", entity=entity))
     attributes = []
     for name, values, complete in rows:
         if not name.strip() and not values.strip():
             continue
         parts = tuple(dict.fromkeys(v for v in (clean_line(part) for part in values.split(",")) if v))
         for part in parts:
-            _plain(part, "a value")
+            _plain(part, phrase("value"))
         if complete and len(parts) < 2:
-            raise CollectError(f"the values of '{clean_line(name)}' are called complete; list at least two of them")
-        attributes.append(StructureAttribute(_name(name, "an attribute"), parts, complete))
+            raise CollectError(phrase("values_complete", name=clean_line(name)))
+        attributes.append(StructureAttribute(_name(name, phrase("attribute")), parts, complete))
     if not 1 <= len(attributes) <= MOST_ATTRIBUTES:
-        raise CollectError(f"a structure has 1 to {MOST_ATTRIBUTES} attributes, not {len(attributes)}")
+        raise CollectError(phrase("structure_attributes", most=MOST_ATTRIBUTES, count=len(attributes)))
     structure = OutputStructure(main, tuple(attributes))
     if len({k.lower() for k in structure.keys}) < len(structure.keys):
-        raise CollectError("the main object and the attributes need different names")
+        raise CollectError(phrase("structure_names"))
     return structure
 
 
 def _name(text: str, what: str) -> str:
     name = clean_line(text)
     if not 1 <= len(name.split()) <= MOST_WORDS:
-        raise CollectError(f"{what} has a name of 1 to {MOST_WORDS} words, not {name[:60]!r}")
+        raise CollectError(phrase("structure_name_words", what=what, most=MOST_WORDS, name=name[:60]))
     return _plain(name, what)
 
 
 def _plain(text: str, what: str) -> str:
     if any(c in text for c in '|{}[]"\\') or len(text) > 100:
-        raise CollectError(
-            f'{what} must not contain | {{ }} [ ] " or \\ and has at most 100 characters, not {text[:60]!r}'
-        )
+        raise CollectError(phrase("structure_marks", what=what, text=text[:60]))
     return text
 
 
@@ -113,12 +112,12 @@ def compile_answer(structure: OutputStructure, objects: Sequence[Mapping[str, st
     for entered in objects[:MOST_OBJECTS]:
         row = {key: _value(structure, key, entered.get(key, ""), passage) for key in structure.keys}
         if row[structure.main] == NA and any(v != NA for v in row.values()):
-            raise CollectError(f"an object without '{structure.main}' has values; name it, or clear the row")
+            raise CollectError(phrase("object_unnamed", main=structure.main))
         if row[structure.main] != NA:
             rows.append(row)
     names = [r[structure.main] for r in rows]
     if len(set(names)) < len(names):
-        raise CollectError(f"'{next(n for n in names if names.count(n) > 1)}' is there twice; each object has one row")
+        raise CollectError(phrase("object_twice", name=next(n for n in names if names.count(n) > 1)))
     return json.dumps(rows, ensure_ascii=False) if rows else NA
 
 
@@ -133,15 +132,13 @@ def _value(structure: OutputStructure, key: str, text: str, passage: str) -> str
         if part in listed:
             continue
         if attribute is not None and attribute.complete:
-            raise CollectError(f"'{part[:60]}' is not a value of '{key}'; choose one of {', '.join(listed)}, or n/a")
+            raise CollectError(phrase("value_unlisted", text=part[:60], key=key, values=", ".join(listed)))
         _refuse_marks(part)
         if part not in words:
-            raise CollectError(
-                f"'{part[:60]}' does not stand in the passage; quote it exactly, or leave the field empty"
-            )
+            raise CollectError(phrase("quote_or_empty", text=part[:60]))
     return "|".join(parts)
 
 
 def _refuse_marks(text: str) -> None:
     if "{" in text or "}" in text:
-        raise CollectError(f"an answer cannot contain braces, which the evaluation takes for structures: '{text[:60]}'")
+        raise CollectError(phrase("answer_braces", text=text[:60]))

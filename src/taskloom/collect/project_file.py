@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from taskloom.collect.collect_errors import CollectError
+from taskloom.collect.phrases import phrase
 from taskloom.recipe.validation_errors import explain
 from taskloom.recipe.yaml_files import load
 
@@ -135,7 +136,7 @@ class ProjectFile(_Strict):
         for entry in self.domains:
             if entry.name == name:
                 return entry
-        raise CollectError(f"the project has no domain {name[:40]!r}; it has {', '.join(d.name for d in self.domains)}")
+        raise CollectError(phrase("unknown_domain", name=name[:40], names=", ".join(d.name for d in self.domains)))
 
 
 def read_project(folder: Path) -> ProjectFile:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from taskloom.collect.bm25 import WordIndex, content_words
+from taskloom.collect.phrases import phrase
 from taskloom.collect.project_file import DomainEntry
 from taskloom.collect.records import AnswerFormat, CollectedTask
 from taskloom.suites.zest.task_files import CLASSIFICATION_WORDS, EXTRACTION_WORDS, Kind, first_word, main_clause
@@ -105,16 +106,14 @@ def _form(question: str, format: AnswerFormat, domain: DomainEntry) -> list[Form
     count = len(question.split())
     if not FEWEST_WORDS <= count <= MOST_WORDS:
         findings.append(
-            FormFinding("error", f"A question has {FEWEST_WORDS} to {MOST_WORDS} words; this one has {count}.")
+            FormFinding("error", phrase("question_length", fewest=FEWEST_WORDS, most=MOST_WORDS, count=count))
         )
     if not question.endswith("?"):
-        findings.append(FormFinding("error", "End it with a question mark."))
+        findings.append(FormFinding("error", phrase("question_mark")))
     if not re.search(rf"\b{re.escape(domain.entity)}\b", question, re.IGNORECASE):
-        findings.append(
-            FormFinding("error", f"Ask about “{domain.entity}”, in these words, so that it fits every entity.")
-        )
+        findings.append(FormFinding("error", phrase("question_entity", entity=domain.entity)))
     if any(c in question for c in "{}|"):
-        findings.append(FormFinding("error", "Leave out | and braces."))
+        findings.append(FormFinding("error", phrase("question_marks")))
     return findings + _question_word(question, format)
 
 
@@ -122,17 +121,16 @@ def _question_word(question: str, format: AnswerFormat) -> list[FormFinding]:
     """Check the first word: the public evaluation knows no others, and stops at one that it does not know."""
     first = first_word(question)
     if first not in CLASSIFICATION_WORDS | EXTRACTION_WORDS:
-        some = "What, Which, Who, Where, When, How, Is, Are, Does, Do, Can, Has"
-        return [FormFinding("error", f"Begin with a question word such as {some}; “{first[:30]}” is not one.")]
+        return [FormFinding("error", phrase("question_word", word=first[:30]))]
     main = first_word(main_clause(question))
     if (
         format == "yes/no"
         and main in EXTRACTION_WORDS - CLASSIFICATION_WORDS
         and main not in ("in", "on", "at", "during")
     ):
-        return [FormFinding("warning", f"A question that begins with “{main}” is rarely answered by yes or no.")]
+        return [FormFinding("warning", phrase("rarely_yes_no", word=main))]
     if format == "span" and main in CLASSIFICATION_WORDS and main not in ("while", "after"):
-        return [FormFinding("warning", f"A question that begins with “{main}” is usually answered by yes or no.")]
+        return [FormFinding("warning", phrase("usually_yes_no", word=main))]
     return []
 
 
@@ -143,24 +141,24 @@ def _entities(question: str, domain: DomainEntry, entities: Iterable[str]) -> li
     for name in entities:
         parts = words_of(name)
         if parts and not set(parts) <= placeholder and f" {' '.join(parts)} " in words:
-            return [FormFinding("error", f"It names “{name[:60]}”; ask so that it fits every entity of the domain.")]
+            return [FormFinding("error", phrase("question_names_entity", name=name[:60]))]
     return []
 
 
 def _paraphrase(question: str, base: CollectedTask) -> list[FormFinding]:
     if words_of(question) == words_of(base.question):
-        return [FormFinding("error", "It has the same words as the question that it paraphrases.")]
+        return [FormFinding("error", phrase("paraphrase_same"))]
     if likeness(question, base.question) >= ALIKE:
-        return [FormFinding("warning", "It is close to the question that it paraphrases; reword it as far as you can.")]
+        return [FormFinding("warning", phrase("paraphrase_close"))]
     return []
 
 
 def _flip(question: str, base: CollectedTask) -> list[FormFinding]:
     distance = edit_distance(words_of(question), words_of(base.question))
     if distance == 0:
-        return [FormFinding("error", "It has the same words as the question whose meaning it should change.")]
+        return [FormFinding("error", phrase("flip_same"))]
     if distance > FLIPPED_WORDS:
-        return [FormFinding("warning", f"It changes {distance} words; change the meaning with as few as you can.")]
+        return [FormFinding("warning", phrase("flip_words", distance=distance))]
     return []
 
 
@@ -172,8 +170,8 @@ def _duplicates(question: str, others: Sequence[CollectedTask]) -> list[FormFind
     near = [others[i] for i, _ in index.search(content_words(question), CANDIDATES)]
     for task in near:
         if words_of(task.question) == words_of(question):
-            return [FormFinding("error", f"The same question is there already: “{task.question}”")]
+            return [FormFinding("error", phrase("duplicate", question=task.question))]
     for task in near:
         if likeness(question, task.question) >= ALIKE:
-            return [FormFinding("warning", f"A question that is nearly the same is there already: “{task.question}”")]
+            return [FormFinding("warning", phrase("near_duplicate", question=task.question))]
     return []

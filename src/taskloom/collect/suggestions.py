@@ -14,6 +14,7 @@ from taskloom.collect.clean_text import clean_line
 from taskloom.collect.collect_errors import CollectError, ForbiddenError
 from taskloom.collect.collection import Collection
 from taskloom.collect.output_structure import from_form
+from taskloom.collect.phrases import phrase
 from taskloom.collect.records import CollectedTask, Item, Person, Suggestion
 from taskloom.files import digest
 from taskloom.learners.endpoint.client import EndpointError, Limits, ModelClient
@@ -57,18 +58,16 @@ def _ask(c: Collection, prompt: str, most_tokens: int) -> tuple[str, str]:
     """Return the model's name and what it wrote, on one line."""
     model = c.file.model
     if model is None or not c.setup.suggestions:
-        raise ForbiddenError(
-            "suggestions are switched off; an owner can switch them on where project.yaml names a model"
-        )
+        raise ForbiddenError(phrase("suggestions_switched_off"))
     with _lock:
         client = _client(model.url, model.model, model.key_variable, model.requests)
     try:
         reply = client.ask([prompt], most_tokens)[0]
     except EndpointError as error:
-        raise CollectError(f"the model gave no suggestion: {error}") from error
+        raise CollectError(phrase("suggestion_failed", reason=error)) from error
     text = clean_line(reply)
     if not text:
-        raise CollectError("the model gave an empty suggestion; ask again, or write your own")
+        raise CollectError(phrase("suggestion_empty"))
     return model.model, text[:2_000]
 
 

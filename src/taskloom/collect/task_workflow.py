@@ -9,6 +9,7 @@ from taskloom.collect.clean_text import clean_line
 from taskloom.collect.collect_errors import CollectError, ConflictError
 from taskloom.collect.collection import Collection, require
 from taskloom.collect.output_structure import OutputStructure
+from taskloom.collect.phrases import phrase
 from taskloom.collect.question_checks import FormFinding, check_question
 from taskloom.collect.records import AnswerFormat, CollectedTask, Item, Person
 from taskloom.collect.split_blocks import free_slot, split_of
@@ -65,7 +66,7 @@ def submit_base(c: Collection, writer: Person, ticket: str, domain: str, wording
     require(writer, "writer")
     c.file.domain(domain)
     if wording.format == "structure":
-        raise CollectError("a base task is answered by yes or no or by spans; structures are variants")
+        raise CollectError(phrase("base_structure"))
     return _submit(c, writer, ticket, "normal", domain, (), wording)
 
 
@@ -75,16 +76,16 @@ def submit_variant(
     """Submit a variant of approved base tasks: two for a composition, one for the others."""
     require(writer, "writer")
     if variant not in VARIANTS:
-        raise CollectError(f"there is no variant {variant[:40]!r}; there are {', '.join(VARIANTS)}")
+        raise CollectError(phrase("unknown_variant", variant=variant[:40], variants=", ".join(VARIANTS)))
     wanted = 2 if variant == "combination" else 1
     if len(set(bases)) != wanted:
-        raise CollectError(f"choose {'the two questions that you joined' if wanted == 2 else 'one base task'}")
+        raise CollectError(phrase("choose_two" if wanted == 2 else "choose_one"))
     tasks = [approved_base(c, id) for id in bases]
     if len({(t.domain, t.split) for t in tasks}) > 1:
-        raise CollectError("a composition joins tasks of one domain and one split; take a new triple")
+        raise CollectError(phrase("composition_splits"))
     if variant == "structure":
         if wording.structure is None:
-            raise CollectError("name the main object and its attributes")
+            raise CollectError(phrase("structure_missing"))
         wording = replace(wording, format="structure")
     elif variant != "combination":
         wording = replace(wording, format=tasks[0].format)
@@ -95,7 +96,7 @@ def approved_base(c: Collection, id: str) -> CollectedTask:
     """Return an approved base task."""
     task = c.store.need(CollectedTask, id).value
     if task.variant != "normal" or task.state != "approved":
-        raise CollectError("only approved base tasks have variants; choose another one")
+        raise CollectError(phrase("base_not_approved"))
     return task
 
 
@@ -113,7 +114,7 @@ def _submit(
     if existing is not None:  # the form was sent twice, or the page was gone back to
         if existing.value.question == clean_line(wording.question)[:LONGEST]:
             return Submission(existing.value, [])
-        raise ConflictError("this form was submitted already; open a new one for another question")
+        raise ConflictError(phrase("submitted_already"))
     question = clean_line(wording.question)[:LONGEST]
     findings = find_problems(c, id, question, wording.format, variant, domain, bases)
     if blocked(findings, wording.sure):
@@ -154,9 +155,9 @@ def resubmit(c: Collection, writer: Person, id: str, version: int, wording: Word
     require(writer, "writer")
     task = c.store.need(CollectedTask, id).value
     if task.writer != writer.id:
-        raise CollectError("only its writer can change this question")
+        raise CollectError(phrase("not_the_writer"))
     if task.state not in ("returned", "submitted"):
-        raise ConflictError(f"this question is {task.state} by now and can no longer be changed")
+        raise ConflictError(phrase("question_fixed", state=task.state))
     question = clean_line(wording.question)[:LONGEST]
     format = wording.format if task.variant in ("normal", "combination") else task.format
     findings = find_problems(c, id, question, format, task.variant, task.domain, task.bases)
@@ -179,17 +180,17 @@ def review(c: Collection, reviewer: Person, id: str, version: int, decision: str
     with c.store.change(reviewer.id, f"review: {decision[:20]}", reason) as change:
         task = c.store.need(CollectedTask, id).value
         if task.writer == reviewer.id:
-            raise CollectError("a second person must review this question: you wrote it")
+            raise CollectError(phrase("own_question"))
         if decision == "approve" and task.state == "submitted":
             new = _approved(c, task)
         elif decision == "return" and task.state == "submitted":
             if not reason:
-                raise CollectError("say why you return it, so that its writer can correct it")
+                raise CollectError(phrase("reason_missing"))
             new = replace(task, state="returned", reason=reason)
         elif decision == "remove" and not c.store.count(Item, parent=id):
             new = replace(task, state="removed", reason=reason)
         else:
-            raise ConflictError(f"this question is {task.state} by now; it cannot be reviewed that way")
+            raise ConflictError(phrase("review_late", state=task.state))
         change.put(new, version)
     return new
 

@@ -13,11 +13,11 @@ from collections import OrderedDict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from taskloom.errors import InputError, ParameterError, TaskloomError, echo
+from taskloom.errors import InputError, TaskloomError, echo
 from taskloom.example import Example
 from taskloom.interop.graded import GradedSplit
+from taskloom.serving.listener import LOOPBACK, address, hostname, is_loopback, listen
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_BYTES = 2**20
 """A request that is longer is refused: an answer is short."""
 MOST_EPISODES = 10_000
@@ -81,16 +81,16 @@ class EnvironmentServer(ThreadingHTTPServer):
 
     def __init__(self, environment: RecipeEnvironment, host: str = "127.0.0.1", port: int = 0) -> None:
         self.environment = environment
-        self.names = {*LOOPBACK, host} if host in LOOPBACK else set()
-        try:
-            super().__init__((host, port), EnvironmentHandler)
-        except (OSError, OverflowError) as error:
-            raise ParameterError("port", f"{port} on {host} cannot be listened on ({error}); choose another") from error
+        self.names = LOOPBACK if is_loopback(host) else frozenset()
+        listener = listen(host, [port])
+        super().__init__(listener.getsockname()[:2], EnvironmentHandler, bind_and_activate=False)
+        self.socket.close()  # one that is not bound
+        self.socket, self.host = listener, host
 
     @property
     def url(self) -> str:
         """Return the address that clients use."""
-        return f"http://{self.server_address[0]!s}:{self.server_address[1]}"
+        return address(self.host, self.socket)
 
 
 class EnvironmentHandler(BaseHTTPRequestHandler):
@@ -123,8 +123,7 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
 
     def _is_for_us(self) -> bool:
         """Refuse requests that a page in a browser sends to this machine under another name."""
-        host = (self.headers.get("Host") or "").rpartition(":")[0].strip("[]") or (self.headers.get("Host") or "")
-        if self.server.names and host not in self.server.names:
+        if self.server.names and hostname(self.headers.get("Host") or "") not in self.server.names:
             self._send(403, {"error": f"this server is for {', '.join(sorted(self.server.names))}"})
             return False
         return True

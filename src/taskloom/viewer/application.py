@@ -13,8 +13,8 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from taskloom.errors import TaskloomError
+from taskloom.serving.access import AccessGuard, TooLargeError, too_large
 from taskloom.viewer import comparison_pages, dataset_pages, recipe_pages, run_pages
-from taskloom.viewer.access import AccessGuard
 from taskloom.viewer.folders import VanishedError, ViewedFolders
 from taskloom.viewer.page_templates import STATIC, render
 from taskloom.viewer.shared_state import ViewerState
@@ -52,8 +52,13 @@ def application(
             Route("/runs/{name}/heat", comparison_pages.heat),
             Route("/static/{file}", static),
         ],
-        middleware=[Middleware(AccessGuard, token=token, hosts=tuple(hosts))],
-        exception_handlers={TaskloomError: refused, OSError: unreadable, HTTPException: failed},
+        middleware=[Middleware(AccessGuard, command="view", token=token, hosts=tuple(hosts))],
+        exception_handlers={
+            TaskloomError: refused,
+            OSError: unreadable,
+            HTTPException: failed,
+            TooLargeError: too_large,
+        },
     )
     app.state.viewer = ViewerState(folders if isinstance(folders, ViewedFolders) else ViewedFolders(folders))
     return app

@@ -11,8 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from taskloom.errors import MissingExtra, ParameterError
+from taskloom.errors import MissingExtra
 from taskloom.registry import SUITES
+from taskloom.serving import listener
+from taskloom.serving.listener import address, is_loopback
 from taskloom.viewer.folders import viewed_folders
 
 if TYPE_CHECKING:
@@ -23,8 +25,6 @@ PORT = 8640
 
 TRIED = 20
 """Ports that are tried from there on."""
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def serve(
@@ -54,12 +54,11 @@ def serve(
     from taskloom.viewer.application import application
 
     viewed = viewed_folders(folders)
-    secret = secrets.token_urlsafe(24) if token or host not in LOOPBACK else None
+    secret = secrets.token_urlsafe(24) if token or not is_loopback(host) else None
     listening = listen(host, port)
     app = application(viewed, token=secret)
     threading.Thread(target=warm_up, args=(app.state.viewer,), daemon=True).start()
-    name = f"[{host}]" if ":" in host else host
-    ready(f"http://{name}:{listening.getsockname()[1]}/" + (f"?token={secret}" if secret else ""))
+    ready(f"{address(host, listening)}/" + (f"?token={secret}" if secret else ""))
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
     try:
         uvicorn.Server(config).run(sockets=[listening])
@@ -87,20 +86,5 @@ def warm_up(state: ViewerState) -> None:
 
 
 def listen(host: str, port: int | None) -> socket.socket:
-    """Return a socket that listens on a port; raise a `ParameterError` where that is not possible."""
-    ports = range(PORT, PORT + TRIED) if port is None else [port]
-    problem: OSError | None = None
-    for chosen in ports:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((host, chosen))
-            listening.listen(128)
-        except (OSError, OverflowError) as error:
-            listening.close()
-            problem = error if isinstance(error, OSError) else OSError(0, "a port is a number below 65,536")
-            continue
-        return listening
-    reason = problem.strerror if problem else "no port was tried"
-    raise ParameterError("port", f"{ports[0]} on {host} cannot be used ({reason}); choose another one")
+    """Return a socket that listens on a port, or on the usual one or the next free."""
+    return listener.listen(host, range(PORT, PORT + TRIED) if port is None else [port])

@@ -11,6 +11,7 @@ from taskloom.collect.annotation import EnteredAnswer, format_of, next_item, sav
 from taskloom.collect.collect_errors import CollectError, ForbiddenError
 from taskloom.collect.collection import Collection
 from taskloom.collect.output_structure import MOST_OBJECTS, from_form
+from taskloom.collect.phrases import phrase
 from taskloom.collect.records import CollectedTask, GivenAnswer, Item
 from taskloom.collect.web.page_requests import PageFields, PageRequest
 from taskloom.suites.zest.task_files import parse_structure
@@ -27,7 +28,7 @@ def next_one(request: PageRequest) -> Response:
     if following is None:
         answered = request.c.store.count(GivenAnswer, owner=request.me.id, stage="work")
         return request.page("done.html", answered=answered)
-    notice = request.query.line("notice")
+    notice = request.notice
     last = request.query.line("last")
     query = {name: value for name, value in (("notice", notice), ("last", last)) if value}
     return request.to(f"/annotate/{following.id}", **query)
@@ -39,9 +40,9 @@ def item(request: PageRequest) -> Response:
     stored = c.store.need(Item, request.path["item"])
     earlier = c.store.get(GivenAnswer, f"{stored.value.id}/{me.id}")
     if earlier is None and stored.value.state not in ("open", "qualification"):
-        raise ForbiddenError("this item has all the answers that it needs; go on to the next one")
+        raise ForbiddenError(phrase("item_complete"))
     if earlier is None and me.qualified == "failed":
-        raise ForbiddenError("you are not qualified for this project; talk to the owner")
+        raise ForbiddenError(phrase("not_qualified"))
     collected = c.store.get(CollectedTask, stored.value.task) if stored.value.task else None
     structure = from_form(collected.value.structure) if collected and collected.value.structure else None
     passage = c.passage(stored.value)
@@ -90,7 +91,7 @@ def _find(passage: str, line: str) -> tuple[int, int]:
     pattern = r"\s+".join(re.escape(word) for word in line.split())
     match = re.search(pattern, passage) or re.search(pattern, passage, re.IGNORECASE)
     if match is None:
-        raise CollectError(f"“{line.strip()[:60]}” does not stand in the passage; quote it exactly")
+        raise CollectError(phrase("quote_exactly", text=line.strip()[:60]))
     return match.span()
 
 
@@ -99,7 +100,7 @@ def save(request: PageRequest) -> Response:
     c, form = request.c, request.form
     stored = c.store.need(Item, request.path["item"]).value
     if request.me.qualified == "failed":
-        raise ForbiddenError("you are not qualified for this project; talk to the owner")
+        raise ForbiddenError(phrase("not_qualified"))
     seconds = form.seconds("seconds")
     opened = form.number("opened")
     if opened:

@@ -21,6 +21,7 @@ from taskloom.collect.export import (
     zest_task,
 )
 from taskloom.collect.human_performance import PUBLISHED
+from taskloom.collect.phrases import phrase
 from taskloom.collect.records import ROLES, CollectedTask, Document, GivenAnswer, Item, Person
 from taskloom.collect.web.page_requests import PageRequest, paged
 from taskloom.suites.zest.dataset_statistics import statistics
@@ -42,7 +43,7 @@ def people(request: PageRequest) -> Response:
 def add_person(request: PageRequest) -> Response:
     """Add a person."""
     person = request.c.add_person(request.me.id, request.form.text("name"), list(request.form.all("role")))
-    return request.to("/people", notice=f"{person.name}: {request.site.phrases['saved_person']}")
+    return request.to("/people", notice=phrase("person_added", name=person.name))
 
 
 def change_roles(request: PageRequest) -> Response:
@@ -96,14 +97,14 @@ def passages(request: PageRequest) -> Response:
 def gather(request: PageRequest) -> Response:
     """Gather passages for every approved task that has none."""
     if not request.site.gathering.acquire(blocking=False):
-        raise ConflictError("passages are being gathered already; reload this page in a moment")
+        raise ConflictError(phrase("gathering"))
     try:
         notes = annotation.gather_passages(request.c, request.me.id)
     finally:
         request.site.gathering.release()
     if notes:
-        text = f"{notes[0]} ({len(notes)})" if len(notes) > 1 else notes[0]
-        return request.to("/passages", notice=text[:300])
+        rest = phrase("notes_more", count=len(notes) - 1) if len(notes) > 1 else ""
+        return request.to("/passages", notice=f"{notes[0][:240]} {rest}".strip())
     return request.to("/passages", notice=request.site.phrases["saved_passages"])
 
 
@@ -141,9 +142,9 @@ def export_now(request: PageRequest) -> Response:
     """Export into the project's folder `exports`."""
     name = request.form.line("name")
     if not name or not all(ch.isascii() and (ch.isalnum() or ch in "-_") for ch in name) or len(name) > 60:
-        raise CollectError("a release has a name of up to 60 letters, digits, - and _")
+        raise CollectError(phrase("release_name"))
     export(request.c, request.c.folder / "exports" / name, despite_leaks=request.form.text("despite") == "yes")
-    return request.to("/export", notice=f"{request.site.phrases['saved_export']} exports/{name}")
+    return request.to("/export", notice=phrase("exported", name=name))
 
 
 def log(request: PageRequest) -> Response:

@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from taskloom.collect.clean_text import clean, clean_line
 from taskloom.collect.collect_errors import CollectError
 from taskloom.collect.collection import Collection
+from taskloom.collect.phrases import phrase
 from taskloom.collect.records import Person
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def parse_fields(data: str) -> PageFields:
     try:
         pairs = parse_qsl(data, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="replace")
     except ValueError as error:
-        raise CollectError(f"the form has too many fields ({error}); reload the page") from error
+        raise CollectError(phrase("too_many_fields", reason=error)) from error
     values: dict[str, list[str]] = {}
     for name, value in pairs:
         values.setdefault(clean(name), []).append(clean(value))
@@ -103,8 +104,17 @@ class PageRequest:
         """Return a page."""
         return HTMLResponse(self.site.render(template, self, **values), status)
 
+    @property
+    def notice(self) -> str:
+        """Return what the page before has to say; nothing that somebody else put into the address."""
+        text = self.query.line("notice")
+        return text if text and self.site.signer.is_notice(self.session, text, self.query.text("seal")) else ""
+
     def to(self, address: str, **query: Any) -> Response:
         """Send the browser on to a page of ours, after something was saved."""
+        if query.get("notice"):
+            query["notice"] = clean_line(query["notice"])[:300]
+            query["seal"] = self.site.signer.notice_seal(self.session, query["notice"])
         where = f"{address}?{urlencode(query)}" if query else address
         return JSONResponse({"next": where}) if self.wants_json else RedirectResponse(where, 303)
 

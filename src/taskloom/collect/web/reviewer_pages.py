@@ -7,6 +7,7 @@ from starlette.responses import JSONResponse, Response
 from taskloom.collect.annotation import adjudicate, format_of
 from taskloom.collect.collect_errors import CollectError
 from taskloom.collect.output_structure import from_form
+from taskloom.collect.phrases import phrase
 from taskloom.collect.records import CollectedTask, GivenAnswer, Item, Suggestion
 from taskloom.collect.suggestions import suggest_answer
 from taskloom.collect.task_workflow import find_problems, review
@@ -71,7 +72,7 @@ def dispute(request: PageRequest) -> Response:
     stored = c.store.need(Item, request.path["item"])
     item = stored.value
     if item.known is not None:
-        raise CollectError("qualification items have known answers; there is nothing to decide")
+        raise CollectError(phrase("known_item"))
     answers = sorted(c.store.each(GivenAnswer, parent=item.id), key=lambda a: a.id)
     collected = c.store.need(CollectedTask, item.task).value
     structure = from_form(collected.structure) if collected.structure else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import socket
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,16 +10,12 @@ from pathlib import Path
 from taskloom.collect.collect_errors import CollectError
 from taskloom.collect.collection import Collection
 from taskloom.collect.project_file import read_project
-from taskloom.collect.web.guards import LOOPBACK
 from taskloom.errors import MissingExtra
 from taskloom.files import locked
+from taskloom.serving.listener import address, is_loopback, listen
 
 SHORTEST_TOKEN = 16
 """Characters of a token that a person chooses: with fewer, guessing could succeed."""
-
-
-BACKLOG = 512
-"""Connections that wait while the server starts or is busy."""
 
 
 def serve(
@@ -41,7 +36,7 @@ def serve(
         from taskloom.collect.web.site import Site, build_app
     except ImportError as error:
         raise MissingExtra("the server", error.name or "starlette", "collect") from None
-    if host not in LOOPBACK:
+    if not is_loopback(host):
         token = token or secrets.token_urlsafe(24)
         if len(token) < SHORTEST_TOKEN:
             raise CollectError(
@@ -50,13 +45,13 @@ def serve(
     else:
         token = ""
     read_project(folder)  # before anything is written into a folder that is not a project
-    listener = listen(host, port)
+    listener = listen(host, [port])
     try:
         with locked(folder / ".lock", patience=0.5):
             collection = Collection(folder)
             try:
                 app = build_app(collection, token)
-                base = f"http://{_shown(host)}:{listener.getsockname()[1]}"
+                base = address(host, listener)
                 site = Site(collection, token)
                 for note in collection.notes:
                     report(note)
@@ -71,22 +66,3 @@ def serve(
         raise CollectError(f"another server works on {folder}; stop it first") from error
     finally:
         listener.close()
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address."""
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host.strip("[]"), port))
-        listener.listen(BACKLOG)  # from now on connections wait instead of being refused
-    except (OSError, OverflowError) as error:
-        raise CollectError(f"cannot listen on {host}, port {port}: {error}; choose another host or port") from error
-    return listener
-
-
-def _shown(host: str) -> str:
-    if host in ("0.0.0.0", "::"):  # noqa: S104 - what the person chose; shown as a name that others can open
-        return socket.gethostname()
-    return f"[{host.strip('[]')}]" if ":" in host else host

@@ -10,10 +10,8 @@ from functools import partial
 from importlib.resources import files
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import urlsplit
 
 import jinja2
-import yaml
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -23,16 +21,20 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from taskloom.collect.annotation import Leases
-from taskloom.collect.collect_errors import CollectError, ForbiddenError
+from taskloom.collect.collect_errors import CollectError
 from taskloom.collect.collection import Collection, require
 from taskloom.collect.links import Signer, SignInError
+from taskloom.collect.phrases import page_phrases
 from taskloom.collect.records import Person, Role
 from taskloom.collect.web import annotator_pages, entry_pages, owner_pages, reviewer_pages, writer_pages
-from taskloom.collect.web.guards import Guard, TooLargeError
 from taskloom.collect.web.page_requests import PageFields, PageRequest, parse_fields
 from taskloom.files import digest
+from taskloom.serving.access import AccessGuard, TooLargeError, too_large
 
-STATIC = {"collect.css": "text/css", "collect.js": "text/javascript"}
+STATIC = {"collect.css": "text/css", "collect.js": "text/javascript", "icon.svg": "image/svg+xml"}
+
+LONGEST_ADDRESS = 4_000
+"""Characters of a path or a query: longer ones are no links of ours."""
 
 Handler = Callable[[PageRequest], Response]
 
@@ -107,7 +109,7 @@ class Site:
         self.gathering = threading.Lock()
         self.cookie = f"collect-{digest(collection.secret, 4)}"  # servers on other ports share the browser's cookies
         folder = files("taskloom.collect.web")
-        self.phrases = yaml.safe_load((folder / "phrases.yaml").read_text(encoding="utf-8"))
+        self.phrases = page_phrases()
         self.static = {name: (folder / "static" / name).read_bytes() for name in STATIC}
         self.version = digest(b"".join(self.static.values()), 4)
         self.templates = jinja2.Environment(
@@ -122,7 +124,7 @@ class Site:
     def render(self, template: str, request: PageRequest, **values: Any) -> str:
         """Return a page as text."""
         token = self.signer.form_token(request.session) if request.session else ""
-        known = {"me": request.person, "form_token": token, "notice": request.query.line("notice")[:300]}
+        known = {"me": request.person, "form_token": token, "notice": request.notice}
         return self.templates.get_template(template).render(**known, **values)
 
     def link(self, person: Person, base: str) -> str:
@@ -142,10 +144,10 @@ def build_app(collection: Collection, token: str = "", clock: Callable[[], float
     site = Site(collection, token, clock)
     routes = [Route(r.path, partial(_answer, site, r), methods=[r.method]) for r in ROUTES]
     routes.append(Route("/static/{name}", partial(_static, site), methods=["GET"]))
-    handlers: dict[Any, Any] = {HTTPException: partial(_http_error, site), TooLargeError: _too_large}
+    handlers: dict[Any, Any] = {HTTPException: partial(_http_error, site), TooLargeError: too_large}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.state.site = site
-    return Guard(app, token)
+    return AccessGuard(app, "collect", token or None, same_site="lax", longest=LONGEST_ADDRESS)
 
 
 async def _static(site: Site, request: Request) -> Response:
@@ -156,13 +158,10 @@ async def _static(site: Site, request: Request) -> Response:
     return Response(site.static[name], media_type=STATIC[name], headers=headers)
 
 
-async def _too_large(request: Request, error: Exception) -> Response:
-    return PlainTextResponse("nothing was saved: the form is too large", 413)
-
-
 async def _http_error(site: Site, request: Request, error: HTTPException) -> Response:
     page = _page_request(site, request, None, PageFields({}))
-    text = site.phrases["no_page"] if error.status_code == 404 else error.detail
+    names = {404: "no_page", 405: "no_method", 415: "no_form"}
+    text = site.phrases[names[error.status_code]] if error.status_code in names else error.detail
     return HTMLResponse(site.render("error.html", page, text=text), error.status_code)
 
 
@@ -181,7 +180,7 @@ async def _answer(site: Site, route: PageRoute, request: Request) -> Response:
         if request.method == "POST":
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "application/x-www-form-urlencoded":
-                raise HTTPException(415, "send the form of the page")
+                raise HTTPException(415)
             form = parse_fields((await request.body()).decode("utf-8", "replace"))
     except ClientDisconnect:
         return PlainTextResponse("nothing was saved: the connection broke off", 400)
@@ -200,7 +199,6 @@ def _work(site: Site, route: PageRoute, request: Request, form: PageFields) -> R
                 raise SignInError(site.phrases["sign_in_first"])
             require(person, *route.roles)
         if request.method == "POST" and route.roles:
-            _check_origin(request)
             site.signer.check_form(page.session, form.text("form_token"))
         return route.handler(page)
     except CollectError as error:
@@ -224,12 +222,3 @@ def _visitor(site: Site, request: Request) -> Person | None:
         return site.signer.person(cookie, "session")
     except SignInError:
         return None
-
-
-def _check_origin(request: Request) -> None:
-    """Refuse forms that another site sends, by what browsers say of it."""
-    origin = request.headers.get("origin")
-    if origin not in (None, "null") and urlsplit(str(origin)).netloc != request.headers.get("host", ""):
-        raise ForbiddenError("this form was sent by another site")
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        raise ForbiddenError("this form was sent by another site")

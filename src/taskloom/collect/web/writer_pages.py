@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from taskloom.collect.collect_errors import CollectError
 from taskloom.collect.output_structure import OutputStructure, compile_structure
+from taskloom.collect.phrases import phrase
 from taskloom.collect.question_checks import FormFinding
 from taskloom.collect.records import AnswerFormat, CollectedTask
 from taskloom.collect.suggestions import suggest_wording
@@ -86,7 +87,7 @@ def _edit_page(
 ) -> Response:
     stored = request.c.store.need(CollectedTask, request.path["task"])
     if stored.value.writer != request.me.id:
-        raise CollectError("this question is somebody else's; your own ones are on your page")
+        raise CollectError(phrase("others_question"))
     bases = [request.c.store.need(CollectedTask, b).value for b in stored.value.bases]
     return request.page(
         "edit.html", status, task=stored.value, version=stored.version, findings=findings, form=form, bases=bases
@@ -117,7 +118,7 @@ def vary(request: PageRequest) -> Response:
 def _variant(request: PageRequest) -> str:
     variant = request.path["variant"]
     if variant not in VARIANTS:
-        raise CollectError(f"there is no variant {variant[:40]!r}; there are {', '.join(VARIANTS)}")
+        raise CollectError(phrase("unknown_variant", variant=variant[:40], variants=", ".join(VARIANTS)))
     return variant
 
 
