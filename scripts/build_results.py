@@ -8,16 +8,18 @@ A page has blocks of its own words and blocks that a study makes:
 
 What stands between the two lines is written anew; figures (SVG) and their data (CSV) go to the folder of the scores. `show` names
 the parts; all by default. `python scripts/build_results.py add docs/results/ctlpp/scores.json RUNS...` adds the scores of run
-stores or of other files of scores first.
+stores or of other files of scores first; with `--traits=question,support` also the answers to single examples, with these traits.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding
@@ -69,23 +71,45 @@ def pages() -> Iterator[Path]:
             yield page
 
 
-def add(target: Path, sources: list[str]) -> None:
-    """Add the scores of runs to a file of scores; a group that is there gets the seeds that it lacks."""
-    groups = score_groups(open_runs(target)) if target.exists() else []
+def add(target: Path, sources: list[str], traits: Sequence[str] = ()) -> None:
+    """Add the scores of runs to a file of scores; a group that is there gets the seeds that it lacks, and traits are kept."""
+    if target.exists():
+        tables = json.loads(target.read_text(encoding="utf-8")).get("items", {}).values()
+        traits = list(dict.fromkeys([*traits, *(name for table in tables for name in table["traits"])]))
+    groups, items = score_groups(open_runs(target), traits) if target.exists() else ([], {})
     for source in sources:
-        for group in score_groups(open_runs(source)):
+        more, more_items = score_groups(open_runs(source), traits)
+        for group in more:
             own = [g for g in groups if all(g[k] == group[k] for k in ("recipe", "learner", "fields"))]
             if own:
-                own[0]["seeds"] = {**group["seeds"], **own[0]["seeds"]}
+                merge(own[0], group)
             else:
                 groups.append(group)
-    write_scores(groups, target)
+        items |= more_items
+    write_scores(groups, target, items)
+
+
+def merge(group: dict[str, Any], more: dict[str, Any]) -> None:
+    """Add the seeds that a group lacks, with their answers, to it."""
+    lacking = [seed for seed in more["seeds"] if seed not in group["seeds"]]
+    group["seeds"] |= {seed: more["seeds"][seed] for seed in lacking}
+    texts = {text: place for place, text in enumerate(group.get("texts", ()))}
+    places = [texts.setdefault(text, len(texts)) for text in more.get("texts", ())]
+    for seed in lacking:
+        for split, answers in more.get("answers", {}).get(seed, {}).items():
+            renumbered = {**answers, "predictions": [places[place] for place in answers["predictions"]]}
+            group.setdefault("answers", {}).setdefault(seed, {})[split] = renumbered
+    if texts:
+        group["texts"] = list(texts)
+        group["items"] = {**more.get("items", {}), **group.get("items", {})}
 
 
 def main(arguments: list[str]) -> None:
     """Add scores where that is asked for, and write the pages."""
     if arguments[:1] == ["add"]:
-        add(Path(arguments[1]), arguments[2:])
+        given = [a.removeprefix("--traits=") for a in arguments if a.startswith("--traits=")]
+        target, *sources = [a for a in arguments[1:] if not a.startswith("--traits=")]
+        add(Path(target), sources, [name for names in given for name in names.split(",")])
     for page in pages():
         text = rewritten(page)
         page.write_text(text, encoding="utf-8")

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from taskloom.studies.score_files import open_runs
+from taskloom.studies.score_files import open_runs, score_groups, write_scores
+from tests.experiments.sweeps import baselines, fill
 from tests.studies.made_up_scores import group, made_up
 
 ROOT = Path(__file__).parents[2]
@@ -51,3 +52,18 @@ def test_scores_are_added_by_seed(script: dict[str, Any], tmp_path: Path) -> Non
     rows = open_runs(tmp_path / "scores.json").table.to_pylist()
     scores = {(row["recipe"], row["seed"]): row["score"] for row in rows}
     assert scores == {("ctl/A", 0): 0.9, ("ctl/A", 1): 0.8, ("ctl/R", 0): 0.5}
+
+
+def test_answers_to_examples_are_added_with_their_seed(script: dict[str, Any], tmp_path: Path) -> None:
+    stored = open_runs(fill(baselines(2), tmp_path / "runs").store.path)
+    for seed in (0, 1):
+        groups, items = score_groups(stored.where(seed=seed), ["length"])
+        write_scores(groups, tmp_path / f"{seed}.json", items)
+    script["add"](tmp_path / "0.json", [str(tmp_path / "1.json")])
+    added = open_runs(tmp_path / "0.json")
+    assert added.accuracy(by="length").to_dicts() == stored.accuracy(by="length").to_dicts()
+    columns = ["prediction", "score"]
+    ours, theirs = (
+        sorted(map(str, r.predictions(columns=columns).drop_columns(["run"]).to_pylist())) for r in (added, stored)
+    )
+    assert ours == theirs

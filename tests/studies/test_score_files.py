@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from taskloom.errors import DataError
 from taskloom.experiments.errors import RunsError
+from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import StoreError
 from taskloom.studies.conditions import conditions_of
 from taskloom.studies.score_files import open_runs, score_groups, write_scores
+from taskloom.studies.scored_items import pack_answers
 from tests.experiments.sweeps import baselines, fill
 from tests.studies.made_up_scores import group, made_up
 
@@ -28,7 +31,9 @@ def test_a_file_of_scores_answers_like_a_store(tmp_path: Path) -> None:
 def test_what_a_store_has_is_the_same_after_a_file(tmp_path: Path) -> None:
     outcome = fill(baselines(), tmp_path / "runs")
     stored = open_runs(outcome.store.path)
-    again = open_runs(write_scores(score_groups(stored), tmp_path / "scores.json"))
+    groups, items = score_groups(stored)
+    assert not items
+    again = open_runs(write_scores(groups, tmp_path / "scores.json"))
 
     def rows(runs: object) -> list[tuple[object, ...]]:
         table = runs.table.to_pylist()  # type: ignore[attr-defined]
@@ -59,6 +64,54 @@ def test_there_are_no_predictions_in_it(tmp_path: Path) -> None:
     assert runs.predictions().num_rows == 0
     with pytest.raises((StoreError, RunsError)):
         runs.accuracy(by="length")
+
+
+def kept(stored: Runs, folder: Path, traits: tuple[str, ...]) -> Runs:
+    groups, items = score_groups(stored, traits)
+    return open_runs(write_scores(groups, folder / "scores.json", items))
+
+
+def test_accuracy_by_a_trait_is_the_same_after_a_file(tmp_path: Path) -> None:
+    stored = open_runs(fill(baselines(), tmp_path / "runs").store.path)
+    again = kept(stored, tmp_path, ("length",))
+    ours, theirs = (
+        [
+            [row[c] for c in ("recipe", "learner", "split", "length", "mean", "low", "high", "n", "seeds")]
+            for row in table
+        ]
+        for table in (runs.accuracy(by="length") for runs in (stored, again))
+    )
+    assert ours == theirs
+    assert len({row[3] for row in ours}) > 1
+    twice = kept(again, tmp_path / "again", ("length",))
+    assert (tmp_path / "again" / "scores.json").read_text() == (tmp_path / "scores.json").read_text()
+    assert twice.predictions().num_rows == stored.predictions().num_rows
+
+
+def test_answers_to_items_are_kept_with_them(tmp_path: Path) -> None:
+    stored = open_runs(fill(baselines(1), tmp_path / "runs").store.path)
+    again = kept(stored, tmp_path, ("length",))
+
+    def rows(runs: Runs) -> list[tuple[str, ...]]:
+        table = runs.predictions(columns=["split", "targets", "prediction", "score"]).to_pylist()
+        key = ("recipe", "learner", "seed", "split", "prediction", "score")
+        return sorted((*(str(row[k]) for k in key), row["targets"][0]) for row in table)
+
+    assert rows(again) == rows(stored)
+
+
+def test_answers_that_do_not_fit_their_items_are_refused(tmp_path: Path) -> None:
+    stored = open_runs(fill(baselines(1), tmp_path / "runs").store.path)
+    groups, items = score_groups(stored, ("length",))
+    split = next(iter(groups[0]["answers"]["0"].values()))
+    split["scores"] = split["scores"][1:]
+    with pytest.raises(DataError, match="do not fit 'items'"):
+        open_runs(write_scores(groups, tmp_path / "scores.json", items))
+
+
+def test_scores_between_0_and_1_are_kept_as_numbers() -> None:
+    rows = pa.table({"score": [0.5, 1.0], "prediction": ["a", "b"]})
+    assert pack_answers(rows, {}) == {"scores": [0.5, 1.0], "predictions": [0, 1]}
 
 
 @pytest.mark.parametrize(

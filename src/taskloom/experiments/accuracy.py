@@ -18,7 +18,7 @@ from taskloom.experiments.errors import RunsError
 from taskloom.experiments.groups import ScoreGroup, groups, numbered, trait
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import Estimate, over_items, over_seeds, over_tasks, two_way
-from taskloom.experiments.store import PREDICTION_COLUMNS, PREDICTIONS, SUITE_SCORE, StoreError, read_parquet
+from taskloom.experiments.store import PREDICTION_COLUMNS, PREDICTIONS, SUITE_SCORE, StoreError
 
 if TYPE_CHECKING:
     from taskloom.experiments.runs import Runs
@@ -228,13 +228,13 @@ class ScoredRows:
         store = self._runs.store
         parts = [pa.schema([PREDICTION_COLUMNS.field(c) for c in wanted]).empty_table()]
         for name in self.names:
-            path = store.folder(name) / PREDICTIONS
-            parts.append(read_parquet(path, wanted) if path.is_file() else parts[0])
+            kept = store.rows(name, PREDICTIONS, wanted)
+            parts.append(parts[0] if kept is None else kept)
         rows = pa.concat_tables(parts).unify_dictionaries()
         number = pa.array(np.repeat(np.arange(len(self.names)), [part.num_rows for part in parts[1:]]), pa.int64())
         if self._splits:
-            kept = pc.is_in(rows["split"].cast(pa.string()), pa.array(self._splits))
-            rows, number = rows.filter(kept), number.filter(kept.combine_chunks())
+            wanted_rows = pc.is_in(rows["split"].cast(pa.string()), pa.array(self._splits))
+            rows, number = rows.filter(wanted_rows), number.filter(wanted_rows.combine_chunks())
         bare = np.flatnonzero(np.bincount(number.to_numpy(), minlength=len(self.names)) == 0)
         if len(bare):
             raise StoreError(

@@ -241,6 +241,11 @@ class Store:
         """Return the learning curves of runs as one table, with the run's own columns in front."""
         return self._gather(CURVES, CURVE_COLUMNS, runs, None, None)
 
+    def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
+        """Read columns of a Parquet file of a run; None where the run did not keep it."""
+        path = self.folder(run) / file
+        return read_parquet(path, columns) if path.is_file() else None
+
     def _gather(
         self,
         file: str,
@@ -255,11 +260,11 @@ class Store:
         wanted = pa.schema([*((k, kinds[k]) for k in own), *(schema.field(c) for c in chosen)])
         parts = [wanted.empty_table()]
         for run in self.names() if runs is None else runs:
-            path = self.folder(run) / file
-            if not path.is_file():
+            wide = chosen if splits is None else list(dict.fromkeys([*chosen, "split"]))
+            table = self.rows(run, file, wide)
+            if table is None:
                 continue  # it was not kept
             scores = self.scores(run)
-            table = read_parquet(path, chosen if splits is None else list(dict.fromkeys([*chosen, "split"])))
             if splits is not None:
                 import pyarrow.compute as pc
 

@@ -29,7 +29,14 @@ from taskloom.studies.judgements import Judgement
 from taskloom.studies.score_files import score_groups, write_scores
 
 
-def write_findings(folder: Path, title: str, lead: str, findings: Sequence[Finding], runs: Runs | None = None) -> Path:
+def write_findings(
+    folder: Path,
+    title: str,
+    lead: str,
+    findings: Sequence[Finding],
+    runs: Runs | None = None,
+    traits: Sequence[str] = (),
+) -> Path:
     """Write findings to a folder, each file whole or not at all; return the HTML page.
 
     Args:
@@ -38,6 +45,7 @@ def write_findings(folder: Path, title: str, lead: str, findings: Sequence[Findi
         lead: The paragraph below the title.
         findings: What was found.
         runs: The runs that went in.
+        traits: Traits of examples that scores.json keeps, with the answers to them; none: neither.
     """
     drawn = {}
     for number, finding in enumerate(findings, 1):
@@ -49,7 +57,8 @@ def write_findings(folder: Path, title: str, lead: str, findings: Sequence[Findi
             _write(folder / f"judgements-{number}.csv", csv_text(judgement_table(finding.judgements)))
     _write(folder / "findings.json", json.dumps([f.to_dict() for f in findings], indent=1, ensure_ascii=False) + "\n")
     if runs is not None:
-        write_scores(score_groups(runs), folder / "scores.json")
+        groups, items = score_groups(runs, traits)
+        write_scores(groups, folder / "scores.json", items)
     body = "\n\n".join(markdown(finding) for finding in findings)
     _write(folder / "page.md", f"# {title}\n\n{lead}\n\n{body}\n")
     return page.write(folder / "page.html", title, lead, [s for f in findings for s in _sections(f, drawn)])

@@ -148,7 +148,7 @@ def write_study(study: Study, findings: list[Finding], out: Path, runs: Runs | N
     """Write the findings of a study as a folder with a page."""
     lead = " ".join(x for x in (study.describe.rstrip(".") + ".", study.place and f"{study.place}.") if x)
     small = scale == "quick" and not study.from_recipes
-    return write_findings(out, study.name, f"{lead} {QUICK}" if small else lead, findings, runs)
+    return write_findings(out, study.name, f"{lead} {QUICK}" if small else lead, findings, runs, study.traits)
 
 
 def catalogue() -> list[dict[str, Any]]:

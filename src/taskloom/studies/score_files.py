@@ -6,16 +6,20 @@
        "seeds": {"0": {"iid": 1.0, "ood": 0.977}, "1": {"iid": 1.0, "ood": 0.929}}}]}
 
 A group is a recipe and a learner with the settings that were made; `n` is the number of items of each split. Studies take such a
-file in place of a run store. It has no predictions and no models, so studies that need those refuse it in one sentence.
+file in place of a run store. It has no models, and answers to single items only where a study needs their traits
+(`scored_items.py`); studies that need more refuse it in one sentence.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import yaml
 from pydantic import Field, ValidationError
 
@@ -23,10 +27,11 @@ from taskloom.arguments import path_of
 from taskloom.errors import DataError
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.runs import runs as read_store
-from taskloom.experiments.store import SCHEMA, Store
+from taskloom.experiments.store import PREDICTIONS, SCHEMA, Store
 from taskloom.files import atomic, json_digest, read_utf8
 from taskloom.recipe import Fields
 from taskloom.recipe.validation_errors import explain
+from taskloom.studies.scored_items import AnswerFields, ItemTableFields, items_key, pack_answers, pack_items, unpack
 
 FORMAT = "taskloom scores"
 VERSION = 1
@@ -43,6 +48,9 @@ class ScoreGroupFields(Fields):
     seeds: dict[str, dict[str, float]]
     environment: dict[str, Any] = Field(default_factory=dict)
     data: str = ""
+    items: dict[str, str] = Field(default_factory=dict)
+    texts: list[str] = Field(default_factory=list)
+    answers: dict[str, dict[str, AnswerFields]] = Field(default_factory=dict)
 
 
 class ScoreFileFields(Fields):
@@ -51,6 +59,7 @@ class ScoreFileFields(Fields):
     format: str
     schema_: int = Field(alias="schema")
     groups: list[ScoreGroupFields]
+    items: dict[str, ItemTableFields] = Field(default_factory=dict)
 
 
 class ScoreFile(Store):
@@ -64,7 +73,10 @@ class ScoreFile(Store):
         self.path = path_of(path)
         self._scores: dict[str, dict[str, Any]] = {}
         self._groups: dict[str, ScoreGroupFields] = {}
-        for group in _read(self.path).groups:
+        contents = _read(self.path)
+        self._items = contents.items
+        for group in contents.groups:
+            _check_answers(self.path, group, contents.items)
             for seed, splits in group.seeds.items():
                 self._add(group, seed, splits)
 
@@ -121,6 +133,15 @@ class ScoreFile(Store):
         }
         return yaml.safe_dump(config, sort_keys=False)
 
+    def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
+        """Return columns of the predictions of a run; None where the file has no answers to single items, and for curves."""
+        group, seed = self._groups[run], str(self._scores[run]["seed"])
+        answers = group.answers.get(seed, {})
+        if file != PREDICTIONS or not answers:
+            return None
+        tables = [unpack(split, self._items[group.items[split]], one, group.texts) for split, one in answers.items()]
+        return pa.concat_tables(tables).select(list(columns))
+
     def environment(self, run: str) -> dict[str, Any]:
         """Return machine, versions and whatever else was written down of a run."""
         return dict(self._groups[run].environment)
@@ -143,6 +164,20 @@ def _read(path: Path) -> ScoreFileFields:
         raise DataError(explain(error, ScoreFileFields, str(path))) from error
 
 
+def _check_answers(path: Path, group: ScoreGroupFields, items: Mapping[str, ItemTableFields]) -> None:
+    """Refuse answers to items that the file does not have."""
+    for seed, splits in group.answers.items():
+        for split, answers in splits.items():
+            known = items.get(group.items.get(split, ""))
+            n = -1 if known is None else len(known.of)
+            odd = any(not 0 <= place < len(group.texts) for place in answers.predictions)
+            if n != len(answers.values()) or n != group.n.get(split) or odd or len(answers.predictions) not in (0, n):
+                raise DataError(
+                    f"{path}: seed '{seed}' of {group.recipe}, {group.learner} has answers on '{split}' that do not fit 'items' "
+                    "and 'texts'; write the file again with scripts/build_results.py"
+                )
+
+
 def open_runs(path: str | Path) -> Runs:
     """Return the runs of a store's folder or of a file of scores.
 
@@ -153,9 +188,15 @@ def open_runs(path: str | Path) -> Runs:
     return Runs(ScoreFile(path)) if path.is_file() else read_store(path)
 
 
-def score_groups(runs: Runs) -> list[dict[str, Any]]:
-    """Return runs as the groups of a file of scores: what is worth committing of them."""
+def score_groups(runs: Runs, traits: Sequence[str] = ()) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return runs as the groups of a file of scores, and its items: what is worth committing of them.
+
+    Args:
+        runs: The runs.
+        traits: Traits of the examples that are kept, with the score and the prediction of each example; none: neither.
+    """
     groups: dict[str, dict[str, Any]] = {}
+    items: dict[str, Any] = {}
     for run in runs.names:
         scores = runs.store.scores(run)
         empty = {
@@ -167,9 +208,30 @@ def score_groups(runs: Runs) -> list[dict[str, Any]]:
             "data": str(scores.get("data", "")),
             "seeds": {},
         }
+        group = groups.setdefault(str(scores["kind"]), empty)
         known = {split: e["score"] for split, e in scores["splits"].items() if e["score"] is not None}
-        groups.setdefault(str(scores["kind"]), empty)["seeds"][str(scores["seed"])] = known
-    return list(groups.values())
+        group["seeds"][str(scores["seed"])] = known
+        if traits:
+            _add_answers(runs, run, group, items, traits)
+    return list(groups.values()), items
+
+
+def _add_answers(runs: Runs, run: str, group: dict[str, Any], items: dict[str, Any], traits: Sequence[str]) -> None:
+    """Add the answers of a run to its group, and the items that they are to."""
+    rows = runs.store.rows(run, PREDICTIONS, ["split", "targets", "traits", "prediction", "score"])
+    if rows is None:
+        return
+    texts = {text: place for place, text in enumerate(group.get("texts", ()))}
+    splits = rows["split"].cast(pa.string())
+    answers = group.setdefault("answers", {}).setdefault(str(runs.store.scores(run)["seed"]), {})
+    for split in dict.fromkeys(splits.to_pylist()):
+        part = rows.filter(pc.equal(splits, split))
+        table = pack_items(part, traits)
+        key = items_key(table)
+        items[key] = table
+        group.setdefault("items", {})[split] = key
+        answers[split] = pack_answers(part, texts)
+    group["texts"] = list(texts)
 
 
 MACHINE = ("gpu", "versions", "command", "precision")
@@ -180,9 +242,24 @@ def _machine(environment: Mapping[str, Any]) -> dict[str, Any]:
     return {key: environment[key] for key in MACHINE if environment.get(key)}
 
 
-def write_scores(groups: Iterable[Mapping[str, Any]], path: Path) -> Path:
-    """Write a file of scores, with the seeds of a group on a line each."""
-    text = json.dumps({"format": FORMAT, "schema": VERSION, "groups": list(groups)}, indent=1, ensure_ascii=False)
+def write_scores(groups: Iterable[Mapping[str, Any]], path: Path, items: Mapping[str, Any] | None = None) -> Path:
+    """Write a file of scores: a line for each score, and one for each list of answers."""
+    contents = {
+        "format": FORMAT,
+        "schema": VERSION,
+        "groups": list(groups),
+        **({"items": dict(items)} if items else {}),
+    }
     with atomic(path) as beside:
-        beside.write_text(text + "\n", encoding="utf-8")
+        beside.write_text(_json(contents) + "\n", encoding="utf-8")
     return path
+
+
+def _json(contents: Mapping[str, Any]) -> str:
+    """Return JSON text with indents, in which a list of plain values stands on one line."""
+    text = json.dumps(contents, indent=1, ensure_ascii=False)
+    return PLAIN_LIST.sub(lambda match: " ".join(match[0].split()), text)
+
+
+PLAIN_LIST = re.compile(r"\[\n(?:\s+(?:-?\d[\d.e+-]*|null|\"[^\"\\\\]*\"),?\n)+\s*\]")
+"""A list of numbers and plain texts, as `json.dumps` writes it with indents."""

@@ -41,6 +41,7 @@ class Study:
         experiment: From a scale (`quick`, `full`) and a model (empty: the study's own) to the experiment that makes the runs, as
             its YAML file would have it, or to a list of experiments; None for studies of runs that somebody else makes.
         from_recipes: Whether it needs no runs: `analyse` then takes the scale.
+        traits: Traits of examples that it looks at: files of scores keep them, with the answers to each example.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Study:
     place: str = ""
     experiment: Experiments | None = None
     from_recipes: bool = False
+    traits: tuple[str, ...] = ()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -84,6 +86,7 @@ def study(
     place: str = "",
     experiment: Experiments | None = None,
     from_recipes: bool = False,
+    traits: tuple[str, ...] = (),
 ) -> Callable[[A], A]:
     """Register a function from runs to findings as a study; the arguments are `Study`'s attributes.
 
@@ -94,7 +97,7 @@ def study(
         raise StudyError(f"a study's name is a word or a path such as 'mine/errors', not '{name}'")
 
     def record(analyse: A) -> A:
-        STUDIES.add(name, Study(name, describe, analyse, place, experiment, from_recipes), analyse.__module__)
+        STUDIES.add(name, Study(name, describe, analyse, place, experiment, from_recipes, traits), analyse.__module__)
         return analyse
 
     return record

@@ -24,6 +24,7 @@ from taskloom.suites.babi.generator.many_questions import Setting
 from taskloom.suites.babi.generator.split_examples import SplitExamples, Trial
 from taskloom.suites.babi.numbered import TASKS, task04_relations
 from taskloom.suites.babi.numbered.knobs import TaskKnobs
+from taskloom.suites.babi.phrasings import WHERE, rephrased
 from taskloom.suites.babi.reasoner.second_solver import check
 from taskloom.suites.babi.show import answer_passage, show, show_derived
 from taskloom.suites.babi.splits import DEV, check_recipe, groups_of, split_rules, structures
@@ -48,9 +49,8 @@ def plan(fields: BabiFields, key: Key) -> Plan:
     """Build the plan of a recipe."""
     if fields.number is not None:
         return describe_numbered(_numbered_plan(fields, fields.number, key), fields.number)
-    if fields.concat:
-        return plan_concat(fields, key)
-    return _story_plan(fields, key)
+    drawn = plan_concat(fields, key) if fields.concat else _story_plan(fields, key)
+    return rephrased(drawn) if fields.phrasing == WHERE else drawn
 
 
 def _story_plan(fields: BabiFields, key: Key) -> Plan:
