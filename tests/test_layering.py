@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src" / "taskloom"
+from tests.source_files import FILES, SOURCE, nodes_of
 
 LAYERS = [
     {"errors"},
@@ -67,18 +67,16 @@ def name_of(path: Path) -> str:
     return ".".join(["taskloom", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__")
 
 
-MODULES = {name_of(path): path for path in SOURCE.rglob("*.py")}
+MODULES = {name_of(path): path for path in FILES}
 
 
 @cache
 def imports(path: Path) -> list[tuple[str, int]]:
     """All modules of ours that a file imports, also inside functions; not those for type checkers alone."""
-    tree = ast.parse(path.read_text())
-    skipped = {
-        id(n) for node in ast.walk(tree) if isinstance(node, ast.If) and _for_types(node) for n in ast.walk(node)
-    }
+    nodes = nodes_of(path)
+    skipped = {id(n) for node in nodes if isinstance(node, ast.If) and _for_types(node) for n in ast.walk(node)}
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if id(node) in skipped:
             continue
         if isinstance(node, ast.Import):
@@ -94,64 +92,78 @@ def _for_types(node: ast.If) -> bool:
 
 
 def test_every_module_has_a_layer() -> None:
-    parts = {p.relative_to(SOURCE).parts[0].removesuffix(".py") for p in SOURCE.rglob("*.py")} - {"__init__"}
+    parts = {p.relative_to(SOURCE).parts[0].removesuffix(".py") for p in FILES} - {"__init__"}
     assert parts <= set(RANK)
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_imports_point_backwards(path: Path) -> None:
+def forward_imports(path: Path) -> list[str]:
+    """Return the imports of a file that point forwards, or from one suite to another."""
     mine = path.relative_to(SOURCE).parts
     if path.name == "__init__.py" and len(mine) < 3:
-        return  # A package's front door exports what its rooms hold.
+        return []  # A package's front door exports what its rooms hold.
     here = part(name_of(path))
+    faults = []
     for module, line in imports(path):
         there = part(module)
         if there == here or module == here:
-            if here == "suites" and not module.startswith(LANGUAGE):
-                assert module.split(".")[2] == mine[1].removesuffix(".py"), (
-                    f"{path}:{line}: a suite knows nothing of another"
-                )
-            continue
-        assert RANK.get(there, -1) < RANK[here], f"{path}:{line}: {here} must not import {module}"
+            if here == "suites" and not module.startswith(LANGUAGE) and module.split(".")[2] != Path(mine[1]).stem:
+                faults.append(f"{path}:{line}: a suite knows nothing of another")
+        elif RANK.get(there, -1) >= RANK[here]:
+            faults.append(f"{path}:{line}: {here} must not import {module}")
+    return faults
+
+
+def test_imports_point_backwards() -> None:
+    assert len(FILES) > 300
+    assert [fault for path in FILES for fault in forward_imports(path)] == []
 
 
 HEAVY = ("torch", "transformers", "nltk", "matplotlib", "ray", "sklearn", "datasets", "pyoxigraph", "scipy")
 LIGHT = ("numpy", "pyarrow", "pydantic", "typer", "rich", "yaml", "pandas")
+SMALL = "splits={train: {n: 50}}"
+STEPS = {
+    "import": "import taskloom as tl",
+    "make": f"tl.make('ctl/A', set=['{SMALL}'])",
+    "list": "from taskloom.cli import run; run(['list', '--json'])",
+    "commands": f"""
+for words in (
+    ["make", "ctl/A", "-o", "ctl", "--set", "{SMALL}"],
+    ["make", "babi/1", "-o", "babi", "--set", "{SMALL}"],
+    ["verify", "ctl"],
+    ["show", "ctl"],
+):
+    assert run(words) == 0
+""",
+}
+"""What a light process does, one after the other: each may import only more than the one before."""
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import taskloom",
-        "import taskloom as tl; tl.make('ctl/A', set=['splits={train: {n: 500}}'])",
-        "from taskloom.cli import run; run(['list'])",
-    ],
-)
-def test_light_things_import_nothing_heavy(code: str) -> None:
-    check = f"import sys\n{code}\nprint([m for m in {HEAVY} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+@pytest.fixture(scope="module")
+def imported_after(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """The packages that a new process has imported after each step."""
+    report = "import sys\nprint('IMPORTED', *{m.split('.')[0] for m in sys.modules})\n"
+    code = "".join(f"{step}\n{report}" for step in STEPS.values())
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path_factory.mktemp("light")
+    )
+    lines = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("IMPORTED ")]
+    return {step: set(names) for step, names in zip(STEPS, lines, strict=True)}
 
 
-def test_commands_do_without_pandas_even_where_it_is_installed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", STEPS)
+def test_light_things_import_nothing_heavy(step: str, imported_after: dict[str, set[str]]) -> None:
+    assert "taskloom" in imported_after[step]
+    assert imported_after[step].isdisjoint(HEAVY)
+
+
+def test_commands_do_without_pandas_even_where_it_is_installed(imported_after: dict[str, set[str]]) -> None:
     """Arrow imports it at the first `pa.array`: a third of the start of a command."""
-    folder, small = str(tmp_path / "d"), "splits={train: {n: 50}}"
-    commands = [
-        ["list", "--json"],
-        ["make", "ctl/A", "-o", folder, "--set", small],
-        ["make", "babi/1", "-o", folder + "2", "--set", small],
-        ["verify", folder],
-        ["show", folder],
-    ]
-    code = "from taskloom.cli import run\nfor words in {}: assert run(words) == 0\nimport sys\nprint('pandas' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code.format(commands)], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "False"
+    assert "pyarrow" in imported_after["commands"]
+    assert "pandas" not in imported_after["commands"]
 
 
-def test_importing_the_package_pulls_in_not_even_arrow() -> None:
-    check = f"import sys, taskloom; print([m for m in {LIGHT} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+def test_importing_the_package_pulls_in_not_even_arrow(imported_after: dict[str, set[str]]) -> None:
+    assert imported_after["import"].isdisjoint(LIGHT)
 
 
 @cache
