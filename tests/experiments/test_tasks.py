@@ -273,13 +273,13 @@ def test_run_trains_all_tasks_in_one_batch_and_gives_a_row_for_each(
     from taskloom.learners.pretrained.language_models import PromptTune
 
     batches: list[int] = []
-    many_tasks = PromptTune._fit
+    many_tasks = PromptTune.adapt
 
     def counting(learner: PromptTune, train: Any, *more: Any) -> Any:
         batches.append(len(train))
         return many_tasks(learner, train, *more)
 
-    monkeypatch.setattr(PromptTune, "_fit", counting)
+    monkeypatch.setattr(PromptTune, "adapt", counting)
     outcome = fill(prompt_tuned(tiny_model), tmp_path / "runs")
     assert not outcome.state.failed
     assert batches == [3]  # one training of three tasks, not three of one

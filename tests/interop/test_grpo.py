@@ -24,6 +24,8 @@ DATA = [(f"say {word}", "a") for word in ("one", "two", "three", "four")]
         ({"extract": "lastline"}, "did you mean 'last-line'"),
         ({"temperature": 0.0}, "temperature must be above 0"),
         ({"start_from": "x"}, "model: FOLDER/model"),
+        ({"supervised": {"steps": -1}}, "supervised: steps must be at least 0"),
+        ({"supervised": {"step": 3}}, r"supervised\.step"),
     ],
 )
 def test_wrong_settings_are_named(settings: dict[str, Any], sentence: str) -> None:
@@ -54,6 +56,18 @@ def test_what_is_rewarded_becomes_likelier(model: Path, tmp_path: Path) -> None:
     again = load(tmp_path)
     assert again.answer(["say five"]) == ["a"]
     assert list(again.curve) == list(fitted.curve)
+
+
+def test_a_supervised_start_is_what_fine_tuning_gives(model: Path, tmp_path: Path) -> None:
+    same = {"model": str(model), "device": "cpu", "longest_answer": 2}
+    tuned: Any = read({"learner": "fine-tune", "steps": 20, "batch": 4, "rate": 0.01, **same}).fit(DATA, seed=2)
+    start = {"steps": 20, "batch": 4, "rate": 0.01}
+    learner = quick(model, steps=1, rate=1e-12, supervised=start)
+    fitted = learner.fit(DATA, seed=2, folder=tmp_path)
+    pairs = zip(tuned.base.model.parameters(), fitted.base.model.parameters(), strict=True)
+    assert all(a.allclose(b, atol=1e-6) for a, b in pairs)
+    assert fitted.answer(["say one"]) == ["a"]
+    assert {p.name for p in tmp_path.iterdir()} == {"grpo", "supervised"}
 
 
 def test_a_run_is_resumed_from_its_checkpoint(model: Path, tmp_path: Path) -> None:

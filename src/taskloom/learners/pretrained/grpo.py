@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from taskloom.errors import MissingExtra, TaskloomError
 from taskloom.example import Example
 from taskloom.extraction import Extraction
-from taskloom.learners.inputs import check_seed, evaluation_splits, examples
-from taskloom.learners.interface import LearnerError, Pairs, Point, Progress, Report, register_learner
-from taskloom.learners.pretrained.language_models import Pretrained, few, load_language
+from taskloom.learners.inputs import check_seed, examples
+from taskloom.learners.interface import (
+    LearnerError,
+    Pairs,
+    Point,
+    Progress,
+    Report,
+    later_setting,
+    register_learner,
+)
+from taskloom.learners.pretrained.language_models import FineTune, FitOptions, Pretrained, few, load_language
 from taskloom.learners.pretrained.prompts import check_extract
 from taskloom.learners.training.settings import Training
 from taskloom.registry import find_scorer
@@ -32,13 +40,36 @@ ROW = "example"
 """The column that says which example a prompt is of."""
 
 
+@dataclass(frozen=True, slots=True)
+class SupervisedStart:
+    """Supervised steps before reinforcement, taken as `fine-tune` with the same settings takes them.
+
+    Attributes:
+        steps: How many; 0: none.
+        batch: Examples in a step.
+        rate: Learning rate.
+    """
+
+    steps: int = 0
+    batch: int = 64
+    rate: float = 1e-4
+
+    def __post_init__(self) -> None:
+        if self.steps < 0 or self.batch < 1 or not self.rate > 0:
+            raise LearnerError("grpo: supervised: steps must be at least 0, batch at least 1 and rate above 0")
+
+
+NO_START = SupervisedStart()
+
+
 @register_learner("grpo", describe="a language model, all weights trained by reinforcement (GRPO)", load=load_language)
 @dataclass(frozen=True)
 class Grpo(Pretrained):
     """GRPO by TRL: several answers are sampled for each input, and those that score above their mean become likelier.
 
     It learns from the training split's inputs and from the scores of what it writes, never from an answer as such, so it can be
-    compared with `fine-tune` on the same splits. `model` may be the folder `…/model` of a fine-tuned one.
+    compared with `fine-tune` on the same splits. With `supervised: {steps: 300}` it is fine-tuned on the answers first; `model` may
+    also be the folder `…/model` of a fine-tuned one.
 
     Attributes:
         generations: Answers sampled for each input; `batch` counts answers and is a multiple of it.
@@ -46,6 +77,7 @@ class Grpo(Pretrained):
         beta: The weight of the distance from the model as it was; 0: none.
         reward: The scorer, by name, whose score is the reward.
         extract: How an answer is cut out of what the model writes, also when it is evaluated.
+        supervised: Supervised steps that come first: `{steps: 300, batch: 64, rate: 1e-4}`.
     """
 
     training: Training = field(
@@ -58,6 +90,7 @@ class Grpo(Pretrained):
     beta: float = 0.0
     reward: str = "any-of"
     extract: str = "line"
+    supervised: SupervisedStart = later_setting(NO_START)  # noqa: RUF009 - a frozen value
 
     name: ClassVar[str] = "grpo"
 
@@ -85,50 +118,63 @@ class Grpo(Pretrained):
         """Return every weight."""
         return {n: p.requires_grad_() for n, p in base.model.named_parameters()}, None
 
-    def fit(
-        self,
-        train: Pairs,
-        evaluate: Mapping[str, Pairs] | None = None,
-        seed: int = 0,
-        *,
-        folder: Path | None = None,
-        progress: Report | None = None,
-        seconds: float | None = None,
-    ) -> Writer:
-        """Train on the inputs of a split; see `Learner.fit`. A run that is found in the folder is resumed."""
-        check_seed(seed)
+    def adapt(
+        self, train: Mapping[str, Pairs], evaluate: Mapping[str, Mapping[str, Pairs]], options: FitOptions
+    ) -> dict[str, Writer]:
+        """Train on the inputs of one task; a run that is found in the folder is resumed."""
+        [name], [split] = train, train.values()
+        check_seed(options.seed)
         trl = _trl()
         scorer = self._scorer()
-        data = few(self.usable(examples(train)), self.shots, seed)
-        tests = {name: examples(rows, name) for name, rows in evaluation_splits(evaluate).items()}
+        data = few(self.usable(examples(split)), self.shots, options.seed)
+        tests = {test: examples(parts[name], test) for test, parts in evaluate.items()}
         from taskloom.learners.pretrained.models import need_transformers
 
         need_transformers()
         from taskloom.learners.training.step import pick_device
 
-        base = self.base([], seed)
+        base = self._start(split, options)
         if base.kind != "decoder":
             raise LearnerError(f"grpo needs a decoder, and '{base.name}' is an {base.kind}")
         self.check(base, data)
         device = pick_device(self.training.device)
         base.model.to(device)
         with tempfile.TemporaryDirectory() as scratch:
-            place = Path(scratch) if folder is None else Path(folder) / "grpo"
-            arguments = self._arguments(trl, place, seed, device.type, folder is not None)
-            rewards = Rewards(data, scorer, Extraction.read(self.extract))
+            place = Path(scratch) if options.folder is None else Path(options.folder) / "grpo"
             trainer = trl.GRPOTrainer(
                 model=base.model,
-                reward_funcs=rewards,
+                reward_funcs=Rewards(data, scorer, Extraction.read(self.extract)),
                 train_dataset=_prompts(data, self.join),
-                args=arguments,
+                args=self._arguments(trl, place, options.seed, device.type, options.folder is not None),
                 processing_class=base.tokeniser,
-                callbacks=[_reporter(progress, self.training.steps)] if progress else [],
+                callbacks=[_reporter(options.progress, self.training.steps)] if options.progress else [],
             )
             trainer.remove_callback(_printer())
             trainer.train(resume_from_checkpoint=_last_checkpoint(place))
         base.model.eval()
         curve = self._curve(base, trainer.state.log_history, tests, device)
-        return self.fitted(base, None, curve, self.training.batch)
+        return {name: self.fitted(base, None, curve, self.training.batch)}
+
+    def _start(self, split: Pairs, options: FitOptions) -> Base:
+        """Return the model that reinforcement begins with: as it is, or fine-tuned on the answers first."""
+        if not self.supervised.steps:
+            return self.base([], options.seed)
+        mine = self.training
+        loop = replace(
+            FineTune().training,
+            steps=self.supervised.steps,
+            batch=self.supervised.batch,
+            rate=self.supervised.rate,
+            evaluate_every=0,
+            device=mine.device,
+            precision=mine.precision,
+            compile=mine.compile,
+            graphs=mine.graphs,
+        )
+        shared = ("join", "shots", "longest_answer", "targets", "longest_input", "cut", "model", "pretrained")
+        first = FineTune(training=loop, **{setting: getattr(self, setting) for setting in shared})
+        folder = None if options.folder is None else Path(options.folder) / "supervised"
+        return first.fit(split, seed=options.seed, folder=folder, seconds=options.seconds).base
 
     def _scorer(self) -> Scorer:
         try:

@@ -69,6 +69,23 @@ def few(items: Sequence[Example], shots: int, seed: int) -> list[Example]:
     return [items[int(order(i))] for i in range(shots)]
 
 
+@dataclass(frozen=True, slots=True)
+class FitOptions:
+    """What `fit` is given beside the data.
+
+    Attributes:
+        seed: Of what is random.
+        folder: Where checkpoints go; a run that is found there is resumed.
+        progress: Called now and then.
+        seconds: Time granted.
+    """
+
+    seed: int = 0
+    folder: Path | None = None
+    progress: Report | None = None
+    seconds: float | None = None
+
+
 @dataclass(frozen=True)
 class Language:
     """What all learners that write text share.
@@ -123,17 +140,12 @@ class Language:
     ) -> Writer:
         """Train on one task; see `Learner.fit`."""
         tests = {name: {"task": split} for name, split in evaluation_splits(evaluate).items()}
-        return self._fit({"task": train}, tests, seed, folder, progress, seconds)["task"]
+        return self.adapt({"task": train}, tests, FitOptions(seed, folder, progress, seconds))["task"]
 
-    def _fit(
-        self,
-        train: Mapping[str, Pairs],
-        evaluate: Mapping[str, Mapping[str, Pairs]],
-        seed: int,
-        folder: Path | None,
-        progress: Report | None,
-        seconds: float | None,
+    def adapt(
+        self, train: Mapping[str, Pairs], evaluate: Mapping[str, Mapping[str, Pairs]], options: FitOptions
     ) -> dict[str, Writer]:
+        """Train on tasks by name, and return a model for each."""
         from taskloom.learners.pretrained.models import fingerprint, need_transformers
 
         need_transformers()
@@ -142,6 +154,7 @@ class Language:
         from taskloom.learners.training.out_of_memory import room_for
         from taskloom.learners.training.step import pick_device
 
+        seed, folder = options.seed, options.folder
         check_seed(seed)
         data = {name: few(self.usable(examples(split)), self.shots, seed) for name, split in train.items()}
         if self.targets == "listed":
@@ -174,7 +187,7 @@ class Language:
         def score(task: int, some: EncodedRows) -> tuple[float, float]:
             return fitted(task, batch=self.training.batch).score(some)
 
-        adapter.go(encoded, score, folder, progress, seconds)
+        adapter.go(encoded, score, folder, options.progress, options.seconds)
         models = {name: fitted(i, record.curve) for i, (name, record) in enumerate(adapter.records.items())}
         for name, record in adapter.records.items():
             models[name].step = record.best_step if self.training.patience else adapter.done
@@ -334,7 +347,7 @@ class Frozen(Pretrained):
                 raise LearnerError(
                     f"the split '{split}' lacks the task '{sorted(missing)[0]}'; give it data by task, as in training"
                 )
-        return self._fit(train, tests, seed, folder, progress, seconds)
+        return self.adapt(train, tests, FitOptions(seed, folder, progress, seconds))
 
     def answer_tasks(self, fitted: Mapping[str, Writer], inputs: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         """Return the answers of each task's model to its inputs, computed in batches over all tasks where that can be.
