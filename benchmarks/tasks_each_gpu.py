@@ -36,7 +36,13 @@ def experiment(args: argparse.Namespace) -> dict[str, Any]:
     training = {"steps": args.steps, "evaluate_every": 0, "precision": args.precision, "batch": args.batch}
     training["longest_answer"] = args.longest_answer
     recipe = {"recipe": args.recipe, "set": json.loads(args.set)} if args.set else args.recipe
-    return {"recipes": [recipe], "learners": [{**tuned, **training}], "tasks": "each", "evaluate": ["test"]}
+    return {
+        "recipes": [recipe],
+        "learners": [{**tuned, **training}],
+        "tasks": "each",
+        "evaluate": ["test"],
+        "limit": args.limit,
+    }
 
 
 def by_run(args: argparse.Namespace, store: Path) -> dict[str, Any]:
@@ -69,7 +75,8 @@ def directly(args: argparse.Namespace, path: Path) -> dict[str, float]:
     began = time.monotonic()
     fitted = learner.fit_tasks(train, {"test": test}, 0)
     trained = time.monotonic() - began
-    rows = {cell.task: read_examples(part_of(store, cell, cell.data.parts[0], "test")) for cell in cells}
+    place = cells[0].data.parts[0]
+    rows = {cell.task: read_examples(part_of(store, cell, place, "test", args.limit)) for cell in cells}
     learner.answer_tasks(fitted, {task: [e.input for e in some] for task, some in rows.items()})
     seconds = {
         "training": trained,
@@ -94,6 +101,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--n", type=int, default=100)
     parser.add_argument("--longest-answer", type=int, default=8, help="tokens; random weights never end an answer")
+    parser.add_argument("--limit", type=int, default=0, help="answer at most so many test inputs of a task; 0: all")
     parser.add_argument("--precision", default="bf16" if torch.cuda.is_available() else "fp32")
     parser.add_argument("--alone", type=int, default=0, help="also train this many tasks one after the other")
     args = parser.parse_args()

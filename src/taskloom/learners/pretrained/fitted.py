@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-TOGETHER = 512
-"""Rows of a batch over many tasks on a GPU; of SmolLM2's size with prompts of 100 vectors they take about 10 GB."""
-
 RowAdapters = Callable[[list[int]], tuple[Tensor | None, Tensor | None]]
 """From the rows of a batch to the prompts [tasks, n, d] and the task of each row; none where all rows have one task."""
 
@@ -61,9 +58,9 @@ class Writer:
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return one answer per input, greedily or by beams."""
-        return self.write([self._read(text) for text in texts(inputs)])
+        return self.write([self.read(text) for text in texts(inputs)])
 
-    def _read(self, text: str) -> list[int]:
+    def read(self, text: str) -> list[int]:
         """Encode an input as the learner's settings want it, cut where it is too long."""
         longest: int = getattr(self.learner, "longest_input", 0)
         cut: Cut = getattr(self.learner, "cut", "end")
@@ -84,19 +81,17 @@ class Writer:
 
     def write(self, sources: Sequence[Sequence[int]]) -> list[str]:
         """Return answers to inputs that are ids already, with single blanks, extracted where the learner says how."""
-        return self._extracted(self.say(sources))
+        return self.extracted(self.say(sources))
 
-    def _extracted(self, written: Sequence[str]) -> list[str]:
+    def extracted(self, written: Sequence[str]) -> list[str]:
+        """Return the answers in what was written, with single blanks."""
         how: str = getattr(self.learner, "extract", "whole")
         cut = Extraction.read(how)
         return [" ".join(cut(text).split()) for text in written]
 
-    def say(self, sources: Sequence[Sequence[int]]) -> list[str]:
-        """Return what the model writes, line breaks and all."""
-        prompts = None if self.prompt is None else self.prompt.unsqueeze(0)
-        return self._say(sources, self.batch, lambda rows: (prompts, None))
-
-    def _say(self, sources: Sequence[Sequence[int]], batch: int, adapters: RowAdapters) -> list[str]:
+    def say(self, sources: Sequence[Sequence[int]], adapters: RowAdapters | None = None, batch: int = 0) -> list[str]:
+        """Return what the model writes, line breaks and all; `adapters` where the rows belong to several tasks."""
+        adapters = adapters or self._own_adapters
         texts = [""] * len(sources)
         tokeniser = self.base.tokeniser
         room = self.learner.longest_answer if self.base.kind == "decoder" else 0
@@ -113,6 +108,9 @@ class Writer:
             done += len(rows)
             report_answers(done, len(sources))
         return texts
+
+    def _own_adapters(self, rows: list[int]) -> tuple[Tensor | None, Tensor | None]:
+        return None if self.prompt is None else self.prompt.unsqueeze(0), None
 
     def _aligned(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Return ids and mask of one width.
@@ -136,9 +134,8 @@ class Writer:
             if self.base.kind == "decoder" and not bool(mask.all()):
                 vectors, whole = _padding_first(vectors, whole, mask, prompts.shape[1])
             given = {"inputs_embeds": vectors, "attention_mask": whole}
-        adapters = contextlib.nullcontext() if tasks is None else self.base.choice.of(tasks, even=False)
         end = self.base.tokeniser.eos_token_id
-        with torch.no_grad(), computing("fp32", self.device), adapters:
+        with torch.no_grad(), computing("fp32", self.device), self._rows_of(tasks):
             out = self.base.model.generate(
                 **given,
                 max_new_tokens=self.learner.longest_answer,
@@ -158,38 +155,48 @@ class Writer:
         sources: list[list[int]] = []
         targets: list[list[int]] = []
         for text, row in zip(inputs, candidates, strict=True):
-            source = self._read(text)
+            source = self.read(text)
             sources += [source] * len(row)
             targets += [read_target(self.base, c) for c in row]
         unknown = self.base.tokeniser.unk_token_id
-        each = zip(targets, self._losses(sources, targets)[0], strict=True)
+        each = zip(targets, self.losses(sources, targets)[0], strict=True)
         logprobs = iter([-math.inf if unknown in target[:-1] else -loss for target, loss in each])
         return [[next(logprobs) for _ in row] for row in candidates]
 
-    def _losses(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> tuple[list[float], list[int]]:
+    def losses(
+        self,
+        sources: Sequence[list[int]],
+        targets: Sequence[list[int]],
+        adapters: RowAdapters | None = None,
+        batch: int = 0,
+    ) -> tuple[list[float], list[int]]:
+        """Return the summed cross entropy of each target and its number of tokens."""
+        adapters = adapters or self._own_adapters
         sums, counts = [0.0] * len(sources), [0] * len(sources)
         decoder = self.base.kind == "decoder"
         self._begin([len(s) + len(t) * decoder for s, t in zip(sources, targets, strict=True)])
-        prompts = None if self.prompt is None else self.prompt.unsqueeze(0)
 
         def some(rows: list[int]) -> None:
-            batch = collate(self.base, [sources[r] for r in rows], [targets[r] for r in rows]).to(self.device)
-            each, tokens, _ = losses(self.base, batch, prompts)
+            padded = collate(self.base, [sources[r] for r in rows], [targets[r] for r in rows]).to(self.device)
+            prompts, tasks = adapters(rows)
+            with self._rows_of(tasks):
+                each, tokens, _ = losses(self.base, padded, prompts, tasks if prompts is not None else None)
             for row, loss, count in zip(rows, each.tolist(), tokens.tolist(), strict=True):
                 sums[row], counts[row] = loss, count
 
         with torch.no_grad(), computing("fp32", self.device):
-            for rows in self._batches([len(s) + len(t) for s, t in zip(sources, targets, strict=True)]):
+            for rows in self._batches([len(s) + len(t) for s, t in zip(sources, targets, strict=True)], batch):
                 in_halves(rows, some)
         return sums, counts
 
+    def _rows_of(self, tasks: Tensor | None) -> contextlib.AbstractContextManager[None]:
+        """Let each row of a batch use its own task's adapter, inside the block only."""
+        return contextlib.nullcontext() if tasks is None else self.base.choice.of(tasks, even=False)
+
     def score(self, rows: EncodedRows) -> tuple[float, float]:
         """Return the share of acceptable answers, and the mean loss per token of the official answers."""
-        answers = self.write(rows.sources)
-        judge = AnyOf()
-        right = [judge.score(s, e) for s, e in zip(answers, rows.examples, strict=True)]
-        sums, counts = self._losses(rows.sources, [t[0] for t in rows.targets])
-        return sum(right) / len(right), sum(sums) / max(1, sum(counts))
+        sums, counts = self.losses(rows.sources, [t[0] for t in rows.targets])
+        return graded(self.write(rows.sources), sums, counts, rows)
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
         """Return the state of the last input token: `readout` after the last layer, or `layer.K` (0 is the embedding)."""
@@ -197,7 +204,7 @@ class Writer:
 
         inputs = texts(inputs)
         vectors: list[NDArray[np.float32] | None] = [None] * len(inputs)
-        sources = [self._read(text) for text in inputs]
+        sources = [self.read(text) for text in inputs]
         self._begin([len(s) for s in sources])
 
         def some(rows: list[int]) -> None:
@@ -248,29 +255,13 @@ class Writer:
         self.learner.save(self, Path(folder))
 
 
-def answer_together(writers: Sequence[Writer], inputs: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return each writer's answers to its inputs; the writers share one frozen model, and batches mix their rows.
-
-    Passes over a small model cost a GPU about the same for one row as for hundreds.
-    """
-    first = writers[0]
-    if any(writer.base is not first.base for writer in writers):
-        raise LearnerError(
-            "tasks are answered together where they were trained together; these have models of their own"
-        )
-    sources = [writer._read(text) for writer, part in zip(writers, inputs, strict=True) for text in texts(part)]
-    owners = [place for place, part in enumerate(inputs) for _ in part]
-    own = [writer.prompt for writer in writers if writer.prompt is not None]
-    prompts = torch.stack(own) if own else None
-    # A prompt is found by its place in the stack, a LoRA adapter by the number that it was trained under.
-    numbers = list(range(len(writers))) if own else [writer.task for writer in writers]
-
-    def adapters(rows: list[int]) -> tuple[Tensor | None, Tensor]:
-        return prompts, torch.tensor([numbers[owners[row]] for row in rows], device=first.device)
-
-    batch = TOGETHER if first.device.type == "cuda" else first.batch
-    answers = iter(first._extracted(first._say(sources, batch, adapters)))
-    return [[next(answers) for _ in part] for part in inputs]
+def graded(
+    answers: Sequence[str], sums: Sequence[float], counts: Sequence[int], rows: EncodedRows
+) -> tuple[float, float]:
+    """Return the share of acceptable answers, and the mean loss per token."""
+    judge = AnyOf()
+    right = [judge.score(answer, example) for answer, example in zip(answers, rows.examples, strict=True)]
+    return sum(right) / len(right), sum(sums) / max(1, sum(counts))
 
 
 def _until(ids: list[int], end: int) -> list[int]:

@@ -150,6 +150,7 @@ class Language:
 
         need_transformers()
         from taskloom.learners.pretrained.encoding import choose_targets
+        from taskloom.learners.pretrained.task_batches import score_together
         from taskloom.learners.pretrained.trainer import Adapter
         from taskloom.learners.training.out_of_memory import room_for
         from taskloom.learners.training.step import pick_device
@@ -184,8 +185,11 @@ class Language:
             prompt = None if prompts is None else prompts.detach()[task].clone()
             return self.fitted(base, prompt, curve, batch, task)
 
-        def score(task: int, some: EncodedRows) -> tuple[float, float]:
-            return fitted(task, batch=self.training.batch).score(some)
+        def score(numbers: Sequence[int], some: Sequence[EncodedRows]) -> list[tuple[float, float]]:
+            writers = [fitted(number, batch=self.training.batch) for number in numbers]
+            if len(writers) == 1 or self.beams > 1:
+                return [writer.score(part) for writer, part in zip(writers, some, strict=True)]
+            return score_together(writers, some)
 
         adapter.go(encoded, score, folder, options.progress, options.seconds)
         models = {name: fitted(i, record.curve) for i, (name, record) in enumerate(adapter.records.items())}
@@ -356,7 +360,7 @@ class Frozen(Pretrained):
             fitted: What `fit_tasks` gave.
             inputs: The inputs of every task.
         """
-        from taskloom.learners.pretrained.fitted import answer_together
+        from taskloom.learners.pretrained.task_batches import answer_together
 
         if self.beams > 1:  # beams multiply the rows, and adapters are chosen by row
             return {name: fitted[name].answer(some) for name, some in inputs.items()}

@@ -88,7 +88,7 @@ class Pointing(Writer):
         answers = self.answer([e.input for e in rows.examples])
         right = [judge.score(s, e) for s, e in zip(answers, rows.examples, strict=True)]
         known = [i for i, (target,) in enumerate(rows.targets) if target[0] != IGNORED]
-        sums, _ = self._losses([rows.sources[i] for i in known], [rows.targets[i][0] for i in known])
+        sums, _ = self.losses([rows.sources[i] for i in known], [rows.targets[i][0] for i in known])
         return sum(right) / len(right), sum(sums) / max(1, len(known))
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:

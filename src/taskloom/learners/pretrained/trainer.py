@@ -37,8 +37,8 @@ from taskloom.learners.training.settings import Training
 from taskloom.learners.training.step import computing, pick_precision, using_threads
 from taskloom.seeding import Key
 
-Scores = Callable[[int, EncodedRows], tuple[float, float]]
-"""From the number of a task and a split to its score and loss."""
+Scores = Callable[[Sequence[int], Sequence[EncodedRows]], Sequence[tuple[float, float]]]
+"""From the numbers of some tasks and their rows of a split to each one's score and loss."""
 
 LOOK_EVERY = 25
 """Steps between reads of the loss from a GPU: each read lets it stand idle until the next step is sent."""
@@ -319,14 +319,15 @@ class Adapter:
         self.base.model.eval()
         self._look()
         n = self.done - self.measured
-        for number, record in enumerate(self.records.values()):
-            if self.how.patience and record.since >= self.how.patience:
-                continue
-            if "train" not in splits:  # which would be measured as it is now, not as it was in passing
+        records = list(self.records.values())
+        going = [i for i, one in enumerate(records) if not (self.how.patience and one.since >= self.how.patience)]
+        if "train" not in splits:  # which would be measured as it is now, not as it was in passing
+            for number in going:
                 seen = float(self.hits[number]) / n, float(self.sums[number]) / n
-                record.curve.append(Point(self.done, "train", *seen))
-            for split, rows in splits.items():
-                right, loss = score(number, rows[number])
+                records[number].curve.append(Point(self.done, "train", *seen))
+        for split, rows in splits.items():
+            for number, (right, loss) in zip(going, score(going, [rows[number] for number in going]), strict=True):
+                record = records[number]
                 record.curve.append(Point(self.done, split, right, loss))
                 if split == "dev" and self.how.patience:
                     record.since += 1
