@@ -64,8 +64,8 @@ $(VENV)/.browser-ready: $(VENV)/.ready
 	$(PIP) -c constraints.txt -e '.[browser]'
 	touch $@
 
-test-browser: $(VENV)/.browser-ready ## the viewer and a whole round of collection in a real browser, with an accessibility check
-	$(BIN)/python -m pytest -n 0 tests/viewer/test_browser.py tests/collect/test_browser.py
+test-browser: $(VENV)/.browser-ready ## report, viewer and collection in a real browser (accessibility, a fuzz of the routes), and a notebook
+	$(BIN)/python -m pytest -n 0 --nightly tests/viewer/test_browser.py tests/viewer/test_schemathesis.py tests/reports/test_report_in_browser.py tests/collect/test_browser.py tests/test_notebooks.py
 
 screenshots: $(VENV)/.browser-ready ## take the pictures of the viewer and of collection in docs/images
 	$(BIN)/python scripts/screenshots.py

@@ -75,7 +75,7 @@ class Example:
         if self.derivation:
             rows.append(("because", ", ".join(f"{step.rule} → {step.value}" for step in self.derivation)))
         if self.traits:
-            rows.append(("traits", ", ".join(f"{name}={value}" for name, value in self.traits.items())))
+            rows.append(("traits", ", ".join(f"{name}={value}" for name, value in self.traits.items() if value != "")))
         return table((self.task or "example", ""), rows)
 
     @property

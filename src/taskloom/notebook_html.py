@@ -11,18 +11,36 @@ LONGEST = 1_500
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a table; whole numbers in groups of three digits, on the right.
+    """Return a table; whole numbers in groups of three digits, on the right, and heads on the side of what is below them.
 
-    >>> table(["n"], [[1000]])
-    '<table><thead><tr><th>n</th></tr></thead><tbody><tr><td style="text-align:right">1,000</td></tr></tbody></table>'
+    >>> print(table(["n"], [[1000]]).replace("><", ">\\n<"))
+    <table>
+    <thead>
+    <tr>
+    <th style="text-align:right">n</th>
+    </tr>
+    </thead>
+    <tbody>
+    <tr>
+    <td style="text-align:right">1,000</td>
+    </tr>
+    </tbody>
+    </table>
     """
-    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
-    body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    body = [list(row) for row in rows]
+    sides = ["right" if all(map(_is_whole, column)) else "left" for column in zip(*body, strict=True)]
+    sides = sides or ["left"] * len(heads)
+    head = "".join(f'<th style="text-align:{side}">{escape(h)}</th>' for h, side in zip(heads, sides, strict=True))
+    cells = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in body)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
+    if _is_whole(value):
         return f'<td style="text-align:right">{value:,}</td>'
     return f'<td style="text-align:left">{text(str(value))}</td>'
 

@@ -44,15 +44,15 @@ def test_times_and_rates_are_spelt_for_people() -> None:
 
 
 def test_lines_come_now_and_then(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taskloom.experiments.progress.PLAIN_EVERY", 0.0)
-    with display(plain=True) as watch:
+    monkeypatch.setattr("taskloom.progress_display.LOG_EVERY", 0.0)
+    with display(place="log") as watch:
         watch(state())
     assert "40 of 100 runs done" in capsys.readouterr().err
-    with display(plain=True) as watch:
+    with display(place="log") as watch:
         for _ in range(3):
             watch(state(done=0))  # nothing has changed
     assert len(capsys.readouterr().err.splitlines()) == 1
-    with display(plain=False) as watch:  # a terminal: the table is drawn and wiped
+    with display(place="terminal") as watch:  # a terminal: the table is drawn and wiped
         watch(state())
 
 
@@ -86,8 +86,8 @@ def test_progress_is_written_at_most_once_a_second(tmp_path: Path, monkeypatch: 
 def test_lines_differ_in_more_than_the_time_left(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("taskloom.experiments.progress.PLAIN_EVERY", 0.0)
-    with display(plain=True) as watch:
+    monkeypatch.setattr("taskloom.progress_display.LOG_EVERY", 0.0)
+    with display(place="log") as watch:
         for seconds in (10, 20, 30):
             watch(state(began=time.monotonic() - seconds))
         assert len(capsys.readouterr().err.splitlines()) == 1

@@ -283,7 +283,7 @@ def test_rows_go_elsewhere(runs: Runs) -> None:
     found = runs.accuracy(split="iid")
     assert list(found.to_pandas().columns) == list(found.columns)
     assert found.to_polars().shape == (4, len(found.columns))
-    assert "<th>interval</th>" in found._repr_html_()
+    assert ">interval</th>" in found._repr_html_()
     assert "[" in str(found)
 
 

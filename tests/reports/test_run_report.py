@@ -19,7 +19,7 @@ from taskloom.errors import TaskloomError
 from taskloom.experiments import runs as frame
 from taskloom.experiments import store as stores
 from taskloom.experiments.store import Store
-from taskloom.reports import charts, run_report
+from taskloom.reports import charts, report_columns
 from taskloom.reports.charts import Curve, Mark
 from taskloom.reports.report_sentences import gap_sentence, mean_with_interval
 from taskloom.reports.run_report import report
@@ -265,7 +265,7 @@ def test_splits_of_other_kinds_are_not_said_to_fall() -> None:
 
 
 def test_the_table_of_comparisons_has_different_headings_and_counts_in_words_that_agree(tmp_path: Path) -> None:
-    heads = [column.head for column in run_report.COMPARISONS]
+    heads = [column.head for column in report_columns.COMPARISONS]
     assert len(set(heads)) == len(heads)
     store = Store(tmp_path / "runs", create=True)
     for learner in ("a", "b"):

@@ -39,7 +39,7 @@ def make(
       $ taskloom make ctl/A -o my-data --set splits.train.n=5000
       $ taskloom make ctl/R -o my-data-R --seed 1 --workers 2 --jsonl --set splits.train.n=5000
     """
-    from taskloom.cli.dataset_output import make_result, progress
+    from taskloom.cli.dataset_output import make_result
     from taskloom.dataset import make as making
     from taskloom.recipe import read
     from taskloom.recipe.overrides import parse_changes
@@ -47,19 +47,18 @@ def make(
     recipe = read(name, {**parse_changes(set or ()), **as_changes(given, "make")})
     chosen = recipe.seed if seed is None else seed
     folder = out or making.default_folder(recipe, chosen)
-    with progress() as report:
-        data = making.make(
-            recipe,
-            folder,
-            seed=chosen,
-            workers=workers,
-            shard_rows=shard_rows,
-            jsonl=jsonl,
-            force=force,
-            engine=engine,
-            address=address,
-            progress=report,
-        )
+    data = making.make(
+        recipe,
+        folder,
+        seed=chosen,
+        workers=workers,
+        shard_rows=shard_rows,
+        jsonl=jsonl,
+        force=force,
+        engine=engine,
+        address=address,
+        progress=True,
+    )
     make_result(data, folder, as_json)
 
 

@@ -1,15 +1,10 @@
-"""Datasets: how far their making is, what was made, what a verification and an audit found."""
+"""Datasets: what was made, what a verification and an audit found."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
 from taskloom.cli.output import cell, console, emit, percent, printable, table
@@ -19,34 +14,6 @@ if TYPE_CHECKING:
     from taskloom.audits.scorer_audit import ScorerAudit
     from taskloom.dataset import Dataset
     from taskloom.dataset.verify import Verification
-    from taskloom.dataset.workers import MakeProgress
-
-PLAIN_EVERY = 5.0
-"""Seconds between two progress lines where the output is not a terminal."""
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[MakeProgress], None]]:
-    """Show progress and time left on standard error: a bar on a terminal, a line every few seconds elsewhere."""
-    if sys.stderr.isatty():
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-            line = bar.add_task("making", total=None)
-            yield lambda p: bar.update(line, description=p.split, completed=p.done, total=p.total)
-        return
-    last = time.monotonic()
-
-    def say(p: MakeProgress) -> None:
-        nonlocal last
-        if time.monotonic() - last >= PLAIN_EVERY:
-            last = time.monotonic()
-            left = p.seconds / p.done * (p.total - p.done) if p.done else 0
-            print(f"{p.split}: {p.done:,} of {p.total:,} rows, about {left:.0f} s left", file=sys.stderr)
-
-    yield say
 
 
 def make_result(data: Dataset, folder: Path, as_json: bool) -> None:

@@ -7,7 +7,7 @@ second `make` after any interruption keeps every whole shard, remakes the damage
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +17,8 @@ from taskloom.arguments import path_of, whole
 from taskloom.dataset import Dataset, dataset, shards
 from taskloom.dataset.manifest import manifest_of_shards, manifest_of_tables, write_beside
 from taskloom.dataset.processes import refuse_while_importing_main
-from taskloom.dataset.workers import MakeProgress, Piece, RowCounter, Where, make_shards, origin_of, table_of
+from taskloom.dataset.row_progress import ShowRows, shown_rows
+from taskloom.dataset.workers import Piece, RowCounter, Where, make_shards, origin_of, table_of
 from taskloom.errors import DataError, ParameterError, RecipeError, TaskloomError, nearest
 from taskloom.files import locked, sweep
 from taskloom.plan import Plan
@@ -44,7 +45,7 @@ def make(
     force: bool = False,
     engine: str = "local",
     address: str | None = None,
-    progress: Callable[[MakeProgress], None] | None = None,
+    progress: ShowRows | bool | None = None,
 ) -> Dataset:
     """Make a dataset: into a folder, or in memory where `out` is None.
 
@@ -60,7 +61,8 @@ def make(
         force: Remove the dataset that lies in the folder first, whichever it is. Other files are never removed.
         engine: `local` processes, or tasks on a `ray` cluster whose nodes all see the folder.
         address: Of the Ray cluster; one is started on this machine by default.
-        progress: Called after each shard.
+        progress: Whether to show how far it is: a bar on a terminal, a line in a notebook or a log; by default in notebooks only.
+            Or a function that is called after each shard (in memory after each split).
     """
     if engine not in ("local", "ray"):
         raise TaskloomError(f"no engine is called '{engine}'; {nearest(engine, ('local', 'ray'))}")
@@ -76,13 +78,14 @@ def make(
     _check_splits(plan)
     pieces = list(_pieces(plan, _shard_rows(plan, shard_rows)))
     if out is None:
-        return _in_memory(recipe, seed, plan)
+        with shown_rows(progress) as show:
+            return _in_memory(recipe, seed, plan, show)
     folder = path_of(out)
     refuse_while_importing_main()
-    with _alone(folder):
+    with _alone(folder), shown_rows(progress) as show:
         if not (force and _remove_dataset(folder)):
             _refuse_other(folder, recipe, seed, _origin(recipe, plan))
-        return _make_into(folder, recipe, seed, plan, pieces, Where(workers, engine, address), jsonl, progress)
+        return _make_into(folder, recipe, seed, plan, pieces, Where(workers, engine, address), jsonl, show)
 
 
 def _make_into(
@@ -93,10 +96,10 @@ def _make_into(
     pieces: list[Piece],
     where: Where,
     jsonl: bool,
-    progress: Callable[[MakeProgress], None] | None,
+    show: ShowRows | None,
 ) -> Dataset:
     origin = _origin(recipe, plan)
-    report = RowCounter(sum(s.n for s in plan.splits), progress)
+    report = RowCounter(sum(s.n for s in plan.splits), show)
     kept = {p.file: stamp for p in pieces if (stamp := _kept(folder, origin, seed, p)) is not None}
     for piece in pieces:
         if piece.file in kept:
@@ -164,8 +167,12 @@ def _pieces(plan: Plan, rows: int) -> Iterator[Piece]:
             yield Piece(split.name, number, start, min(start + rows, split.n))
 
 
-def _in_memory(recipe: Recipe, seed: int, plan: Plan) -> Dataset:
-    tables = {s.name: table_of(plan, s, 0, s.n) for s in plan.splits}
+def _in_memory(recipe: Recipe, seed: int, plan: Plan, show: ShowRows | None) -> Dataset:
+    report = RowCounter(sum(s.n for s in plan.splits), show)
+    tables = {}
+    for split in plan.splits:
+        tables[split.name] = table_of(plan, split, 0, split.n)
+        report.add(Piece(split.name, 0, 0, split.n))
     return Dataset(manifest_of_tables(recipe, seed, plan, tables), tables)
 
 

@@ -120,7 +120,7 @@ MEASURES: dict[str, Callable[[Measured], Any]] = {
     "method": lambda group: group.estimate.method,
 }
 """The columns that every group gets (`success` where there is a threshold). se: standard error of the mean, over what the interval
-is over. sd: standard deviation over seeds. A new statistic is a line here, and a `Column` in `taskloom.reports.run_report`."""
+is over. sd: standard deviation over seeds. A new statistic is a line here, and a `Column` in `taskloom.reports.report_columns`."""
 
 
 def _success(group: Measured) -> float:
@@ -200,6 +200,7 @@ class ScoredRows:
         self._runs = runs
         self.columns = [*apart, *traits]
         self._kinds: dict[int, str] = {}
+        self._inputs: dict[tuple[Any, ...], pa.Table] = {}
         self._splits = list(splits) or None
         table = runs.table
         if splits:  # runs that never answered them have nothing to say
@@ -277,11 +278,13 @@ class ScoredRows:
 
     def inputs(self, group: ScoreGroup) -> pa.Table:
         """Return indices and texts of what a group's first run answered."""
-        split = dict(zip(self.columns, group.values, strict=True)).get("split")
-        rows = self._runs.store.predictions(
-            [self.names[group.runs[0]]], ["index", "input"], splits=[split] if split else self._splits
-        )
-        return rows.select(["index", "input"])
+        if group.values not in self._inputs:
+            split = dict(zip(self.columns, group.values, strict=True)).get("split")
+            rows = self._runs.store.predictions(
+                [self.names[group.runs[0]]], ["index", "input"], splits=[split] if split else self._splits
+            )
+            self._inputs[group.values] = rows.select(["index", "input"])
+        return self._inputs[group.values]
 
 
 def columns_of(runs: Runs, by: Sequence[str]) -> tuple[list[str], list[str]]:

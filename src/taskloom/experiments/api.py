@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taskloom.arguments import path_of
-from taskloom.experiments import cells, engines, jobs, spec, trackers
+from taskloom.experiments import cells, engines, jobs, progress, spec, trackers
 from taskloom.experiments.cells import Cell
 from taskloom.experiments.driver import Driver, ExperimentState, Watch, failures
 from taskloom.experiments.runs import Runs
@@ -110,7 +110,7 @@ def run(
     workers: int | None = None,
     address: str | None = None,
     tracker: str | None = None,
-    watch: Watch | None = None,
+    watch: Watch | bool | None = None,
     **more: Any,
 ) -> Runs:
     """Run recipes x learners x seeds and return the table of the runs; runs that are in the store are not repeated.
@@ -126,7 +126,8 @@ def run(
         workers: Processes; as many as there are cores by default.
         address: The address of a Ray cluster.
         tracker: `trackio`, `wandb` or `mlflow`: shows finished runs as well.
-        watch: Called with the state of the experiment now and then.
+        watch: Whether to show how far it is: a table on a terminal, a line in a notebook or a log; by default in notebooks only.
+            Or a function that is called with the state of the experiment now and then.
         **more: Further keys of an experiment: `evaluate`, `grid`, `keep`, `resources`, `train`, `track`.
     """
     if experiment is None:
@@ -136,7 +137,8 @@ def run(
         raise spec.ExperimentError("taskloom.run takes an experiment or its recipes and learners, not both")
     else:
         checked = experiment if isinstance(experiment, Experiment) else spec.read(experiment)
-    outcome = fill(checked, store, engine=engine, workers=workers, address=address, tracker=tracker, watch=watch)
+    with progress.watching(watch) as show:
+        outcome = fill(checked, store, engine=engine, workers=workers, address=address, tracker=tracker, watch=show)
     if outcome.state.failed:
         _warn(outcome)
     return Runs(outcome.store, outcome.store.runs(outcome.runs))

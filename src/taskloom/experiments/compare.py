@@ -48,6 +48,38 @@ TESTS = ("auto", "two-way", "mcnemar", "bootstrap", "sign-flip", "welch")
 MEASURES = ("a", "b", "difference", "low", "high", "p", "corrected_p", "effect_h", "test", "seeds", "items")
 
 
+class ComparedSide:
+    """The runs of one side of a comparison, read once however many other sides they are compared with.
+
+    Args:
+        runs: All runs.
+        selection: Which of them.
+    """
+
+    def __init__(self, runs: Runs, selection: Selection) -> None:
+        self.selection = selection
+        self.runs = runs.where(selection)
+        self.names = frozenset(self.runs.names)
+        self._values: dict[str, set[Any]] = {}
+        self._read: dict[tuple[Any, ...], tuple[ScoredRows, dict[tuple[Any, ...], ScoreGroup]]] = {}
+
+    def values(self, column: str) -> set[Any]:
+        """Return the values of a column of the runs."""
+        if column not in self._values:
+            self._values[column] = set(self.runs.table[column].to_pylist())
+        return self._values[column]
+
+    def scored(
+        self, apart: Sequence[str], traits: Sequence[str], splits: Sequence[str], tasks: bool
+    ) -> tuple[ScoredRows, dict[tuple[Any, ...], ScoreGroup]]:
+        """Return the scores row by row, and their groups by what the rows of a group have in common."""
+        key = (tuple(apart), tuple(traits), tuple(splits), tasks)
+        if key not in self._read:
+            rows = ScoredRows(self.runs, apart, traits, splits, tasks=tasks)
+            self._read[key] = rows, {group.values: group for group in rows.groups()}
+        return self._read[key]
+
+
 def compare(
     runs: Runs,
     a: Selection,
@@ -79,21 +111,39 @@ def compare(
         raise RunsError(f"there is no test '{test}'; {nearest(test, TESTS)}")
     correct([], correction)
     check_splits(runs, splits)
-    sides = [runs.where(side) for side in (a, b)]
-    if set(sides[0].names) & set(sides[1].names):
-        raise RunsError(f"{a!r} and {b!r} share runs; a comparison needs two different groups")
+    sides = ComparedSide(runs, a), ComparedSide(runs, b)
+    return compare_sides(runs, *sides, splits, by, test=test, correction=correction, level=level, over=over)
+
+
+def compare_sides(
+    runs: Runs,
+    a: ComparedSide,
+    b: ComparedSide,
+    splits: Sequence[str] = (),
+    by: Sequence[str] = (),
+    *,
+    test: str = "auto",
+    correction: str = "holm",
+    level: float = 0.95,
+    over: str = "items",
+) -> ResultTable:
+    """Compare two sides that may have been read before; see `compare`."""
+    sides = (a, b)
+    if a.names & b.names:
+        raise RunsError(f"{a.selection!r} and {b.selection!r} share runs; a comparison needs two different groups")
     own, traits = columns_of(runs, by)
-    apart = [c for c in _apart(sides, (a, b), over) if c not in own] + own
+    apart = [c for c in _apart(sides, over) if c not in own] + own
     if "split" not in apart and len(splits or runs.splits) > 1:
         apart.append("split")
-    data = [ScoredRows(side, apart, traits, splits, tasks=over == "tasks") for side in sides]
-    tables = [{g.values: g for g in one.groups()} for one in data]
+    scored = [side.scored(apart, traits, splits, over == "tasks") for side in sides]
+    data, tables = [rows for rows, _ in scored], [groups for _, groups in scored]
     shared = [values for values in tables[0] if values in tables[1]]
     if not shared:
         raise RunsError(
-            f"{a!r} and {b!r} have nothing in common to compare: no split, or no value of {', '.join(apart)}"
+            f"{a.selection!r} and {b.selection!r} have nothing in common to compare: no split, or no value of "
+            f"{', '.join(apart)}"
         )
-    suite = [SuiteScores(side, splits) for side in sides] if not traits and over == "items" else []
+    suite = [SuiteScores(side.runs, splits) for side in sides] if not traits and over == "items" else []
     names = [c for c in suite[0].columns if c in suite[1].columns] if suite else []
     rows = []
     for values in shared:
@@ -146,19 +196,19 @@ def _over_tasks(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], test: s
     return replace(result, test="sign flips over tasks", seeds=min(map(len, seeds)), items=len(tasks))
 
 
-def _apart(sides: Sequence[Runs], selections: Sequence[Selection], over: str) -> list[str]:
+def _apart(sides: Sequence[ComparedSide], over: str) -> list[str]:
     """Return the columns that vary within both sides; raise an error where one varies within one side alone."""
     columns = []
-    every = ["recipe", "learner", *sides[0].fields]
+    every = ["recipe", "learner", *sides[0].runs.fields]
     for column in without_tasks(every) if over == "tasks" else every:
-        values = [set(side.table[column].to_pylist()) for side in sides]
+        values = [side.values(column) for side in sides]
         if max(map(len, values)) < 2:
             continue
         if len(values[0] & values[1]) < 2:
             which = 0 if len(values[0]) > 1 else 1
             shown = ", ".join(sorted(map(str, values[which]))[:4])
             raise RunsError(
-                f"{selections[which]!r} means runs with different {column} ({shown}); choose one, e.g. "
+                f"{sides[which].selection!r} means runs with different {column} ({shown}); choose one, e.g. "
                 f"{{'{column}': {sorted(values[which], key=str)[0]!r}}} with the rest"
             )
         columns.append(column)

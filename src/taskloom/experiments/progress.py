@@ -1,4 +1,4 @@
-"""The progress of an experiment: a live table on a terminal, a plain line now and then elsewhere."""
+"""The progress of an experiment: a live table on a terminal, one line in a notebook, a plain line now and then in a log."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
+from taskloom import progress_display
+from taskloom.experiments.driver import ExperimentState, Watch
 
-from taskloom.experiments.driver import ExperimentState
-
-PLAIN_EVERY = 5.0
-"""Seconds between two lines where the output is not a terminal."""
+if TYPE_CHECKING:
+    from rich.table import Table
 
 DETAIL_EVERY = 30.0
 """Seconds between two lines where only steps, losses and answers have changed: a log of a night stays short."""
@@ -26,18 +24,41 @@ SHOWN_JOBS = 3
 
 
 @contextlib.contextmanager
-def display(plain: bool | None = None) -> Iterator[Callable[[ExperimentState], None]]:
-    """Yield a function that shows the state of an experiment on standard error.
+def watching(watch: Watch | bool | None) -> Iterator[Watch | None]:
+    """Yield the function that a driver calls with its state: the given one, the display, or None.
 
     Args:
-        plain: Lines instead of a live table; by default where standard error is not a terminal.
+        watch: Whether to show the state; None: in notebooks only. Or a function of your own.
     """
-    if plain if plain is not None else not sys.stderr.isatty():
+    if callable(watch):
+        yield watch
+    elif progress_display.wanted(watch):
+        with display() as show:
+            yield show
+    else:
+        yield None
+
+
+@contextlib.contextmanager
+def display(place: progress_display.Place | None = None) -> Iterator[Watch]:
+    """Yield a function that shows the state of an experiment, on standard error or below a notebook's cell.
+
+    Args:
+        place: Where; by default where this process writes.
+    """
+    place = place or progress_display.place()
+    if place == "log":
         yield _lines()
-        return
-    gpus = Gpus()
-    with Live(console=Console(stderr=True), refresh_per_second=4, transient=True) as live:
-        yield lambda state: live.update(table(state, gpus.use()))
+    elif place == "notebook":
+        with progress_display.notebook_line() as show:
+            yield lambda state: show(_ended(state) or line(state), state.before + state.done, state.total)
+    else:
+        from rich.console import Console
+        from rich.live import Live
+
+        gpus = Gpus()
+        with Live(console=Console(stderr=True), refresh_per_second=4, transient=True) as live:
+            yield lambda state: live.update(table(state, gpus.use()))
 
 
 def _lines() -> Callable[[ExperimentState], None]:
@@ -46,7 +67,7 @@ def _lines() -> Callable[[ExperimentState], None]:
     def show(state: ExperimentState) -> None:
         nonlocal last, shown, counted
         passed = time.monotonic() - last
-        if passed < PLAIN_EVERY:
+        if passed < progress_display.LOG_EVERY:
             return
         counts, work = _counts(state), detail(state)
         # The time left changes with the clock alone: only what was done is news.
@@ -63,6 +84,13 @@ def line(state: ExperimentState) -> str:
     pace = [rate(state)] if state.done else []
     left = [f"about {duration(state.left)} left"] if state.left is not None else []
     return ", ".join([_counts(state), *work, *pace, *left])
+
+
+def _ended(state: ExperimentState) -> str:
+    """Return the last line of an experiment whose runs are all done; empty before that."""
+    if state.before + state.done < state.total:
+        return ""
+    return f"{state.total:,} of {state.total:,} runs done in {duration(state.seconds)}"
 
 
 def detail(state: ExperimentState) -> str:
@@ -101,6 +129,8 @@ def duration(seconds: float) -> str:
 
 def table(state: ExperimentState, gpus: str = "") -> Table:
     """Format the progress as a table."""
+    from rich.table import Table
+
     view = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     heads = {
         "done": f"{state.before + state.done:,} of {state.total:,}",

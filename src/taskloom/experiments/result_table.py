@@ -63,9 +63,7 @@ class ResultTable:
 
     def __str__(self) -> str:
         heads, cells = self.shown()
-        numeric = [
-            all(isinstance(r[c], int | float) for r in self._rows) for c in self.columns if c not in ("high", "level")
-        ]
+        numeric = self._numeric()
         widths = [max(len(x) for x in column) for column in zip(heads, *cells, strict=True)]
 
         def line(values: Sequence[str]) -> str:
@@ -78,9 +76,20 @@ class ResultTable:
 
     def _repr_html_(self) -> str:
         heads, cells = self.shown()
-        head = "".join(f"<th>{escape(h)}</th>" for h in heads)
-        body = "".join("<tr>" + "".join(f"<td>{escape(v)}</td>" for v in row) + "</tr>" for row in cells)
+        sides = ["right" if number else "left" for number in self._numeric()]
+        head = "".join(f'<th style="text-align:{side}">{escape(h)}</th>' for h, side in zip(heads, sides, strict=True))
+        rows = (
+            "".join(f'<td style="text-align:{side}">{escape(v)}</td>' for v, side in zip(row, sides, strict=True))
+            for row in cells
+        )
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def _numeric(self) -> list[bool]:
+        """Return which of the shown columns are numbers."""
+        return [
+            all(isinstance(r[c], int | float) for r in self._rows) for c in self.columns if c not in ("high", "level")
+        ]
 
 
 def _cell(name: str, row: Mapping[str, Any]) -> str:

@@ -7,15 +7,19 @@ it is opened, so a page with 100,000 examples starts at once.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from taskloom.experiments.runs import Runs
+from taskloom.experiments.store import PREDICTIONS, read_parquet
 
 MOST_ANSWERS = 400_000
 """Answers of the whole page, about 4 MB where 100,000 examples have texts of a line; beyond, some seeds are left out."""
@@ -112,40 +116,55 @@ def _by_items(runs: Runs, names: Sequence[str]) -> dict[Group, dict[str, pa.Tabl
     columns = ["split", "index", "input", "targets", "traits", "prediction", "score"]
     groups: dict[Group, dict[str, pa.Table]] = {}
     for run in names:
-        table = runs.store.predictions([run], columns)
-        splits = table["split"].cast(pa.string())
-        for split in splits.unique().to_pylist():
-            rows = table.filter(pa.compute.equal(splits, split)).slice(0, MOST_ITEMS)
+        for split, rows in _splits(read_parquet(runs.store.folder(run) / PREDICTIONS, columns)):
             ends = (str(rows.num_rows), str(rows["input"][0]), str(rows["input"][rows.num_rows - 1]))
             groups.setdefault((split, ends), {})[run] = rows
     return dict(sorted(groups.items()))
 
 
+def _splits(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the rows of each split, by name; where they stand together, as they do in files of ours, nothing is copied."""
+    splits = table["split"].combine_chunks().dictionary_encode()
+    names, codes = splits.dictionary.to_pylist(), splits.indices.to_numpy()
+    edges = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist(), len(codes)]
+    for number, name in sorted(enumerate(names), key=lambda pair: str(pair[1])):
+        places = [(a, b) for a, b in itertools.pairwise(edges) if b > a and codes[a] == number]
+        rows = table.slice(places[0][0], places[0][1] - places[0][0]) if len(places) == 1 else None
+        yield name, (table.filter(codes == number) if rows is None else rows).slice(0, MOST_ITEMS)
+
+
 def _split_data(tables: Mapping[str, pa.Table]) -> dict[str, Any]:
     """Return the items of a split and the answers of each run to them."""
     first = next(iter(tables.values()))
-    numbers: dict[str, int] = {}
-    answers = {run: [numbers.setdefault(t, len(numbers)) for t in _texts(rows)] for run, rows in tables.items()}
+    texts = pc.utf8_slice_codeunits(pc.fill_null(_joined(tables, "prediction"), ""), 0, LONGEST)
+    encoded = texts.combine_chunks().dictionary_encode()
+    answers, scores = encoded.indices.to_pylist(), _scores(_joined(tables, "score"))
+    runs, start = {}, 0
+    for run, rows in tables.items():
+        mine = slice(start, start + rows.num_rows)
+        runs[run] = {"answers": answers[mine], "scores": scores[mine]}
+        start = mine.stop
     return {
         "index": first["index"].to_pylist(),
         "inputs": [text[:LONGEST] for text in first["input"].to_pylist()],
         "targets": [targets[:8] for targets in first["targets"].to_pylist()],
         "traits": _traits(first["traits"].to_pylist()),
-        "texts": list(numbers),
-        "runs": {
-            run: {"answers": answers[run], "scores": [_score(s) for s in rows["score"].to_pylist()]}
-            for run, rows in tables.items()
-        },
+        "texts": encoded.dictionary.to_pylist(),
+        "runs": runs,
     }
 
 
-def _texts(rows: pa.Table) -> Iterable[str]:
-    return ((text or "")[:LONGEST] for text in rows["prediction"].to_pylist())
+def _joined(tables: Mapping[str, pa.Table], column: str) -> pa.ChunkedArray:
+    """Return a column of all runs, one after the other."""
+    return pa.chunked_array([chunk for rows in tables.values() for chunk in rows[column].chunks])
 
 
-def _score(score: float | None) -> float:
-    value = round(float(score or 0.0), 3)
-    return int(value) if value in (0.0, 1.0) else value
+def _scores(column: pa.ChunkedArray) -> list[float]:
+    """Return scores to three digits; 0 and 1 as whole numbers, which are shorter."""
+    values = np.round(np.nan_to_num(column.to_numpy().astype(float)), 3)
+    if np.isin(values, (0.0, 1.0)).all():
+        return list(values.astype(int).tolist())
+    return [int(value) if value in (0.0, 1.0) else value for value in values.tolist()]
 
 
 def _traits(rows: Sequence[Sequence[tuple[str, str]] | None]) -> dict[str, dict[str, Any]]:

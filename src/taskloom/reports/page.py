@@ -6,6 +6,7 @@ import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -184,7 +185,9 @@ def _block_class(block: str) -> Any:
     return _class(block.kind if isinstance(block, Marked) else "")
 
 
+@lru_cache
 def _class(name: str) -> Any:
+    """Return an attribute; a page has tens of thousands of cells and a handful of classes."""
     from markupsafe import Markup
 
     return Markup(' class="{}"').format(name) if name else Markup("")

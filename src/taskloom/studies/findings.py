@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
+from taskloom.notebook_html import paragraph
+from taskloom.studies import figures
 from taskloom.studies.judgements import Judgement
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StudyFigure:
     """A figure and the data that it is drawn from, which are saved beside it.
 
@@ -26,8 +30,17 @@ class StudyFigure:
     data: ResultTable
     draw: Callable[[ResultTable], Any]
 
+    def __repr__(self) -> str:
+        return f"<StudyFigure {self.name}: {self.caption}>"
 
-@dataclass(frozen=True, slots=True)
+    def _repr_html_(self) -> str:
+        # An image rather than part of the page: what a label says can neither be markup nor clash with another figure's names.
+        data = b64encode(figures.svg(self.draw(self.data)).encode()).decode()
+        image = f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(self.caption)}" style="background:#fff;max-width:100%">'
+        return image + paragraph(self.caption)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Finding:
     """The answer to one question.
 
@@ -46,6 +59,18 @@ class Finding:
     figures: tuple[StudyFigure, ...] = ()
     judgements: tuple[Judgement, ...] = ()
     notes: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self.table)} rows"] if self.table is not None else []
+        parts += [f"{len(self.figures)} figures"] if self.figures else []
+        parts += [f"{len(self.judgements)} judgements"] if self.judgements else []
+        return f"<Finding '{self.title}': {', '.join(parts) or 'no numbers'}>"
+
+    def _repr_html_(self) -> str:
+        parts = [paragraph(self.title, strong=True), *([paragraph(self.text)] if self.text else [])]
+        tables = [self.table, judgement_table(self.judgements) if self.judgements else None]
+        parts += [one._repr_html_() for one in (*tables, *self.figures) if one is not None]
+        return "".join([*parts, *map(paragraph, self.notes)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding for JSON, with the data of its figures."""

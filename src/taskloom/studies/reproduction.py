@@ -9,11 +9,12 @@ from typing import Any
 
 from taskloom.arguments import path_of
 from taskloom.errors import ParameterError, TaskloomError
-from taskloom.experiments import api, spec
+from taskloom.experiments import api, progress, spec
 from taskloom.experiments.driver import Watch
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.spec import Experiment
 from taskloom.experiments.store import Store
+from taskloom.notebook_html import paragraph
 from taskloom.studies.findings import Finding
 from taskloom.studies.findings_folder import write_findings
 from taskloom.studies.published_numbers import paper, paper_names
@@ -26,7 +27,7 @@ QUICK = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Reproduced:
     """What came of a reproduction.
 
@@ -43,6 +44,15 @@ class Reproduced:
     findings: list[Finding]
     page: Path | None
     runs: Runs | None
+
+    def __repr__(self) -> str:
+        page = f", page {self.page}" if self.page is not None else ""
+        return f"<Reproduced {self.study.name}, {self.scale} scale: {len(self.findings)} findings{page}>"
+
+    def _repr_html_(self) -> str:
+        note = paragraph(QUICK) if self.scale == "quick" and not self.study.from_recipes else ""
+        head = paragraph(f"{self.study.name}: {self.study.describe}", strong=True)
+        return head + note + "".join(finding._repr_html_() for finding in self.findings)
 
 
 def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[Experiment]:
@@ -88,7 +98,7 @@ def reproduce(
     out: str | Path | None = None,
     engine: str = "local",
     workers: int | None = None,
-    watch: Watch | None = None,
+    watch: Watch | bool | None = None,
     **settings: Any,
 ) -> Reproduced:
     """Make the runs of a study that are missing, analyse them, and write the page.
@@ -101,14 +111,15 @@ def reproduce(
         out: The folder to write to; nothing is written by default.
         engine: `local` or `ray`.
         workers: Processes; as many as there are cores by default.
-        watch: Called with the state of the experiment now and then.
+        watch: Whether to show how far the runs are, by default in notebooks only; or a function, see `tl.run`.
         **settings: Of the study.
     """
     study = find_existing(name)
     names: list[str] = []
     opened: Store | None = None
     for experiment in experiments_of(study, scale, model):
-        outcome = api.fill(experiment, store, engine=engine, workers=workers, watch=watch)
+        with progress.watching(watch) as show:
+            outcome = api.fill(experiment, store, engine=engine, workers=workers, watch=show)
         if outcome.state.failed:
             first = next(iter(outcome.state.failed.values()))
             raise TaskloomError(
