@@ -114,6 +114,34 @@ def test_scores_between_0_and_1_are_kept_as_numbers() -> None:
     assert pack_answers(rows, {}) == {"scores": [0.5, 1.0], "predictions": [0, 1]}
 
 
+def test_curves_and_further_numbers_are_the_same_after_a_file(tmp_path: Path) -> None:
+    one = group("ctl/A", "bilstm", {"ood": [0.5]})
+    one |= {
+        "further": {"0": {"ood": {"whole-sequence": 0.25}}},
+        "curves": {"0": [[100, "ood", 0.1], [200, "ood", 0.5]]},
+    }
+    runs = made_up(tmp_path, one)
+    assert runs.table["score.whole-sequence"].to_pylist() == [0.25]
+    assert [(p["step"], p["split"], p["score"]) for p in runs.curves().to_pylist()] == [
+        (100, "ood", 0.1),
+        (200, "ood", 0.5),
+    ]
+    groups, items = score_groups(runs, curves=True)
+    again = open_runs(write_scores(groups, tmp_path / "again.json", items))
+    assert again.curves() == runs.curves()
+    assert again.table == runs.table
+    assert "curves" not in score_groups(runs)[0][0]
+
+
+def test_a_run_on_one_task_has_the_conditions_of_its_recipe(tmp_path: Path) -> None:
+    fields = {"recipe.task": "taskbench/father", "recipe.labels": "permuted", "learner.preset": None}
+    one = group("taskbench/500", "majority", {"test": [0.5]}, fields)
+    del one["fields"]["learner.preset"]
+    runs = made_up(tmp_path, one)
+    conditions = conditions_of(runs, runs.names[0])
+    assert (conditions["recipe.labels"], conditions["recipe.sequences.length"]) == ("permuted", 8)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

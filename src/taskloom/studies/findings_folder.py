@@ -57,7 +57,7 @@ def write_findings(
             _write(folder / f"judgements-{number}.csv", csv_text(judgement_table(finding.judgements)))
     _write(folder / "findings.json", json.dumps([f.to_dict() for f in findings], indent=1, ensure_ascii=False) + "\n")
     if runs is not None:
-        groups, items = score_groups(runs, traits)
+        groups, items = score_groups(runs, traits, curves=True)
         write_scores(groups, folder / "scores.json", items)
     body = "\n\n".join(markdown(finding) for finding in findings)
     _write(folder / "page.md", f"# {title}\n\n{lead}\n\n{body}\n")

@@ -14,7 +14,8 @@ Ours is known with an interval, the published one with its own standard error an
 Means (`judge_mean`) get Welch's interval: the variances of both means add up, with Welch's degrees of freedom. A published
 standard deviation below the rounding counts as half a unit of the last decimal, and so does ours: equal scores of a few trainings
 do not prove that there is no spread. A number without standard deviation is taken for one training with our spread. Shares of
-trainings (`judge_share`) get Newcombe's interval from two Wilson intervals. Numbers that no training made (`judge_number`:
+trainings (`judge_share`) get Newcombe's interval from two Wilson intervals, numbers with an interval of their own
+(`judge_estimate`: slopes) from that. Numbers that no training made (`judge_number`:
 parameter counts, sizes of datasets) agree where they are equal after rounding as the paper rounds, and there is no third answer.
 
 Where conditions that the paper's file calls essential differ (another world, another model), a comparison of numbers says nothing
@@ -55,6 +56,7 @@ class Judgement:
         verdict: `agrees`, `disagrees`, `cannot be told` or `not comparable`.
         conditions: What differs from the paper's conditions, a sentence each.
         decimals: How many the number is shown with.
+        unit: What `seeds` counts; `tasks` where a number is a mean over tasks, each of which was trained.
     """
 
     claim: str
@@ -71,13 +73,14 @@ class Judgement:
     verdict: str
     conditions: tuple[str, ...] = ()
     decimals: int = 3
+    unit: str = "seeds"
 
     def cells(self) -> tuple[str, ...]:
         """Return the row of a table that people read."""
         ours = _with_interval(self.ours, self.low, self.high, self.decimals)
-        n = str(self.seeds) if self.seeds else ""
+        n = (str(self.seeds) if self.unit == "seeds" else f"{self.seeds} {self.unit}") if self.seeds else ""
         gap = _with_interval(self.difference, self.difference_low, self.difference_high, self.decimals, sign="+")
-        outcome = f"{self.verdict} from {_trainings(self.seeds)}" if self.verdict == OPEN else self.verdict
+        outcome = f"{self.verdict} from {_trainings(self.seeds, self.unit)}" if self.verdict == OPEN else self.verdict
         conditions = "; ".join(self.conditions)
         return (self.claim, self.place, ours, n, self.published_text, gap, outcome, conditions)
 
@@ -95,6 +98,7 @@ def judge_mean(
     conditions: Sequence[str] = (),
     comparable: bool = True,
     level: float = LEVEL,
+    unit: str = "seeds",
 ) -> Judgement:
     """Judge the mean score of our trainings against a published mean.
 
@@ -105,12 +109,13 @@ def judge_mean(
         conditions: What differs from the paper's conditions.
         comparable: False where an essential condition differs.
         level: Of the intervals.
+        unit: What the trainings differ in: `seeds`, or `tasks`.
     """
     n = len(scores)
     mean = sum(scores) / n if n else math.nan
     if n < 2:
         ends = (math.nan, math.nan)
-        return _judgement(number, claim, mean, ends, n, (math.nan, math.nan), conditions, comparable)
+        return _judgement(number, claim, mean, ends, n, (math.nan, math.nan), conditions, comparable, unit)
     estimate = over_seeds(scores, level)
     least = number.rounding
     ours = max(estimate.se * math.sqrt(n), least)
@@ -121,7 +126,7 @@ def judge_mean(
     half = t_quantile(0.5 + level / 2, df) * math.sqrt(a + b)
     gap = mean - number.value
     interval = (gap - half, gap + half)
-    return _judgement(number, claim, mean, (estimate.low, estimate.high), n, interval, conditions, comparable)
+    return _judgement(number, claim, mean, (estimate.low, estimate.high), n, interval, conditions, comparable, unit)
 
 
 def judge_share(
@@ -150,14 +155,50 @@ def judge_share(
         ends = (math.nan, math.nan)
         return _judgement(number, claim, share, ends, n, (math.nan, math.nan), conditions, comparable)
     share, theirs = hits / n, number.value
-    low, high = wilson(hits, n, level)
-    their_low, their_high = wilson(round(theirs * number.n), number.n, level)
-    gap = share - theirs
-    interval = (
-        gap - math.hypot(share - low, their_high - theirs),
-        gap + math.hypot(high - share, theirs - their_low),
+    ends, their_ends = wilson(hits, n, level), wilson(round(theirs * number.n), number.n, level)
+    interval = _difference(share, ends, theirs, their_ends)
+    return _judgement(number, claim, share, ends, n, interval, conditions, comparable)
+
+
+def judge_estimate(
+    value: float,
+    ends: tuple[float, float],
+    n: int,
+    number: PublishedNumber,
+    their_ends: tuple[float, float] | None = None,
+    *,
+    claim: str = "",
+    conditions: Sequence[str] = (),
+    comparable: bool = True,
+    unit: str = "seeds",
+) -> Judgement:
+    """Judge a number that comes with an interval of its own, such as a slope; the interval of the difference is Newcombe's.
+
+    Args:
+        value: Our number.
+        ends: Of its interval; nan where there is none.
+        n: Trainings that it rests on.
+        number: The published number.
+        their_ends: Of the published number's interval; none: it is taken as exact, but for its rounding.
+        claim: What it is of.
+        conditions: What differs from the paper's conditions.
+        comparable: False where an essential condition differs.
+        unit: What the trainings differ in.
+    """
+    theirs = their_ends or (number.value - number.rounding, number.value + number.rounding)
+    interval = _difference(value, ends, number.value, theirs)
+    return _judgement(number, claim, value, ends, n, interval, conditions, comparable, unit)
+
+
+def _difference(
+    ours: float, ends: tuple[float, float], theirs: float, their_ends: tuple[float, float]
+) -> tuple[float, float]:
+    """Return Newcombe's interval of ours - theirs from an interval of each."""
+    gap = ours - theirs
+    return (
+        gap - math.hypot(ours - ends[0], their_ends[1] - theirs),
+        gap + math.hypot(ends[1] - ours, theirs - their_ends[0]),
     )
-    return _judgement(number, claim, share, (low, high), n, interval, conditions, comparable)
 
 
 def judge_number(
@@ -205,6 +246,7 @@ def _judgement(
     interval: tuple[float, float],
     conditions: Sequence[str],
     comparable: bool,
+    unit: str = "seeds",
 ) -> Judgement:
     outcome = verdict(*interval, number) if comparable else OTHER
     return Judgement(
@@ -220,6 +262,7 @@ def _judgement(
         outcome,
         tuple(conditions),
         max(3, number.decimals + 1),
+        unit,
     )
 
 
@@ -230,5 +273,5 @@ def _with_interval(value: float, low: float, high: float, decimals: int, sign: s
     return shown if math.isnan(low) else f"{shown} [{low:{sign},.{decimals}f}, {high:{sign},.{decimals}f}]"
 
 
-def _trainings(n: int) -> str:
-    return "1 seed" if n == 1 else f"{n} seeds"
+def _trainings(n: int, unit: str) -> str:
+    return f"1 {unit.removesuffix('s')}" if n == 1 else f"{n} {unit}"

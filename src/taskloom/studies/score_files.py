@@ -7,7 +7,8 @@
 
 A group is a recipe and a learner with the settings that were made; `n` is the number of items of each split. Studies take such a
 file in place of a run store. It has no models, and answers to single items only where a study needs their traits
-(`scored_items.py`); studies that need more refuse it in one sentence.
+(`scored_items.py`); studies that need more refuse it in one sentence. `further` may have other numbers of a split by seed
+(`score.NAME` in tables), and `curves` learning curves by seed: step, split and score of each point.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from pydantic import Field, ValidationError
 
 from taskloom.arguments import path_of
 from taskloom.errors import DataError
+from taskloom.experiments.cells import TASK_FIELD
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.runs import runs as read_store
-from taskloom.experiments.store import PREDICTIONS, SCHEMA, Store
+from taskloom.experiments.store import CURVE_COLUMNS, CURVES, PREDICTIONS, SCHEMA, Store
 from taskloom.files import atomic, json_digest, read_utf8
 from taskloom.recipe import Fields
 from taskloom.recipe.validation_errors import explain
@@ -51,6 +53,8 @@ class ScoreGroupFields(Fields):
     items: dict[str, str] = Field(default_factory=dict)
     texts: list[str] = Field(default_factory=list)
     answers: dict[str, dict[str, AnswerFields]] = Field(default_factory=dict)
+    further: dict[str, dict[str, dict[str, float]]] = Field(default_factory=dict)
+    curves: dict[str, list[tuple[int, str, float]]] = Field(default_factory=dict)
 
 
 class ScoreFileFields(Fields):
@@ -89,7 +93,11 @@ class ScoreFile(Store):
         if run in self._scores:
             raise DataError(f"{self.path} has seed {seed} of {group.recipe}, {group.learner} twice; tell the groups "
                             "apart by their fields")  # fmt: skip
-        entries = {split: {"n": group.n[split], "score": score} for split, score in splits.items()}
+        further = group.further.get(seed, {})
+        entries = {
+            split: {"n": group.n[split], "score": score, **({"scores": further[split]} if split in further else {})}
+            for split, score in splits.items()
+        }
         self._groups[run] = group
         self._scores[run] = {
             "schema": SCHEMA,
@@ -126,16 +134,21 @@ class ScoreFile(Store):
         group = self._groups[run]
         fields = {head: {k.partition(".")[2]: v for k, v in group.fields.items() if k.startswith(f"{head}.")}
                   for head in ("recipe", "learner")}  # fmt: skip
+        task = fields["recipe"].pop(TASK_FIELD.partition(".")[2], None)  # which is not a field of a recipe
         config = {
             "recipes": [{"recipe": group.recipe, **({"set": fields["recipe"]} if fields["recipe"] else {})}],
             "learners": [{"learner": group.learner, **fields["learner"]}],
             "seeds": [self._scores[run]["seed"]],
+            **({"tasks": [task]} if task else {}),
         }
         return yaml.safe_dump(config, sort_keys=False)
 
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
-        """Return columns of the predictions of a run; None where the file has no answers to single items, and for curves."""
+        """Return columns of the predictions or curves of a run; None where the file has no answers to single items, or no curves."""
         group, seed = self._groups[run], str(self._scores[run]["seed"])
+        if file == CURVES and seed in group.curves:
+            points = [{"step": step, "split": split, "score": score} for step, split, score in group.curves[seed]]
+            return pa.Table.from_pylist(points, CURVE_COLUMNS).select(list(columns))
         answers = group.answers.get(seed, {})
         if file != PREDICTIONS or not answers:
             return None
@@ -188,15 +201,19 @@ def open_runs(path: str | Path) -> Runs:
     return Runs(ScoreFile(path)) if path.is_file() else read_store(path)
 
 
-def score_groups(runs: Runs, traits: Sequence[str] = ()) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def score_groups(
+    runs: Runs, traits: Sequence[str] = (), curves: bool = False
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return runs as the groups of a file of scores, and its items: what is worth committing of them.
 
     Args:
         runs: The runs.
         traits: Traits of the examples that are kept, with the score and the prediction of each example; none: neither.
+        curves: Whether to keep learning curves.
     """
     groups: dict[str, dict[str, Any]] = {}
     items: dict[str, Any] = {}
+    points = _curve_points(runs) if curves else {}
     for run in runs.names:
         scores = runs.store.scores(run)
         empty = {
@@ -210,10 +227,25 @@ def score_groups(runs: Runs, traits: Sequence[str] = ()) -> tuple[list[dict[str,
         }
         group = groups.setdefault(str(scores["kind"]), empty)
         known = {split: e["score"] for split, e in scores["splits"].items() if e["score"] is not None}
-        group["seeds"][str(scores["seed"])] = known
+        seed = str(scores["seed"])
+        group["seeds"][seed] = known
+        further = {split: entry["scores"] for split, entry in scores["splits"].items() if entry.get("scores")}
+        if further:
+            group.setdefault("further", {})[seed] = further
+        if run in points:
+            group.setdefault("curves", {})[seed] = points[run]
         if traits:
             _add_answers(runs, run, group, items, traits)
     return list(groups.values()), items
+
+
+def _curve_points(runs: Runs) -> dict[str, list[list[Any]]]:
+    """Return the points of each run's learning curve that have a score."""
+    points: dict[str, list[list[Any]]] = {}
+    for point in runs.curves().to_pylist():
+        if point["score"] is not None:
+            points.setdefault(point["run"], []).append([point["step"], point["split"], point["score"]])
+    return points
 
 
 def _add_answers(runs: Runs, run: str, group: dict[str, Any], items: dict[str, Any], traits: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ def test_tasks_are_counted_by_composition_and_family() -> None:
 
 def test_a_task_that_is_not_printed_does_not_count_as_one_of_the_table() -> None:
     (number,) = published("taskbench500", "Table 6", composition="land")
-    judgement = judge_tasks(CONSTRUCTED[:3], number.of, "land")
+    judgement = judge_tasks(CONSTRUCTED[:3], number, "land")
     assert (judgement.ours, judgement.published, judgement.verdict) == (2, 6, "disagrees")
 
 

@@ -1,5 +1,19 @@
-"""Studies of TaskBench500 (docs/papers/taskbench500.md): the tables of the paper that list its tasks and their queries."""
+"""Studies of TaskBench500 (docs/papers/taskbench500.md): its tasks and queries, and how well models adapt to them."""
 
-from taskloom.studies.taskbench500 import catalogue_tables, query_table
+from taskloom.studies.taskbench500 import (
+    adaptability_table,
+    catalogue_tables,
+    composition_table,
+    memorisation_curves,
+    query_table,
+    side_masses,
+)
 
-__all__ = ["catalogue_tables", "query_table"]
+__all__ = [
+    "adaptability_table",
+    "catalogue_tables",
+    "composition_table",
+    "memorisation_curves",
+    "query_table",
+    "side_masses",
+]

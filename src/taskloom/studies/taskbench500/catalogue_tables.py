@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.studies.findings import Finding
 from taskloom.studies.judgements import Judgement, judge_number
-from taskloom.studies.published_numbers import published
+from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.study import study
 from taskloom.suites.taskbench.catalog import CatalogTask, catalog
 from taskloom.suites.taskbench.language import describe, parse, read_typed
@@ -48,7 +47,7 @@ def table4(scale: str) -> Finding:
         own = [task for task in atomic if task.family == family and kind_of(task) == kind]
         names = ", ".join(task.expression for task in own)
         rows.append({"family": family, "kind": kind, "tasks": len(own), "names": names})
-        judgements.append(judge_tasks(own, number.of, f"{family}, {kind}s"))
+        judgements.append(judge_tasks(own, number, f"{family}, {kind}s"))
     return Finding(
         "TaskBench500 Table 4",
         f"The {len(atomic)} atomic tasks of the catalogue, from which taskbench/500 is composed.",
@@ -128,7 +127,7 @@ def composed(number: int, compositions: Sequence[str], names: bool) -> Finding:
     own = {word: [task for task in catalog() if task.composition == word] for word in compositions}
     tasks = [task for word in compositions for task in own[word]]
     judgements = [
-        judge_tasks(own[row.of["composition"]], row.of, row.of["composition"])
+        judge_tasks(own[row.of["composition"]], row, row.of["composition"])
         for row in published(PAPER, f"Table {number}")
     ]
     return Finding(
@@ -140,9 +139,8 @@ def composed(number: int, compositions: Sequence[str], names: bool) -> Finding:
     )
 
 
-def judge_tasks(tasks: Sequence[CatalogTask], of: Mapping[str, Any], claim: str) -> Judgement:
+def judge_tasks(tasks: Sequence[CatalogTask], number: PublishedNumber, claim: str) -> Judgement:
     """Judge how many different tasks the paper prints: those of the catalogue that it does not print are left out."""
-    (number,) = published(PAPER, **of)
     return judge_number(sum(task.printed for task in tasks), number, claim=f"{claim}: different tasks printed")
 
 

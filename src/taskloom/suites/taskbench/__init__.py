@@ -71,19 +71,24 @@ def _code(fields: TaskbenchFields) -> dict[str, str]:
 
 
 def _run_scores(plan: Plan, examples: Sequence[Example], predictions: Sequence[str]) -> dict[str, float]:
-    """Score the sequences of a split: the share of right positions, and of sequences that are right at every position."""
-    from taskloom.suites.taskbench.scorers import ByTask, Positions
+    """Score the sequences of a split: the share of right positions, of wholly right sequences, and as the public code scores."""
+    from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions
 
     assert isinstance(plan.scorer, ByTask)
-    right = []
+    right, compatible = [], []
     for example, prediction in zip(examples, predictions, strict=True):
         scorer = plan.scorer.sequences(example.task)
         if isinstance(scorer, Positions):
             right.append(scorer.right(prediction, example))
+            compatible.append(ReferencePositions(scorer.sets, scorer.separators).score(prediction, example))
     positions = [one for sequence in right for one in sequence]
     if not positions:
         return {}
-    return {"per-position": sum(positions) / len(positions), "whole-sequence": sum(map(all, right)) / len(right)}
+    return {
+        "per-position": sum(positions) / len(positions),
+        "whole-sequence": sum(map(all, right)) / len(right),
+        "reference-compatible": sum(compatible) / len(compatible),
+    }
 
 
 def _task_form(task: str, traits: Mapping[str, Any]) -> str:

@@ -1,0 +1,215 @@
+"""Table 1 of TaskBench500: generalisation by kind of task and procedure, and by family."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.statistics import Estimate, over_tasks
+from taskloom.studies import figures
+from taskloom.studies.conditions import comparable, differences
+from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.judgements import Judgement, judge_mean
+from taskloom.studies.published_numbers import PublishedNumber, published
+from taskloom.studies.study import study
+from taskloom.studies.taskbench500.adaptations import Adaptation, generalising, model_notes, procedures
+from taskloom.studies.taskbench500.paper_claims import PaperClaim, claim_table, difference_claim
+from taskloom.studies.taskbench500.small_tasks import composition_experiments
+
+PAPER, PLACE = "taskbench500", "Table 1"
+
+ATOMIC, WORDS, SEQUENCES = "atomic", "word-level composition", "sequential composition"
+SEPARATED = "sequential composition (+separators)"
+KINDS = (ATOMIC, WORDS, SEQUENCES, SEPARATED)
+"""The columns of the table; the paper's sequences have no separators there."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScores:
+    """The tasks of one kind under one procedure, with their scores."""
+
+    procedure: str
+    kind: str
+    chosen: tuple[Adaptation, ...]
+
+    @property
+    def scores(self) -> list[float]:
+        """Return one score a task."""
+        return [score for one in self.chosen if (score := one.adaptability) is not None]
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """Return the mean over tasks with its interval; None for fewer than two tasks."""
+        return over_tasks(self.scores) if len(self.scores) > 1 else None
+
+    @property
+    def mean(self) -> float:
+        """Return the mean over tasks."""
+        return sum(self.scores) / len(self.scores)
+
+
+def kind_of(one: Adaptation) -> str:
+    """Return the column of Table 1 that a task belongs to."""
+    if one.composition == "atomic":
+        return ATOMIC
+    if one.composition in ("map", "filter", "map_filter"):
+        return SEPARATED if one.separators else SEQUENCES
+    return WORDS
+
+
+def cells(chosen: Sequence[Adaptation]) -> list[TaskScores]:
+    """Return the cells of the table that have tasks, procedure by procedure."""
+    table = []
+    for procedure in procedures(chosen):
+        for kind in KINDS:
+            own = tuple(a for a in chosen if a.procedure == procedure and kind_of(a) == kind)
+            if own:
+                table.append(TaskScores(procedure, kind, own))
+    return table
+
+
+@study(
+    "taskbench500/table1",
+    describe="Adaptability to atomic and composed tasks by fine-tuning and prompt tuning, on all data and on 32 examples",
+    place="TaskBench500, Table 1",
+    experiment=composition_experiments,
+)
+def table1(runs: Runs) -> list[Finding]:
+    """Compute the mean generalisation over tasks of each kind under each procedure."""
+    chosen = generalising(runs)
+    table = cells(chosen)
+    points = ResultTable(
+        ("procedure", "kind", "mean", "low", "high", "se", "tasks", "published"), [_point(cell) for cell in table]
+    )
+    counts = sorted({len(cell.scores) for cell in table})
+    tasks = f"{counts[0]} to {counts[-1]} tasks" if len(counts) > 1 else f"{counts[0]} tasks"
+    caption = (
+        f"Generalisation by kind of task and procedure: means over tasks ({tasks} each) with 95 % intervals (t over tasks); "
+        "diamonds are the paper's means. F: all training data, 32: 32 examples; FT: fine-tuning, PT: prompt tuning."
+    )
+    plot = partial(figures.intervals, place="procedure", series="kind", panel="kind", shared=False, xlabel="accuracy")
+    main = Finding(
+        "TaskBench500 Table 1",
+        "Mean over tasks ± standard error over tasks, with the number of tasks. Words count as right where any acceptable answer "
+        "is given, sequences by the share of right positions.",
+        wide_table(table),
+        (StudyFigure("table1", caption, points, plot),),
+        tuple(j for cell in table for j in _judgements(cell)),
+        (*model_notes(chosen), *_notes(chosen)),
+    )
+    by_family = Finding(
+        "TaskBench500 Table 1 by family",
+        "The same by the family of the tasks' atoms; random relations cannot be generalised, only memorised.",
+        family_table(chosen),
+    )
+    claims = Finding("TaskBench500 Table 1: the paper's claims", "", claim_table(_claims(table)))
+    return [main, by_family, claims]
+
+
+def shown(mean: float, estimate: Estimate | None, n: int) -> str:
+    """Return mean ± standard error with the number of tasks."""
+    spread = f" ± {estimate.se:.3f}" if estimate is not None else ""
+    return f"{mean:.3f}{spread} ({n})"
+
+
+def wide_table(table: Sequence[TaskScores]) -> ResultTable:
+    """Return the table as the paper has it: a row for each procedure, a column for each kind."""
+    kinds = [kind for kind in KINDS if any(cell.kind == kind for cell in table)]
+    rows: dict[str, dict[str, Any]] = {}
+    for cell in table:
+        row = rows.setdefault(cell.procedure, {"procedure": cell.procedure, **dict.fromkeys(kinds, "–")})
+        row[cell.kind] = shown(cell.mean, cell.estimate, len(cell.scores))
+    return ResultTable(("procedure", *kinds), list(rows.values()))
+
+
+def family_table(chosen: Sequence[Adaptation]) -> ResultTable:
+    """Return a row for each kind and family, a column for each procedure."""
+    names = procedures(chosen)
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for kind in KINDS:
+        for family in sorted({a.family for a in chosen if kind_of(a) == kind}):
+            for procedure in names:
+                own = [a for a in chosen if (kind_of(a), a.family, a.procedure) == (kind, family, procedure)]
+                row = rows.setdefault((kind, family), {"kind": kind, "family": family, **dict.fromkeys(names, "–")})
+                if own:
+                    cell = TaskScores(procedure, kind, tuple(own))
+                    row[procedure] = shown(cell.mean, cell.estimate, len(cell.scores))
+    return ResultTable(("kind", "family", *names), list(rows.values()))
+
+
+def _number(cell: TaskScores) -> PublishedNumber | None:
+    numbers = published(PAPER, PLACE, procedure=cell.procedure, kind=cell.kind)
+    return numbers[0] if numbers else None
+
+
+def _point(cell: TaskScores) -> dict[str, Any]:
+    estimate, number = cell.estimate, _number(cell)
+    return {
+        "procedure": cell.procedure,
+        "kind": cell.kind,
+        "mean": cell.mean,
+        "low": estimate.low if estimate else None,
+        "high": estimate.high if estimate else None,
+        "se": estimate.se if estimate else None,
+        "tasks": len(cell.scores),
+        "published": number.value if number else None,
+    }
+
+
+def _judgements(cell: TaskScores) -> Iterator[Judgement]:
+    number = _number(cell)
+    if number is None:
+        return
+    first = cell.chosen[0]
+    yield judge_mean(
+        cell.scores,
+        number,
+        claim=f"{cell.procedure}, {cell.kind}: mean over tasks",
+        conditions=(*differences(number, first.conditions), *method_difference(first)),
+        comparable=comparable(number, first.conditions),
+        unit="tasks",
+    )
+
+
+def method_difference(one: Adaptation) -> Iterator[str]:
+    """Yield a sentence where a learner stands for one of the paper's methods."""
+    if one.learner == "lora":
+        yield "LoRA (paper: all weights)"
+
+
+def _claims(table: Iterable[TaskScores]) -> Iterator[PaperClaim]:
+    """Yield what the paper says of the table, on the tasks that both procedures of a comparison have."""
+    by_place = {(cell.procedure, cell.kind): cell for cell in table}
+    for data, shots in (("full data", "F"), ("32 examples", "32")):
+        for kind, text in (
+            (ATOMIC, "fine-tuning generalises better than prompt tuning to atomic tasks"),
+            (WORDS, "fine-tuning generalises better than prompt tuning to composed words"),
+            (SEQUENCES, "fine-tuning generalises better than prompt tuning to sequences"),
+        ):
+            fine, prompt = by_place.get((f"{shots}FT", kind)), by_place.get((f"{shots}PT", kind))
+            if fine and prompt:
+                more, less = paired_scores(fine.chosen, prompt.chosen)
+                measure = f"{fine.procedure} − {prompt.procedure}, mean over {len(more)} tasks"
+                yield difference_claim(f"{data}: {text}", "section 6", measure, more, less, paired=True)
+
+
+def paired_scores(some: Sequence[Adaptation], others: Sequence[Adaptation]) -> tuple[list[float], list[float]]:
+    """Return the scores of the tasks that two groups have in common, task by task."""
+    known = {one.task: one.adaptability for one in others}
+    pairs = [(one.adaptability, known.get(one.task)) for one in some]
+    both = [(a, b) for a, b in pairs if a is not None and b is not None]
+    return [a for a, _ in both], [b for _, b in both]
+
+
+def _notes(chosen: Sequence[Adaptation]) -> Iterator[str]:
+    seeds = sorted({len(one.runs) for one in chosen})
+    yield f"Each task's score is the mean over {_range(seeds)} {'seed' if seeds == [1] else 'seeds'}; intervals are over tasks."
+    yield "The paper's ± is taken for the standard error over tasks, which its Table 3 fits; it does not say so."
+
+
+def _range(counts: Sequence[int]) -> str:
+    return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

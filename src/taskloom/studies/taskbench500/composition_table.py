@@ -1,0 +1,345 @@
+"""Table 3 and Figures 3 and 5 of TaskBench500: does the score of a composed task follow from those of its atomic parts?
+
+For each composition and procedure y = slope x + intercept is fitted over tasks: y is the generalisation of the composed task, x the
+mean of its atomic parts under the same procedure. Sequences are scored in two ways: rightly, and as the public code does it, which
+takes the first n words for the n positions. An answer set that is larger is easier to hit, whatever was composed; so the line is
+also fitted beside the logarithm of the number of acceptable answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.statistics import over_tasks
+from taskloom.studies.conditions import comparable, differences
+from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.judgements import Judgement, judge_estimate, judge_mean
+from taskloom.studies.published_numbers import PublishedNumber, published
+from taskloom.studies.study import StudyError, study
+from taskloom.studies.taskbench500.adaptability_table import method_difference
+from taskloom.studies.taskbench500.adaptations import Adaptation, generalising, model_notes, procedures
+from taskloom.studies.taskbench500.paper_claims import PaperClaim, claim_table
+from taskloom.studies.taskbench500.regression_figure import draw_regressions
+from taskloom.studies.taskbench500.small_tasks import composition_experiments
+from taskloom.studies.taskbench500.task_regression import Regression, r2_interval, regress, slope_interval
+
+PAPER, PLACE = "taskbench500", "Table 3"
+
+COMPOSITIONS = ("chain", "union", "intersection", "land", "lor", "map", "map (+separators)", "filter", "map_filter")
+"""In the paper's order; map_filter is not in its table."""
+
+ENOUGH = 20
+"""Tasks from which on the paper draws a line; rows with fewer have a star."""
+
+RIGHT, COMPATIBLE = "right", "reference-compatible"
+"""Ways to score sequences."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedTask:
+    """A composed task beside its parts: y and x of the regression."""
+
+    one: Adaptation
+    parts: float
+    score: float
+    answers: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompositionTasks:
+    """The composed tasks of one composition under one procedure, in one way of scoring."""
+
+    composition: str
+    procedure: str
+    scoring: str
+    tasks: tuple[ComposedTask, ...]
+
+    @property
+    def line(self) -> Regression:
+        """Fit the line."""
+        return regress([t.parts for t in self.tasks], [t.score for t in self.tasks])
+
+    @property
+    def beside_answers(self) -> Regression | None:
+        """Fit the line beside the logarithm of the number of answers; None where that is not known or the same for all."""
+        known = [t for t in self.tasks if t.answers]
+        sizes = [math.log(t.answers or 1) for t in known]
+        if len(known) < len(self.tasks) or len(set(sizes)) < 2:
+            return None
+        return regress([t.parts for t in known], [t.score for t in known], sizes)
+
+    @property
+    def star(self) -> str:
+        """Return a star where the paper would not draw a line."""
+        return "*" if len(self.tasks) < ENOUGH else ""
+
+
+def composition_of(one: Adaptation) -> str:
+    """Return the row of Table 3 that a composed task belongs to."""
+    return "map (+separators)" if one.composition == "map" and one.separators else one.composition
+
+
+def composed_tasks(runs: Runs) -> tuple[list[CompositionTasks], list[Adaptation]]:
+    """Return the composed tasks whose atomic parts were adapted to as well; refuse runs that have none."""
+    chosen = generalising(runs)
+    atomic = {(a.procedure, a.task): a.adaptability for a in chosen if a.composition == "atomic"}
+    groups = []
+    for composition in COMPOSITIONS:
+        own = [a for a in chosen if a.composition != "atomic" and composition_of(a) == composition]
+        for procedure in procedures(own):
+            under = [a for a in own if a.procedure == procedure]
+            for scoring in (RIGHT, COMPATIBLE):
+                tasks = tuple(t for a in under if (t := _composed(a, atomic, scoring)) is not None)
+                if tasks and (scoring == RIGHT or composition.startswith(("map", "filter"))):
+                    groups.append(CompositionTasks(composition, procedure, scoring, tasks))
+    if not groups:
+        raise StudyError(
+            f"{runs.store.path} has no composed task whose atomic parts have runs under the same procedure; this study needs both, "
+            "e.g. of 'taskloom reproduce taskbench500/table3'"
+        )
+    return groups, chosen
+
+
+def _composed(one: Adaptation, atomic: Mapping[tuple[str, str], float | None], scoring: str) -> ComposedTask | None:
+    parts = [atomic.get((one.procedure, part)) for part in one.parts]
+    known = [score for score in parts if score is not None]
+    score = one.adaptability if scoring == RIGHT else one.reference_score
+    if len(known) < len(parts) or not known or score is None:
+        return None
+    return ComposedTask(one, sum(known) / len(known), score, one.answers)
+
+
+@study(
+    "taskbench500/table3",
+    describe="Regression of composed on atomic adaptability: slope, intercept, r², scored rightly and as the public code scores",
+    place="TaskBench500, Table 3",
+    experiment=composition_experiments,
+)
+def table3(runs: Runs) -> list[Finding]:
+    """Fit a line for each composition and procedure, in both ways of scoring, and beside the number of answers."""
+    groups, chosen = composed_tasks(runs)
+    right = [group for group in groups if group.scoring == RIGHT]
+    main = Finding(
+        "TaskBench500 Table 3",
+        "y: generalisation of a composed task; x: mean generalisation of its atomic parts under the same procedure. Intervals are "
+        f"95 %, over tasks. * fewer than {ENOUGH} tasks.",
+        line_table(groups),
+        judgements=tuple(j for group in right for j in _judgements(group)),
+        notes=(*model_notes(chosen), *_scoring_notes(groups)),
+    )
+    beside = Finding(
+        "TaskBench500 Table 3 beside the number of answers",
+        "The same lines (right scoring) beside the logarithm of the mean number of acceptable answers: the slope of the parts with "
+        "that held constant, and the partial r² of the parts, beside the plain r².",
+        answer_table(right),
+    )
+    claims = Finding("TaskBench500 Table 3: the paper's claims", "", claim_table(_claims(right)))
+    return [main, beside, claims]
+
+
+@study(
+    "taskbench500/figure3",
+    describe="Composed against atomic adaptability, a line for each composition and procedure",
+    place="TaskBench500, Figure 3",
+    experiment=composition_experiments,
+)
+def figure3(runs: Runs, *, fewest: int = ENOUGH) -> Finding:
+    """Draw the composed tasks against their parts; compositions of fewer tasks are left out where others have enough."""
+    groups, chosen = composed_tasks(runs)
+    right = [group for group in groups if group.scoring == RIGHT]
+    drawn = [group for group in right if len(group.tasks) >= fewest] or right
+    left_out = sorted({g.composition for g in right} - {g.composition for g in drawn})
+    notes = [f"Left out, having fewer than {fewest} tasks: {', '.join(left_out)}."] if left_out else []
+    return _figure("TaskBench500 Figure 3", "figure3", drawn, (*model_notes(chosen), *notes))
+
+
+@study(
+    "taskbench500/figure5",
+    describe="Map against atomic adaptability, with and without separators",
+    place="TaskBench500, Figure 5",
+    experiment=composition_experiments,
+)
+def figure5(runs: Runs) -> Finding:
+    """Draw the mapped tasks alone, with separators as the paper does, and without them beside."""
+    groups, chosen = composed_tasks(runs)
+    maps = [g for g in groups if g.scoring == RIGHT and g.composition in ("map", "map (+separators)")]
+    if not maps:
+        raise StudyError(f"{runs.store.path} has no runs on map(f) and on f itself; this study needs both")
+    above = [_above(group) for group in maps]
+    return _figure("TaskBench500 Figure 5", "figure5", maps, (*model_notes(chosen), *above))
+
+
+def _above(group: CompositionTasks) -> str:
+    above = sum(t.score > t.parts for t in group.tasks)
+    return f"{group.composition}, {group.procedure}: {above} of {len(group.tasks)} tasks score more as sequences than as words."
+
+
+def _figure(title: str, name: str, groups: Sequence[CompositionTasks], notes: Sequence[str]) -> Finding:
+    points = [
+        {
+            "procedure": group.procedure,
+            "composition": group.composition,
+            "task": t.one.task,
+            "family": t.one.family,
+            "atomic": t.parts,
+            "composed": t.score,
+            "answers": t.answers,
+        }
+        for group in groups
+        for t in group.tasks
+    ]
+    columns = ("procedure", "composition", "task", "family", "atomic", "composed", "answers")
+    counts = sorted({len(group.tasks) for group in groups})
+    n = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    caption = (
+        "Generalisation of composed tasks against the mean of their atomic parts, by procedure; a point is a task "
+        f"(n = {n} for each line), lines are least squares with r² and its 95 % interval (Fisher) in the legend, the dotted "
+        "diagonal is y = x."
+    )
+    return Finding(
+        title,
+        "A point above the diagonal is a composed task that is learned better than its parts.",
+        line_table(groups),
+        (StudyFigure(name, caption, ResultTable(columns, points), draw_regressions),),
+        notes=tuple(notes),
+    )
+
+
+def line_table(groups: Sequence[CompositionTasks]) -> ResultTable:
+    """Return a row for each composition, procedure and way of scoring."""
+    columns = (
+        "composition",
+        "procedure",
+        "scoring",
+        "tasks",
+        "mean",
+        "parts",
+        "slope",
+        "intercept",
+        "r²",
+        "published r²",
+    )
+    rows = []
+    for group in groups:
+        line, number = group.line, _number(group, "r2")
+        scores = [t.score for t in group.tasks]
+        rows.append(
+            {
+                "composition": group.composition,
+                "procedure": group.procedure,
+                "scoring": group.scoring,
+                "tasks": f"{len(group.tasks)}{group.star}",
+                "mean": _spread(scores),
+                "parts": f"{sum(t.parts for t in group.tasks) / len(scores):.3f}",
+                "slope": interval(line.slope, line.slope_low, line.slope_high),
+                "intercept": "–" if math.isnan(line.intercept) else f"{line.intercept:+.3f}",
+                "r²": interval(line.r2, line.r2_low, line.r2_high),
+                "published r²": "–" if number is None else str(number),
+            }
+        )
+    return ResultTable(columns, rows)
+
+
+def _spread(scores: Sequence[float]) -> str:
+    mean = sum(scores) / len(scores)
+    return f"{mean:.3f} ± {over_tasks(scores).se:.3f}" if len(scores) > 1 else f"{mean:.3f}"
+
+
+def interval(value: float, low: float, high: float) -> str:
+    """Return a number with its interval, a dash where it is not known."""
+    if math.isnan(value):
+        return "–"
+    return f"{value:.2f}" if math.isnan(low) else f"{value:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def answer_table(groups: Sequence[CompositionTasks]) -> ResultTable:
+    """Return the lines beside the number of answers."""
+    columns = ("composition", "procedure", "tasks", "mean answers", "plain r²", "slope beside answers", "partial r²")
+    rows = []
+    for group in groups:
+        beside, plain = group.beside_answers, group.line
+        known = [t.answers for t in group.tasks if t.answers]
+        rows.append(
+            {
+                "composition": group.composition,
+                "procedure": group.procedure,
+                "tasks": f"{len(group.tasks)}{group.star}",
+                "mean answers": f"{sum(known) / len(known):.1f}" if known else "–",
+                "plain r²": interval(plain.r2, plain.r2_low, plain.r2_high),
+                "slope beside answers": "–" if beside is None else interval(beside.slope, beside.slope_low, beside.slope_high),
+                "partial r²": "–" if beside is None else interval(beside.r2, beside.r2_low, beside.r2_high),
+            }
+        )  # fmt: skip
+    return ResultTable(columns, rows)
+
+
+def _number(group: CompositionTasks, what: str) -> PublishedNumber | None:
+    numbers = published(PAPER, PLACE, composition=group.composition, procedure=group.procedure, what=what)
+    return numbers[0] if numbers else None
+
+
+def _judgements(group: CompositionTasks) -> Iterator[Judgement]:
+    first = group.tasks[0].one
+    head = f"{group.composition}, {group.procedure}"
+    mean, slope, r2 = (_number(group, what) for what in ("mean", "slope", "r2"))
+    line, n = group.line, len(group.tasks)
+    if mean is not None:
+        scores = [t.score for t in group.tasks]
+        yield judge_mean(scores, mean, claim=f"{head}: mean", unit="tasks", **_terms(mean, first))
+    if slope is not None and r2 is not None:
+        theirs = slope_interval(slope.value, r2.value, slope.n)
+        ends = (line.slope_low, line.slope_high)
+        yield judge_estimate(
+            line.slope, ends, n, slope, theirs, claim=f"{head}: slope", unit="tasks", **_terms(slope, first)
+        )
+    if r2 is not None:
+        theirs = r2_interval(r2.value, r2.n)
+        ends = (line.r2_low, line.r2_high)
+        yield judge_estimate(line.r2, ends, n, r2, theirs, claim=f"{head}: r²", unit="tasks", **_terms(r2, first))
+
+
+def _terms(number: PublishedNumber, one: Adaptation) -> dict[str, Any]:
+    return {
+        "conditions": (*differences(number, one.conditions), *method_difference(one)),
+        "comparable": comparable(number, one.conditions),
+    }
+
+
+HALF = 0.5
+"""The paper calls a composition compositional where r² is above this."""
+
+
+def _claims(groups: Sequence[CompositionTasks]) -> Iterator[PaperClaim]:
+    for group in groups:
+        line = group.line
+        measure = f"r², {group.procedure}, {len(group.tasks)} tasks"
+        ends = (line.r2, line.r2_low, line.r2_high, HALF)
+        if group.composition in ("chain", "union"):
+            yield PaperClaim(
+                f"{group.composition}: composed follows from atomic (r² > 0.5)", "section 6", measure, *ends
+            )
+        elif group.composition == "map":
+            text = "map without separators: composed does not follow from atomic (r² < 0.5)"
+            yield PaperClaim(text, "section 6", measure, *ends, below=True)
+        elif group.composition == "map (+separators)" and group.procedure != "FFT":
+            text = "map with separators: composed follows from atomic (r² > 0.5)"
+            yield PaperClaim(text, "section 6", measure, *ends)
+
+
+def _scoring_notes(groups: Sequence[CompositionTasks]) -> Iterator[str]:
+    """Yield what the public code's way to score sequences changes."""
+    both: dict[tuple[str, str], dict[str, CompositionTasks]] = {}
+    for group in groups:
+        both.setdefault((group.composition, group.procedure), {})[group.scoring] = group
+    for (composition, procedure), ways in both.items():
+        if RIGHT in ways and COMPATIBLE in ways:
+            right, compatible = (sum(t.score for t in ways[w].tasks) / len(ways[w].tasks) for w in (RIGHT, COMPATIBLE))
+            yield (
+                f"{composition}, {procedure}: the mean is {right:.3f} by right scoring and {compatible:.3f} as the public code "
+                "scores, on the same answers."
+            )

@@ -1,0 +1,81 @@
+"""Claims of the paper that need no number of its own: one thing is more than another, or more than a limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.statistics import over_tasks, welch
+
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
+
+
+@dataclass(frozen=True, slots=True)
+class PaperClaim:
+    """A claim and what we measured of it.
+
+    Attributes:
+        text: The claim.
+        place: Where the paper has it.
+        measure: What is measured.
+        value: Our number.
+        low: The lower end of its 95 % interval; nan where there is none.
+        high: Its upper end.
+        limit: The claim holds where the whole interval is above this; below it where `below`.
+        below: Whether the claim is that the number is small.
+    """
+
+    text: str
+    place: str
+    measure: str
+    value: float
+    low: float
+    high: float
+    limit: float = 0.0
+    below: bool = False
+
+    @property
+    def outcome(self) -> str:
+        """Return whether it holds: the whole interval is on one side of the limit, or cannot be told."""
+        if math.isnan(self.low) or math.isnan(self.high):
+            return OPEN
+        above, under = self.low > self.limit, self.high < self.limit
+        if not above and not under:
+            return OPEN
+        return HOLDS if above != self.below else FAILS
+
+
+def claim_table(claims: Iterable[PaperClaim]) -> ResultTable:
+    """Return claims as a table."""
+    columns = ("claim", "place", "measure", "ours", "outcome")
+    rows = []
+    for claim in claims:
+        interval = "" if math.isnan(claim.low) else f" [{claim.low:+.3f}, {claim.high:+.3f}]"
+        ours = "not measured" if math.isnan(claim.value) else f"{claim.value:+.3f}{interval}"
+        rows.append(dict(zip(columns, (claim.text, claim.place, claim.measure, ours, claim.outcome), strict=True)))
+    return ResultTable(columns, rows)
+
+
+def difference_claim(
+    text: str, place: str, measure: str, more: Sequence[float], less: Sequence[float], paired: bool = False
+) -> PaperClaim:
+    """Return the claim that the tasks of one group score more than those of another, or than the same ones otherwise.
+
+    Args:
+        text: The claim.
+        place: Where the paper has it.
+        measure: What is measured.
+        more: Scores that should be higher, one a task.
+        less: Scores that should be lower.
+        paired: Whether the scores at one place are of the same task.
+    """
+    nan = math.nan
+    if len(more) < 2 or len(less) < 2:
+        return PaperClaim(text, place, measure, nan, nan, nan)
+    if paired:
+        estimate = over_tasks([a - b for a, b in zip(more, less, strict=True)])
+        return PaperClaim(text, place, measure, estimate.mean, estimate.low, estimate.high)
+    result = welch(less, more)
+    return PaperClaim(text, place, measure, result.difference, result.low, result.high)

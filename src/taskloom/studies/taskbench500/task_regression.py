@@ -1,0 +1,124 @@
+"""Linear regression over tasks: y = slope x + intercept, with intervals, and with a covariate held constant.
+
+The slope's interval is Student's, that of r² Fisher's (z = atanh r, standard error 1 / √(n - 3)), whose ends are squared. With a
+covariate the slope is that of x beside it, and the partial r² is the share of what the covariate leaves that x explains.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskloom.experiments.statistics.distributions import normal_quantile, t_quantile, t_two_sided
+from taskloom.experiments.statistics.intervals import LEVEL
+
+FEWEST = 4
+"""Points below which no interval of r² exists."""
+
+NAN = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """A fitted line.
+
+    Attributes:
+        n: Points.
+        slope: Of x.
+        slope_low: The lower end of its interval.
+        slope_high: Its upper end.
+        intercept: y at x = 0 (and covariate 0).
+        r2: Squared Pearson correlation; with a covariate the partial one.
+        r2_low: The lower end of its interval.
+        r2_high: Its upper end.
+        p: Of a slope this far from 0 where there is none.
+    """
+
+    n: int
+    slope: float
+    slope_low: float
+    slope_high: float
+    intercept: float
+    r2: float
+    r2_low: float
+    r2_high: float
+    p: float
+
+    @property
+    def significant(self) -> bool:
+        """Return whether there is a relation at all: its slope's interval leaves out 0."""
+        return self.slope_low > 0 or self.slope_high < 0
+
+
+def regress(
+    x: Sequence[float], y: Sequence[float], covariate: Sequence[float] | None = None, level: float = LEVEL
+) -> Regression:
+    """Fit y on x, beside a covariate where there is one; numbers that these points cannot give are nan.
+
+    Args:
+        x: What predicts.
+        y: What is predicted.
+        covariate: What is held constant.
+        level: Of the intervals.
+    """
+    columns = [np.asarray(x, dtype=float), np.ones(len(x))]
+    if covariate is not None:
+        columns.append(np.asarray(covariate, dtype=float))
+    design, values = np.stack(columns, axis=1), np.asarray(y, dtype=float)
+    n, df = len(values), len(values) - design.shape[1]
+    if n < 2 or df < 0 or np.linalg.matrix_rank(design) < design.shape[1]:
+        return Regression(n, *[NAN] * 8)
+    weights, *_ = np.linalg.lstsq(design, values, rcond=None)
+    left = values - design @ weights
+    r2 = _partial(design, values, left)
+    if df < 1:
+        return Regression(n, float(weights[0]), NAN, NAN, float(weights[1]), r2, NAN, NAN, NAN)
+    inverse = np.linalg.inv(design.T @ design)
+    se = math.sqrt(max(0.0, float(left @ left)) / df * float(inverse[0, 0]))
+    half = t_quantile(0.5 + level / 2, df) * se
+    p = t_two_sided(float(weights[0]) / se, df) if se > 0 else (1.0 if weights[0] == 0 else 0.0)
+    low, high = r2_interval(r2, n - (design.shape[1] - 2), level)
+    slope = float(weights[0])
+    return Regression(n, slope, slope - half, slope + half, float(weights[1]), r2, low, high, float(p))
+
+
+def _partial(design: NDArray[np.float64], values: NDArray[np.float64], left: NDArray[np.float64]) -> float:
+    """Return the share of what all columns but the first leave unexplained that the first explains."""
+    others = design[:, 1:]
+    without = values - others @ np.linalg.lstsq(others, values, rcond=None)[0]
+    unexplained = float(without @ without)
+    # What is left of equal scores is the rounding of their mean.
+    if unexplained <= 1e-18 * max(1.0, float(values @ values)):
+        return NAN
+    return min(1.0, max(0.0, 1 - float(left @ left) / unexplained))
+
+
+def r2_interval(r2: float, n: int, level: float = LEVEL) -> tuple[float, float]:
+    """Return Fisher's interval of a squared correlation of n points; nan for fewer than four.
+
+    >>> [round(end, 2) for end in r2_interval(0.56, 67)]
+    [0.39, 0.7]
+    """
+    if n < FEWEST or math.isnan(r2):
+        return NAN, NAN
+    centre = math.atanh(min(math.sqrt(r2), 1 - 1e-12))
+    half = normal_quantile(0.5 + level / 2) / math.sqrt(n - 3)
+    low, high = math.tanh(centre - half), math.tanh(centre + half)
+    # Where the interval of r reaches over 0, r² may be anything from 0.
+    return (max(0.0, low) ** 2, max(high, -low) ** 2)
+
+
+def slope_interval(slope: float, r2: float, n: int, level: float = LEVEL) -> tuple[float, float]:
+    """Return the interval of a published slope, whose standard error follows from r² and n.
+
+    >>> [round(end, 2) for end in slope_interval(1.27, 0.56, 67)]
+    [0.99, 1.55]
+    """
+    if n < 3 or not 0 < r2 < 1:
+        return NAN, NAN
+    half = t_quantile(0.5 + level / 2, n - 2) * abs(slope) * math.sqrt((1 - r2) / (r2 * (n - 2)))
+    return slope - half, slope + half

@@ -1,0 +1,73 @@
+"""Table 1 of TaskBench500 from made-up scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from taskloom.studies.reproduction import analyse
+from taskloom.studies.study import StudyError
+from taskloom.suites.taskbench.catalog import select
+from tests.studies.made_up_scores import group, made_up, spread
+from tests.studies.taskbench500.made_up_tasks import adapted
+
+ATOMS = [task.expression for task in select(["lexical", "factual", "random"], ["atomic"])]
+
+
+def test_means_over_tasks_agree_and_disagree_with_the_paper(tmp_path: Path) -> None:
+    near = [adapted(t, s) for t, s in zip(ATOMS, spread(0.426, 0.1, len(ATOMS)), strict=True)]
+    far = [adapted(t, s, "fine-tune") for t, s in zip(ATOMS, spread(0.1, 0.1, len(ATOMS)), strict=True)]
+    main, _, claims = analyse("taskbench500/table1", made_up(tmp_path, *near, *far))[2]
+    verdicts = {j.claim: j.verdict for j in main.judgements}
+    assert verdicts["FFT, atomic: mean over tasks"] == "disagrees"
+    assert verdicts["FPT, atomic: mean over tasks"] != "disagrees"
+    assert main.table is not None
+    assert {r["procedure"]: r["atomic"] for r in main.table} == {
+        "FFT": "0.100 ± 0.012 (75)",
+        "FPT": "0.426 ± 0.012 (75)",
+    }
+    assert [r["outcome"] for r in (claims.table or ())] == ["does not hold"]
+    assert main.judgements[0].cells()[3] == "75 tasks"
+
+
+def test_kinds_families_and_procedures_are_told_apart(tmp_path: Path) -> None:
+    few, apart = {"learner.shots": 32}, {"recipe.sequences.separators": True}
+    runs = made_up(
+        tmp_path,
+        adapted("antonyms[eng]", 0.5, "lora", fields=few),
+        adapted("father", 0.3, "lora", fields=few),
+        adapted("random0[eng]", 0.0, "lora", fields=few),
+        adapted("union(father, mother)", 0.2, "lora", fields=few),
+        adapted("map(father)", 0.1, "lora", fields=few),
+        adapted("map(father)", 0.9, "lora", fields={**few, **apart}),
+    )
+    main, families, _ = analyse("taskbench500/table1", runs)[2]
+    assert main.table is not None
+    (row,) = main.table
+    assert row["procedure"] == "32FT"
+    assert row["atomic"].startswith("0.267 ±")
+    assert row["word-level composition"] == "0.200 (1)"
+    assert row["sequential composition"] == "0.100 (1)"
+    assert row["sequential composition (+separators)"] == "0.900 (1)"
+    cells = {(r["kind"], r["family"]): r["32FT"] for r in (families.table or ())}
+    assert cells["atomic", "random"] == "0.000 (1)"
+    assert any("LoRA" in note for note in main.notes)
+
+
+def test_random_twins_permuted_labels_and_memorisation_are_no_generalisation(tmp_path: Path) -> None:
+    runs = made_up(
+        tmp_path,
+        adapted("father", 0.5),
+        adapted("mother", 0.1, fields={"learner.pretrained": False}),
+        adapted("mother", 0.1, fields={"recipe.labels": "permuted"}),
+        adapted("mother", 0.9, split="memorise"),
+    )
+    main = analyse("taskbench500/table1", runs)[2][0]
+    assert main.table is not None
+    assert main.table[0]["atomic"] == "0.500 (1)"
+
+
+def test_runs_on_something_else_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="has no runs on single tasks of taskbench"):
+        analyse("taskbench500/table1", made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [1.0]})))

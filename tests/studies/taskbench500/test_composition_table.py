@@ -1,0 +1,137 @@
+"""Table 3 and Figures 3 and 5 from made-up scores with a planted line, and without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from taskloom.experiments.runs import Runs
+from taskloom.studies import figures
+from taskloom.studies.findings import Finding
+from taskloom.studies.reproduction import analyse
+from taskloom.studies.study import StudyError
+from taskloom.studies.taskbench500.task_regression import regress
+from tests.studies.made_up_scores import made_up
+from tests.studies.taskbench500.made_up_tasks import adapted, chains, with_r2
+
+RNG = np.random.default_rng(3)
+
+
+def planted(folder: Path, r2: float, slope: float = 1.3) -> Runs:
+    """Return atomic tasks, and chains that follow from them with this r²."""
+    tasks = chains()
+    atoms = {atom: float(RNG.uniform(0, 0.6)) for _, parts in tasks for atom in parts}
+    x = [sum(atoms[a] for a in parts) / len(parts) for _, parts in tasks]
+    y = with_r2(x, slope, 0.05, r2)
+    groups = [adapted(atom, score) for atom, score in atoms.items()]
+    return made_up(folder, *groups, *(adapted(t, float(v)) for (t, _), v in zip(tasks, y, strict=True)))
+
+
+def row(finding: Finding, **values: Any) -> dict[str, Any]:
+    assert finding.table is not None
+    (match,) = [r for r in finding.table if all(r[k] == v for k, v in values.items())]
+    return dict(match)
+
+
+def test_a_planted_r2_comes_out_with_its_slope_and_intercept(tmp_path: Path) -> None:
+    main, _, claims = analyse("taskbench500/table3", planted(tmp_path, 0.8))[2]
+    line = row(main, composition="chain")
+    assert line["r²"].startswith("0.80 [")
+    assert line["slope"].startswith("1.30 [")
+    assert line["intercept"] == "+0.050"
+    assert row(claims)["outcome"] == "holds"
+
+
+def test_a_relation_is_not_found_where_none_is(tmp_path: Path) -> None:
+    main, _, claims = analyse("taskbench500/table3", planted(tmp_path, 0.001))[2]
+    assert row(main, composition="chain")["r²"].startswith("0.00 [0.00,")
+    assert row(claims)["outcome"] == "does not hold"
+
+
+def test_few_of_400_lines_without_a_relation_seem_to_have_one() -> None:
+    rng = np.random.default_rng(0)
+    pairs = rng.uniform(size=(400, 2, 30))
+    significant = [regress(x, y).significant for x, y in pairs]
+    assert 0.02 < np.mean(significant) < 0.09
+    covered = [regress(x, 0.7 * x + e).slope_low <= 0.7 <= regress(x, 0.7 * x + e).slope_high for x, e in pairs]
+    assert 0.91 < np.mean(covered) < 0.985
+
+
+def test_numbers_are_judged_beside_the_papers(tmp_path: Path) -> None:
+    main = analyse("taskbench500/table3", planted(tmp_path, 0.65, 1.32))[2][0]
+    verdicts = {j.claim: j.verdict for j in main.judgements}
+    assert verdicts["chain, FPT: slope"] != "disagrees"
+    assert "not comparable" not in verdicts.values()
+    far = analyse("taskbench500/table3", planted(tmp_path, 0.05, 0.1))[2][0]
+    assert {j.claim: j.verdict for j in far.judgements}["chain, FPT: r²"] == "disagrees"
+
+
+def test_another_model_is_not_compared_with_the_papers_numbers(tmp_path: Path) -> None:
+    smaller = {"learner.model": "smollm2"}
+    groups = [adapted(a, 0.3, fields=smaller) for a in ("antonyms[eng]", "hyponyms[eng]")]
+    runs = made_up(tmp_path, *groups, adapted("chain(antonyms[eng], hyponyms[eng])", 0.4, fields=smaller))
+    main = analyse("taskbench500/table3", runs)[2][0]
+    assert {j.verdict for j in main.judgements} == {"not comparable"}
+    assert "model smollm2 (paper: t5-base)" in main.judgements[0].conditions
+
+
+def test_what_only_the_number_of_answers_explains_is_not_put_down_to_the_parts(tmp_path: Path) -> None:
+    """Scores of chains and of their parts both follow the number of answers, and nothing else."""
+    tasks = chains()
+    sizes = np.exp(RNG.uniform(0, 4, len(tasks)))
+    groups, known = [], set()
+    for (task, parts), size in zip(tasks, sizes, strict=True):
+        noise = RNG.normal(0, 0.02, 2)
+        if not known & set(parts):
+            known |= set(parts)
+            groups += [adapted(atom, 0.1 * np.log(size) + float(noise[0])) for atom in dict.fromkeys(parts)]
+            groups.append(adapted(task, 0.1 * np.log(size) + float(noise[1]), further={"answers": float(size)}))
+    _, beside, _ = analyse("taskbench500/table3", made_up(tmp_path, *groups))[2]
+    line = row(beside, composition="chain")
+    assert float(line["plain r²"].split()[0]) > 0.9
+    assert float(line["partial r²"].split("[")[1].split(",")[0]) == 0.0
+
+
+def maps(folder: Path) -> Runs:
+    """Return words, their maps that score as the words with separators and nothing without, and the public code's scores."""
+    atoms = {
+        f"{name}[eng]": 0.1 + 0.2 * i for i, name in enumerate(("antonyms", "entailments", "hyponyms", "synonyms"))
+    }
+    groups = [adapted(atom, score) for atom, score in atoms.items()]
+    for separators in (False, True):
+        fields = {"recipe.sequences.separators": separators}
+        for atom, score in atoms.items():
+            own = score if separators else 0.02
+            further = {"reference-compatible": own / 2}
+            groups.append(adapted(f"map({atom})", own, fields=fields, further=further))
+    return made_up(folder, *groups)
+
+
+def test_separators_and_ways_of_scoring_stand_side_by_side(tmp_path: Path) -> None:
+    main, _, claims = analyse("taskbench500/table3", maps(tmp_path))[2]
+    assert row(main, composition="map (+separators)", scoring="right")["r²"].startswith("1.00")
+    assert row(main, composition="map (+separators)", scoring="reference-compatible")["slope"].startswith("0.50")
+    assert row(main, composition="map", scoring="right")["r²"] == "–"
+    assert any("0.020 by right scoring and 0.010 as the public code" in note for note in main.notes)
+    outcomes = {r["claim"]: r["outcome"] for r in (claims.table or ())}
+    assert outcomes["map with separators: composed follows from atomic (r² > 0.5)"] == "holds"
+
+
+def test_the_figures_have_a_point_for_every_task_and_say_how_many(tmp_path: Path) -> None:
+    (finding,) = analyse("taskbench500/figure5", maps(tmp_path))[2]
+    (figure,) = finding.figures
+    assert len(figure.data) == 8
+    assert "n = 4 for each line" in figure.caption
+    drawing = figures.svg(figure.draw(figure.data))
+    assert "map (+separators): r² 1.00" in drawing
+    (all_of_them,) = analyse("taskbench500/figure3", maps(tmp_path))[2]
+    assert len(all_of_them.figures[0].data) == 8
+
+
+def test_composed_tasks_without_their_parts_are_refused(tmp_path: Path) -> None:
+    runs = made_up(tmp_path, adapted("chain(antonyms[eng], hyponyms[eng])", 0.4))
+    with pytest.raises(StudyError, match="no composed task whose atomic parts have runs"):
+        analyse("taskbench500/table3", runs)

@@ -1,0 +1,81 @@
+"""Figures 2 and 6 of TaskBench500 from made-up curves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskloom.studies.reproduction import analyse
+from taskloom.studies.study import StudyError
+from tests.studies.made_up_scores import made_up
+from tests.studies.taskbench500.made_up_tasks import adapted
+
+FAMILIES = {
+    "lexical": ("antonyms[eng]", "synonyms[eng]", "hyponyms[eng]"),
+    "factual": ("father", "mother", "country"),
+    "random": ("random0[eng]", "random1[eng]", "random2[eng]"),
+}
+RATES = {"lexical": 0.5, "factual": 0.3, "random": 0.1}
+
+
+def curve(rate: float, task: int) -> dict[int, float]:
+    """Return a curve that comes nearer to 1 by this share every 100 steps; tasks of a family differ a little."""
+    return {100 * i: 1 - (1 - rate - 0.01 * task) ** i for i in range(1, 6)}
+
+
+def learnt(learner: str = "lora", slower: float = 1.0, **fields: Any) -> list[dict[str, Any]]:
+    groups = []
+    for family, tasks in FAMILIES.items():
+        for number, task in enumerate(tasks):
+            points = curve(RATES[family] * slower, number)
+            named = {key.replace("__", "."): value for key, value in fields.items()}
+            groups.append(adapted(task, points[500], learner, split="memorise", fields=named, curve=points))
+    return groups
+
+
+def test_planted_rates_of_the_families_come_out(tmp_path: Path) -> None:
+    main, claims = analyse("taskbench500/figure2", made_up(tmp_path, *learnt(), *learnt("prompt-tune", 0.2)))[2]
+    assert main.table is not None
+    first = main.table[0]
+    assert (first["method"], first["family"], first["tasks"], first["steps"]) == ("fine-tuning", "lexical", 3, 500)
+    assert first["at the end"] == "0.972"
+    outcomes = {r["claim"]: r["outcome"] for r in (claims.table or ())}
+    assert outcomes["fine-tuning: lexical tasks are memorised faster than factual ones"] == "holds"
+    assert outcomes["fine-tuning memorises more than prompt tuning"] == "holds"
+    (figure,) = main.figures
+    assert "3 lexical, 3 factual, 3 random" in figure.caption
+    assert len(figure.data) == 2 * 3 * 5
+
+
+def test_a_planted_reversal_is_seen(tmp_path: Path) -> None:
+    """Random relations are memorised fastest here."""
+    groups = [
+        adapted(task, 1.0, "lora", split="memorise", curve=curve(1 - RATES[family], number))
+        for family, tasks in FAMILIES.items()
+        for number, task in enumerate(tasks)
+    ]
+    claims = analyse("taskbench500/figure2", made_up(tmp_path, *groups))[2][1]
+    outcomes = {r["claim"]: r["outcome"] for r in (claims.table or ())}
+    assert outcomes["fine-tuning: lexical tasks are memorised faster than random ones"] == "does not hold"
+
+
+def test_settings_of_figure_6_are_compared_task_by_task(tmp_path: Path) -> None:
+    permuted = {"recipe__labels": "permuted"}
+    groups = [
+        *learnt(),
+        *learnt(slower=0.6, **permuted),
+        *learnt(slower=0.6, **permuted, learner__pretrained=False),
+    ]
+    main, claims = analyse("taskbench500/figure6", made_up(tmp_path, *groups))[2]
+    assert main.table is not None
+    assert [r["setting"][0] for r in main.table] == ["A"] * 3 + ["B"] * 3 + ["C"] * 3
+    outcomes = {r["claim"].split(": ")[1]: r["outcome"] for r in (claims.table or ())}
+    assert outcomes["own labels are memorised faster than permuted ones (C > B)"] == "holds"
+    assert outcomes["pre-training helps to memorise permuted labels (B > A)"] == "cannot be told"
+
+
+def test_runs_without_curves_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="has no learning curves of atomic tasks"):
+        analyse("taskbench500/figure2", made_up(tmp_path, adapted("father", 0.4, split="memorise")))
