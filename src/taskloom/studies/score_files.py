@@ -144,7 +144,7 @@ class ScoreFile(Store):
         return yaml.safe_dump(config, sort_keys=False)
 
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
-        """Return columns of the predictions or curves of a run; None where the file has no answers to single items, or no curves."""
+        """Return columns of the predictions or curves of a run; None where the file has no answers to items, or no curves."""
         group, seed = self._groups[run], str(self._scores[run]["seed"])
         if file == CURVES and seed in group.curves:
             points = [{"step": step, "split": split, "score": score} for step, split, score in group.curves[seed]]
