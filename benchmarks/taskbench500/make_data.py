@@ -61,7 +61,8 @@ def rows_of(recipe: str, fields: dict[str, Any], part: str, separators: bool = F
     for split in plan.splits:
         if split.name not in ("train", "test"):
             continue
-        table = split.rows(0, split.n).select(["task", "input", "targets", "key", "traits"])
+        rows: Any = split.rows(0, split.n)
+        table = rows.select(["task", "input", "targets", "key", "traits"])
         tasks = np.array(table["task"].to_pylist())
         first = np.flatnonzero(np.r_[True, tasks[1:] != tasks[:-1]])
         near = np.arange(len(tasks)) - np.repeat(first, np.diff(np.r_[first, len(tasks)])) < LOOKED_AT

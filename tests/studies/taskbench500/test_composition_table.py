@@ -82,7 +82,8 @@ def test_what_only_the_number_of_answers_explains_is_not_put_down_to_the_parts(t
     """Scores of chains and of their parts both follow the number of answers, and nothing else."""
     tasks = chains()
     sizes = np.exp(RNG.uniform(0, 4, len(tasks)))
-    groups, known = [], set()
+    groups: list[dict[str, Any]] = []
+    known: set[str] = set()
     for (task, parts), size in zip(tasks, sizes, strict=True):
         noise = RNG.normal(0, 0.02, 2)
         if not known & set(parts):

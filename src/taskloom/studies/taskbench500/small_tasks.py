@@ -74,8 +74,7 @@ def composition_experiments(scale: str, model: str) -> Experiments:
         "recipe": "taskbench/500",
         "set": {"catalog": {"compositions": ["map", "filter", "map_filter"]}, "sequences": {"separators": True}},
     }
-    recipes = ["taskbench/500", separated]
-    common = {"recipes": recipes, "tasks": "each", "evaluate": ["test"], "limit": 100}
+    common = {"recipes": ["taskbench/500", separated], "tasks": "each", "evaluate": ["test"], "limit": 100}
     return [
         {**common, "learners": learners(model, epochs=100)},
         {**common, "learners": learners(model, epochs=100, shots=FEW), "seeds": FEW_SEEDS},
