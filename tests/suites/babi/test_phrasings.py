@@ -41,7 +41,7 @@ def test_the_phrasing_changes_no_digest_where_nothing_is_rephrased() -> None:
 
 def test_a_double_disjunction_has_two_indefinite_sentences_in_its_support_and_its_control_one() -> None:
     groups = set()
-    for example in plan_of("double-disjunctions").split("mix").rows(0, N):
+    for example in plan_of("double-disjunctions").split("probe").rows(0, N):
         events = events_of(example).events
         support = [int(line) - 1 for line in str(example.traits["support_lines"]).split()]
         indefinite = sum(events[i].kind == "either" for i in support)
