@@ -80,3 +80,28 @@ def test_the_page_fits_and_opens_examples(page_file: Path, width: int, scheme: s
         assert [(v["id"], v["impact"]) for v in found if v["impact"] in ("serious", "critical")] == []
         assert problems == []
         browser.close()
+
+
+def test_on_paper_there_is_nothing_to_press_and_no_dark_page(page_file: Path) -> None:
+    api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium")
+    with api.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_context(viewport={"width": 700, "height": 900}, color_scheme="dark").new_page()
+        page.goto(page_file.as_uri())
+        page.wait_for_selector(".explorer .item")
+        page.emulate_media(media="print")
+        for what in ("nav", ".explorer", ".hint", ".screen", "details:not([open])"):
+            assert page.locator(what).count() > 0
+            assert all(not one.is_visible() for one in page.locator(what).all()), what
+        ink, paper = (page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
+        assert (ink, paper) == ("rgb(34, 34, 34)", "rgb(255, 255, 255)")
+        cut = page.locator(".wide").evaluate_all(
+            "boxes => boxes.filter(b => getComputedStyle(b).overflowX !== 'visible').length"
+        )
+        assert cut == 0
+        page.locator("details").first.evaluate("box => box.open = true")
+        assert page.locator("details table").first.is_visible(), "what the reader opened is printed"
+        assert len(page.pdf()) > 20_000
+        browser.close()

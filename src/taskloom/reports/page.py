@@ -47,6 +47,7 @@ class Section:
     Attributes:
         title: Its heading.
         text: A paragraph; empty for none.
+        on_screen: The end of the paragraph, on what can be opened or chosen; it is not printed.
         columns: The table's columns.
         rows: What the table has a row for; no table where there are none.
         figure: SVG text.
@@ -71,6 +72,7 @@ class Section:
     legend: Mapping[str, int] = field(default_factory=dict)
     guessed: bool = False
     explorer: bool = False
+    on_screen: str = ""
 
     @property
     def cells(self) -> list[list[Any]]:

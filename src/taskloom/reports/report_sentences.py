@@ -67,7 +67,7 @@ def _part(row: Row, seeds: Sequence[float], guesses: Mapping[tuple[str, str], fl
     text = _place(row)
     guess = guesses.get((row["recipe"], row["split"]))
     if guess is not None and not math.isnan(row["low"]) and row["low"] <= guess <= row["high"]:
-        text += f", not told from guessing the most frequent answer ({guess:.3f})"
+        text += f", indistinguishable from guessing the most frequent answer ({guess:.3f})"
     if len(seeds) > 1:
         text += f", {sum(score > threshold for score in seeds)} of {len(seeds)} seeds above {threshold:g}"
     return text
@@ -116,7 +116,7 @@ def _place(row: Row) -> str:
 
 def comparison_sentences(rows: Iterable[Row]) -> list[str]:
     """Say which learner is better, and where the runs do not tell."""
-    told, open_ = [], []
+    shown, open_ = [], []
     for row in sorted(rows, key=lambda r: r["corrected_p"]):
         where = f"on {row['recipe']}, {row['split']}"
         p = probability(row["corrected_p"])
@@ -129,10 +129,10 @@ def comparison_sentences(rows: Iterable[Row]) -> list[str]:
                 if not math.isnan(low)
                 else f"{abs(row['difference']):.3f}"
             )
-            told.append(f"{better} is better than {worse} by {size} {where} (corrected {sign} {p}).")
+            shown.append(f"{better} is better than {worse} by {size} {where} (corrected {sign} {p}).")
         else:
             open_.append(f"{row['first']} and {row['second']} {where}")
-    sentences = told[:MOST]
+    sentences = shown[:MOST]
     if open_:
         names = "; ".join(open_[:6]) + (f" and {len(open_) - 6} more pairs" if len(open_) > 6 else "")
         sentences.append(f"No difference is shown between {names}.")

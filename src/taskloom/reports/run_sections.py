@@ -130,9 +130,10 @@ class RunSections:
             *success,
             *(Column(name, known(name), number=True) for name in SuiteScores(self.runs, ()).columns),
         )
-        text = "A number in blue opens the examples behind it." if self.predicted else ""
+        opens = "A number in blue opens the examples behind it." if self.predicted else ""
+        guessed = bool(self.numbers.guesses)
         return Section(
-            "Scores", text, columns, tuple(rows), panels=panels, legend=colours, guessed=bool(self.numbers.guesses)
+            "Scores", "", columns, tuple(rows), panels=panels, legend=colours, guessed=guessed, on_screen=opens
         )
 
     def by_task(self) -> Iterator[Section]:
@@ -241,12 +242,16 @@ class RunSections:
             if len(rows) > 1
             else "1 comparison; its p-value needs no correction"
         )
-        text = (
-            f"The second learner against the first, on the same examples. {count}. A difference opens both learners side by "
-            f"side.{cut}"
-        )
+        text = f"The second learner against the first, on the same examples. {count}.{cut}"
         blocks = ("not compared:\n" + "\n".join(left_out),) if left_out else ()
-        return Section("Comparisons", text, COMPARISONS, rows, blocks=blocks)
+        return Section(
+            "Comparisons",
+            text,
+            COMPARISONS,
+            rows,
+            blocks=blocks,
+            on_screen="A difference opens both learners side by side.",
+        )
 
     def examples(self) -> Section | None:
         """Show right and wrong answers of each recipe and learner, from the split with the lowest score."""
@@ -254,11 +259,9 @@ class RunSections:
             return None
         cells = [(f"{recipe}, {a}", names[0]) for recipe, own in self.numbers.cells.items() for a, names in own.items()]
         blocks = tuple(block for head, run in cells[:MOST_PANELS] for block in self._answers(head, run))
-        text = (
-            "Choose a learner, a second one to put beside it, and a trait to filter by; wrong answers come first. Below: the first "
-            "right and wrong answers of the split with the lowest score."
-        )
-        return Section("Examples", text, blocks=blocks, explorer=True)
+        text = "The first right and wrong answers of the split with the lowest score."
+        choice = "Choose a learner above them, a second one to put beside it, and a trait to filter by; wrong answers come first."
+        return Section("Examples", text, blocks=blocks, explorer=True, on_screen=choice)
 
     def _answers(self, head: str, run: str) -> Iterator[str]:
         scores = self.runs.store.scores(run)
