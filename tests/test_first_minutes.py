@@ -16,6 +16,7 @@ import taskloom as tl
 from taskloom.cli import run
 from taskloom.cli.app import COMMANDS
 from taskloom.cli.doctor_command import libraries
+from taskloom.errors import nearest
 from taskloom.recipe.field_table import recipe_schema
 from taskloom.registry import SUITES, TASKS
 
@@ -228,3 +229,9 @@ def test_a_task_of_the_running_script_works_in_run_too(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout == "1 [10, 10] ['recipe.limit']\n", done.stderr
     assert (tmp_path / "report.html").is_file()
+
+
+def test_part_of_a_name_finds_it_and_long_lists_are_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "neighbour"]) == 2
+    assert "did you mean 'nearest-neighbour'?" in capsys.readouterr().err
+    assert nearest("zzzz", [f"name-{i:02d}" for i in range(30)]).endswith("name-11 and 18 more")

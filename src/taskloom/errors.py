@@ -10,6 +10,12 @@ import difflib
 import reprlib
 from collections.abc import Iterable
 
+SHORTEST_PART = 3
+"""Letters of a name that is looked for inside others: `bag` finds `bag-of-words`; fewer would find anything."""
+
+MOST_NAMES = 12
+"""Names that an error lists; the lists of commands have all of them."""
+
 LONGEST = 4_000
 """Characters of a message: what a person typed is echoed, but a megabyte of it hides the sentence."""
 
@@ -94,22 +100,26 @@ def echo(value: object) -> str:
 
 
 def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
-    """Return a closing remark with the nearest known names, or all of them when none is near.
+    """Return a closing remark with the nearest known names, or with the first of them when none is near.
 
     >>> nearest("ctl/AA", ["ctl/A", "ctl/R", "babi/1"])
     "did you mean 'ctl/A' or 'ctl/R'?"
+    >>> nearest("bag", ["bag-of-words", "bilstm"])
+    "did you mean 'bag-of-words'?"
     >>> nearest("zzz", ["b", "a"])
     'known: a, b'
     """
     names, name = sorted(known), name[:200]  # comparing takes time that grows with the square of a name's length
     folded = {n.casefold(): n for n in names}
     close = [folded[c] for c in difflib.get_close_matches(name.casefold(), list(folded), n=many, cutoff=0.6)]
+    if not close and len(name) >= SHORTEST_PART:
+        close = [original for text, original in folded.items() if name.casefold() in text][:many]
     if close:
         return "did you mean " + " or ".join(f"'{c}'" for c in close) + "?"
     if not names:
         return "none is known"
-    shown = ", ".join(names[:20])
-    return f"known: {shown}" + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    shown = ", ".join(names[:MOST_NAMES])
+    return f"known: {shown}" + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
 
 
 def raised_at(error: BaseException, file: str = "") -> str:

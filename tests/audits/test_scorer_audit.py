@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from taskloom.audits.scorer_audit import ScorerAudit, audit_scorers
+from taskloom.cli.dataset_output import scorer_table
 from taskloom.errors import ParameterError
 from taskloom.example import Example
 from taskloom.scoring import Scorer, any_of, scorer, set_of
@@ -105,3 +106,8 @@ def test_any_of_takes_articles_and_numbers_as_people_do(prediction: str, targets
 def test_sets_take_articles_and_items_of_several_words(prediction: str, target: str, right: bool) -> None:
     assert set_of.score(prediction, Example("q", target)) == float(right)
     assert bool(right) == set_of.explain(prediction, Example("q", target)).startswith("all")
+
+
+def test_the_table_says_what_refused_means(capsys: pytest.CaptureFixture[str]) -> None:
+    scorer_table(audit_scorers(n=5), as_json=False)
+    assert "refused: right answers that got less than the full score" in capsys.readouterr().out

@@ -201,6 +201,21 @@ def test_labels_stay_distinct() -> None:
     assert "guessing: 0.125" in svg
 
 
+def test_splits_that_are_guessed_differently_have_lines_of_their_own() -> None:
+    curves = [Curve("iid", (1, 2), (0.5, 1.0)), Curve("ood", (1, 2), (0.2, 0.3))]
+    colours = {"iid": 0, "ood": 1}
+    apart = charts.curve_panel("p", curves, colours, {"iid": 0.30, "ood": 0.25})
+    assert apart.svg.count('class="guess') == 2
+    assert "guessing on ood: 0.250" in apart.svg
+    assert "gives 0.30 on iid, 0.25 on ood" in apart.alt
+    together = charts.curve_panel("p", curves, colours, {"iid": 0.25, "ood": 0.252})
+    assert together.svg.count('class="guess') == 1
+    assert charts.curve_panel("p", curves, colours, {}).svg.count('class="guess') == 0
+    file = charts.sheet([apart], colours)
+    assert "guessing the most frequent answer" in file
+    assert 'fill="#fff"' in file, "readable on a dark page"
+
+
 def test_findings_come_first_and_have_intervals(store: Store, html: str) -> None:
     (row,) = [
         r

@@ -23,6 +23,7 @@ from taskloom.viewer import viewed_stores
 from taskloom.viewer.application import application
 from taskloom.viewer.folders import ViewedFolders
 from taskloom.viewer.prediction_rows import PredictionRows
+from tests.experiments.made_up_runs import write
 from tests.viewer.hostile import SCRIPT, assert_harmless
 from tests.viewer.hostile_runs import TRAITS, fill
 
@@ -146,6 +147,18 @@ def test_two_runs_are_compared_example_by_example_with_the_paired_test(filled: F
 def test_a_comparison_of_a_run_with_itself_says_so(filled: Filled) -> None:
     run = filled.runs["weak"][0]
     assert "A and B are the same run" in filled.get("/compare", a=run, b=run)
+
+
+def test_a_heat_map_begins_with_the_traits_that_tell_most(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    traits = [
+        {"alike": str(i % 3), "depth": str(i % 4), "depth_name": "abcd"[i % 4], "half": "xy"[i // 20], "name": str(i)}
+        for i in range(40)
+    ]
+    scores = [float(i % 4 < 2 or (i < 20 and i % 4 == 3)) for i in range(40)]
+    run = write(store, {"ood": scores}, traits=traits)
+    telling = PredictionRows(store.folder(run) / "predictions.parquet").telling_traits("ood")
+    assert telling == ["depth", "half", "alike"], "not the name of each example, nor a trait that renames another"
 
 
 def test_heat_maps_have_the_means_of_the_library(filled: Filled) -> None:

@@ -170,4 +170,10 @@ def scorer_table(scorers: list[ScorerAudit], as_json: bool) -> None:
         rows.append((one.scorer, one.answers, *rates, "; ".join(missed)))
     heads = ("scorer", "answers", "refused", "extracted", "accepted", "extracted", "judged wrongly after extraction")
     title = "right answers refused and wrong ones accepted: as they stand, and extracted"
-    console().print(table(f"{title} by '{scorers[0].extract}'", heads, rows))
+    out = console()
+    out.print(table(f"{title} by '{scorers[0].extract}'", heads, rows))
+    out.print(
+        "refused: right answers that got less than the full score, in forms in which models write them (capitals, an article,\n"
+        "a sentence around the answer); accepted: wrong answers that got it. extracted: the same after the answer was cut out\n"
+        "of the reply, as runs do. The forms: docs/reference/scorers.md."
+    )

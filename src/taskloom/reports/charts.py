@@ -30,6 +30,13 @@ ROW = 22
 """Height of a line of a chart."""
 
 
+SAME_GUESS = 0.01
+"""Scores of guessing that differ by no more are drawn as one line."""
+
+Guess = float | Mapping[str, float] | None
+"""The score of guessing: of all series, or of each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Panel:
     """A figure, or one of several of a section: its title, its SVG and what it shows, in words."""
@@ -91,7 +98,7 @@ def colour_of(series: Sequence[str]) -> dict[str, int]:
     return {s: OWN[s] for s in series if s in OWN} | {s: free[i % len(free)] for i, s in enumerate(others)}
 
 
-def interval_panel(title: str, marks: Sequence[Mark], colours: Mapping[str, int], guess: float | None = None) -> Panel:
+def interval_panel(title: str, marks: Sequence[Mark], colours: Mapping[str, int], guess: Guess = None) -> Panel:
     """Draw means with their intervals: a line for each place (a learner), a colour and a shape for each series (a split)."""
     places, series = _unique(m.place for m in marks), _unique(m.series for m in marks)
     labels = distinct(places)
@@ -99,7 +106,7 @@ def interval_panel(title: str, marks: Sequence[Mark], colours: Mapping[str, int]
     step = max(ROW, 14 * len(series) + 6)
     top, height = 8, 8 + step * len(places) + 34
     x = _scale(left + 8, WIDTH - 12)
-    parts = [_grid(x, top, height - 34), _guess(guess, x, top, height - 34)]
+    parts = [_grid(x, top, height - 34), _guess_across(guess, colours, x, top, height - 34)]
     for row, place in enumerate(places):
         middle = top + step * (row + 0.5)
         parts.append(_label(labels[place], place, left, middle))
@@ -112,10 +119,10 @@ def interval_panel(title: str, marks: Sequence[Mark], colours: Mapping[str, int]
     return Panel(title, _svg(height, parts, alt), alt)
 
 
-def curve_panel(title: str, curves: Sequence[Curve], colours: Mapping[str, int], guess: float | None = None) -> Panel:
+def curve_panel(title: str, curves: Sequence[Curve], colours: Mapping[str, int], guess: Guess = None) -> Panel:
     """Draw learning curves: the mean of each split, single seeds faintly behind it, guessing as a dotted line."""
     last = max((s for c in curves for s in c.steps), default=1)
-    left, top, bottom, height = 40, 10, 190, 226
+    left, top, bottom, height = 48, 10, 190, 226
     low, high = left, WIDTH - 22
 
     def x(step: float) -> float:
@@ -125,8 +132,7 @@ def curve_panel(title: str, curves: Sequence[Curve], colours: Mapping[str, int],
         return bottom - (bottom - top) * min(1.0, max(0.0, score))
 
     parts = [_y_grid(y, left, WIDTH - 14)]
-    if guess is not None:
-        parts.append(f'<line class="guess" x1="{left}" x2="{WIDTH - 14}" y1="{y(guess):.1f}" y2="{y(guess):.1f}"/>')
+    parts.append(_guess_along(guess, colours, y, left, WIDTH - 14))
     for curve in sorted(curves, key=lambda c: not c.faint):
         points = " ".join(f"{x(s):.1f},{y(v):.1f}" for s, v in zip(curve.steps, curve.scores, strict=True))
         kind = "faint" if curve.faint else "line"
@@ -138,17 +144,18 @@ def curve_panel(title: str, curves: Sequence[Curve], colours: Mapping[str, int],
     for step in _ticks(last):
         parts.append(f'<text x="{x(step):.1f}" y="{bottom + 16}" text-anchor="middle">{_short_number(step)}</text>')
     parts.append(f'<text x="{(low + high) / 2:.1f}" y="{height - 4}" text-anchor="middle">training steps</text>')
+    parts.append(_y_name((top + bottom) / 2))
     ends = [f"{c.split} ends at {c.scores[-1]:.2f}" for c in curves if not c.faint and c.scores]
     alt = f"{title}: learning curves over {last:,} steps; {', '.join(ends)}{_chance(guess)}"
     return Panel(title, _svg(height, parts, alt), alt)
 
 
 def trend_panel(
-    title: str, marks: Sequence[Mark], xlabel: str, colours: Mapping[str, int], guess: float | None = None
+    title: str, marks: Sequence[Mark], xlabel: str, colours: Mapping[str, int], guess: Guess = None
 ) -> Panel:
     """Draw means over the values of a trait that is a number: one line for each series, bars for the intervals."""
     places, series = _unique(m.place for m in marks), _unique(m.series for m in marks)
-    left, top, bottom, height = 40, 10, 170, 210
+    left, top, bottom, height = 48, 10, 170, 210
     low, high = left + 14, WIDTH - 26
 
     def x(place: str) -> float:
@@ -158,8 +165,7 @@ def trend_panel(
         return bottom - (bottom - top) * min(1.0, max(0.0, score))
 
     parts = [_y_grid(y, left, WIDTH - 14)]
-    if guess is not None:
-        parts.append(f'<line class="guess" x1="{left}" x2="{WIDTH - 14}" y1="{y(guess):.1f}" y2="{y(guess):.1f}"/>')
+    parts.append(_guess_along(guess, colours, y, left, WIDTH - 14))
     for number, name in enumerate(series):
         own = [m for m in marks if m.series == name]
         shift = (number - (len(series) - 1) / 2) * 3
@@ -179,13 +185,12 @@ def trend_panel(
     for place in places[:: max(1, every)]:
         parts.append(f'<text x="{x(place):.1f}" y="{bottom + 16}" text-anchor="middle">{escape(place)}</text>')
     parts.append(f'<text x="{(low + high) / 2:.1f}" y="{height - 6}" text-anchor="middle">{escape(xlabel)}</text>')
+    parts.append(_y_name((top + bottom) / 2))
     alt = f"{title} by {xlabel}: " + "; ".join(f"{m.series}, {m.place}: {m}" for m in marks[:24]) + _chance(guess)
     return Panel(title, _svg(height, parts, alt), alt)
 
 
-def bar_panel(
-    title: str, marks: Sequence[Mark], name: str, colours: Mapping[str, int], guess: float | None = None
-) -> Panel:
+def bar_panel(title: str, marks: Sequence[Mark], name: str, colours: Mapping[str, int], guess: Guess = None) -> Panel:
     """Draw means over the values of a trait that is a name, where a line would suggest an order: horizontal bars."""
     places, series = _unique(m.place for m in marks), _unique(m.series for m in marks)
     labels = distinct(places)
@@ -209,7 +214,7 @@ def bar_panel(
                         f'<line class="ink" x1="{x(mark.low):.1f}" x2="{x(mark.high):.1f}" y1="{y + 5:.1f}" y2="{y + 5:.1f}"/>'
                     )
                 parts.append("</g>")
-    parts += [_guess(guess, x, top, height - 34), _x_numbers(x, height - 18, "score")]
+    parts += [_guess_across(guess, colours, x, top, height - 34), _x_numbers(x, height - 18, "score")]
     alt = f"{title} by {name}: " + "; ".join(f"{m.series}, {m.place}: {m}" for m in marks[:24]) + _chance(guess)
     return Panel(title, _svg(height, parts, alt), alt)
 
@@ -234,12 +239,17 @@ def sheet(panels: Sequence[Panel], legend: Mapping[str, int]) -> str:
         parts.append(f'<g class="s{number}"><rect class="bar" x="{at}" y="{y + 2}" width="12" height="12"/></g>')
         parts.append(f'<text x="{at + 18}" y="{y + 12}">{escape(name)}</text>')
         at += 36 + LETTER * len(name)
+    if any('class="guess' in panel.svg for panel in panels):
+        parts.append(f'<line class="guess" x1="{at}" x2="{at + 22}" y1="{y + 8}" y2="{y + 8}"/>')
+        parts.append(f'<text x="{at + 28}" y="{y + 12}">guessing the most frequent answer</text>')
     alt = "; ".join(p.alt for p in panels)
     colours = "".join(f".s{i}{{color:{c}}}" for i, c in enumerate(COLOURS))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height:.0f}" role="img" '
         f'aria-label="{escape(alt[:1500])}" font-family="system-ui, sans-serif" font-size="12" fill="#222">'
-        f"<style>{STYLE}{colours}.head{{font-weight:600}}</style>{''.join(parts)}</svg>"
+        f"<style>{STYLE}{colours}.head{{font-weight:600}}</style>"
+        # White below the dark text: a README is also read in dark mode, which an image does not learn of.
+        f'<rect width="{width}" height="{height:.0f}" rx="6" fill="#fff"/>{"".join(parts)}</svg>'
     )
 
 
@@ -250,6 +260,7 @@ STYLE = (
     ".line{fill:none;stroke:currentColor;stroke-width:2}.faint{fill:none;stroke:currentColor;stroke-width:.8;opacity:.4}"
     ".whisker{stroke:currentColor;stroke-width:2;opacity:.55}.fill{fill:currentColor}.bar{fill:currentColor;opacity:.85}"
     ".grid{stroke:#8884;stroke-width:1}.guess{stroke:#888;stroke-width:1.5;stroke-dasharray:2 3}"
+    "[class*='guess s']{stroke:currentColor}"
     ".ink{stroke:#222;stroke-width:1.5}"
 )
 """How the parts of a panel are drawn, on the page and in files."""
@@ -272,8 +283,50 @@ def _scale(low: float, high: float) -> Scale:
     return lambda score: low + (high - low) * min(1.0, max(0.0, score))
 
 
-def _chance(guess: float | None) -> str:
-    return "." if guess is None else f". Guessing the most frequent answer gives {guess:.2f}."
+def _chance(guess: Guess) -> str:
+    levels = _levels(guess, {})
+    if not levels:
+        return "."
+    values = ", ".join(f"{level:.2f} on {name}" if name else f"{level:.2f}" for level, name, _ in levels)
+    return f". Guessing the most frequent answer gives {values}."
+
+
+def _levels(guess: Guess, colours: Mapping[str, int]) -> list[tuple[float, str, str]]:
+    """Return the scores of guessing with the series that they are for (none: for all) and the class of their lines.
+
+    Where splits have other shares of their most frequent answer, each has a line in its own colour.
+    """
+    if guess is None:
+        return []
+    if isinstance(guess, Mapping):
+        if not guess:
+            return []
+        if max(guess.values()) - min(guess.values()) > SAME_GUESS:
+            return [(level, name, f" s{colours.get(name, 7)}") for name, level in guess.items()]
+        guess = min(guess.values())
+    return [(guess, "", "")]
+
+
+def _guess_along(guess: Guess, colours: Mapping[str, int], y: Scale, left: float, right: float) -> str:
+    """Draw guessing as lines from left to right."""
+    ends = f'x1="{left}" x2="{right}"'
+    return "".join(
+        f'<line class="guess{kind}" {ends} y1="{y(level):.1f}" y2="{y(level):.1f}">{_guess_title(level, name)}</line>'
+        for level, name, kind in _levels(guess, colours)
+    )
+
+
+def _guess_across(guess: Guess, colours: Mapping[str, int], x: Scale, top: float, bottom: float) -> str:
+    """Draw guessing as lines from top to bottom."""
+    ends = f'y1="{top}" y2="{bottom}"'
+    return "".join(
+        f'<line class="guess{kind}" {ends} x1="{x(level):.1f}" x2="{x(level):.1f}">{_guess_title(level, name)}</line>'
+        for level, name, kind in _levels(guess, colours)
+    )
+
+
+def _guess_title(level: float, name: str) -> str:
+    return f"<title>guessing{escape(f' on {name}') if name else ''}: {level:.3f}</title>"
 
 
 def _label(short: str, whole: str, right: float, middle: float) -> str:
@@ -294,11 +347,8 @@ def _y_grid(y: Scale, left: float, right: float) -> str:
     return "".join(parts)
 
 
-def _guess(guess: float | None, x: Scale, top: float, bottom: float) -> str:
-    if guess is None:
-        return ""
-    title = f"<title>guessing: {guess:.3f}</title>"
-    return f'<line class="guess" x1="{x(guess):.1f}" x2="{x(guess):.1f}" y1="{top}" y2="{bottom}">{title}</line>'
+def _y_name(middle: float) -> str:
+    return f'<text transform="translate(9 {middle:.0f}) rotate(-90)" text-anchor="middle">score</text>'
 
 
 def _x_numbers(x: Scale, y: float, name: str) -> str:

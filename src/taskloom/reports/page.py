@@ -167,7 +167,7 @@ def write_figures(folder: Path, sections: Sequence[Section]) -> None:
 
 def _cell_class(column: Column, cell: Any = None) -> Any:
     kinds = ["number"] if column.number else []
-    width = [] if cell is None or column.wraps else ["short"] if len(str(cell)) <= SHORT else ["long"]
+    width = [] if cell is None else ["wraps"] if column.wraps else ["short"] if len(str(cell)) <= SHORT else ["long"]
     return _class(" ".join([*kinds, *width]))
 
 

@@ -121,10 +121,9 @@ class RunNumbers:
                         guesses[recipe, split] = _guess(rows["targets"].filter(pc.equal(splits, split)))
         return guesses
 
-    def guess_of_recipe(self, recipe: str) -> float | None:
-        """Return the score of guessing on a recipe, where its splits agree on it within a hundredth; else None."""
-        values = [g for (name, _), g in self.guesses.items() if name == recipe]
-        return min(values) if values and max(values) - min(values) <= 0.01 else None
+    def guesses_of(self, recipe: str) -> dict[str, float]:
+        """Return the score of guessing on each split of a recipe."""
+        return {split: guess for (name, split), guess in self.guesses.items() if name == recipe}
 
     @cached_property
     def comparisons(self) -> PairedTests:

@@ -121,7 +121,7 @@ class RunSections:
             by_recipe.setdefault(row["recipe"], []).append(_mark(row, row["split"], row["learner"]))
         colours = charts.colour_of([m.series for marks in by_recipe.values() for m in marks])
         panels = tuple(
-            charts.interval_panel(recipe, marks, colours, self.numbers.guess_of_recipe(recipe))
+            charts.interval_panel(recipe, marks, colours, self.numbers.guesses_of(recipe))
             for recipe, marks in itertools.islice(by_recipe.items(), MOST_PANELS)
         )
         success = () if self.threshold is None else (Column(f"seeds over {self.threshold:g}", share, number=True),)
@@ -176,13 +176,13 @@ class RunSections:
         if not panels:
             return None
         shown = {title: list(_curves(splits)) for title, splits in itertools.islice(panels.items(), MOST_PANELS)}
-        guesses = {title: self.numbers.guess_of_recipe(rows[recipes[title]]["recipe"]) for title in shown}
+        guesses = {title: self.numbers.guesses_of(rows[recipes[title]]["recipe"]) for title in shown}
         colours = charts.colour_of([curve.split for curves in shown.values() for curve in curves])
         text = "The mean over seeds, and each seed faintly behind it."
         if len(panels) > MOST_PANELS:
             text += f" The first {MOST_PANELS} of {len(panels)}."
         drawn = tuple(charts.curve_panel(title, curves, colours, guesses[title]) for title, curves in shown.items())
-        guessed = any(g is not None for g in guesses.values())
+        guessed = any(guesses.values())
         return Section("Learning curves", text, panels=drawn, legend=colours, guessed=guessed)
 
     def by_trait(self) -> Iterator[Section]:

@@ -197,9 +197,11 @@ def heat(request: Request) -> Response:
     if not chosen:
         raise VanishedError(f"no run of '{learner[:80]}' on '{recipe[:80]}'")
     split = chosen_split(request, chosen[:1])
-    traits = list(prediction_rows(viewed, chosen[0].name).traits())
-    x = _among(request, "x", traits) if traits else ""
-    y = _among(request, "y", [t for t in traits if t != x] or traits) if traits else ""
+    predictions = prediction_rows(viewed, chosen[0].name)
+    traits = list(predictions.traits())
+    best = predictions.telling_traits(split) if not {"x", "y"} <= set(request.query_params) else []
+    x = _among(request, "x", traits, best) if traits else ""
+    y = _among(request, "y", traits, [t for t in best if t != x] or [t for t in traits if t != x]) if traits else ""
     maps, problem = (
         ([], "the examples have no trait with several values")
         if not traits
@@ -229,12 +231,12 @@ def _is_of(run: StoredRun, recipe: str, learner: str) -> bool:
     return bool(run.scores["recipe"] == recipe and run.scores["learner"] == learner)
 
 
-def _among(request: Request, name: str, known: Sequence[str]) -> str:
-    """Return a value of the query that must be among known ones; the first of them by default."""
+def _among(request: Request, name: str, known: Sequence[str], best: Sequence[str] = ()) -> str:
+    """Return a value of the query that must be among known ones; the first of the best, or of all, by default."""
     value = request.query_params.get(name, "")
     if value and value not in known:
         raise VanishedError(f"there is no {name} '{value[:80]}' here; there are {', '.join(known)[:300] or 'none'}")
-    return value or next(iter(known), "")
+    return value or next(iter(best or known), "")
 
 
 def _maps(

@@ -23,6 +23,9 @@ RIGHT = 1.0
 SAMPLE = 4_096
 """Rows in which the names of traits are looked for."""
 
+MOST_PLACES = 12
+"""Values of a trait that a map has by default; more do not fit a screen."""
+
 SHOWN = ("index", "task", "input", "targets", "prediction", "score", "traits")
 
 
@@ -118,6 +121,28 @@ class PredictionRows:
                 break
         return {name: sorted(found, key=_natural) for name, found in values.items() if len(found) > 1}
 
+    def telling_traits(self, split: str) -> list[str]:
+        """Return traits that a small map can show, those first between whose values the mean score differs most.
+
+        A trait that only renames the values of one before it is left out: it would fill a diagonal.
+        """
+        rows: list[tuple[dict[str, str], float]] = []
+        for low, batch in self._batches(["split", "task", "traits", "score"]):
+            for row in _values(pa.Table.from_batches([batch]), self.path):
+                if row["split"] == split and row["score"] is not None:
+                    rows.append(({**dict(row["traits"] or ()), TASK: str(row["task"])}, row["score"]))
+            if low + batch.num_rows >= SAMPLE:
+                break
+        columns = {name: [str(values.get(name)) for values, _ in rows] for name in {n for v, _ in rows for n in v}}
+        few = {name: column for name, column in columns.items() if 1 < len(set(column)) <= MOST_PLACES}
+        scores = np.array([score for _, score in rows])
+        ranked = sorted(few, key=lambda name: (-_spread(few[name], scores), name))
+        telling: list[str] = []
+        for name in ranked:
+            if not any(_same_groups(few[name], few[other]) for other in telling):
+                telling.append(name)
+        return telling
+
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
         with opened(self.path) as file:
             schema = file.schema_arrow
@@ -152,6 +177,20 @@ def _answer(row: Mapping[str, Any]) -> ScoredAnswer:
         row["score"],
         dict(row["traits"] or ()),
     )
+
+
+def _spread(column: Sequence[str], scores: NDArray[np.float64]) -> float:
+    """Return the variance of the mean score between the values of a trait, weighted by their examples."""
+    _, codes = np.unique(np.array(column), return_inverse=True)
+    counts = np.bincount(codes)
+    means = np.bincount(codes, weights=scores) / counts
+    return float((counts * (means - scores.mean()) ** 2).sum() / len(scores))
+
+
+def _same_groups(a: Sequence[str], b: Sequence[str]) -> bool:
+    """Return whether one of two traits is a function of the other."""
+    pairs = len(set(zip(a, b, strict=True)))
+    return pairs in (len(set(a)), len(set(b)))
 
 
 def _natural(value: str) -> tuple[int, float, str]:
