@@ -134,6 +134,7 @@ for words in (
 ):
     assert run(words) == 0
 """,
+    "collect": "import taskloom.collect.web.site",
 }
 """What a light process does, one after the other: each may import only more than the one before."""
 

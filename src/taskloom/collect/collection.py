@@ -16,6 +16,7 @@ from taskloom.collect.passage_search import PassageIndex
 from taskloom.collect.phrases import phrase
 from taskloom.collect.project_file import DATABASE, ProjectFile, read_project
 from taskloom.collect.records import ROLES, CollectedTask, Document, Item, Person, Role, Setup
+from taskloom.collect.suggesting_models import check_model
 from taskloom.errors import nearest
 from taskloom.files import digest, json_digest
 
@@ -187,6 +188,8 @@ class Collection:
         """Switch suggestions by the configured model on or off."""
         if allowed and self.file.model is None:
             raise CollectError(phrase("no_model"))
+        if allowed and self.file.model is not None:
+            check_model(self.file.model, self.folder)
         with self.store.change(by, "suggestions", "on" if allowed else "off") as change:
             change.put(replace(self.setup, suggestions=allowed))
 

@@ -287,12 +287,14 @@ def card(c: Collection, tables: Mapping[str, Statistics], release: Release) -> s
     head = f"| | {' | '.join(tables)} |\n| --- |{' ---: |' * len(tables)}\n"
     rows = "".join(f"| {name} | {' | '.join(ours)} |\n" for name, ours, _ in table2(tables))
     people = c.file.annotators
+    worded = sum(bool(f.task.suggested) for tasks in release.splits.values() for f in tasks)
+    models = f" {worded} questions were worded with the help of a model." if worded else ""
     notes = "".join(f"- {text}\n" for text in (*release.leaks, *release.remarks)) or "- nothing to report\n"
     domains = ", ".join(f"{d.name} ({len(c.entities(d.name))} entities)" for d in c.file.domains)
     return (
         f"# {c.file.name}\n\nTasks given by descriptions, collected as ZEST was (Weller et al. 2020, section 4) with "
         f"`taskloom collect`.\n\nDomains: {domains}. {people} annotators answered each item without seeing each other; yes/no by "
-        "majority, spans by the shortest answer that most others contain, the rest by an adjudicator.\n\n"
+        f"majority, spans by the shortest answer that most others contain, the rest by an adjudicator.{models}\n\n"
         f"{head}{rows}\n## The audit\n\n{notes}\n## Use\n\n```\ntaskloom make recipe.yaml -o data\n"
         "taskloom score zest --gold zest/test.jsonl --pred PREDICTIONS\n```\n\n"
         "`log.jsonl` has every change with its author; the only personal data in it are names.\n"

@@ -100,12 +100,27 @@ class SplitPercent(_Strict):
 
 
 class ModelEntry(_Strict):
-    """An OpenAI-compatible endpoint whose model may suggest, where an owner switches it on."""
+    """A model that may suggest, where an owner switches it on: behind an OpenAI-compatible endpoint, or on this machine."""
 
-    url: str = Field(pattern=r"^https?://\S+$", description="up to and including /v1")
-    model: str = Field(min_length=1, max_length=200)
+    url: str | None = Field(None, pattern=r"^https?://\S+$", description="an endpoint, up to and including /v1")
+    local: str | None = Field(
+        None,
+        min_length=1,
+        description="smollm2, or a folder from the project folder: a Hugging Face model, or a learner saved by Taskloom",
+    )
+    model: str = Field(
+        "", max_length=200, description="the endpoint's name of the model; for a local one how it is shown"
+    )
     key_variable: str = Field("OPENAI_API_KEY", description="the environment variable with the key")
-    requests: int = Field(1_000, ge=1, description="the most requests while the server runs")
+    requests: int = Field(1_000, ge=1, description="the most requests to an endpoint while the server runs")
+
+    @model_validator(mode="after")
+    def _one_place(self) -> ModelEntry:
+        if (self.url is None) == (self.local is None):
+            raise ValueError("a model has either 'url' (an endpoint) or 'local' (smollm2 or a folder)")
+        if self.url is not None and not self.model:
+            raise ValueError("'model' is missing: the name by which the endpoint knows it")
+        return self
 
 
 class ProjectFile(_Strict):

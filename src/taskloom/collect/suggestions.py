@@ -6,24 +6,20 @@ an answer while they decide a dispute. Annotators never see suggestions: their a
 
 from __future__ import annotations
 
-import os
-import threading
-from functools import lru_cache
-
 from taskloom.collect.clean_text import clean_line
 from taskloom.collect.collect_errors import CollectError, ForbiddenError
 from taskloom.collect.collection import Collection
 from taskloom.collect.output_structure import from_form
 from taskloom.collect.phrases import phrase
 from taskloom.collect.records import CollectedTask, Item, Person, Suggestion
+from taskloom.collect.suggesting_models import ModelTask, ask_model, model_name, rewords
 from taskloom.files import digest
-from taskloom.learners.endpoint.client import EndpointError, Limits, ModelClient
 
 LONGEST_QUESTION, LONGEST_ANSWER = 60, 300
 """Tokens that a model may write for a question and for an answer."""
 
-TIMEOUT = 30.0
-"""Seconds for a request: somebody waits for it."""
+REWORDED = ("paraphrase", "target_semantics")
+"""The variants that a model may word."""
 
 PROMPTS = {
     "paraphrase": (
@@ -45,30 +41,22 @@ HOW = {
     "span": "Quote the shortest words of the passage that answer it, several parts joined by |.",
 }
 
-_lock = threading.Lock()
+
+def can_suggest_wording(c: Collection, variant: str) -> bool:
+    """Return whether writers may ask for a wording of a kind of variant."""
+    model = c.file.model
+    return model is not None and variant in REWORDED and c.setup.suggestions and rewords(model, c.folder)
 
 
-@lru_cache(maxsize=4)
-def _client(url: str, model: str, variable: str, requests: int) -> ModelClient:
-    limits = Limits(requests=requests, at_once=4, attempts=2, timeout=TIMEOUT)
-    return ModelClient(url, model, os.environ.get(variable, ""), limits)
-
-
-def _ask(c: Collection, prompt: str, most_tokens: int) -> tuple[str, str]:
+def _ask(c: Collection, task: ModelTask) -> tuple[str, str]:
     """Return the model's name and what it wrote, on one line."""
     model = c.file.model
     if model is None or not c.setup.suggestions:
         raise ForbiddenError(phrase("suggestions_switched_off"))
-    with _lock:
-        client = _client(model.url, model.model, model.key_variable, model.requests)
-    try:
-        reply = client.ask([prompt], most_tokens)[0]
-    except EndpointError as error:
-        raise CollectError(phrase("suggestion_failed", reason=error)) from error
-    text = clean_line(reply)
+    text = clean_line(ask_model(model, c.folder, task))
     if not text:
         raise CollectError(phrase("suggestion_empty"))
-    return model.model, text[:2_000]
+    return model_name(model), text[:2_000]
 
 
 def _keep(c: Collection, person: Person, about: str, model: str, text: str) -> Suggestion:
@@ -80,8 +68,8 @@ def _keep(c: Collection, person: Person, about: str, model: str, text: str) -> S
 
 def suggest_wording(c: Collection, person: Person, base: CollectedTask, variant: str) -> Suggestion:
     """Ask the model for a paraphrase or a semantic flip of a base task."""
-    entity = c.file.domain(base.domain).entity
-    model, text = _ask(c, PROMPTS[variant].format(entity=entity, question=base.question), LONGEST_QUESTION)
+    prompt = PROMPTS[variant].format(entity=c.file.domain(base.domain).entity, question=base.question)
+    model, text = _ask(c, ModelTask(prompt, LONGEST_QUESTION))
     return _keep(c, person, base.id, model, text.strip('"“” '))
 
 
@@ -91,6 +79,7 @@ def suggest_answer(c: Collection, person: Person, item: Item) -> Suggestion:
     how = HOW.get(task.format)
     if how is None:
         how = f"Write it in this form: {from_form(task.structure or {}).preview()}"
-    prompt = PROMPTS["answer"].format(how=how, passage=c.passage(item), question=task.question)
-    model, text = _ask(c, prompt, LONGEST_ANSWER)
+    passage = c.passage(item)
+    prompt = PROMPTS["answer"].format(how=how, passage=passage, question=task.question)
+    model, text = _ask(c, ModelTask(prompt, LONGEST_ANSWER, task.question, passage))
     return _keep(c, person, item.id, model, text)

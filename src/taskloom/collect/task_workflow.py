@@ -10,8 +10,8 @@ from taskloom.collect.collect_errors import CollectError, ConflictError
 from taskloom.collect.collection import Collection, require
 from taskloom.collect.output_structure import OutputStructure
 from taskloom.collect.phrases import phrase
-from taskloom.collect.question_checks import FormFinding, check_question
-from taskloom.collect.records import AnswerFormat, CollectedTask, Item, Person
+from taskloom.collect.question_checks import ALIKE, FormFinding, check_question, likeness
+from taskloom.collect.records import AnswerFormat, CollectedTask, Item, Person, Suggestion
 from taskloom.collect.split_blocks import free_slot, split_of
 from taskloom.files import digest
 from taskloom.seeding import Key
@@ -67,7 +67,7 @@ def submit_base(c: Collection, writer: Person, ticket: str, domain: str, wording
     c.file.domain(domain)
     if wording.format == "structure":
         raise CollectError(phrase("base_structure"))
-    return _submit(c, writer, ticket, "normal", domain, (), wording)
+    return _submit(c, writer, ticket, "normal", domain, (), replace(wording, suggested=""))
 
 
 def submit_variant(
@@ -89,7 +89,18 @@ def submit_variant(
         wording = replace(wording, format="structure")
     elif variant != "combination":
         wording = replace(wording, format=tasks[0].format)
+    wording = replace(wording, suggested=suggesting_model(c, bases, wording))
     return _submit(c, writer, ticket, variant, tasks[0].domain, tuple(bases), wording)
+
+
+def suggesting_model(c: Collection, bases: Sequence[str], wording: Wording) -> str:
+    """Return the model whose suggestion a wording comes from: by the form's mark, and without it where the words are nearly its.
+
+    A mark is taken only for a model that did suggest something, so that neither a mark nor its absence can be forged.
+    """
+    given = [s for id in bases for s in c.store.each(Suggestion, parent=id)]
+    close = (s.model for s in given if likeness(s.text, wording.question) >= ALIKE)
+    return next(close, next((s.model for s in given if s.model == wording.suggested), ""))
 
 
 def approved_base(c: Collection, id: str) -> CollectedTask:

@@ -23,6 +23,7 @@ from taskloom.collect.export import (
 from taskloom.collect.human_performance import PUBLISHED
 from taskloom.collect.phrases import phrase
 from taskloom.collect.records import ROLES, CollectedTask, Document, GivenAnswer, Item, Person
+from taskloom.collect.suggesting_models import model_name
 from taskloom.collect.web.page_requests import PageRequest, paged
 from taskloom.suites.zest.dataset_statistics import statistics
 from taskloom.suites.zest.task_files import PAPER_NAMES
@@ -72,7 +73,8 @@ def project(request: PageRequest) -> Response:
         (d, c.store.count(Document, parent=d.name), sum(x.words for x in c.store.each(Document, parent=d.name)))
         for d in c.file.domains
     ]
-    return request.page("project.html", corpus=corpus, notes=c.notes, setup=c.setup, folder=str(c.folder))
+    model = model_name(c.file.model) if c.file.model else ""
+    return request.page("project.html", corpus=corpus, notes=c.notes, setup=c.setup, folder=str(c.folder), model=model)
 
 
 def suggestions(request: PageRequest) -> Response:

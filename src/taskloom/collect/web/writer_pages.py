@@ -12,7 +12,7 @@ from taskloom.collect.output_structure import OutputStructure, compile_structure
 from taskloom.collect.phrases import phrase
 from taskloom.collect.question_checks import FormFinding
 from taskloom.collect.records import AnswerFormat, CollectedTask
-from taskloom.collect.suggestions import suggest_wording
+from taskloom.collect.suggestions import can_suggest_wording, suggest_wording
 from taskloom.collect.task_workflow import (
     VARIANTS,
     Wording,
@@ -141,7 +141,7 @@ def _vary_page(
     }
     known = {t.id: t for t in request.c.store.each(CollectedTask, owner=request.me.id) if t.variant == variant}
     domain = request.c.file.domain(bases[0].domain) if bases else None
-    suggestions = request.c.setup.suggestions and variant in ("paraphrase", "target_semantics")
+    suggestions = can_suggest_wording(request.c, variant)
     return request.page(
         "vary.html",
         status,
