@@ -86,8 +86,11 @@ def test_an_event_that_a_later_one_builds_on_is_not_undone(store: EventStore) ->
     with pytest.raises(ConflictError, match="event 2 changed the same item"):
         store.undo("owner", 1)
     store.undo("owner", 2)
-    with pytest.raises(ConflictError):
-        store.undo("owner", 1)  # event 3 restored the row
+    store.undo("owner", 1)  # event 3 left the row as event 1 had made it
+    assert store.get(Item, "i") is None
+    with pytest.raises(ConflictError, match="event 2 is undone already"):
+        store.undo("owner", 2)
+    assert store.check() == []
     with pytest.raises(UnknownError, match="no event 99"):
         store.undo("owner", 99)
 

@@ -27,6 +27,7 @@ from taskloom.collect.task_workflow import (
     submit_base,
     submit_variant,
 )
+from taskloom.collect.undo_rules import undo
 from taskloom.dataset.verify import verify
 from taskloom.experiments import engines
 from taskloom.experiments.engines.here import HereEngine
@@ -317,11 +318,11 @@ def test_an_owner_takes_an_answer_back_although_others_answered_since(fresh: Rou
         save_answer(c, people[name], item.id, EnteredAnswer(choice="yes"), 3, 0)
     assert c.store.need(Item, item.id).value.state == "agreed"
     first = next(e for e in c.store.events(oldest_first=True) if e.what == "answer")
-    annotation.undo(c, people["Olga"].id, first.number)
+    undo(c, people["Olga"].id, first.number)
     left = c.store.need(Item, item.id).value
     assert (left.answered, left.state) == (2, "open")
     with pytest.raises(ConflictError, match="undone already"):
-        annotation.undo(c, people["Olga"].id, first.number)
+        undo(c, people["Olga"].id, first.number)
     assert c.store.check() == []
 
 

@@ -78,6 +78,7 @@ def _once(
 ) -> None:
     """Do one thing with a project and stop."""
     from taskloom.cli.output import emit
+    from taskloom.collect.annotation import settle_answered
     from taskloom.collect.collect_errors import CollectError
     from taskloom.collect.collection import Collection
     from taskloom.collect.export import export as write_release
@@ -86,6 +87,7 @@ def _once(
     lines: list[str] = []
     collection = Collection(project)
     try:
+        settle_answered(collection)
         if status:
             report |= _status(collection)
             lines += [f"{name}: {value}" for name, value in report.items()]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from taskloom.collect.collect_errors import CollectError, ConflictError
-from taskloom.collect.collection import Collection, require
+from taskloom.collect.collect_errors import CollectError, ConflictError, ForbiddenError
+from taskloom.collect.collection import SYSTEM, Collection, require
 from taskloom.collect.event_store import Transaction
 from taskloom.collect.final_answers import resolve
 from taskloom.collect.output_structure import compile_answer, from_form
@@ -46,7 +46,9 @@ def gather_passages(c: Collection, who: str, progress: Callable[[int, int], None
     """
     notes: list[str] = []
     order = {"normal": 0}
-    tasks = [t for t in c.store.each(CollectedTask, stage="approved") if not c.store.count(Item, parent=t.id)]
+    domains = {d.name for d in c.file.domains}
+    waiting = (t for t in c.store.each(CollectedTask, stage="approved") if t.domain in domains)
+    tasks = [t for t in waiting if not c.store.count(Item, parent=t.id)]
     tasks.sort(key=lambda t: (order.get(t.variant, 1), t.id))
     for number, task in enumerate(tasks):
         note = _gather(c, who, task)
@@ -73,8 +75,8 @@ def _gather(c: Collection, who: str, task: CollectedTask) -> str:
             task.question, wanted, c.file.near_misses, c.file.longest_passage, used, limit, key.child(task.id)
         )
     with c.store.change(who, "passages", f"{len(choices)} passages for: {task.question}") as change:
-        if c.store.count(Item, parent=task.id):
-            return ""  # somebody else gathered them a moment ago
+        if c.store.count(Item, parent=task.id) or c.store.need(CollectedTask, task.id).value.state != "approved":
+            return ""  # somebody else gathered them, or removed the task, a moment ago
         for number, choice in enumerate(choices):
             id = f"{task.id[:16]}-{number:04d}"
             change.put(Item(id, task.id, choice.document, choice.start, choice.end, choice.near_miss))
@@ -238,12 +240,25 @@ def save_answer(
         item = c.store.need(Item, id).value
         if before is not None and (item.state == "decided" or item.known is not None):
             raise ConflictError(phrase("item_decided"))
+        if before is None and item.state not in ("open", "qualification"):
+            # The page was open while others gave the last answers; one more could unsettle what is settled or exported.
+            raise ConflictError(phrase("item_complete"))
+        check_qualified(c, person.id, item)
         change.put(answer, version)
         if item.known is not None:
             _qualify(c, change, person)
         else:
-            _settle(c, change, item)
+            settle(c, change, item)
     return answer
+
+
+def check_qualified(c: Collection, person: str, item: Item) -> None:
+    """Raise `ForbiddenError` for work by somebody who has not qualified, where the project has qualification items."""
+    qualified = c.store.need(Person, person).value.qualified
+    if qualified == "failed":
+        raise ForbiddenError(phrase("not_qualified"))
+    if item.known is None and qualified != "passed" and c.store.count(Item, stage="qualification"):
+        raise ForbiddenError(phrase("qualify_first"))
 
 
 def _is_right(item: Item, value: str) -> bool:
@@ -254,8 +269,10 @@ def _is_right(item: Item, value: str) -> bool:
 
 def _qualify(c: Collection, change: Transaction, person: Person) -> None:
     """Decide whether an annotator qualifies, once all qualification items are answered."""
-    wanted = c.store.count(Item, stage="qualification")
-    given = {a.id: a for a in c.store.each(GivenAnswer, owner=person.id, stage="qualification")}
+    asked = {i.id for i in c.store.each(Item, stage="qualification")}
+    wanted = len(asked)
+    # Answers to items that were taken out of the project file since do not count.
+    given = {a.id: a for a in c.store.each(GivenAnswer, owner=person.id, stage="qualification") if a.item in asked}
     for kind, id in list(change.changes):
         if kind == GivenAnswer.kind and (stored := change.get(GivenAnswer, id)) is not None:
             given[id] = stored.value
@@ -267,11 +284,20 @@ def _qualify(c: Collection, change: Transaction, person: Person) -> None:
     change.put(replace(current, qualified="passed" if passed else "failed"))
 
 
-def _settle(c: Collection, change: Transaction, item: Item) -> None:
+def settle_answered(c: Collection) -> int:
+    """Settle open items that have enough answers, since the project file asks for fewer now; return how many there were."""
+    items = c.store.answered_enough(c.file.annotators)
+    with c.store.change(SYSTEM, "settle", f"{len(items)} items have all the answers that are wanted now") as change:
+        for item in items:
+            settle(c, change, item)
+    return len(items)
+
+
+def settle(c: Collection, change: Transaction, item: Item) -> None:
     """Bring an item up to its answers: count them, and resolve them when there are enough."""
     answers = {a.id: a for a in c.store.each(GivenAnswer, parent=item.id)}
     for kind, id in list(change.changes):
-        if kind == GivenAnswer.kind:
+        if kind == GivenAnswer.kind and id.startswith(f"{item.id}/"):
             stored = change.get(GivenAnswer, id)
             answers.pop(id, None)
             answers |= {id: stored.value} if stored else {}
@@ -318,27 +344,3 @@ def adjudicate(
     with c.store.change(reviewer.id, "decision", c.question(item)) as change:
         change.put(new, version)
     return new
-
-
-def undo(c: Collection, who: str, number: int) -> None:
-    """Undo an event. An answer is taken back even where others answered the same item since; the item follows."""
-    event = c.store.event(number)
-    if event.what != "answer" or any(ch.kind == Person.kind for ch in event.changes):
-        c.store.undo(who, number)
-        return
-    with c.store.change(who, "undo", f"undoes event {number} (answer)", number) as change:
-        if c.store.undone(number) is not None:
-            raise ConflictError(phrase("undone_already", number=number))
-        for row in event.changes:
-            if row.kind != GivenAnswer.kind or row.new is None:
-                continue
-            there = change.get(GivenAnswer, row.id)
-            if there is None or there.version != row.version:
-                raise ConflictError(phrase("answer_changed_later", number=number))
-            if row.old is None:
-                change.remove(GivenAnswer, row.id)
-            else:
-                change.put(GivenAnswer(**row.old))
-            item = c.store.get(Item, there.value.item)
-            if item is not None and item.value.known is None:
-                _settle(c, change, item.value)

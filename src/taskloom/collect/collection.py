@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from contextlib import suppress
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +18,13 @@ from taskloom.collect.project_file import DATABASE, ProjectFile, read_project
 from taskloom.collect.records import ROLES, CollectedTask, Document, Item, Person, Role, Setup
 from taskloom.collect.suggesting_models import check_model
 from taskloom.errors import nearest
-from taskloom.files import digest, json_digest
+from taskloom.files import atomic, digest, json_digest
 
 SYSTEM = "system"
 """Who acts when the server itself does, at its start."""
+
+UNSEEN = "\u00ad\u034f\u115f\u1160\u200c\u200d\u3164\uffa0"
+"""Soft hyphens, joiners and Hangul fillers: they have a place in texts, and in a name only hide or imitate one."""
 
 MOST_DOCUMENTS = 1_000
 """Documents in one event: an event is kept in one row, which should not grow with the corpus."""
@@ -59,8 +62,9 @@ class Collection:
 
     def _read_secret(self) -> bytes:
         path = self.folder / ".secret"
-        with suppress(FileExistsError), open(path, "xb", opener=_private) as file:
-            file.write(secrets.token_bytes(32))
+        if not path.exists():
+            with atomic(path, CollectError) as beside, open(beside, "wb", opener=_private) as file:
+                file.write(secrets.token_bytes(32))
         key = path.read_bytes()
         if len(key) != 32:
             raise CollectError(phrase("damaged_secret", path=path))
@@ -79,9 +83,13 @@ class Collection:
             with self.store.change(SYSTEM, "project", "the project file was read") as change:
                 setup = known.value if known else Setup("project", {})
                 change.put(replace(setup, file=content))
-                for entry in self.file.qualification.items:
-                    row = entry.model_dump(mode="json")
-                    change.put(Item("qualification-" + json_digest(row, 6), "", state="qualification", known=row))
+                rows = [entry.model_dump(mode="json") for entry in self.file.qualification.items]
+                items = {f"qualification-{json_digest(row, 6)}": row for row in rows}
+                for item in list(self.store.each(Item, stage="qualification")):
+                    if item.id not in items:
+                        change.remove(Item, item.id)
+                for id, row in items.items():
+                    change.put(Item(id, "", state="qualification", known=row))
         self.read_corpus()
 
     def read_corpus(self) -> None:
@@ -146,9 +154,11 @@ class Collection:
         name = clean_line(name)
         if not 1 <= len(name) <= 60:
             raise CollectError(phrase("name_length"))
+        if not any(ch.isalnum() and ch not in UNSEEN for ch in name):
+            raise CollectError(phrase("name_invisible"))
         person = Person(secrets.token_hex(6), name, check_roles(roles))
         with self.store.change(by, "person", f"added {name}") as change:
-            if any(p.name.casefold() == name.casefold() for p in self.people()):
+            if any(_folded(p.name) == _folded(name) for p in self.people()):
                 raise CollectError(phrase("name_taken", name=name))
             change.put(person)
         return person
@@ -192,6 +202,12 @@ class Collection:
             check_model(self.file.model, self.folder)
         with self.store.change(by, "suggestions", "on" if allowed else "off") as change:
             change.put(replace(self.setup, suggestions=allowed))
+
+
+def _folded(name: str) -> str:
+    """Return a name without what makes it only look different: case, width, joiners."""
+    seen = "".join(ch for ch in name if ch not in UNSEEN)
+    return "".join(unicodedata.normalize("NFKC", seen).casefold().split())
 
 
 def _private(path: str, flags: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -289,6 +289,14 @@ class EventStore:
         )
         return [Item(**json.loads(row[0])) for row in rows.fetchall()]
 
+    def answered_enough(self, count: int) -> list[Item]:
+        """Return open items that have at least so many answers."""
+        rows = self._connection().execute(
+            "SELECT body FROM records WHERE kind = 'item' AND stage = 'open' AND json_extract(body, '$.answered') >= ?",
+            (count,),
+        )
+        return [Item(**json.loads(row[0])) for row in rows.fetchall()]
+
     def text(self, key: str) -> str:
         """Return the text that has a digest."""
         row = self._connection().execute("SELECT text FROM texts WHERE digest = ?", (key,)).fetchone()
@@ -322,7 +330,7 @@ class EventStore:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
                     raise
-            except sqlite3.OperationalError as error:
+            except sqlite3.DatabaseError as error:
                 raise DiskError(phrase("not_saved", reason=error)) from error
 
     def _append(
@@ -393,16 +401,22 @@ class EventStore:
                 return int(row[0])
         return None
 
-    def undo(self, who: str, number: int) -> None:
+    def undo(self, who: str, number: int, check: Callable[[], None] = lambda: None) -> None:
         """Take an event back by an event that restores what was there before it.
 
+        Args:
+            who: The id of the person.
+            number: The event.
+            check: Called before anything is restored; raises where it must not be.
+
         Raises:
-            ConflictError: Where it is undone already, or a later event changed one of its records.
+            ConflictError: Where it is undone already, or one of its records is no longer as the event left it.
         """
         event = self.event(number)
         with self.change(who, "undo", f"undoes event {number} ({event.what})", number) as transaction:
             if self.undone(number) is not None:
                 raise ConflictError(phrase("undone_already", number=number))
+            check()
             for change in reversed(event.changes):
                 self._refuse_later(change, number)
                 cls = RECORD_TYPES[change.kind]
@@ -414,12 +428,12 @@ class EventStore:
     def _refuse_later(self, change: RowChange, number: int) -> None:
         row = (
             self._connection()
-            .execute("SELECT event FROM records WHERE kind = ? AND id = ?", (change.kind, change.id))
+            .execute("SELECT event, body FROM records WHERE kind = ? AND id = ?", (change.kind, change.id))
             .fetchone()
         )
-        there = row[0] if row else None
-        if (there is None) != (change.new is None) or (there is not None and there != number):
-            later = f"event {there}" if there else "a later event"
+        # By content: a later event that was undone itself has left everything as it was.
+        if (json.loads(row[1]) if row else None) != change.new:
+            later = phrase("event_number", number=row[0]) if row else phrase("later_event")
             raise ConflictError(phrase("event_built_on", number=number, later=later, kind=change.kind))
 
     def write_log(self, path: Path) -> int:

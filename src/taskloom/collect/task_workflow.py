@@ -198,7 +198,9 @@ def review(c: Collection, reviewer: Person, id: str, version: int, decision: str
             if not reason:
                 raise CollectError(phrase("reason_missing"))
             new = replace(task, state="returned", reason=reason)
-        elif decision == "remove" and not c.store.count(Item, parent=id):
+        elif decision == "remove" and task.state != "removed":
+            if carries(c, id):
+                raise ConflictError(phrase("task_carries"))
             new = replace(task, state="removed", reason=reason)
         else:
             raise ConflictError(phrase("review_late", state=task.state))
@@ -215,6 +217,18 @@ def _approved(c: Collection, task: CollectedTask) -> CollectedTask:
     return replace(task, state="approved", slot=slot, split=split, reason="")
 
 
+def _approved_bases(c: Collection) -> list[CollectedTask]:
+    """Return the approved base tasks of the domains that the project file still has."""
+    domains = {d.name for d in c.file.domains}
+    return [t for t in c.store.each(CollectedTask, stage="approved") if t.variant == "normal" and t.domain in domains]
+
+
+def carries(c: Collection, id: str) -> bool:
+    """Return whether a task has passages, or variants that are not removed: it must stay as long as they do."""
+    derived = (t for t in c.store.each(CollectedTask) if id in t.bases and t.state != "removed")
+    return bool(c.store.count(Item, parent=id)) or next(derived, None) is not None
+
+
 def offer_base(c: Collection, writer: Person, variant: str, turn: int) -> CollectedTask | None:
     """Offer a base task for a variant: one that has none yet and that somebody else wrote, where there is one.
 
@@ -224,7 +238,7 @@ def offer_base(c: Collection, writer: Person, variant: str, turn: int) -> Collec
         variant: The kind of variant.
         turn: How many offers were passed over.
     """
-    bases = [t for t in c.store.each(CollectedTask, stage="approved") if t.variant == "normal"]
+    bases = _approved_bases(c)
     if not bases:
         return None
     has = {t.parent for t in c.store.each(CollectedTask) if t.variant == variant and t.state != "removed"}
@@ -236,9 +250,8 @@ def offer_base(c: Collection, writer: Person, variant: str, turn: int) -> Collec
 def offer_triple(c: Collection, writer: Person, turn: int) -> tuple[CollectedTask, ...]:
     """Draw three base tasks of one domain and one split, of which the writer joins two; empty where there are too few."""
     groups: dict[tuple[str, str], list[CollectedTask]] = {}
-    for task in c.store.each(CollectedTask, stage="approved"):
-        if task.variant == "normal":
-            groups.setdefault((task.domain, task.split), []).append(task)
+    for task in _approved_bases(c):
+        groups.setdefault((task.domain, task.split), []).append(task)
     large = [tasks for _, tasks in sorted(groups.items()) if len(tasks) >= TRIPLE]
     if not large:
         return ()

@@ -7,13 +7,21 @@ import time
 
 from starlette.responses import Response
 
-from taskloom.collect.annotation import EnteredAnswer, format_of, next_item, save_answer
-from taskloom.collect.collect_errors import CollectError, ForbiddenError
+from taskloom.collect.annotation import (
+    MOST_SPANS,
+    EnteredAnswer,
+    check_qualified,
+    format_of,
+    next_item,
+    save_answer,
+)
+from taskloom.collect.collect_errors import CollectError, ConflictError, ForbiddenError
 from taskloom.collect.collection import Collection
 from taskloom.collect.output_structure import MOST_OBJECTS, from_form
 from taskloom.collect.phrases import phrase
 from taskloom.collect.records import CollectedTask, GivenAnswer, Item
 from taskloom.collect.web.page_requests import PageFields, PageRequest
+from taskloom.files import digest
 from taskloom.suites.zest.task_files import parse_structure
 
 ROWS = 3
@@ -41,8 +49,7 @@ def item(request: PageRequest) -> Response:
     earlier = c.store.get(GivenAnswer, f"{stored.value.id}/{me.id}")
     if earlier is None and stored.value.state not in ("open", "qualification"):
         raise ForbiddenError(phrase("item_complete"))
-    if earlier is None and me.qualified == "failed":
-        raise ForbiddenError(phrase("not_qualified"))
+    check_qualified(c, me.id, stored.value)
     collected = c.store.get(CollectedTask, stored.value.task) if stored.value.task else None
     structure = from_form(collected.value.structure) if collected and collected.value.structure else None
     passage = c.passage(stored.value)
@@ -52,6 +59,7 @@ def item(request: PageRequest) -> Response:
         item=stored.value,
         question=c.question(stored.value),
         passage=passage,
+        seen=shown_digest(c, stored.value),
         format=format_of(c, stored.value),
         structure=structure,
         version=earlier.version if earlier else 0,
@@ -62,6 +70,11 @@ def item(request: PageRequest) -> Response:
         opened=int(time.time()),
         rows=range(ROWS),
     )
+
+
+def shown_digest(c: Collection, item: Item) -> str:
+    """Return the digest of what an annotator is shown: an answer is saved only for that."""
+    return digest(f"{c.question(item)}\n{c.passage(item)}", 6)
 
 
 def _as_form(answer: GivenAnswer, passage: str) -> dict[str, object]:
@@ -75,7 +88,8 @@ def entered_answer(c: Collection, item: Item, form: PageFields) -> EnteredAnswer
     """Read an answer from its form."""
     spans = [(int(a), int(b)) for a, b in _SPAN.findall(form.text("spans"))]
     if not spans and form.text("typed").strip():
-        spans = [_find(c.passage(item), line) for line in form.text("typed").split("\n") if line.strip()]
+        lines = [line for line in form.text("typed").split("\n") if line.strip()]
+        spans = [_find(c.passage(item), line) for line in lines[:MOST_SPANS]]
     objects: list[dict[str, str]] = []
     if item.task:
         task = c.store.need(CollectedTask, item.task).value
@@ -88,8 +102,11 @@ def entered_answer(c: Collection, item: Item, form: PageFields) -> EnteredAnswer
 
 def _find(passage: str, line: str) -> tuple[int, int]:
     """Return where a typed quotation stands, whatever its white space."""
-    pattern = r"\s+".join(re.escape(word) for word in line.split())
-    match = re.search(pattern, passage) or re.search(pattern, passage, re.IGNORECASE)
+    words = line.split()
+    match = None
+    if len(" ".join(words)) <= len(passage):  # a longer one is not worth a pattern of its length
+        pattern = r"\s+".join(re.escape(word) for word in words)
+        match = re.search(pattern, passage) or re.search(pattern, passage, re.IGNORECASE)
     if match is None:
         raise CollectError(phrase("quote_exactly", text=line.strip()[:60]))
     return match.span()
@@ -99,8 +116,9 @@ def save(request: PageRequest) -> Response:
     """Save an answer and go on to the next item."""
     c, form = request.c, request.form
     stored = c.store.need(Item, request.path["item"]).value
-    if request.me.qualified == "failed":
-        raise ForbiddenError(phrase("not_qualified"))
+    seen = form.text("seen")
+    if seen and seen != shown_digest(c, stored):
+        raise ConflictError(phrase("item_changed"))
     seconds = form.seconds("seconds")
     opened = form.number("opened")
     if opened:

@@ -14,9 +14,13 @@ def enter(request: PageRequest) -> Response:
     signer = request.site.signer
     person = signer.person(request.path["token"], "link")
     answer = RedirectResponse("/", 303)
-    age = SESSION_DAYS * 86_400
-    answer.set_cookie(request.site.cookie, signer.token(person, "session"), max_age=age, httponly=True, samesite="lax")
+    keep_session(request, answer, signer.token(person, "session"))
     return answer
+
+
+def keep_session(request: PageRequest, answer: Response, session: str) -> None:
+    """Have the browser keep a session."""
+    answer.set_cookie(request.site.cookie, session, max_age=SESSION_DAYS * 86_400, httponly=True, samesite="lax")
 
 
 def leave(request: PageRequest) -> Response:

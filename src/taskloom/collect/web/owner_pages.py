@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from starlette.responses import Response, StreamingResponse
@@ -24,6 +27,8 @@ from taskloom.collect.human_performance import PUBLISHED
 from taskloom.collect.phrases import phrase
 from taskloom.collect.records import ROLES, CollectedTask, Document, GivenAnswer, Item, Person
 from taskloom.collect.suggesting_models import model_name
+from taskloom.collect.undo_rules import undo as undo_event
+from taskloom.collect.web.entry_pages import keep_session
 from taskloom.collect.web.page_requests import PageRequest, paged
 from taskloom.suites.zest.dataset_statistics import statistics
 from taskloom.suites.zest.task_files import PAPER_NAMES
@@ -56,8 +61,14 @@ def change_roles(request: PageRequest) -> Response:
 
 def renew_link(request: PageRequest) -> Response:
     """Make a person's earlier links invalid."""
-    request.c.renew_link(request.me.id, request.path["person"])
-    return request.to("/people", notice=request.site.phrases["saved_link"])
+    person = request.c.renew_link(request.me.id, request.path["person"])
+    if person.id != request.me.id:
+        return request.to("/people", notice=request.site.phrases["saved_link"])
+    # Whoever renews the own link stays signed in here; other browsers need the new link.
+    session = request.site.signer.token(person, "session")
+    answer = replace(request, session=session).to("/people", notice=request.site.phrases["saved_link"])
+    keep_session(request, answer, session)
+    return answer
 
 
 def requalify(request: PageRequest) -> Response:
@@ -96,14 +107,21 @@ def passages(request: PageRequest) -> Response:
     )
 
 
+@contextmanager
+def _alone(lock: threading.Lock, refusal: str) -> Iterator[None]:
+    """Let one request at a time into a block, and refuse the others."""
+    if not lock.acquire(blocking=False):
+        raise ConflictError(refusal)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def gather(request: PageRequest) -> Response:
     """Gather passages for every approved task that has none."""
-    if not request.site.gathering.acquire(blocking=False):
-        raise ConflictError(phrase("gathering"))
-    try:
+    with _alone(request.site.gathering, phrase("gathering")):
         notes = annotation.gather_passages(request.c, request.me.id)
-    finally:
-        request.site.gathering.release()
     if notes:
         rest = phrase("notes_more", count=len(notes) - 1) if len(notes) > 1 else ""
         return request.to("/passages", notice=f"{notes[0][:240]} {rest}".strip())
@@ -145,7 +163,8 @@ def export_now(request: PageRequest) -> Response:
     name = request.form.line("name")
     if not name or not all(ch.isascii() and (ch.isalnum() or ch in "-_") for ch in name) or len(name) > 60:
         raise CollectError(phrase("release_name"))
-    export(request.c, request.c.folder / "exports" / name, despite_leaks=request.form.text("despite") == "yes")
+    with _alone(request.site.exporting, phrase("exporting")):
+        export(request.c, request.c.folder / "exports" / name, despite_leaks=request.form.text("despite") == "yes")
     return request.to("/export", notice=phrase("exported", name=name))
 
 
@@ -164,7 +183,7 @@ def undo(request: PageRequest) -> Response:
     """Undo an event."""
     text = request.path["event"]
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 15 else 0
-    annotation.undo(request.c, request.me.id, number)
+    undo_event(request.c, request.me.id, number)
     return request.to("/log", notice=request.site.phrases["saved_undo"])
 
 

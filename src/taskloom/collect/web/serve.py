@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from taskloom.collect.annotation import settle_answered
 from taskloom.collect.collect_errors import CollectError
 from taskloom.collect.collection import Collection
 from taskloom.collect.project_file import read_project
@@ -50,6 +51,7 @@ def serve(
         with locked(folder / ".lock", patience=0.5):
             collection = Collection(folder)
             try:
+                settle_answered(collection)
                 app = build_app(collection, token)
                 base = address(host, listener)
                 site = Site(collection, token)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -21,13 +22,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from taskloom.collect.annotation import Leases
-from taskloom.collect.collect_errors import CollectError
+from taskloom.collect.collect_errors import CollectError, DiskError
 from taskloom.collect.collection import Collection, require
 from taskloom.collect.links import Signer, SignInError
-from taskloom.collect.phrases import page_phrases
+from taskloom.collect.phrases import page_phrases, phrase
 from taskloom.collect.records import Person, Role
 from taskloom.collect.web import annotator_pages, entry_pages, owner_pages, reviewer_pages, writer_pages
 from taskloom.collect.web.page_requests import PageFields, PageRequest, parse_fields
+from taskloom.errors import TaskloomError
 from taskloom.files import digest
 from taskloom.serving.access import AccessGuard, TooLargeError, too_large
 
@@ -100,13 +102,14 @@ class Site:
         signer: Signs links, sessions and forms.
         token: The access token of a server that listens beyond loopback.
         gathering: Held while passages are gathered, so that it happens once at a time.
+        exporting: Held while a release is written.
     """
 
     def __init__(self, collection: Collection, token: str = "", clock: Callable[[], float] = time.time) -> None:
         self.collection, self.token = collection, token
         self.leases = Leases()
         self.signer = Signer(collection, clock)
-        self.gathering = threading.Lock()
+        self.gathering, self.exporting = threading.Lock(), threading.Lock()
         self.cookie = f"collect-{digest(collection.secret, 4)}"  # servers on other ports share the browser's cookies
         folder = files("taskloom.collect.web")
         self.phrases = page_phrases()
@@ -201,10 +204,21 @@ def _work(site: Site, route: PageRoute, request: Request, form: PageFields) -> R
         if request.method == "POST" and route.roles:
             site.signer.check_form(page.session, form.text("form_token"))
         return route.handler(page)
-    except CollectError as error:
+    except (TaskloomError, OSError, sqlite3.Error) as error:
         if page is None:
             page = PageRequest(site, None, "", request.path_params, PageFields({}), form, False, "")
-        return _report(site, page, error)
+        return _report(site, page, _as_collect_error(error))
+
+
+def _as_collect_error(error: Exception) -> CollectError:
+    """Give every foreseen fault its sentence and its status: of the rules, of other parts of Taskloom, of the disk."""
+    if isinstance(error, CollectError):
+        return error
+    if isinstance(error, sqlite3.Error):
+        return DiskError(phrase("database_unreadable", reason=error))
+    if isinstance(error, OSError):
+        return DiskError(phrase("system_refused", reason=error.strerror or error))
+    return CollectError(str(error))
 
 
 def _report(site: Site, page: PageRequest, error: CollectError) -> Response:
