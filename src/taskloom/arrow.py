@@ -93,7 +93,9 @@ def array_of(values: pa.Array) -> NDArray[Any]:
     """Return the numbers or truth values of an Arrow array that lacks none."""
     raw, start, stop = values.buffers()[1] or b"", values.offset, values.offset + len(values)
     if pa.types.is_boolean(values.type):
-        return np.unpackbits(np.frombuffer(raw, dtype=np.uint8), bitorder="little")[start:stop].astype(np.bool_)
+        first = start // 8  # only the bytes of these values: a block of a large array must not cost the whole of it
+        bits = np.unpackbits(np.frombuffer(raw, dtype=np.uint8)[first : (stop + 7) // 8], bitorder="little")
+        return bits[start - 8 * first : stop - 8 * first].astype(np.bool_)
     return np.frombuffer(raw, dtype=values.type.to_pandas_dtype())[start:stop]
 
 

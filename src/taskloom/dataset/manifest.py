@@ -13,6 +13,7 @@ import pyarrow as pa
 
 import taskloom
 from taskloom.dataset import dataset, shards
+from taskloom.dataset.json_lines import json_lines
 from taskloom.dataset.workers import Piece
 from taskloom.files import atomic
 from taskloom.plan import Plan
@@ -90,11 +91,10 @@ def _write_jsonl(folder: Path, manifest: dict[str, Any]) -> None:
     for name, entry in manifest["splits"].items():
         with (
             atomic(folder / f"{name}.jsonl") as beside,
-            beside.open("w", encoding="utf-8", newline="\n") as file,
+            beside.open("wb") as file,
         ):
             for shard in entry["shards"]:
-                for batch in shards.read(folder / shard["file"]).to_batches(max_chunksize=4096):
-                    file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in batch.to_pylist())
+                file.writelines(json_lines(shards.read(folder / shard["file"])))
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -90,8 +90,14 @@ def _traits(example: Example, declared: Mapping[str, type], index: int) -> Mappi
     return example.traits
 
 
+_SLOTS = ("input", "targets", "traits", "key", "question", "derivation", "task")
+_PUT_SLOTS = [getattr(Example, name).__set__ for name in _SLOTS]
+
+
 def to_examples(table: pa.Table) -> Iterable[Example]:
     """Yield the rows of a table as examples."""
+    new = object.__new__
+    put_input, put_targets, put_traits, put_key, put_question, put_derivation, put_task = _PUT_SLOTS
     for batch in table.to_batches(max_chunksize=4096):
         columns = {name: batch.column(name) for name in batch.schema.names}
         n = batch.num_rows
@@ -103,15 +109,16 @@ def to_examples(table: pa.Table) -> Iterable[Example]:
             _trait_rows(columns["traits"]) if "traits" in columns else ({} for _ in empty)
         )
         for text, key, question, task, outputs, derivation, facts in zip(*texts, targets, steps, traits, strict=True):
-            yield Example(
-                text,
-                outputs or (),
-                facts,
-                key=key or "",
-                question=question or "",
-                derivation=derivation or (),
-                task=task or "",
-            )
+            # By its slots: `Example(...)` takes twice the time, and what it would convert is converted here.
+            example = new(Example)
+            put_input(example, text)
+            put_targets(example, outputs or ())
+            put_traits(example, facts)
+            put_key(example, key or "")
+            put_question(example, question or "")
+            put_derivation(example, derivation or ())
+            put_task(example, task or "")
+            yield example
 
 
 def values(array: Any) -> list[Any]:
@@ -140,17 +147,28 @@ def _lists(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...]
 
 def _steps(array: Any) -> list[Step]:
     """Return the steps of all derivations; equal ones are one object, since a suite repeats its rules and values."""
-    rules, results = values(pc.struct_field(array, "rule")), values(pc.struct_field(array, "value"))
+    rules, results = pc.struct_field(array, "rule"), pc.struct_field(array, "value")
     used = pc.struct_field(array, "of")
+    if used.null_count == len(array) and not rules.null_count and not results.null_count:
+        return _chained_steps(rules, results)
     parents = [None] * len(array) if used.null_count == len(array) else _lists(used, values)
     known: dict[tuple[Any, ...], Step] = {}
     steps = []
-    for step in zip(rules, results, parents, strict=True):
+    for step in zip(values(rules), values(results), parents, strict=True):
         same = known.get(step)
         if same is None:
             same = known[step] = Step(*step)
         steps.append(same)
     return steps
+
+
+def _chained_steps(rules: Any, results: Any) -> list[Step]:
+    """Return steps that each follow from the one before, built once for each pair of a rule and a value."""
+    rules, results = pc.dictionary_encode(rules), pc.dictionary_encode(results)
+    names, outcomes = values(rules.dictionary), values(results.dictionary)
+    pairs = array_of(rules.indices).astype(np.int64) * len(outcomes) + array_of(results.indices)
+    built = {pair: Step(names[pair // len(outcomes)], outcomes[pair % len(outcomes)]) for pair in set(pairs.tolist())}
+    return list(map(built.__getitem__, pairs.tolist()))
 
 
 def _trait_rows(array: Any) -> Iterable[Mapping[str, Trait]]:

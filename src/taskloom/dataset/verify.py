@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from taskloom.arguments import path_of, whole
 from taskloom.arrow import numbers
 from taskloom.dataset import Dataset, dataset, shards
 from taskloom.descriptions import UNSEEN, task_column
 from taskloom.errors import DataError, TaskloomError
+from taskloom.example import Example
 from taskloom.files import digest
 from taskloom.plan import Plan
 from taskloom.recipe import Recipe
@@ -116,7 +118,7 @@ def verify(
     for split in data.splits:
         chosen = _chosen(data, split, every, sample)
         answers += len(chosen)
-        wrong += _check_answers(data, plan, split, chosen)
+        wrong += _check_answers(data, plan, split, chosen, folder)
     method = "second solver" if plan.check else "regeneration"
     return Verification(data.digest, rows, answers, method, tuple(wrong))
 
@@ -169,11 +171,17 @@ def _check_plan(data: Dataset, plan: Plan, folder: Path) -> None:
 def _check_unseen(data: Dataset, folder: Path) -> None:
     """Check that no training row of a described dataset has a task that was to be unseen."""
     for split in data.splits:
-        table = data.table(split)
-        if data.role(split) == "train" and "traits" in table.column_names:
-            traits = table.column("traits").type
-            if any(f.name == UNSEEN for f in traits) and pc.any(task_column(table, UNSEEN)).as_py():
+        if data.role(split) != "train":
+            continue
+        for table in _stored_tables(data, split, folder):
+            if not _has_trait(table, UNSEEN):
+                break  # the columns of one shard are those of all
+            if pc.any(task_column(table, UNSEEN)).as_py():
                 raise DataError(f"{folder}: split '{split}' has a task that training should lack; make it again")
+
+
+def _has_trait(table: pa.Table, name: str) -> bool:
+    return "traits" in table.column_names and any(field.name == name for field in table.column("traits").type)
 
 
 def _check_bytes(data: Dataset, folder: Path) -> int:
@@ -216,30 +224,38 @@ def _stored_tables(data: Dataset, split: str, folder: Path) -> Iterator[pa.Table
         yield table
 
 
-def _chosen(data: Dataset, split: str, every: bool, sample: int) -> list[int]:
+def _chosen(data: Dataset, split: str, every: bool, sample: int) -> NDArray[np.int64]:
+    """Return the rows of a split whose answers are derived again, in order."""
     n = int(data.manifest["splits"][split]["n"])
     if every or n <= sample:
-        return list(range(n))
+        return np.arange(n)
     order = Key("verify", data.digest).permutation(n, split)
-    return sorted(int(i) for i in order(np.arange(sample)))
+    return np.sort(order(np.arange(sample)).astype(np.int64))
 
 
-def _check_answers(data: Dataset, plan: Plan, split: str, chosen: list[int]) -> list[Wrong]:
-    table = data.table(split)
-    stored = list(shards.to_examples(table.take(numbers(np.array(chosen, dtype=np.int64)))))
-    wrong = []
-    for index, example in zip(chosen, stored, strict=True):
-        try:
-            if plan.check is not None:
-                solved = tuple(plan.check(example))
-            else:
-                remade = shards.to_table(plan.split(split).rows(index, index + 1), index, plan.traits)
-                again = next(iter(shards.to_examples(remade)))
-                solved = again.targets if again.input == example.input else (f"another input: {again.input}",)
-        except DataError:
-            raise  # A file or a server that is not there proves nothing about the answer.
-        except TaskloomError as error:
-            solved = (f"no answer: {error}",)
-        if sorted(solved) != sorted(example.targets):
-            wrong.append(Wrong(split, index, example.input, example.targets, solved))
-    return wrong
+def _check_answers(data: Dataset, plan: Plan, split: str, chosen: NDArray[np.int64], folder: Path) -> Iterator[Wrong]:
+    """Yield the wrong answers among the chosen rows; one shard is in memory at a time."""
+    start = 0
+    for table in _stored_tables(data, split, folder):
+        stop = start + table.num_rows
+        rows = chosen[slice(*np.searchsorted(chosen, [start, stop]))]
+        sampled = table if len(rows) == table.num_rows else table.take(numbers(rows - start))
+        for index, example in zip(rows.tolist(), shards.to_examples(sampled), strict=True):
+            solved = _solved(plan, split, index, example)
+            if solved != example.targets and sorted(solved) != sorted(example.targets):
+                yield Wrong(split, index, example.input, example.targets, solved)
+        start = stop
+
+
+def _solved(plan: Plan, split: str, index: int, example: Example) -> tuple[str, ...]:
+    """Return the answer to an example, derived again; where there is none, why."""
+    try:
+        if plan.check is not None:
+            return tuple(plan.check(example))
+        remade = shards.to_table(plan.split(split).rows(index, index + 1), index, plan.traits)
+        again = next(iter(shards.to_examples(remade)))
+        return again.targets if again.input == example.input else (f"another input: {again.input}",)
+    except DataError:
+        raise  # A file or a server that is not there proves nothing about the answer.
+    except TaskloomError as error:
+        return (f"no answer: {error}",)

@@ -5,7 +5,7 @@ It shares nothing with the generator but the tables, so that `taskloom verify` i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from taskloom.errors import InputError, nearest
 from taskloom.example import Answer, Step
@@ -14,11 +14,25 @@ from taskloom.suites.ctl.world import Table
 
 def solver(names: tuple[str, ...], images: Table, order: str) -> Callable[[str], Answer]:
     """Return a function from an expression's text to its answer and derivation."""
+    follow = follower(names, images, order)
+
+    def answer(text: str) -> Answer:
+        chain, values = follow(text)
+        return Answer((values[-1],), tuple(map(Step, chain, values[1:])))
+
+    return answer
+
+
+def follower(names: tuple[str, ...], images: Table, order: str) -> Callable[[str], tuple[Sequence[str], Sequence[str]]]:
+    """Return a function from an expression's text to its functions, first applied first, and the symbols they go through.
+
+    The symbols begin with the one that the expression names, so there is one more of them than of functions.
+    """
     meaning = {name: [str(int(s)) for s in images[f]] for f, name in enumerate(names)}
     position = {str(s): s for s in range(images.shape[1])}
     symbol_last = order == "right-to-left"
 
-    def answer(text: str) -> Answer:
+    def follow(text: str) -> tuple[Sequence[str], Sequence[str]]:
         words = text.split()
         if symbol_last:
             words.reverse()
@@ -30,12 +44,12 @@ def solver(names: tuple[str, ...], images: Table, order: str) -> Callable[[str],
             raise InputError(
                 f"'{text}': '{value}' is not a symbol, which must come {where}; symbols are 0 to {len(position) - 1}"
             )
-        steps = []
+        values = [value]
         for name in chain:
             if name not in meaning:
                 raise InputError(f"'{text}': there is no function '{name}'; {nearest(name, meaning)}")
             value = meaning[name][position[value]]
-            steps.append(Step(name, value))
-        return Answer((value,), tuple(steps))
+            values.append(value)
+        return chain, values
 
-    return answer
+    return follow
