@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pytest
 
 import taskloom as tl
 from taskloom.dataset import dataset, shards
+from taskloom.dataset.verify import _check_answers, _chosen
 from taskloom.errors import DataError
 
 
@@ -45,6 +47,17 @@ def test_a_wrong_answer_is_found_though_all_digests_fit(folder: Path) -> None:
     tamper(folder, "train", 1234, "targets", ["0" if right != "0" else "1"])
     found = tl.verify(folder, every=True)
     assert [(w.split, w.index, w.solved) for w in found.wrong] == [("train", 1234, (right,))]
+
+
+@pytest.mark.parametrize("sample", [1500, 40])
+def test_rows_of_several_shards_are_checked_under_their_own_numbers(tmp_path: Path, sample: int) -> None:
+    data = tl.make("ctl/A-independent", tmp_path / "d", set=["splits={train: {n: 2500}}"], shard_rows=1000)
+    chosen = _chosen(data, "train", sample == 1500, sample)
+    mistaken = replace(data.recipe.plan(0), check=lambda example: ("?",))
+    wrong = list(_check_answers(data, mistaken, "train", chosen, tmp_path / "d"))
+    inputs = data.table("train").column("input").to_pylist()
+    assert [(w.index, w.input) for w in wrong] == [(i, inputs[i]) for i in chosen.tolist()]
+    assert len(wrong) == (2500 if sample == 1500 else 40)
 
 
 def test_an_unreadable_input_is_a_wrong_answer_not_a_crash(folder: Path) -> None:

@@ -84,22 +84,30 @@ def coverages(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list
     if not train:
         return []
     results = []
+    trained: dict[str, pa.Array] = {}
     for name, table in tables.items():
         if roles[name] == "train" or "traits" not in table.column_names or not table.num_rows:
             continue
         for field in table.schema.field("traits").type:
             if field.name in APART:
                 continue
-            known = pa.concat_arrays([_values(t, field.name) for t in train if _has(t, field.name)])
+            if field.name not in trained:
+                trained[field.name] = _unique_values(train, field.name)
+            known = trained[field.name]
             values = _values(table, field.name).drop_null()
             if not len(values) or not len(known):
                 continue
-            unseen = values.filter(pc.invert(pc.is_in(values, pc.unique(known))))
+            unseen = values.filter(pc.invert(pc.is_in(values, known)))
             fresh = pc.unique(unseen)
             share = len(unseen) / len(values)
             shown = [str(v) for v in fresh.slice(0, SHOWN).to_pylist()]
             results.append(Coverage(name, field.name, len(pc.unique(values)), len(fresh), share, shown))
     return results
+
+
+def _unique_values(tables: list[pa.Table], trait: str) -> pa.Array:
+    """Return the different values of a trait in several tables."""
+    return pc.unique(pa.concat_arrays([_values(t, trait) for t in tables if _has(t, trait)]))
 
 
 def _has(table: pa.Table, trait: str) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from taskloom.arrow import numbers
 from taskloom.plan import Role
 from taskloom.seeding import Key
 
@@ -88,7 +89,7 @@ def _derivations(table: pa.Table) -> list[list[dict[str, Any]]]:
     n = table.num_rows
     if n > SAMPLE:
         chosen = Key("audit", "divergence").permutation(n)(np.arange(SAMPLE))
-        table = table.take(np.sort(chosen))
+        table = table.take(numbers(np.sort(chosen)))
     return [d or [] for d in table.column("derivation").to_pylist()]
 
 

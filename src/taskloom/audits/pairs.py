@@ -6,15 +6,15 @@ symmetric more often than not. Texts are compared as they stand, over all tasks 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from taskloom.arrow import array_of, numbers
 from taskloom.audits.leaks import SHOWN, one_array
 from taskloom.plan import Role
 
@@ -52,13 +52,13 @@ class _Pairs:
     @classmethod
     def of(cls, table: pa.Table) -> _Pairs:
         targets = one_array(table.column("targets"))
-        rows = _numpy(pc.list_parent_indices(targets))
+        rows = array_of(pc.list_parent_indices(targets)).astype(np.int64)
         return cls(one_array(table.column("input")), pc.list_flatten(targets), rows)
 
     def where(self, chosen: Mask) -> _Pairs:
         """Return the pairs of some rows alone."""
         kept = chosen[self.rows]
-        return _Pairs(self.inputs, self.answers.filter(pa.array(kept)), self.rows[kept])
+        return _Pairs(self.inputs, self.answers.filter(numbers(kept)), self.rows[kept])
 
 
 def find_pair_leaks(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list[PairLeak]:
@@ -66,23 +66,27 @@ def find_pair_leaks(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -
     train = [t.select(["input", "targets"]) for name, t in tables.items() if roles[name] == "train" and t.num_rows]
     if not train:
         return []
-    trained = _Pairs.of(pa.concat_tables(train))
+    tests = {name: _Pairs.of(t) for name, t in tables.items() if roles[name] == "test" and t.num_rows}
+    trained = _Pairs.of(_concerned(pa.concat_tables(train), tests.values()))
     known = pc.unique(trained.inputs)
     leaks = []
-    for name, table in tables.items():
-        if roles[name] != "test" or not table.num_rows:
-            continue
-        tested = _Pairs.of(table)
+    for name, tested in tests.items():
         same, turned = _same(tested, trained, known), _reversed(tested, trained, known)
         at = np.concatenate((same, turned))
         if not len(at):
             continue
         rows = tested.rows[at]
         shown = [f"{tested.inputs[int(tested.rows[i])]} → {tested.answers[int(i)]}"[:200] for i in at[:SHOWN]]
-        share = len(np.unique(rows)) / table.num_rows
+        share = len(np.unique(rows)) / len(tested.inputs)
         as_they_are, other_way = (len(np.unique(tested.rows[places])) for places in (same, turned))
         leaks.append(PairLeak(name, as_they_are, other_way, share, shown))
     return leaks
+
+
+def _concerned(train: pa.Table, tests: Iterable[_Pairs]) -> pa.Table:
+    """Return the training rows whose input is a tested input or answer: no other can share a pair with a test."""
+    texts = [text for tested in tests for text in (tested.inputs, tested.answers)]
+    return train.filter(pc.is_in(train.column("input"), pc.unique(pa.chunked_array(texts, pa.string()))))
 
 
 def _same(tested: _Pairs, trained: _Pairs, known: pa.Array) -> I64:
@@ -91,10 +95,10 @@ def _same(tested: _Pairs, trained: _Pairs, known: pa.Array) -> I64:
     if not (shared >= 0).any():
         return np.zeros(0, dtype=np.int64)
     mine = np.flatnonzero(shared[tested.rows] >= 0)
-    inputs = pc.unique(tested.inputs.filter(pa.array(shared >= 0)))
+    inputs = pc.unique(tested.inputs.filter(numbers(shared >= 0)))
     theirs = trained.where(_places(trained.inputs, inputs) >= 0)
     answers = pc.unique(theirs.answers)
-    here = tested.answers.take(pa.array(mine))
+    here = tested.answers.take(numbers(mine))
     codes = _codes(_places(tested.inputs, inputs)[tested.rows[mine]], _places(here, answers), len(answers))
     there = _codes(_places(theirs.inputs, inputs)[theirs.rows], _places(theirs.answers, answers), len(answers))
     return mine[np.isin(codes, there[there >= 0]) & (codes >= 0)]
@@ -115,13 +119,10 @@ def _reversed(tested: _Pairs, trained: _Pairs, known: pa.Array) -> I64:
 
 def _places(texts: pa.Array, among: pa.Array) -> I64:
     """Return the place of each text among different texts, -1 where it is not one of them."""
-    return _numpy(pc.index_in(texts, among).fill_null(-1))
+    nowhere = numbers(np.array([-1], dtype=np.int32))[0]
+    return array_of(pc.coalesce(pc.index_in(texts, among), nowhere)).astype(np.int64)
 
 
 def _codes(first: I64, second: I64, size: int) -> I64:
     """Return one number for each pair of places, -1 where one of them is missing."""
     return np.where((first >= 0) & (second >= 0), first * size + second, -1)
-
-
-def _numpy(numbers: Any) -> I64:
-    return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.int64)

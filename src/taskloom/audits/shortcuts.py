@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from taskloom.arrow import numbers
 from taskloom.plan import Role
 from taskloom.scoring import tidy
 from taskloom.seeding import Key
@@ -66,9 +67,19 @@ def shortcut_count(tried: Iterable[tuple[str, bool]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
+    """Rows of a split.
+
+    Attributes:
+        inputs: Their texts.
+        questions: The parts that ask; None where the whole input does.
+        official: The official answers.
+        acceptable: What counts as right, each answer once: a guess is right if it is any acceptable answer.
+    """
+
     inputs: list[str]
     questions: list[str | None]
-    targets: list[list[str]]
+    official: list[str]
+    acceptable: list[list[str]]
 
 
 Answerer = Callable[[_Rows], list[str]]
@@ -101,11 +112,14 @@ _COLUMNS = ["input", "question", "targets"]
 def _rows(table: pa.Table, limit: int) -> _Rows:
     if table.num_rows > limit:
         chosen = Key("audit", "shortcuts").permutation(table.num_rows)(np.arange(limit))
-        table = table.take(np.sort(chosen))
+        table = table.take(numbers(np.sort(chosen)))
     inputs = table.column("input").to_pylist()
     stated = table.column("question").to_pylist()
     questions = [q if q else _last_line(t) for q, t in zip(stated, inputs, strict=True)]
-    return _Rows(inputs, questions, table.column("targets").to_pylist())
+    targets = table.column("targets").to_pylist()
+    tidied: dict[str, str] = {answer: tidy(answer) for answer in {answer for row in targets for answer in row}}
+    acceptable = [list(dict.fromkeys(tidied[answer] for answer in row)) for row in targets]
+    return _Rows(inputs, questions, [row[0] for row in targets], acceptable)
 
 
 def _last_line(text: str) -> str | None:
@@ -115,24 +129,20 @@ def _last_line(text: str) -> str | None:
 
 
 def _accuracy(answers: list[str], rows: _Rows) -> float:
-    right = [tidy(a) in {tidy(t) for t in targets} for a, targets in zip(answers, rows.targets, strict=True)]
+    tidied = {answer: tidy(answer) for answer in set(answers)}
+    right = [tidied[answer] in acceptable for answer, acceptable in zip(answers, rows.acceptable, strict=True)]
     return sum(right) / len(right)
 
 
-def _acceptable(targets: list[str]) -> list[str]:
-    """Return what counts as right, each answer once: a guess is right if it is any acceptable answer, not only the official one."""
-    return list(dict.fromkeys(tidy(target) for target in targets))
-
-
 def _baselines(fit: _Rows) -> tuple[dict[str, Answerer], list[str]]:
-    majority = Counter(answer for targets in fit.targets for answer in _acceptable(targets)).most_common(1)[0][0]
+    majority = Counter(answer for acceptable in fit.acceptable for answer in acceptable).most_common(1)[0][0]
     baselines: dict[str, Answerer] = {"majority answer": lambda rows: [majority] * len(rows.inputs)}
     if any(fit.questions):
         baselines["question only"] = _by_part(fit, majority, lambda rows: rows.questions)
     baselines["first word"] = _by_part(fit, majority, lambda rows: [_word(t, 0) for t in rows.inputs])
     baselines["last word"] = _by_part(fit, majority, lambda rows: [_word(t, -1) for t in rows.inputs])
     notes = []
-    answers = len({t[0] for t in fit.targets})
+    answers = len(set(fit.official))
     if 2 <= answers <= min(MANY_ANSWERS, len(fit.inputs) // 2):
         try:
             baselines[BAG_OF_WORDS] = _bag_of_words(fit)
@@ -151,8 +161,9 @@ def _word(text: str, place: int) -> str:
 def _by_part(fit: _Rows, majority: str, part: Callable[[_Rows], list[Any]]) -> Answerer:
     """Predict the most frequent answer given a part of the input."""
     counted: dict[Any, Counter[str]] = defaultdict(Counter)
-    for value, targets in zip(part(fit), fit.targets, strict=True):
-        counted[value].update(_acceptable(targets))
+    for value, acceptable in zip(part(fit), fit.acceptable, strict=True):
+        for answer in acceptable:
+            counted[value][answer] += 1
     best = {value: min(counts.items(), key=lambda p: (-p[1], p[0]))[0] for value, counts in counted.items()}
     return lambda rows: [best.get(value, majority) for value in part(rows)]
 
@@ -168,5 +179,5 @@ def _bag_of_words(fit: _Rows) -> Answerer:
     with warnings.catch_warnings():
         # Few iterations suffice for a baseline; an unfinished fit is no news.
         warnings.simplefilter("ignore")
-        model.fit(fit.inputs, [t[0] for t in fit.targets])
+        model.fit(fit.inputs, fit.official)
     return lambda rows: [str(a) for a in model.predict(rows.inputs)]
