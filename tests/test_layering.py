@@ -31,6 +31,7 @@ LAYERS = [
         "dataset.foreign",
         "dataset.dataset_dict",
         "dataset.example_sequence",
+        "dataset.json_lines",
         "dataset.processes",
         "recipe.apply",
         "ray_cluster",

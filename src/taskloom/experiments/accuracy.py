@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from taskloom.errors import nearest
 from taskloom.experiments.cells import TASK_FIELD
 from taskloom.experiments.errors import RunsError
-from taskloom.experiments.groups import ScoreGroup, groups, numbered, trait
+from taskloom.experiments.groups import ScoreGroup, SortedScores, numbered, sort_scores, trait
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.statistics import Estimate, over_items, over_seeds, over_tasks, two_way
+from taskloom.experiments.statistics import Estimate, over_items, over_seeds, over_tasks, two_way, two_way_tables
 from taskloom.experiments.store import PREDICTION_COLUMNS, PREDICTIONS, SUITE_SCORE, StoreError
 
 if TYPE_CHECKING:
@@ -54,11 +54,38 @@ def accuracy(
     data = ScoredRows(runs, apart, traits, splits, tasks=over.endswith("tasks"))
     suite = SuiteScores(runs, splits) if not traits and not over.endswith("tasks") else None
     rows = []
-    for group in data.groups():
-        measured = Measured(_estimate(data, group, over, level), _seed_means(data, group), threshold)
-        row = _row(dict(zip([*apart, *traits], group.values, strict=True)), measured)
-        rows.append(row if suite is None else row | suite.of([data.names[run] for run in group.runs], row.get("split")))
+    sorted_scores = data.sorted_scores()
+    known = _two_way_estimates(data, sorted_scores, level) if over == OVER[0] else {}
+    for number in range(len(sorted_scores)):
+        values = dict(zip([*apart, *traits], sorted_scores.values(number), strict=True))
+        if number in known:
+            row = _row(values, Measured(*known[number], threshold))
+        else:
+            group = sorted_scores.group(number)
+            row = _row(values, Measured(_estimate(data, group, over, level), _seed_means(data, group), threshold))
+        if suite is not None:
+            row |= suite.of([data.names[run] for run in sorted_scores.runs_of(number)], row.get("split"))
+        rows.append(row)
     return ResultTable([*apart, *traits, *_measures(threshold), *(suite.columns if suite else ())], rows)
+
+
+def _two_way_estimates(
+    data: ScoredRows, scores: SortedScores, level: float
+) -> dict[int, tuple[Estimate, Sequence[float]]]:
+    """Estimate the groups in which several seeds answered the same items, with the mean of each seed; the others are left out."""
+    estimates: dict[int, tuple[Estimate, Sequence[float]]] = {}
+    seeds = np.array([about["seed"] for about in data.about])
+    for numbers, runs, tables in scores.tables():
+        if min(tables.shape[1:]) < 2:
+            continue
+        once = (np.diff(np.sort(seeds[runs], axis=1), axis=1) > 0).all(axis=1)
+        fine = np.flatnonzero(once & np.array([data.alike(row) for row in runs.tolist()], dtype=np.bool_))
+        if not len(fine):
+            continue
+        means = tables[fine].mean(axis=2).tolist()
+        both = zip(two_way_tables(tables[fine], level), means, strict=True)
+        estimates |= dict(zip(numbers[fine].tolist(), both, strict=True))
+    return estimates
 
 
 def _seed_means(data: ScoredRows, group: ScoreGroup) -> list[float]:
@@ -256,9 +283,13 @@ class ScoredRows:
 
     def groups(self) -> list[ScoreGroup]:
         """Return the groups, in the order of their values."""
+        return list(self.sorted_scores())
+
+    def sorted_scores(self) -> SortedScores:
+        """Return the rows in the order of their groups."""
         rows = self._rows
         task = numbered(rows["task"]) if "task" in rows.column_names else self._number
-        return list(groups(self._keys, self._number, rows["index"], task, rows["score"]))
+        return sort_scores(self._keys, self._number, rows["index"], task, rows["score"])
 
     def alike(self, runs: Sequence[int]) -> bool:
         """Return whether runs differ in nothing but the seed, so that equal indices are equal items."""
@@ -332,7 +363,7 @@ def _of_scores(
     rows = []
     suite = SuiteScores(runs, splits)
     names = table["run"].to_pylist()
-    for group in groups([table[c] for c in apart], number, table["n"], number, table["score"]):
+    for group in sort_scores([table[c] for c in apart], number, table["n"], number, table["score"]):
         means = [float(s[0]) for s in group.scores]
         n = int(group.items[0][0])
         estimate = over_seeds(means, level, n) if len(means) > 1 else _alone(means[0], n, level)

@@ -10,6 +10,7 @@ from taskloom.experiments.statistics.intervals import (
     over_seeds,
     over_tasks,
     two_way,
+    two_way_tables,
     wilson,
 )
 from taskloom.experiments.statistics.paired_tests import (
@@ -47,6 +48,7 @@ __all__ = [
     "seeds_needed",
     "sign_flip",
     "two_way",
+    "two_way_tables",
     "welch",
     "wilson",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from taskloom.errors import MissingExtra, TaskloomError
@@ -35,6 +36,12 @@ def normal_quantile(p: float) -> float:
 def t_quantile(p: float, df: float) -> float:
     """Return where Student's t with `df` degrees of freedom has the share `p` below."""
     return float(special().stdtrit(df, p))
+
+
+def t_quantiles(p: float, dfs: Sequence[float]) -> list[float]:
+    """Return `t_quantile` for each of many degrees of freedom."""
+    quantiles: list[float] = special().stdtrit(dfs, p).tolist()
+    return quantiles
 
 
 def t_two_sided(t: float, df: float) -> float:

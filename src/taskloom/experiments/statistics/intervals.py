@@ -135,36 +135,62 @@ def two_way(scores: ArrayLike, level: float = LEVEL) -> Estimate:
         return over_items(values[0], level)
     if values.shape[1] == 1:
         return over_seeds(values[:, 0], level, 1)
-    mean, variance, df = crossed(values)
-    share = values.min() >= 0 and values.max() <= 1
-    seeds, items = values.shape
-    if not share:
-        half = dist.t_quantile(0.5 + dist.check_level(level) / 2, df) * sqrt(variance) if variance else 0.0
-        return Estimate(mean, mean - half, mean + half, sqrt(variance), seeds, items, df, "t over seeds × items", level)
-    # Where all scores are alike no variance can be seen; then the items count once each, which is the cautious reading.
-    spread = mean * (1 - mean)
-    effective = spread / variance if variance > 0 and spread > 0 else float(items)
+    return two_way_tables(values[None], level)[0]
+
+
+def two_way_tables(scores: Floats, level: float = LEVEL) -> list[Estimate]:
+    """Estimate the means of many tables of one shape as `two_way` does: thousands of small ones at a time.
+
+    Args:
+        scores: tables × seeds × items, of finite numbers, at least two seeds and two items.
+        level: The confidence level.
+    """
     tail = 0.5 + dist.check_level(level) / 2
-    q = dist.t_quantile(tail, df) if variance > 0 else dist.normal_quantile(tail)
-    low, high = _score_interval(mean, effective, q)
-    return Estimate(mean, low, high, sqrt(variance), seeds, items, df, "Wilson over seeds × items", level)
+    tables, seeds, items = scores.shape
+    flat = scores.reshape(tables, seeds * items)
+    shares = ((flat.min(axis=1) >= 0) & (flat.max(axis=1) <= 1)).tolist()
+    moments = crossed_tables(scores)
+    quantiles = dist.t_quantiles(tail, [df for _, _, df in moments])
+    estimates = []
+    for (mean, variance, df), quantile, share in zip(moments, quantiles, shares, strict=True):
+        if not share:
+            half = quantile * sqrt(variance) if variance else 0.0
+            low, high = mean - half, mean + half
+        else:
+            # Where all scores are alike no variance can be seen; then the items count once each, which is the cautious reading.
+            spread = mean * (1 - mean)
+            effective = spread / variance if variance > 0 and spread > 0 else float(items)
+            low, high = _score_interval(mean, effective, quantile if variance > 0 else dist.normal_quantile(tail))
+        method = "Wilson over seeds × items" if share else "t over seeds × items"
+        estimates.append(Estimate(mean, low, high, sqrt(variance), seeds, items, df, method, level))
+    return estimates
 
 
 def crossed(values: Floats) -> tuple[float, float, float]:
     """Compute mean, its variance and degrees of freedom for a crossed table (at least 2 × 2) with random rows and columns."""
-    rows, columns = values.shape
-    mean = float(values.mean())
-    by_row, by_column = values.mean(axis=1), values.mean(axis=0)
-    a = float(columns * ((by_row - mean) ** 2).sum() / (rows - 1))
-    b = float(rows * ((by_column - mean) ** 2).sum() / (columns - 1))
-    rest = values - by_row[:, None] - by_column[None, :] + mean
-    e = float((rest**2).sum() / ((rows - 1) * (columns - 1)))
-    # A component that comes out negative is 0: the variance is never below that of independent scores.
-    total = max(a, e) + max(b, e) - e
-    if total <= 1e-24 * max(1.0, mean * mean):  # all alike, up to the rounding of the means
-        return mean, 0.0, inf
-    df = total**2 / (a**2 / (rows - 1) + b**2 / (columns - 1) + e**2 / ((rows - 1) * (columns - 1)))
-    return mean, total / values.size, max(1.0, df)
+    return crossed_tables(values[None])[0]
+
+
+def crossed_tables(values: Floats) -> list[tuple[float, float, float]]:
+    """Compute mean, its variance and degrees of freedom for each of many crossed tables of one shape."""
+    tables, rows, columns = values.shape
+    means = values.reshape(tables, rows * columns).mean(axis=1)
+    by_row, by_column = values.mean(axis=2), values.mean(axis=1)
+    row_squares = columns * ((by_row - means[:, None]) ** 2).sum(axis=1) / (rows - 1)
+    column_squares = rows * ((by_column - means[:, None]) ** 2).sum(axis=1) / (columns - 1)
+    rest = values - by_row[:, :, None] - by_column[:, None, :] + means[:, None, None]
+    rest_squares = (rest**2).reshape(tables, rows * columns).sum(axis=1) / ((rows - 1) * (columns - 1))
+    moments = []
+    squares = (array.tolist() for array in (means, row_squares, column_squares, rest_squares))
+    for mean, a, b, e in zip(*squares, strict=True):
+        # A component that comes out negative is 0: the variance is never below that of independent scores.
+        total = max(a, e) + max(b, e) - e
+        if total <= 1e-24 * max(1.0, mean * mean):  # all alike, up to the rounding of the means
+            moments.append((mean, 0.0, inf))
+            continue
+        df = total**2 / (a**2 / (rows - 1) + b**2 / (columns - 1) + e**2 / ((rows - 1) * (columns - 1)))
+        moments.append((mean, total / (rows * columns), max(1.0, df)))
+    return moments
 
 
 def vector(values: ArrayLike, what: str, least: int) -> Floats:
