@@ -42,7 +42,7 @@ def test_kinds_families_and_procedures_are_told_apart(tmp_path: Path) -> None:
         adapted("map(father)", 0.1, "lora", fields=few),
         adapted("map(father)", 0.9, "lora", fields={**few, **apart}),
     )
-    main, families, _ = analyse("taskbench500/table1", runs)[2]
+    main, families = analyse("taskbench500/table1", runs)[2]
     assert main.table is not None
     (row,) = main.table
     assert row["procedure"] == "32FT"

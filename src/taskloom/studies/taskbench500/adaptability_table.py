@@ -17,7 +17,7 @@ from taskloom.studies.judgements import Judgement, judge_mean
 from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.study import study
 from taskloom.studies.taskbench500.adaptations import Adaptation, generalising, model_notes, procedures
-from taskloom.studies.taskbench500.paper_claims import PaperClaim, claim_table, difference_claim
+from taskloom.studies.taskbench500.paper_claims import PaperClaim, claim_findings, difference_claim
 from taskloom.studies.taskbench500.small_tasks import composition_experiments
 
 PAPER, PLACE = "taskbench500", "Table 1"
@@ -106,8 +106,7 @@ def table1(runs: Runs) -> list[Finding]:
         "The same by the family of the tasks' atoms; random relations cannot be generalised, only memorised.",
         family_table(chosen),
     )
-    claims = Finding("TaskBench500 Table 1: the paper's claims", "", claim_table(_claims(table)))
-    return [main, by_family, claims]
+    return [main, by_family, *claim_findings("TaskBench500 Table 1", _claims(table))]
 
 
 def shown(mean: float, estimate: Estimate | None, n: int) -> str:

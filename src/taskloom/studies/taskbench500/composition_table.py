@@ -23,7 +23,7 @@ from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.taskbench500.adaptability_table import method_difference
 from taskloom.studies.taskbench500.adaptations import Adaptation, generalising, model_notes, procedures
-from taskloom.studies.taskbench500.paper_claims import PaperClaim, claim_table
+from taskloom.studies.taskbench500.paper_claims import PaperClaim, claim_findings
 from taskloom.studies.taskbench500.regression_figure import draw_regressions
 from taskloom.studies.taskbench500.small_tasks import composition_experiments
 from taskloom.studies.taskbench500.task_regression import Regression, r2_interval, regress, slope_interval
@@ -138,8 +138,7 @@ def table3(runs: Runs) -> list[Finding]:
         "that held constant, and the partial r² of the parts, beside the plain r².",
         answer_table(right),
     )
-    claims = Finding("TaskBench500 Table 3: the paper's claims", "", claim_table(_claims(right)))
-    return [main, beside, claims]
+    return [main, beside, *claim_findings("TaskBench500 Table 3", _claims(right))]
 
 
 @study(

@@ -15,7 +15,7 @@ from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.taskbench500.adaptations import MEMORISED, Adaptation, adaptations, model_notes
-from taskloom.studies.taskbench500.paper_claims import PaperClaim, claim_table, difference_claim
+from taskloom.studies.taskbench500.paper_claims import PaperClaim, claim_findings, difference_claim
 from taskloom.studies.taskbench500.small_tasks import memorisation_experiments, permutation_experiments
 
 PASSING = "train"
@@ -95,7 +95,7 @@ def figure2(runs: Runs) -> list[Finding]:
     text = "The share of the training examples that a model gives the learnt answer to, while it is trained on them."
     return [
         _finding(title, text, "figure2", "method", groups, tasks),
-        Finding(f"{title}: the paper's claims", "", claim_table(_family_claims(groups))),
+        *claim_findings(title, _family_claims(groups)),
     ]
 
 
@@ -118,7 +118,7 @@ def figure6(runs: Runs) -> list[Finding]:
     text = "As Figure 2. B above A: pre-training helps to learn what is new; C above B: it also holds what is already known."
     return [
         _finding(title, text, "figure6", "setting", groups, tasks),
-        Finding(f"{title}: the paper's claims", "", claim_table(_setting_claims(tasks))),
+        *claim_findings(title, _setting_claims(tasks)),
     ]
 
 

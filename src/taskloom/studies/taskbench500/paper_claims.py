@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_tasks, welch
+from taskloom.studies.findings import Finding
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 
@@ -56,6 +57,16 @@ def claim_table(claims: Iterable[PaperClaim]) -> ResultTable:
         ours = "not measured" if math.isnan(claim.value) else f"{claim.value:+.3f}{interval}"
         rows.append(dict(zip(columns, (claim.text, claim.place, claim.measure, ours, claim.outcome), strict=True)))
     return ResultTable(columns, rows)
+
+
+def claim_findings(title: str, claims: Iterable[PaperClaim]) -> list[Finding]:
+    """Return the claims as a finding of their own; none where these runs say nothing about any."""
+    table = claim_table(claims)
+    text = (
+        "A claim holds where the whole 95 % interval of our number is on its side of the limit, does not hold where it is on the "
+        "other, and cannot be told otherwise."
+    )
+    return [Finding(f"{title}: the paper's claims", text, table)] if table else []
 
 
 def difference_claim(

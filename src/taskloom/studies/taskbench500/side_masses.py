@@ -26,7 +26,7 @@ from taskloom.studies.published_numbers import published
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.taskbench500.adaptability_table import method_difference
 from taskloom.studies.taskbench500.adaptations import Adaptation, adaptations, generalising, model_notes, procedures
-from taskloom.studies.taskbench500.paper_claims import PaperClaim, claim_table, difference_claim
+from taskloom.studies.taskbench500.paper_claims import PaperClaim, claim_findings, difference_claim
 from taskloom.studies.taskbench500.small_tasks import balance_experiments
 
 MASS = "mass "
@@ -152,8 +152,7 @@ def figure4(runs: Runs) -> list[Finding]:
         tuple(_judgements(pairs)),
         (*model_notes(pair.one for pair in pairs), *notes),
     )
-    claims = Finding("TaskBench500 Figure 4: the paper's claims", "", claim_table(_claims(groups)))
-    return [main, claims]
+    return [main, *claim_findings("TaskBench500 Figure 4", _claims(groups))]
 
 
 def pair_table(groups: Mapping[str, Sequence[TaskPair]]) -> ResultTable:
