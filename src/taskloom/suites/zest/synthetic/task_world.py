@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,12 +14,13 @@ from taskloom.seeding import Key
 from taskloom.suites.zest.dataset_statistics import PAPER
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import Layout, Parts, context, layout
-from taskloom.suites.zest.synthetic import draft, prose
+from taskloom.suites.zest.synthetic import draft, phrase_deck, prose
 from taskloom.suites.zest.synthetic.algebra import acceptable, answer, program_text
 from taskloom.suites.zest.synthetic.answer_mix import Mix, spread_answers
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask, TaskRequest, draw_tasks
 from taskloom.suites.zest.synthetic.domain_catalog import domain_names, find_domain
 from taskloom.suites.zest.synthetic.facts import NA, known
+from taskloom.suites.zest.synthetic.phrase_deck import Decks
 from taskloom.suites.zest.synthetic.programs import JOINING, Program
 from taskloom.suites.zest.task_files import KINDS, Instance, ZestTask
 
@@ -36,6 +38,8 @@ class TaskWorld:
     mixes: Mapping[str, Mix]
     amounts: draft.Amounts
     rivals: Mapping[str, Program]
+    places: Mapping[str, int]
+    decks: Mapping[str, Decks]
     layout: Layout
     parts: Parts = "both"
 
@@ -76,9 +80,10 @@ class TaskWorld:
             number
         ]
         rival = self.rivals.get(task.id)
+        place = self.places[task.source], number
         for amounts in self._attempts():
             drafted, target = draft.draw(task.domain, task.program, wanted, amounts, rng, rival)
-            text = prose.passage(task.domain, drafted, rng)
+            text = prose.passage(task.domain, drafted, rng, self.decks[task.domain.name], place)
             if text.count(" ") < prose.LONGEST:
                 return text, drafted, target
         raise RecipeError(
@@ -171,7 +176,24 @@ def task_world(fields: ZestFields, key: Key) -> TaskWorld:
     splits = {split: _whole_family_first(members, mixed) for split, members in drawn.items()}
     splits["train"] = splits["train"][: fields.train_prefix]
     rivals = {task.id: program for members in drawn.values() for task, program in _flipped(members)}
-    return TaskWorld(key, splits, fields.passages, mixed, amounts, rivals, fields.layout, fields.parts)
+    decks = {domain.name: phrase_deck.decks(key.child("decks", domain.name), domain) for domain in request.domains}
+    places = _places(drawn)
+    return TaskWorld(key, splits, fields.passages, mixed, amounts, rivals, places, decks, fields.layout, fields.parts)
+
+
+def _places(drawn: Mapping[str, list[DescribedTask]]) -> dict[str, int]:
+    """Number the tasks that have passages of their own, those of each domain apart.
+
+    The splits take turns (train 0, 3, 6, dev 1, 4, 7), so that the size of one moves no other.
+    """
+    places: dict[str, int] = {}
+    for split, members in enumerate(drawn.values()):
+        counts: Counter[str] = Counter()
+        for task in members:
+            if task.source == task.id:
+                places[task.id] = counts[task.domain.name] * len(drawn) + split
+                counts[task.domain.name] += 1
+    return places
 
 
 def _flipped(members: list[DescribedTask]) -> Iterator[tuple[DescribedTask, Program]]:

@@ -1,0 +1,102 @@
+"""Openings and fillers of a domain, dealt like cards: none in the same words twice before the deck runs out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd, prod
+
+from taskloom.seeding import Key
+from taskloom.suites.zest.synthetic.domain import Domain
+
+SLOT = re.compile(r"\[([^\]]*)\]")
+"""Words of which one is taken, or the ends of a range of numbers."""
+
+
+TURNS = 2
+"""How often a task has the same text, with other fillings: the paper's twenty passages, of ten to twelve texts. The recipe's own
+number of passages does not count, so that more of them leave the first as they were."""
+
+
+@lru_cache(maxsize=1024)
+def slots(text: str) -> tuple[str | Sequence[str] | range, ...]:
+    """Divide a text into its words and what may stand in its slots; domains have some hundred such texts."""
+    parts: list[str | Sequence[str] | range] = []
+    for i, part in enumerate(SLOT.split(text)):
+        low, dots, high = part.partition("..")
+        parts.append(part if i % 2 == 0 else range(int(low), int(high) + 1) if dots else tuple(part.split("|")))
+    return tuple(parts)
+
+
+def ways(text: str) -> int:
+    """Count the ways to fill the slots of a text."""
+    return prod([len(part) for part in slots(text) if not isinstance(part, str)])
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A text with slots, and the order in which its fillings are dealt: each is `stride` places after the one before.
+
+    A stride without a common divisor with the number of fillings visits all of them before any comes again.
+    """
+
+    text: str
+    size: int
+    start: int
+    stride: int
+
+    def filling(self, turn: int) -> str:
+        """Return the text as it is dealt for the time `turn`."""
+        at = (self.start + turn * self.stride) % self.size
+        words = []
+        for part in slots(self.text):
+            if not isinstance(part, str):
+                at, chosen = divmod(at, len(part))
+                part = str(part[chosen])
+            words.append(part)
+        return "".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Deck:
+    """The texts of one kind: the passages of a task have them in turn, and every task has other fillings."""
+
+    cards: tuple[Card, ...]
+
+    def deal(self, task: int, passage: int, extra: int = 0) -> str:
+        """Return the text of a passage of a task, both by number; with `extra` one so many texts further on.
+
+        That text is another passage's own, so its fillings are taken from further on, too.
+        """
+        turn, at = divmod(passage, len(self.cards))
+        card = self.cards[(task + at + extra) % len(self.cards)]
+        return card.filling(task * TURNS + turn + extra * (card.size // 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Decks:
+    """What a passage of a domain takes from decks."""
+
+    opens: Deck
+    fillers: Deck
+
+
+def decks(key: Key, domain: Domain) -> Decks:
+    """Return the decks of a domain under a key."""
+    return Decks(_deck(key.child("opens"), domain.opens), _deck(key.child("fillers"), domain.fillers))
+
+
+def _deck(key: Key, texts: Sequence[str]) -> Deck:
+    mixed = list(texts)
+    key.random().shuffle(mixed)
+    return Deck(tuple(_card(key, text) for text in mixed))
+
+
+def _card(key: Key, text: str) -> Card:
+    size, rng = ways(text), key.random(text)
+    stride = rng.randrange(1, size + 1)
+    while gcd(stride, size) > 1:
+        stride = rng.randrange(1, size + 1)
+    return Card(text, size, rng.randrange(size), stride)
