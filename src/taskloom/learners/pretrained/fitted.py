@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+ON_A_GPU = 512
+"""Rows that are answered at a time on a GPU; with 400 tokens each and a model of SmolLM2's size they take about 10 GB."""
+
 RowAdapters = Callable[[list[int]], tuple[Tensor | None, Tensor | None]]
 """From the rows of a batch to the prompts [tasks, n, d] and the task of each row; none where all rows have one task."""
 
@@ -89,6 +92,12 @@ class Writer:
         cut = Extraction.read(how)
         return [" ".join(cut(text).split()) for text in written]
 
+    @property
+    def _answered_at_once(self) -> int:
+        """Return how many answers are written together: one token more costs a GPU about the same for hundreds of rows."""
+        beams: int = getattr(self.learner, "beams", 1)
+        return max(self.batch, ON_A_GPU // beams) if self.device.type == "cuda" else self.batch
+
     def say(self, sources: Sequence[Sequence[int]], adapters: RowAdapters | None = None, batch: int = 0) -> list[str]:
         """Return what the model writes, line breaks and all; `adapters` where the rows belong to several tasks."""
         adapters = adapters or self._own_adapters
@@ -103,7 +112,7 @@ class Writer:
                 texts[row] = tokeniser.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
         done = 0
-        for rows in self._batches([len(s) for s in sources], batch):
+        for rows in self._batches([len(s) for s in sources], batch or self._answered_at_once):
             in_halves(rows, some)
             done += len(rows)
             report_answers(done, len(sources))

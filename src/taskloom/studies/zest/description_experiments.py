@@ -1,0 +1,85 @@
+"""The experiments behind the studies of ZEST: a language model that is fine-tuned on `zest/synthetic`, on all or half of its input.
+
+The paper fine-tunes T5-11B for 25,000 steps on a TPU pod. At full scale these studies fine-tune SmolLM2-135M for two passes over
+the same number of tasks, which a GPU does in minutes; `model` takes any other, and the learner's preset `zest` has the paper's
+settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Experiments = list[dict[str, Any]]
+
+RECIPE = "zest/synthetic"
+
+PARTS = ("both", "question", "context")
+"""The whole input, and the halves of the paper's Table 5."""
+
+SMALL_TASKS = {"tasks": {"train": 60, "dev": 40, "test": 40}, "passages": 5}
+"""Tasks of every generalization type in a few hundred examples."""
+
+SMALL_LEARNER: dict[str, Any] = {
+    "learner": "decoder",
+    "state": 48,
+    "layers": 1,
+    "heads": 2,
+    "steps": 60,
+    "batch": 16,
+    "rate": 3e-3,
+    "evaluate_every": 0,
+    "longest_answer": 120,
+}
+"""A text model from scratch that learns in a minute to say n/a, which is all that two cores and few examples allow."""
+
+FULL_TASKS = {"tasks": {"test": 300}}
+"""The paper's sizes, but half of its test tasks: to answer all takes a model of this size longer than to learn."""
+
+FULL_LEARNER: dict[str, Any] = {
+    "learner": "fine-tune",
+    "steps": 340,
+    "batch": 64,
+    "rate": 3e-4,
+    "warmup": 34,
+    "decay": "linear",
+    "targets": "first",
+    "evaluate_every": 0,
+    "longest_answer": 128,
+    "precision": "bf16",
+    "compile": False,
+}
+"""Two passes over the 10,760 training examples. Targets are the official answers, as in the paper's data."""
+
+SEEDS = {"quick": 2, "full": 3}
+
+
+def description_experiments(parts: tuple[str, ...], splits: tuple[str, ...]) -> Callable[[str, str], Experiments]:
+    """Return the experiments on some parts of the input, answered on some splits.
+
+    Args:
+        parts: Of `PARTS`.
+        splits: `dev`, `test` or both.
+    """
+
+    def experiments(scale: str, model: str) -> Experiments:
+        return [description_experiment(scale, model, part, splits) for part in parts]
+
+    return experiments
+
+
+def description_experiment(scale: str, model: str, part: str, splits: tuple[str, ...]) -> dict[str, Any]:
+    """Return the experiment on one part of the input."""
+    small = scale == "quick"
+    learner = dict(SMALL_LEARNER if small else FULL_LEARNER)
+    if model:
+        learner |= {"learner": "fine-tune", "model": model}
+        for setting in ("state", "layers", "heads"):
+            learner.pop(setting, None)
+    fields = {**(SMALL_TASKS if small else FULL_TASKS), **({} if part == "both" else {"parts": part})}
+    return {
+        "recipes": [{"recipe": RECIPE, "set": fields}],
+        "learners": [learner],
+        "seeds": SEEDS[scale],
+        "evaluate": list(splits),
+    }
