@@ -61,16 +61,16 @@ def by_run(args: argparse.Namespace, store: Path) -> dict[str, Any]:
     }
 
 
-def parts(store: Store, cells: list[Cell], split: str) -> dict[str, Examples]:
+def parts(store: Store, cells: list[Cell], split: str, limit: int = 0) -> dict[str, Examples]:
     """Each task's part of a split of the store's dataset."""
-    return {cell.task: read_part(part_of(store, cell, cell.data.parts[0], split)) for cell in cells}
+    return {cell.task: read_part(part_of(store, cell, cell.data.parts[0], split, limit)) for cell in cells}
 
 
 def directly(args: argparse.Namespace, path: Path) -> dict[str, float]:
     """Time `fit_tasks` and the answers on the dataset that the command has made."""
     store, cells = Store(path), expand(check(experiment(args), "the benchmark"))
     learner: Any = cells[0].learner
-    train, test = parts(store, cells, "train"), parts(store, cells, "test")
+    train, test = parts(store, cells, "train"), parts(store, cells, "test", args.limit)
     assert data_folder(store, cells[0].data.key).is_dir()
     began = time.monotonic()
     fitted = learner.fit_tasks(train, {"test": test}, 0)

@@ -15,7 +15,7 @@ from taskloom.errors import nearest
 from taskloom.extraction import Extraction
 from taskloom.learners.inputs import check_candidates, texts
 from taskloom.learners.interface import LearnerError, Point
-from taskloom.learners.pretrained.encoding import Cut, EncodedRows, read_source, read_target
+from taskloom.learners.pretrained.encoding import Cut, EncodedRows, read_source, read_targets
 from taskloom.learners.pretrained.forward import collate, losses, with_prompts
 from taskloom.learners.pretrained.models import Base
 from taskloom.learners.run_watch import report_answers
@@ -163,10 +163,11 @@ class Writer:
         check_candidates(inputs, candidates)
         sources: list[list[int]] = []
         targets: list[list[int]] = []
+        coded = read_targets(self.base, (c for row in candidates for c in row))
         for text, row in zip(inputs, candidates, strict=True):
             source = self.read(text)
             sources += [source] * len(row)
-            targets += [read_target(self.base, c) for c in row]
+            targets += [coded[c] for c in row]
         unknown = self.base.tokeniser.unk_token_id
         each = zip(targets, self.losses(sources, targets)[0], strict=True)
         logprobs = iter([-math.inf if unknown in target[:-1] else -loss for target, loss in each])

@@ -50,8 +50,12 @@ def check_answers(tokeniser: Any, answers: Iterable[str], name: str) -> None:
     """Refuse a tokeniser that cannot write the answers, and say which characters it lacks."""
     lost: dict[str, str] = {}
     changed: list[tuple[str, str]] = []
-    for answer in sorted(set(answers)):
-        back = decode(tokeniser, tokeniser(" " + answer, add_special_tokens=False)["input_ids"])
+    different = sorted(set(answers))
+    coded = (
+        tokeniser([" " + answer for answer in different], add_special_tokens=False)["input_ids"] if different else []
+    )
+    for answer, ids in zip(different, coded, strict=True):
+        back = decode(tokeniser, ids)
         if back == " ".join(answer.split()):
             continue
         gone = [c for c in answer if not c.isspace() and c not in back]
