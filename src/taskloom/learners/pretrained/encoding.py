@@ -87,6 +87,11 @@ def _unknown(base: Base, text: str) -> str:
     return text[first:last].strip()
 
 
+def read_target(base: Base, text: str) -> list[int]:
+    """Encode an answer with its end mark. Its leading blank is what stands between it and the input."""
+    return read_targets(base, [text])[text]
+
+
 def read_targets(base: Base, texts: Iterable[str]) -> dict[str, list[int]]:
     """Encode answers, each different one once and all in one call, which costs a tokeniser far less than one by one."""
     different = list(dict.fromkeys(texts))
