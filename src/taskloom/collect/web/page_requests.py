@@ -78,6 +78,7 @@ class PageRequest:
         form: The fields of a form that was sent.
         wants_json: Whether a script asks, which gets values and not pages.
         base: The address of the server as the browser knows it.
+        here: The first part of the page's address, by which the menu marks where one is.
     """
 
     site: Site
@@ -88,6 +89,7 @@ class PageRequest:
     form: PageFields
     wants_json: bool
     base: str
+    here: str = ""
 
     @property
     def c(self) -> Collection:

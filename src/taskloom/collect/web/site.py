@@ -127,7 +127,7 @@ class Site:
     def render(self, template: str, request: PageRequest, **values: Any) -> str:
         """Return a page as text."""
         token = self.signer.form_token(request.session) if request.session else ""
-        known = {"me": request.person, "form_token": token, "notice": request.notice}
+        known = {"me": request.person, "form_token": token, "notice": request.notice, "here": request.here}
         return self.templates.get_template(template).render(**known, **values)
 
     def link(self, person: Person, base: str) -> str:
@@ -162,7 +162,11 @@ async def _static(site: Site, request: Request) -> Response:
 
 
 async def _http_error(site: Site, request: Request, error: HTTPException) -> Response:
-    page = _page_request(site, request, None, PageFields({}))
+    try:
+        person = await run_in_threadpool(_visitor, site, request)  # who is signed in keeps the menu
+        page = _page_request(site, request, person, PageFields({}))
+    except (CollectError, sqlite3.Error):
+        page = PageRequest(site, None, "", {}, PageFields({}), PageFields({}), False, "")
     names = {404: "no_page", 405: "no_method", 415: "no_form"}
     text = site.phrases[names[error.status_code]] if error.status_code in names else error.detail
     return HTMLResponse(site.render("error.html", page, text=text), error.status_code)
@@ -173,7 +177,8 @@ def _page_request(site: Site, request: Request, person: Person | None, form: Pag
     base = f"{request.url.scheme}://{request.headers.get('host', '')}"
     wants_json = "application/json" in request.headers.get("accept", "")
     query = parse_fields(request.url.query)
-    return PageRequest(site, person, session, request.path_params, query, form, wants_json, base)
+    here = request.url.path.split("/")[1]
+    return PageRequest(site, person, session, request.path_params, query, form, wants_json, base, here)
 
 
 async def _answer(site: Site, route: PageRoute, request: Request) -> Response:
