@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from taskloom.collect.annotation import gather_passages
 from taskloom.collect.collection import Collection
 from taskloom.collect.links import DAY, LINK_DAYS, SESSION_DAYS, Signer
-from taskloom.collect.records import ROLES, CollectedTask, GivenAnswer, Item, Person
+from taskloom.collect.records import ROLES, CollectedTask, GivenAnswer, Item, Person, to_json
 from taskloom.collect.web.site import ROUTES, PageRoute, Site, build_app
 from taskloom.serving.access import LARGEST_BODY
 from tests.collect.projects import add_people, annotate_all, open_project, write_base_tasks, write_variants
@@ -226,6 +226,72 @@ def test_hostile_text_is_shown_and_never_executed(fresh: tuple[Collection, dict[
     assert "{{7*7}}" in answer.text
     notice = writer.get("/write?notice=<script>alert(1)</script>").text
     assert "<script>alert" not in notice
+
+
+def test_hostile_documents_are_text_on_every_page(tmp_path: Path) -> None:
+    (tmp_path / "documents").mkdir(parents=True)
+    for number in range(3):
+        text = (
+            f"<script>alert({number})</script> Dogs \x1b[2Jare \u202eallowed\u2066 in the garden {{{{7*7}}}} </div>\x00 "
+            * 5
+        )
+        (tmp_path / "documents" / f"{number}.md").write_text(f"# <img src=x onerror=alert({number})>\n\n{text}")
+    c = open_project(tmp_path, domains=[{"name": "gardens", "entity": "this garden", "documents": "documents"}])
+    people = add_people(c)
+    write_base_tasks(c, people, 1)
+    gather_passages(c, people["Olga"].id)
+    item = next(c.store.each(Item))
+    for name, address in (("Ann", f"/annotate/{item.id}"), ("Wim", "/write"), ("Olga", "/passages"), ("Olga", "/log")):
+        page = Browser(c, people[name]).get(address).text
+        assert not re.search("<script>alert|<img|\x1b|\x00|\u202e|\u2066", page)
+    assert "&lt;script&gt;alert" in Browser(c, people["Ann"]).get(f"/annotate/{item.id}").text
+    c.close()
+
+
+def test_the_start_page_shows_the_progress_of_each_person_and_of_all(
+    project: tuple[Collection, dict[str, Person]],
+) -> None:
+    c, people = project
+    page = re.sub(r"<[^>]*>|\s+", " ", Browser(c, people["Olga"]).get("/").text)
+    items = c.store.stages(Item)
+    total, done = sum(items.values()), items.get("agreed", 0) + items.get("decided", 0)
+    assert re.search(rf"{done} of {total} items have a final answer", page)
+    assert re.search(r"Ann +annotator +0 +56 ", page)
+    assert re.search(r"Wim +writer +9 +0 ", page)
+    assert "Ann" not in re.sub(r"<[^>]*>", " ", Browser(c, people["Abe"]).get("/").text), (
+        "others' progress is the owners' affair"
+    )
+
+
+def test_writers_see_the_criteria_the_examples_and_some_entities(tmp_path: Path) -> None:
+    domain = {
+        "name": "gardens",
+        "entity": "this garden",
+        "documents": "documents/gardens",
+        "good": ["Are dogs allowed in this garden?"],
+        "bad": ["Is this garden nice? (no passage says it)"],
+    }
+    c = open_project(tmp_path, domains=[domain], instructions={"writer": "Write before you read."})
+    people = add_people(c)
+    page = Browser(c, people["Wim"]).get("/write").text
+    for text in ("answered from a passage", "not one of them", "not nearly always yes", "Alder Hollow Garden"):
+        assert text in page
+    for text in (
+        "Are dogs allowed in this garden?",
+        "Is this garden nice? (no passage says it)",
+        "Write before you read.",
+    ):
+        assert text in page
+    c.close()
+
+
+def test_a_name_is_all_that_is_kept_of_a_person(project: tuple[Collection, dict[str, Person]]) -> None:
+    c, people = project
+    Browser(c, people["Ann"]).get("/", headers={"user-agent": "curious/1.0", "x-forwarded-for": "203.0.113.9"})
+    assert set(to_json(people["Ann"])) == {"id", "name", "roles", "link", "qualified"}
+    data = b"".join(path.read_bytes() for path in c.folder.glob("collect.sqlite*"))
+    assert b"curious/1.0" not in data
+    assert b"203.0.113.9" not in data
 
 
 def test_two_reviewers_at_once(fresh: tuple[Collection, dict[str, Person]]) -> None:

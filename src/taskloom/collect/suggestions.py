@@ -70,7 +70,8 @@ def suggest_wording(c: Collection, person: Person, base: CollectedTask, variant:
     """Ask the model for a paraphrase or a semantic flip of a base task."""
     prompt = PROMPTS[variant].format(entity=c.file.domain(base.domain).entity, question=base.question)
     model, text = _ask(c, ModelTask(prompt, LONGEST_QUESTION))
-    return _keep(c, person, base.id, model, text.strip('"“” '))
+    question, mark, _ = text.partition("?")  # small models go on and explain what they wrote
+    return _keep(c, person, base.id, model, f"{question}{mark}".strip('"“” '))
 
 
 def suggest_answer(c: Collection, person: Person, item: Item) -> Suggestion:
