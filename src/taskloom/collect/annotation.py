@@ -29,8 +29,8 @@ LONGEST_TIME = 3_600.0
 RIGHT = 0.8
 """The score from which an answer to a qualification item is right: spans may differ by a word."""
 
-BATCH = 200
-"""Candidates that are looked at in one query for the next item."""
+BATCH = 40
+"""Candidates that are looked at in one query for the next item: 50 people at once hold 17 items of three answers each."""
 
 MOST_SPANS = 50
 """Spans in one answer."""

@@ -33,6 +33,7 @@ splits: {train: 40, dev: 10, test: 50}   # base tasks in every hundred; what der
 qualification:
   share: 0.8           # of the items below that an annotator must answer right before any work
   items: []            # - {question: ..., passage: ..., format: yes/no, answer: "yes"}
+# model: {local: smollm2}   # may suggest where an owner allows it; or url and model of an endpoint, or local: a model's folder
 """
 
 
