@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
@@ -80,3 +81,25 @@ def test_an_address_never_opens_a_file_of_this_machine(tmp_path: Path) -> None:
     for url in (secret.as_uri(), "ftp://localhost/secret", "data:text/plain,secret"):
         with pytest.raises(Refused, match="not an http or https address"), exchange(url, timeout=1):
             pass
+
+
+def test_answers_that_are_put_soon_are_on_disk_after_a_flush(tmp_path: Path) -> None:
+    cache = AnswerCache(tmp_path / "answers", DataError)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda i: cache.put_soon(f"q{i}", str(i).encode()), range(200)))
+    cache.flush()
+    other = AnswerCache(tmp_path / "answers", DataError)
+    assert [other.get(f"q{i}") for i in range(200)] == [str(i).encode() for i in range(200)]
+
+
+def test_a_disk_that_fails_is_reported_with_the_next_answer_and_none_is_lost(tmp_path: Path) -> None:
+    cache = AnswerCache(tmp_path / "answers", DataError)
+    works, cache._base = cache._base, sqlite3.connect(":memory:", check_same_thread=False)  # it has no table
+    cache.put_soon("a", b"1")
+    assert cache._writer is not None
+    cache._writer.join()
+    with pytest.raises(DataError, match="cannot be used"):
+        cache.put_soon("b", b"2")
+    cache._base = works
+    cache.flush()
+    assert cache.get("a") == b"1"

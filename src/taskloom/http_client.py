@@ -15,6 +15,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -201,7 +202,7 @@ def read_whole(response: Any, deadline: float, largest: int) -> bytes:
 class AnswerCache:
     """Answers by the digest of their question, in one SQLite file; without a path in memory.
 
-    A run that was stopped asks only what is open: an answer is on disk as soon as it has arrived.
+    A run that was stopped asks only what is open.
     """
 
     def __init__(self, path: Path | None, error: type[TaskloomError]) -> None:
@@ -214,6 +215,10 @@ class AnswerCache:
         self.path = path
         self._error = error
         self._lock = threading.Lock()
+        self._waiting: deque[tuple[str, bytes]] = deque()
+        self._starting = threading.Lock()
+        self._writer: threading.Thread | None = None
+        self._problem: TaskloomError | None = None
 
         def connect() -> sqlite3.Connection:
             if path is not None:
@@ -247,10 +252,44 @@ class AnswerCache:
         return row[0].encode("utf-8", "surrogatepass") if isinstance(row[0], str) else bytes(row[0])
 
     def put(self, question: str, answer: bytes) -> None:
-        """Keep an answer, at once."""
+        """Keep an answer: when this returns, it is on disk."""
+        self._waiting.append((question, answer))
+        self._usable(self._insert)
 
-        def insert() -> None:
-            with self._lock, self._base:
-                self._base.execute("insert or replace into answers values (?, ?)", [question, answer])
+    def put_soon(self, question: str, answer: bytes) -> None:
+        """Keep an answer without waiting for the disk; `flush` waits for it.
 
-        self._usable(insert)
+        A thread writes what has arrived while it wrote the last time, all at once: a disk that takes a hundred writes a second
+        keeps thousands of answers. A process that is killed loses those of the last write.
+        """
+        if self.path is None:
+            return self.put(question, answer)
+        if self._problem is not None:
+            raise self._problem
+        self._waiting.append((question, answer))
+        with self._starting:
+            if self._writer is None or not self._writer.is_alive():
+                self._writer = threading.Thread(target=self._write)  # ends by itself; a process that ends waits for it
+                self._writer.start()
+        return None
+
+    def flush(self) -> None:
+        """Write what waits; when this returns, it is on disk."""
+        self._usable(self._insert)
+
+    def _write(self) -> None:
+        try:
+            while self._waiting:
+                self._usable(self._insert)
+        except TaskloomError as problem:
+            self._problem = problem
+
+    def _insert(self) -> None:
+        with self._lock:
+            rows = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            try:
+                with self._base:
+                    self._base.executemany("insert or replace into answers values (?, ?)", rows)
+            except BaseException:
+                self._waiting.extend(rows)  # none is lost: the next one to write tries them again
+                raise

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from http.client import HTTPResponse
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from taskloom.http_client import Refused, TryLater, retry_after
 from taskloom.learners.endpoint.client import EndpointError, Limits, ModelClient
+from taskloom.learners.endpoint.connections import Reply, read_reply
 from taskloom.suites.taskbench.worlds.facts import sparql
 from tests.fuzz.engine import Verdict, target
 from tests.fuzz.strategies import as_text, mutated_json, mutated_text
@@ -47,23 +50,31 @@ headers = st.dictionaries(
 )
 
 
+class _Canned:
+    """A socket that has received some bytes."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+
+    def makefile(self, mode: str) -> BytesIO:
+        return BytesIO(self.raw)
+
+
 @cache
 def _client() -> tuple[ModelClient, dict[str, Any]]:
     """Build a client whose server is a function in this process: what it replies is in the dictionary."""
-    import openai
-
     limits = Limits(at_once=1, attempts=1, pause=0.0, timeout=5.0)
     client = ModelClient("http://localhost:9/v1", "m", "k", limits)
-    library = __import__(type(client._client._client).__mro__[-3].__module__.split(".")[0])
     reply: dict[str, Any] = {}
 
-    def serve(request: Any) -> Any:
-        return library.Response(reply["status"], headers=reply["headers"], content=reply["body"])
+    def post(body: bytes, seconds: float, most_bytes: int) -> Reply:
+        head = "".join(f"{name}: {value}\r\n" for name, value in reply["headers"].items())
+        raw = f"HTTP/1.1 {reply['status']} OK\r\n{head}Content-Length: {len(reply['body'])}\r\n\r\n".encode()
+        response = HTTPResponse(_Canned(raw + reply["body"]), method="POST")  # type: ignore[arg-type]  # a file is all it takes
+        response.begin()
+        return read_reply(response, most_bytes)
 
-    http_client = library.Client(transport=library.MockTransport(serve))
-    client._client = openai.OpenAI(
-        base_url="http://localhost:9/v1", api_key="k", max_retries=0, http_client=http_client
-    )
+    client._connections.post = post  # type: ignore[method-assign]
     return client, reply
 
 

@@ -22,7 +22,7 @@ from taskloom.learners.endpoint.client import EndpointError
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
-for _needed in ("openai", "fastapi", "uvicorn"):
+for _needed in ("fastapi", "uvicorn"):
     pytest.importorskip(_needed)
 if importlib.util.find_spec("transformers.cli.serve") is None:
     pytest.skip("this version of transformers has no 'serve'", allow_module_level=True)

@@ -51,7 +51,6 @@ def test_prompt_tuning_beats_zero_shot() -> None:
 
 def test_an_endpoint_that_serves_it_answers_alike() -> None:
     """A real model behind the protocol, on loopback: the endpoint's answers are those of the model asked directly."""
-    pytest.importorskip("openai")
     from taskloom.learners.pretrained.encoding import read_source
 
     common: dict[str, Any] = {"join": " is the opposite of", "longest_answer": 4, "shots": 2}

@@ -7,17 +7,18 @@ that it is too much (429). Answers are kept by the content of the question, so a
 from __future__ import annotations
 
 import json
+import os
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any
 
-from taskloom.errors import MissingExtra
+from taskloom import __version__
 from taskloom.files import digest as text_digest
 from taskloom.http_client import AnswerCache, Backoff, retry_after
+from taskloom.learners.endpoint.connections import Connections, Reply
 from taskloom.learners.interface import LearnerError
 
 PASSING = (408, 409, 425)
@@ -86,7 +87,7 @@ class Gate:
     def __exit__(self, *error: object) -> None:
         with self._free:
             self._active -= 1
-            self._free.notify_all()
+            self._free.notify()  # one place, one that waits: waking all of them costs more than a request
 
     def went_well(self) -> None:
         """Allow one more after `limit` successes in a row with all places taken: idle places prove nothing."""
@@ -96,7 +97,7 @@ class Gate:
             self._row += 1
             if self._row >= self.limit and self.limit < self.most:
                 self.limit, self._row = self.limit + 1, 0
-                self._free.notify_all()
+                self._free.notify()
 
     def too_much(self) -> None:
         """Allow half as many from now on."""
@@ -108,10 +109,6 @@ class ModelClient:
     """Asks one model questions."""
 
     def __init__(self, url: str, model: str, key: str, limits: Limits, cache: Path | None = None) -> None:
-        try:
-            from openai import OpenAI
-        except ImportError:
-            raise MissingExtra("an endpoint", "openai", "endpoints") from None
         self.url, self.model, self.limits, self._key = url, model, limits, key.strip()
         if not (self._key.isascii() and self._key.isprintable()):
             raise EndpointError(
@@ -121,8 +118,7 @@ class ModelClient:
         self.gate = Gate(limits.at_once)
         self.cache = AnswerCache(cache, EndpointError)
         self._backoff = Backoff(limits.pause)
-        # Repeating is our business: the library's own retries would not be counted.
-        self._client = OpenAI(base_url=url, api_key=self._key or "none", max_retries=0, timeout=limits.timeout)
+        self._connections = Connections(url, _headers(self._key))
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._fault = ""
@@ -148,19 +144,23 @@ class ModelClient:
             else:
                 answers[digest] = known.decode("utf-8", "surrogatepass")
         self.spent.cached += len(answers)
-        with ThreadPoolExecutor(max_workers=max(1, min(self.limits.at_once, len(open_)))) as pool:
-            running = {d: pool.submit(self._one, d, q, most_tokens) for d, q in open_.items()}
-            failed: list[BaseException] = []
-            for digest, job in running.items():
-                try:
-                    answers[digest] = job.result()
-                except EndpointError as error:
-                    failed.append(error)
-                except BaseException:
-                    self._stop.set()
-                    raise
-                if progress:
-                    progress(len(answers), len(set(digests)))
+        different = len(set(digests))
+        failed: list[BaseException] = []
+        try:
+            with ThreadPoolExecutor(max_workers=max(1, min(self.limits.at_once, len(open_)))) as pool:
+                running = {d: pool.submit(self._one, d, q, most_tokens) for d, q in open_.items()}
+                for digest, job in running.items():
+                    try:
+                        answers[digest] = job.result()
+                    except EndpointError as error:
+                        failed.append(error)
+                    except BaseException:
+                        self._stop.set()
+                        raise
+                    if progress:
+                        progress(len(answers), different)
+        finally:
+            self.cache.flush()
         if failed:
             worst = next((e for e in failed if not isinstance(e, _Stopped)), failed[0])
             answered = len(open_) - len(failed)
@@ -184,7 +184,7 @@ class ModelClient:
             self._fault = last or self._fault
             if answer is not None:
                 self.gate.went_well()
-                self.cache.put(digest, answer.encode("utf-8", "surrogatepass"))
+                self._keep(digest, answer)
                 return answer
             if attempt + 1 < self.limits.attempts:
                 self._stop.wait(self._backoff.pause(attempt + 1, wait))
@@ -192,67 +192,84 @@ class ModelClient:
             f"the endpoint gave no usable answer in {self.limits.attempts} attempts; the last time: {last}"
         )
 
+    def _keep(self, digest: str, answer: str) -> None:
+        """Keep an answer; ask no more where that fails, since every further one would be paid for and lost."""
+        try:
+            self.cache.put_soon(digest, answer.encode("utf-8", "surrogatepass"))
+        except EndpointError:
+            self._stop.set()
+            raise
+
     def _try(self, question: str, most_tokens: int) -> tuple[str | None, str, float]:
         """Try once: return an answer, or what went wrong and how long to wait."""
-        import openai
-
         # Three bytes a token is more tokens than any current tokeniser makes of ordinary text.
         worst = len(question.encode()) // 3 + 16 + most_tokens
         self._reserve(worst)
         used = worst
         try:
             reply = self._send(question, most_tokens)
-            answer = reply["choices"][0]["message"]["content"]
-            total = (reply.get("usage") or {}).get("total_tokens")
+            if reply.status == 429:
+                self.gate.too_much()
+                used = 0
+                return None, "too many requests (429)", min(LONGEST_WAIT, retry_after(reply.headers))
+            if reply.status != 200:
+                self._check_status(reply)
+                return None, self._refusal(reply), 0.0
+            content = json.loads(reply.body)
+            answer = content["choices"][0]["message"]["content"]
+            total = (content.get("usage") or {}).get("total_tokens")
             used = total if isinstance(total, int) and total >= 0 else worst
             if not isinstance(answer, str):
                 return None, "a reply without text", 0.0
             return answer, "", 0.0
-        except openai.RateLimitError as error:
-            self.gate.too_much()
-            used = 0
-            return None, "too many requests (429)", min(LONGEST_WAIT, retry_after(error.response.headers))
-        except (openai.APITimeoutError, TimeoutError):
+        except TimeoutError:
             return None, f"no answer within {self.limits.timeout:g} s", 0.0
-        except openai.APIStatusError as error:
-            if error.status_code >= 500 or error.status_code in PASSING:
-                return None, self._said(error), 0.0
-            self._stop.set()
-            raise EndpointError(f"the endpoint refuses: {self._said(error)}; check url, model and key") from None
-        except (openai.APIError, ConnectionError) as error:
-            return None, self._said(error), 0.0
+        except (OSError, HTTPException, UnicodeError) as error:
+            if isinstance(error, UnicodeDecodeError):
+                return None, "an unreadable reply (UnicodeDecodeError)", 0.0
+            return None, f"no connection ({self._one_line(error)})", 0.0
         except (ValueError, AttributeError, TypeError, IndexError, KeyError, RecursionError) as error:
-            # Truncated JSON, another charset, another shape: what the library cannot read comes out as one of these.
+            # Truncated JSON, another shape, too long.
             return None, f"an unreadable reply ({type(error).__name__})", 0.0
         finally:
             with self._lock:
                 self.spent.tokens += used - worst
 
-    def _send(self, question: str, most_tokens: int) -> dict[str, Any]:
-        """Send a request and return its reply; the time-out is for the whole, where the library's is for each piece of a reply."""
-        until = time.monotonic() + self.limits.timeout
-        body = bytearray()
-        with self._client.chat.completions.with_streaming_response.create(
-            model=self.model,
-            messages=[{"role": "user", "content": question}],
-            max_tokens=most_tokens,
-            temperature=0,
-        ) as reply:
-            for piece in _pieces(reply):
-                body += piece
-                if time.monotonic() > until:
-                    raise TimeoutError
-                if len(body) > MOST_BYTES:
-                    raise ValueError("too long")
-        reply_json = json.loads(bytes(body))
-        if not isinstance(reply_json, dict):
-            raise TypeError("not an object")
-        return reply_json
+    def _send(self, question: str, most_tokens: int) -> Reply:
+        """Send a request and return its reply."""
+        request = {
+            "model": self.model,
+            "messages": [{"role": "user", "content": question}],
+            "max_tokens": most_tokens,
+            "temperature": 0,
+        }
+        return self._connections.post(json.dumps(request).encode(), self.limits.timeout, MOST_BYTES)
 
-    def _said(self, error: Exception) -> str:
-        """Describe an error in one line, with its cause, and never with the key."""
-        lines = [str(e).strip().splitlines()[0][:200] for e in (error, error.__cause__) if str(e or "").strip()]
-        text = " ".join([f"{type(error).__name__}:", *lines]) if lines else type(error).__name__
+    def _check_status(self, reply: Reply) -> None:
+        """Stop everything where the same request would be refused again."""
+        if reply.status >= 500 or reply.status in PASSING:
+            return
+        self._stop.set()
+        raise EndpointError(f"the endpoint refuses: {self._refusal(reply)}; check url, model and key")
+
+    def _refusal(self, reply: Reply) -> str:
+        """Describe a refusal in one line: its status, and what the endpoint says of it."""
+        place = reply.headers.get("Location")
+        if 300 <= reply.status < 400 and place:
+            return self._without_key(f"status {reply.status}: it has moved to {place[:200]}")
+        try:
+            text = json.loads(reply.body)["error"]["message"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            text = reply.body[:1000].decode("utf-8", "replace")
+        first = " ".join(str(text).split())[:200]
+        return self._without_key(f"status {reply.status} ({reply.reason}){': ' + first if first else ''}")
+
+    def _one_line(self, error: Exception) -> str:
+        """Describe an error in one line."""
+        text = " ".join(str(error).split())[:200]
+        return self._without_key(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+
+    def _without_key(self, text: str) -> str:
         return text.replace(self._key, "…") if self._key else text
 
     def _reserve(self, tokens: int) -> None:
@@ -275,13 +292,8 @@ class _Stopped(EndpointError):  # noqa: N818 - a question that was not asked bec
     pass
 
 
-def _pieces(reply: Any) -> Iterator[bytes]:
-    """Yield the bytes of a reply as they come. The library below openai, which differs by version, reports what breaks off."""
-    try:
-        yield from reply.iter_bytes()
-    except GeneratorExit:
-        raise
-    except Exception as error:
-        if "Timeout" in type(error).__name__:
-            raise TimeoutError from error
-        raise ConnectionError(f"the reply broke off ({type(error).__name__})") from error
+def _headers(key: str) -> dict[str, str]:
+    """Return the headers that say who asks: the key, and the organization and project that OpenAI's own tools read too."""
+    names = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+    groups = {name: value for name, variable in names.items() if (value := os.environ.get(variable, "").strip())}
+    return {"Authorization": f"Bearer {key or 'none'}", "User-Agent": f"taskloom/{__version__}", **groups}

@@ -1,0 +1,70 @@
+"""Requests a second to a model behind an endpoint: the endpoint learner against a local server that answers at once, 8 at a time.
+
+python benchmarks/endpoint.py [--requests 4000]
+
+The server is another process and answers without looking at the question, so the figures are those of the client. Beside the rate
+by the clock stands the client's CPU time for a request: its inverse is what one process reaches on a quiet machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import socket
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from taskloom.learners.endpoint.client import Limits, ModelClient
+
+REPLY = b'{"choices": [{"message": {"role": "assistant", "content": "yes"}}], "usage": {"total_tokens": 9}}'
+RAW = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(REPLY), REPLY)
+
+
+def serve(listening: socket.socket) -> None:
+    """Answer every request on every connection with the same reply."""
+    while True:
+        connection, _ = listening.accept()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+
+def answer(connection: socket.socket) -> None:
+    """Reply to what arrives: a request ends with the brace of its JSON."""
+    with connection:
+        text = b""
+        while part := connection.recv(1 << 16):
+            text += part
+            if text.endswith(b"}"):
+                connection.sendall(RAW)
+                text = b""
+
+
+def measure(url: str, requests: int, cache: Path | None) -> tuple[float, float]:
+    """Return requests a second by the clock, and milliseconds of CPU time for one."""
+    client = ModelClient(url, "m", "key", Limits(at_once=8), cache)
+    client.ask([f"warm {i}" for i in range(100)], 8)
+    questions = [f"Is {i} a number? |" for i in range(requests)]
+    wall, cpu = time.perf_counter(), time.process_time()
+    client.ask(questions, 8)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return requests / wall, 1000 * cpu / requests
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=4000)
+    args = parser.parse_args()
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listening, tempfile.TemporaryDirectory() as folder:
+        server = multiprocessing.get_context("fork").Process(target=serve, args=(listening,), daemon=True)
+        server.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        for name, cache in (("answers in memory", None), ("answers in a cache on disk", Path(folder) / "cache")):
+            rate, cost = measure(url, args.requests, cache)
+            print(f"{name}: {rate:,.0f} requests a second, {cost:.2f} CPU-ms each ({1000 / cost:,.0f} a CPU-second)")
+        server.terminate()
+
+
+if __name__ == "__main__":
+    main()
