@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch and numpy, also of processes that tests start: sizes are tiny
+
 settings.register_profile(
     "ci", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
@@ -45,9 +47,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--nightly"):
         return
     skip = pytest.mark.skip(reason="a long test: run with --nightly")
+    repeats = daily_repeats(items)
     for item in items:
-        if "nightly" in item.keywords:
+        if "nightly" in item.keywords or item.nodeid in repeats:
             item.add_marker(skip)
+
+
+def daily_repeats(items: list[pytest.Item]) -> set[str]:
+    """Return the tests marked `daily` whose parameters it does not name: repeats of a property that others show."""
+    marked: dict[str, list[tuple[str, str, tuple[str, ...]]]] = {}
+    for item in items:
+        if (mark := item.get_closest_marker("daily")) and isinstance(item, pytest.Function):
+            ids = item.callspec.id if hasattr(item, "callspec") else ""
+            marked.setdefault(item.nodeid.split("[")[0], []).append((item.nodeid, ids, mark.args))
+    for name, tests in marked.items():
+        unknown = set(tests[0][2]) - {ids for _, ids, _ in tests}
+        if unknown and len(tests) > 1:  # one test alone was named on the command line
+            raise pytest.UsageError(f"{name} has no parameters {sorted(unknown)}: correct its mark `daily`")
+    return {nodeid for tests in marked.values() for nodeid, ids, named in tests if ids not in named}
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -62,6 +62,7 @@ def check_all(data: Dataset) -> None:
 
 
 @pytest.mark.parametrize("name", [*CASES, *SINGLE])
+@pytest.mark.daily("ctl/A", "ctl/length", "babi/diverse-T7", "babi/concat-T12", "babi/17", "taskbench/english", *SINGLE)
 def test_descriptions_come_before_the_very_same_examples(name: str) -> None:
     changes = {**CASES, **SINGLE}[name]
     plain, told = tl.make(name, set=changes), tl.make(name, set=[*changes, "described=true"])
@@ -78,6 +79,7 @@ def test_descriptions_come_before_the_very_same_examples(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.daily("ctl/A", "ctl/length", "babi/diverse-T7", "babi/inject-T7", "babi/4", "taskbench/english")
 def test_unseen_tasks_are_in_no_training_row(name: str) -> None:
     data = tl.make(name, set=[*CASES[name], "described={unseen: 0.3, level: explicit}"])
     by = data.manifest["tasks_by"]

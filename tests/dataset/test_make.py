@@ -60,18 +60,18 @@ def digests_in_another_process(name: str, folder: Path, hash_seed: str, ways: li
 
 @pytest.mark.parametrize("name", nightly_but(RECIPES, "ctl/S"))
 def test_digests_do_not_depend_on_how(name: str, tmp_path: Path) -> None:
-    """Memory, 1 and 3 workers, shard sizes, hash seeds: one digest, and one manifest but for the list of files."""
+    """Memory, 1 and 2 workers, shard sizes, hash seeds: one digest, and one manifest but for the list of files."""
     wanted = tl.make(name, seed=1, set=SMALL).digest
-    assert digests_in_another_process(name, tmp_path, "1", [[1, None], [3, 1000], [1, 5000]]) == [wanted] * 3
+    assert digests_in_another_process(name, tmp_path, "1", [[2, 1000], [1, 5000]]) == [wanted] * 2
     manifests = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("*/manifest.json"))]
-    assert len(manifests) == 3
+    assert len(manifests) == 2
     for manifest in manifests:
         for entry in manifest["splits"].values():
             del entry["shards"]
         assert manifest == manifests[0]
 
 
-@pytest.mark.parametrize("name", nightly_but([n for n in RECIPES if n != "ctl/S"], "ctl/R", "ctl/length"))
+@pytest.mark.parametrize("name", nightly_but([n for n in RECIPES if n != "ctl/S"], "ctl/R"))
 def test_digests_do_not_depend_on_hash_seed_and_shard_size(name: str, tmp_path: Path) -> None:
     """The same without worker processes, whose start is most of the time of the test above."""
     wanted = tl.make(name, seed=1, set=SMALL).digest
@@ -92,9 +92,7 @@ GOLDEN = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", nightly_but(list(GOLDEN), "ctl/A", "ctl/R", "ctl/S", "ctl/A-independent", "ctl/length")
-)
+@pytest.mark.parametrize("name", nightly_but(list(GOLDEN), "ctl/A", "ctl/S", "ctl/length"))
 def test_golden_digests(name: str) -> None:
     """The full recipes, seed 0. A change here means other data for everybody: raise the suite's version."""
     assert tl.make(name, seed=0).digest == GOLDEN[name]
@@ -119,13 +117,13 @@ def wait_for_shards(folder: Path, count: int) -> None:
     raise AssertionError("no shard appeared")
 
 
-BIG = ["make", "ctl/A", "--set", "splits.train.n=60000", "--shard-rows", "1000"]
+BIG = ["make", "ctl/A", "--set", "splits={train: {n: 60000}}", "--shard-rows", "1000"]
 """Enough shards that a signal after the first ones comes before the last."""
 
 
 @pytest.fixture(scope="module")
 def big_digest() -> str:
-    return tl.make("ctl/A", set={"splits.train.n": 60_000}).digest
+    return tl.make("ctl/A", set=["splits={train: {n: 60000}}"]).digest
 
 
 @pytest.mark.parametrize(
@@ -166,7 +164,8 @@ def test_interrupted_and_resumed(
     assert not list(folder.glob("*/.*"))
 
 
-@pytest.mark.parametrize("name", nightly_but([n for n in RECIPES if n != "ctl/A"], "ctl/R"))
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", [n for n in RECIPES if n != "ctl/A"])
 def test_every_recipe_resumes_after_a_kill(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "d"
     words = ["make", name, "--set", "splits.train.n=50000", "--shard-rows", "1000", "-o", str(folder)]
@@ -271,7 +270,7 @@ def test_split_names_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
 
 def test_two_seeds_never_mix(tmp_path: Path) -> None:
     folder = tmp_path / "d"
-    words = ["make", "ctl/A", "--set", "splits.train.n=15000", "--shard-rows", "1000", "-o", str(folder)]
+    words = ["make", "ctl/A", "--set", "splits={train: {n: 15000}}", "--shard-rows", "1000", "-o", str(folder)]
     both = [start(*words, "--seed", str(seed)) for seed in range(2)]
     statuses = []
     for process in both:
@@ -309,13 +308,13 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 def test_two_processes_may_make_the_same_dataset_at_once(tmp_path: Path) -> None:
     folder = tmp_path / "d"
-    words = ["make", "ctl/A", "--set", "splits.train.n=20000", "--shard-rows", "1000", "-o", str(folder)]
+    words = ["make", "ctl/A", "--set", "splits={train: {n: 20000}}", "--shard-rows", "1000", "-o", str(folder)]
     both = [start(*words) for _ in range(2)]
     for process in both:
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said
     assert tl.verify(folder).wrong == ()
-    assert tl.load(folder).digest == tl.make("ctl/A", set=["splits.train.n=20000"]).digest
+    assert tl.load(folder).digest == tl.make("ctl/A", set=["splits={train: {n: 20000}}"]).digest
 
 
 def test_unusable_folders_and_numbers(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def test_a_task_of_an_unguarded_script_is_refused_at_once(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("guarded", [True, False])
+@pytest.mark.daily("False")
 def test_a_task_of_a_script_with_a_guard(tmp_path: Path, guarded: bool) -> None:
     """A call outside the guard ends with an error and not in a worker that waits for its parent."""
     call = CALL.replace("NAME", "'script/echo'")

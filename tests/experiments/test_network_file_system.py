@@ -62,6 +62,7 @@ Path(f"counted-{number}.json").write_text(json.dumps({"counted": counted, "faile
 
 
 @pytest.mark.parametrize("claims", ["claimed", "not claimed"])
+@pytest.mark.daily("not claimed")
 def test_two_drivers_with_old_views_of_the_store_count_every_run_once_and_lose_none(
     tmp_path: Path, claims: str
 ) -> None:

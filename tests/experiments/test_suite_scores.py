@@ -12,7 +12,8 @@ from taskloom.experiments.rescore import rescore
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import Store
 from taskloom.reports.run_report import report
-from tests.experiments.sweeps import fill, taskloom
+from tests.experiments.sweeps import fill
+from tests.shell_lines import in_process
 
 ZEST = {"recipe": "zest/synthetic", "set": {"tasks": {"train": 12, "dev": 24, "test": 0}, "passages": 4}}
 
@@ -32,10 +33,10 @@ def test_scores_of_zest_equal_its_evaluation(zest: Store, tmp_path: Path, mode: 
         scores = zest.scores(run)["splits"]["dev"]["scores"]
         lines = [json.dumps(p) + "\n" for p in zest.predictions([run])["prediction"].to_pylist()]
         (tmp_path / "predictions.txt").write_text("".join(lines))
-        arguments = ("--gold", str(folder), "--split", "dev", "--pred", "predictions.txt", "--mode", mode, "--json")
-        result = taskloom("score", "zest", *arguments, cwd=tmp_path)
-        assert result.returncode == 0, result.stderr
-        evaluation = json.loads(result.stdout)
+        arguments = ["--gold", str(folder), "--split", "dev", "--pred", "predictions.txt", "--mode", mode, "--json"]
+        result = in_process(["score", "zest", *arguments], tmp_path)
+        assert result.status == 0, result.errors
+        evaluation = json.loads(result.output)
         expected = {"mean": "mean", "C@75": "75", "C@90": "90"}
         assert {k: scores[head + k] for k in expected} == {k: evaluation["overall"][v] for k, v in expected.items()}
         assert scores[f"{head}consistency"] == evaluation["by_type"]["paraphrase"]["mean"]

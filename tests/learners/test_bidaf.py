@@ -201,6 +201,7 @@ def test_bidaf_is_its_formulae() -> None:
 
 
 @pytest.mark.parametrize("filters", [0, 6])
+@pytest.mark.daily("6")
 def test_fits_a_tiny_task(filters: int) -> None:
     data = tales()
     fitted = small(steps=45, filters=filters).fit(data, {"again": data}, seed=0)

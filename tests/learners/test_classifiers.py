@@ -171,7 +171,7 @@ def test_stopping_uses_dev_alone_and_keeps_the_best() -> None:
 
 def test_time_that_runs_out_pauses_and_the_same_call_goes_on(tmp_path: Path) -> None:
     data = tiny.everything(1)
-    learner = small("bilstm", steps=210)
+    learner = small("bilstm", steps=210, state=4, batch=4)
     whole = learner.fit(data, seed=0)
     with pytest.raises(Paused, match="step 100 of 210"):
         learner.fit_many(data, seeds=[0], folder=tmp_path, seconds=0.0)

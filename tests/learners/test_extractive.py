@@ -103,6 +103,7 @@ def test_the_pass_is_the_model_s_own(folder: Path) -> None:
     assert len(layers) == 3
 
 
+@pytest.mark.daily("bert")
 def test_fits_a_tiny_task_and_is_saved(folder: Path, tmp_path: Path) -> None:
     data = tales()
     fitted = small(folder, steps=110, rate=5e-3).fit(data, {"again": data}, seed=0)

@@ -61,6 +61,7 @@ def test_from_scratch_fits_a_tiny_task(kind: str, tokens: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "steps", "rate"), [("fine-tune", 40, 1e-2), ("lora", 60, 5e-3)])
+@pytest.mark.daily("decoder-fine-tune-40-0.01", "encoder-decoder-fine-tune-40-0.01", "decoder-lora-60-0.005")
 def test_adapting_fits_a_tiny_task(folder: Path, name: str, steps: int, rate: float, tmp_path: Path) -> None:
     fitted = read({"learner": name, "model": str(folder), **QUICK, "steps": steps, "rate": rate}).fit(COLOURS, seed=0)
     inputs = [x for x, _ in COLOURS]
@@ -128,11 +129,12 @@ TASKS = {
     ("name", "more", "batch"),
     [
         ("prompt-tune", {"n": 4}, 4),
-        pytest.param("prompt-tune", {"n": 4}, 3, marks=pytest.mark.nightly),
+        ("prompt-tune", {"n": 4}, 3),
         ("lora", {"rank": 3}, 3),
-        pytest.param("lora", {"rank": 3}, 4, marks=pytest.mark.nightly),
+        ("lora", {"rank": 3}, 4),
     ],
 )
+@pytest.mark.daily("encoder-decoder-prompt-tune-more0-4", "decoder-lora-more2-3")
 def test_many_tasks_at_once_equal_each_alone(folder: Path, name: str, more: Any, batch: int, tmp_path: Path) -> None:
     """With 3 rows of every task in a batch, and with uneven batches: the third task has only 3 examples."""
     loop = {"batch": batch, "steps": 4, "rate": 0.02, "clip": 0.5, "evaluate_every": 2, "patience": 9}
@@ -164,6 +166,7 @@ def test_many_tasks_at_once_equal_each_alone(folder: Path, name: str, more: Any,
 
 
 @pytest.mark.parametrize("name", ["prompt-tune", "lora"])
+@pytest.mark.daily("encoder-decoder-prompt-tune", "decoder-lora")
 def test_many_tasks_resume_and_are_halved(
     folder: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +202,7 @@ def test_many_tasks_resume_and_are_halved(
 
 
 @pytest.mark.parametrize("name", ["fine-tune", "lora", "prompt-tune"])
+@pytest.mark.daily("encoder-decoder-prompt-tune", "decoder-lora", "decoder-fine-tune")
 def test_resumed_equals_uninterrupted(folder: Path, name: str, tmp_path: Path) -> None:
     more = {"n": 4} if name == "prompt-tune" else {}
     loop = {"batch": 2, "steps": 6, "rate": 1e-2, "evaluate_every": 3, "patience": 5}

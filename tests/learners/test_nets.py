@@ -115,6 +115,7 @@ def test_batched_products_equal_one_by_one(name: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("name", ["bilstm", "transformer", "ndr"])
+@pytest.mark.daily("bilstm-fp32", "transformer-fp32", "ndr-bf16")
 def test_a_seed_learns_the_same_in_a_stack_in_the_form_of_accelerators(
     name: str, precision: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

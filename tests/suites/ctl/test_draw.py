@@ -84,6 +84,7 @@ def retell(
         ("S", {"functions": 14, "symbols": 6, "overlap": 4, "shared_symbols": 3}),
     ],
 )
+@pytest.mark.daily("A-fields0-1", "R-fields1-3", "S-fields2-3", "A-fields3-32", "R-fields4-32", "S-fields5-1")
 def test_the_published_draw_is_the_public_codes(variant: str, fields: dict[str, Any], processes: int) -> None:
     world = world_of(variant, **fields)
     key = Key("published", variant, processes)

@@ -128,10 +128,10 @@ def test_inject_asks_everything_that_can_be_answered() -> None:
 
 
 def test_what_does_not_fit_the_window_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    narrow = ["window=60", "splits={train: {n: 210}}"]
+    narrow = ["window=60", "splits={train: {n: 70}}"]
     plan = recipe.read("babi/inject-T7", narrow).plan(0)
-    made = list(plan.splits[0].rows(0, 210))
-    assert len(made) == 210
+    made = list(plan.splits[0].rows(0, 70))
+    assert len(made) == 70
     assert 40 < max(tokens(e.input) for e in made) <= 60
     assert tokens("Where is Mary, then? Mary went to the park.") == 12
     monkeypatch.setattr(concat, "PATIENCE", 20)

@@ -142,6 +142,7 @@ def check_many(count: int, seed: int) -> int:
 
 
 @pytest.mark.parametrize("part", range(2))
+@pytest.mark.daily("0")
 def test_answers_and_supports_equal_possible_worlds(part: int) -> None:
     assert check_many(125, part) > 1_250
 

@@ -287,7 +287,7 @@ def test_only_the_catalogue(data: Path, tmp_path: Path) -> None:
         RdfWorld(path, only="catalogue")
 
 
-@pytest.mark.parametrize("every", [16, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("every", [48, pytest.param(1, marks=pytest.mark.nightly)])
 def test_a_sample_of_a_store(catalogue: Catalogue, real: RdfWorld, every: int) -> None:
     """Functions of the catalogue (all of them nightly) on a sample, without reading any relation whole."""
     world = real.sampled(100)
