@@ -48,11 +48,14 @@ demo-figure: demo ## the demo, and its learning curves as the figure of README.m
 collect-demo: $(VENV)/.ready ## a half-filled collection project in demo/collect, served until Ctrl-C: open the link that it prints
 	$(BIN)/taskloom collect demo/collect --demo
 
+# Two workers, each with a half of the tests (tests/conftest.py); percentages would be those of one of them.
+HALVES := -n 2 --dist each --halves --max-worker-restart 0 -o console_output_style=classic
+
 test: $(VENV)/.ready ## the test suite
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=10
+	$(BIN)/python -m pytest $(HALVES) --durations=10
 
 test-all: $(VENV)/.ready ## the test suite with the long versions of its property tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile --nightly
+	$(BIN)/python -m pytest $(HALVES) --nightly
 
 # Installs Debian's Virtuoso if it is missing (needs root), starts it on the loopback interface, and stops it afterwards.
 test-servers: $(VENV)/.ready ## tests against a real SPARQL server on this machine

@@ -22,12 +22,27 @@ settings.load_profile("ci")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nightly", action="store_true", help="also run the long versions of property tests")
+    parser.addoption("--halves", action="store_true", help="with `-n 2 --dist each`: each worker collects its half")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     heed_interrupts()
     if config.getoption("--nightly"):
         settings.load_profile("nightly")
+
+
+FIRST_HALF = {
+    "audits", "dataset", "experiments", "interop", "learners", "reports", "studies", "viewer", "test_cli.py", "test_docs.py",
+}  # fmt: skip
+"""The tests that need torch, SciPy or scikit-learn, and as many others as make the halves equally long."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave one half of the tests to the other worker: to import every library in both took 20 CPU-seconds."""
+    if not config.getoption("--halves") or collection_path == Path(__file__).parent:
+        return None
+    first = os.environ.get("PYTEST_XDIST_WORKER") == "gw0"
+    return (collection_path.relative_to(Path(__file__).parent).parts[0] in FIRST_HALF) != first or None
 
 
 def heed_interrupts() -> None:

@@ -1,4 +1,4 @@
-"""Runs shell lines of the documentation: plain `taskloom` commands in this process, everything else in a real shell.
+"""Runs shell lines of the documentation: `taskloom` commands in this process, everything else in a real shell.
 
 Starting Python and importing Arrow for each line costs a second; one interpreter for all of them costs it once.
 """
@@ -18,6 +18,8 @@ from taskloom.cli import run
 
 HEREDOC = re.compile(r"<<\s*'?(\w+)'?")
 OPERATORS = set("();<>|&")
+PIPED = re.compile(r"(?P<typed>printf [^|]+) \| (?P<command>taskloom [^|]+)")
+WRITTEN = re.compile(r"(?P<command>taskloom [^>]+) > (?P<file>[\w.-]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,17 @@ def arguments(command: str) -> list[str] | None:
     return shlex.split(command, comments=True)[1:]
 
 
-def in_process(words: list[str], folder: Path) -> ShellResult:
-    """Run one command line of ours in `folder` without a new process."""
+def in_process(words: list[str], folder: Path, typed: str | None = None) -> ShellResult:
+    """Run one command line of ours in `folder` without a new process; `typed` is its standard input."""
     output, errors = io.StringIO(), io.StringIO()
+    before = sys.stdin
     with contextlib.chdir(folder), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
-        status = run(words)
+        if typed is not None:
+            sys.stdin = io.TextIOWrapper(io.BytesIO(typed.encode()), encoding="utf-8")
+        try:
+            status = run(words)
+        finally:
+            sys.stdin = before
     return ShellResult(status, output.getvalue(), errors.getvalue())
 
 
@@ -74,5 +82,12 @@ def shell(line: str, folder: Path) -> ShellResult:
 
 def run_line(command: str, folder: Path) -> ShellResult:
     """Run one command of the documentation as cheaply as it allows."""
-    words = arguments(command)
-    return shell(command, folder) if words is None else in_process(words, folder)
+    if (words := arguments(command)) is not None:
+        return in_process(words, folder)
+    if (piped := PIPED.fullmatch(command)) and (words := arguments(piped["command"])) is not None:
+        return in_process(words, folder, shell(piped["typed"], folder).output)
+    if (written := WRITTEN.fullmatch(command)) and (words := arguments(written["command"])) is not None:
+        result = in_process(words, folder)
+        (folder / written["file"]).write_text(result.output, encoding="utf-8")
+        return result
+    return shell(command, folder)

@@ -141,11 +141,10 @@ def test_bad_input_is_one_sentence(
 
 
 def test_a_bad_line_on_standard_input_is_named() -> None:
-    script = [sys.executable, "-c", "from taskloom.cli import main; main()", "apply", "ctl/A"]
-    done = subprocess.run(script, input="a 3\nb x\n", capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "standard input, line 2" in done.stderr
-    assert "Traceback" not in done.stderr
+    done = in_process(["apply", "ctl/A"], ROOT, "a 3\nb x\n")
+    assert done.status == 2
+    assert "standard input, line 2" in done.errors
+    assert "Traceback" not in done.errors
 
 
 def test_a_closed_pipe_is_no_error() -> None:

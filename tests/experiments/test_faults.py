@@ -149,7 +149,9 @@ def test_runs_of_tasks_killed_fifty_times_end_with_the_same_table(tmp_path: Path
     assert (done["driver"], done["worker"]) == (KILLS // 2, KILLS // 2)
 
 
+@pytest.mark.nightly
 def test_two_drivers_on_one_store_share_the_work(filled: Path, tmp_path: Path) -> None:
+    """By day test_network_file_system.py has two drivers, whose views of the store are old as well."""
     write(tmp_path, baselines())
     first, second = (start(tmp_path, "shared", workers=1) for _ in range(2))
     for driver in (first, second):
@@ -276,7 +278,9 @@ def crash(rng: tl.Random) -> tl.Example:
 """
 
 
+@pytest.mark.nightly
 def test_a_cell_that_always_crashes_does_not_stop_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By day a worker is killed once, which fails its cell in the same way."""
     (tmp_path / "crash.py").write_text(CRASHING)
     small = {"recipe": "crash.py", "set": {"splits": {"train": {"n": 5}, "test": {"n": 2}}}}
     write(tmp_path, {"recipes": [small, recipe()], "learners": ["majority"]})
@@ -333,7 +337,7 @@ def test_damaged_data_of_a_store_say_what_to_delete(tmp_path: Path) -> None:
 
 
 def test_files_that_may_not_grow(tmp_path: Path) -> None:
-    """As on a full disk: one sentence, what was finished stays, and the command resumes later."""
+    """As on a full disk: one sentence, what was finished stays, and the command resumes later. By night on a real one."""
     fill(baselines(seeds=1), tmp_path / "runs")
     before = contents(tmp_path / "runs")
     write(tmp_path, baselines(seeds=2))
@@ -366,6 +370,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.nightly
 def test_a_disk_that_fills_up_and_one_that_is_read_only(tmp_path: Path, disk: Path) -> None:
     write(tmp_path, {**baselines(seeds=20), "recipes": [recipe()]})
     full = taskloom("run", "experiment.yaml", "--store", "disk/runs", "--workers", "1", cwd=tmp_path)

@@ -122,7 +122,7 @@ def run(
 
     \b
     Examples:
-      $ printf 'recipes: [babi/1]\\nlearners: [majority]\\nseeds: 2\\n' | tee experiment.yaml
+      $ printf 'recipes: [{recipe: babi/1, set: {splits.train.n: 500}}]\\nlearners: [majority]\\nseeds: 2\\n' | tee experiment.yaml
       $ taskloom run experiment.yaml --dry-run
       $ taskloom run experiment.yaml --store my-runs --workers 2
     """

@@ -45,6 +45,7 @@ def data(name: str, seed: int = 0) -> tl.Dataset:
 
 
 @pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.daily("ctl/A", "ctl/S", "ctl/length")
 def test_every_sample_obeys_the_rules(name: str) -> None:
     from taskloom.suites.ctl.world import build
 

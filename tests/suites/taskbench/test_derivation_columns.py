@@ -81,6 +81,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize("name", WORDS)
+@pytest.mark.daily(*WORDS[1::3])
 def test_every_step_follows_from_those_before(name: str) -> None:
     tree = normal(read_typed(name)[0])
     examples = rows(name, most=40)
@@ -141,7 +142,9 @@ def test_balanced_unions_derive_by_their_own_side() -> None:
 
 
 def test_the_audit_measures_divergence(tmp_path: Path) -> None:
-    making.make("taskbench/english", tmp_path / "x", set=["sequences.n=400", "few_shot=null", "answers=false"])
+    functions = "functions=['antonyms[eng]', 'chain(antonyms[eng], hyponyms[eng])', 'map(synonyms[eng])']"
+    changes = [functions, "sequences.n=400", "few_shot=null", "answers=false"]
+    making.make("taskbench/english", tmp_path / "x", set=changes)
     found = {d.split: d for d in audit(tmp_path / "x").divergence}
     assert found.keys() == {"dev", "test"}
     assert all(d.atoms < 0.01 and d.unseen_compounds == 0 for d in found.values())

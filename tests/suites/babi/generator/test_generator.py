@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
-import subprocess
-import sys
-
 import pytest
 
 from taskloom.recipe import recipe
@@ -16,6 +10,7 @@ from taskloom.suites.babi.reasoner.answers import answer, cited_support, support
 from taskloom.suites.babi.reasoner.knowledge import Knowledge
 from taskloom.suites.babi.splits import groups_of
 from taskloom.suites.babi.story.vocabulary import Vocabulary
+from tests.processes import printed_elsewhere, printed_here
 from tests.suites.babi.generator.generated import AIMED, GROWN, custom, events_of, group, plan_of, some
 
 CITED = ["7", "8", "mix-T12", "diverse-T12"]
@@ -110,12 +105,7 @@ def test_the_hash_seed_does_not_matter() -> None:
         "rows = [e for n in ('mix-T12', 'diverse-T12', '7', '3') for e in recipe.read('babi/' + n).plan(0).splits[0].rows(0, 15)]\n"
         "print(blake2b(repr(rows).encode()).hexdigest())"
     )
-    here = io.StringIO()
-    with contextlib.redirect_stdout(here):
-        exec(code, {})
-    env = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    there = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    assert there.stdout == here.getvalue()
+    assert printed_elsewhere(code) == printed_here(code)
 
 
 @pytest.mark.parametrize("name", AIMED)

@@ -15,9 +15,9 @@ from taskloom.suites.babi.numbered.task import as_story
 from taskloom.suites.babi.numbered.task16_induction import HasColor
 from taskloom.suites.babi.numbered.task17_positions import RELATIONS, loose
 
-STORIES = 60
+STORIES = 100
 NIGHTLY = 8_000
-"""Stories for each of the seven tasks: 420 by day and 56,000 by night."""
+"""Stories for each of the seven tasks: 700 by day and 56,000 by night."""
 
 PEOPLE = ("Ann", "Bob", "Cid")
 THINGS = ("box", "cup", "jar", "red pot", "tin")

@@ -113,6 +113,7 @@ def test_filters(small: RdfWorld) -> None:
         assert queried(small, text) == wanted
 
 
+@pytest.mark.nightly
 def test_atoms_of_the_real_subset(real: RdfWorld) -> None:
     for name in ("father", "head_of_state.inv", "is_birthplace_la", "is_occupation_actor"):
         assert queried(real, name) == joined(real, name), name

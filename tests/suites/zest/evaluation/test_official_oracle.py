@@ -79,6 +79,7 @@ def scored(name: str, mode: str) -> ScoreReport:
 
 
 @pytest.mark.parametrize("name", SUITES)
+@pytest.mark.daily(*SUITES[::3])
 def test_suite(name: str) -> None:
     report = scored(name, "official")
     wanted = {(r["task"], r["i"]): r for r in rows(f"{name}/expected_instances.jsonl")}
@@ -105,6 +106,7 @@ def test_suite(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SUITES)
+@pytest.mark.daily(*SUITES[::3])
 def test_corrected_differs_only_where_flagged(name: str) -> None:
     """By the oracle's flags, or by one of ours that the oracle does not have; never without a reason."""
     theirs = {(r["task"], r["i"]): r.get("flags", []) for r in rows(f"{name}/expected_instances.jsonl")}
