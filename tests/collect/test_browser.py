@@ -362,7 +362,8 @@ def demo(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
 PAGES = [
     ("Olga", "/"), ("Wim", "/write"), ("Wim", "/vary/structure"), ("Wim", "/vary/combination"), ("Rita", "/review"),
     ("Rita", "/adjudicate"), ("Ann", "/annotate"), ("Olga", "/people"), ("Olga", "/passages"), ("Olga", "/results"),
-    ("Olga", "/export"), ("Olga", "/log"), ("Olga", "/nowhere"),
+    ("Olga", "/export"), ("Olga", "/log"), ("Olga", "/nowhere"), ("Olga", "/project"), ("Wim", "/vary/paraphrase"),
+    ("Rita", "/review >"), ("Rita", "/adjudicate >"), ("Wanda", "/write >"),
 ]  # fmt: skip
 
 
@@ -375,18 +376,34 @@ def test_pages_are_accessible_and_fit_a_phone(
     for scheme in ("light", "dark"):
         page = chromium.new_context(viewport={"width": 390, "height": 760}, color_scheme=scheme).new_page()
         page.goto(links[name])
-        page.goto(server.base + address)
+        page.goto(server.base + address.removesuffix(" >"))
+        if address.endswith(">"):  # the first thing in the list
+            page.click("main .list a")
+            page.wait_for_load_state()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "no page scrolls sideways"
         assert page.evaluate("(n => n.scrollWidth <= n.clientWidth)(document.querySelector('nav'))"), "no menu is cut"
         found = axe.run(page).response["violations"]
         assert [(v["id"], v["nodes"][0]["html"][:200]) for v in found] == []
 
 
-def test_spans_are_selected_by_mouse(chromium: Any, demo: tuple[RunningServer, dict[str, str]]) -> None:
+def test_spans_are_selected_by_touch(chromium: Any, demo: tuple[RunningServer, dict[str, str]]) -> None:
     server, links = demo
-    page = chromium.new_context(viewport={"width": 1000, "height": 700}).new_page()
-    page.goto(links["Ann"])
+    page = chromium.new_context(viewport={"width": 390, "height": 760}, has_touch=True, is_mobile=True).new_page()
+    page.goto(links["Abe"])
     page.goto(server.base + "/annotate")
+    go_to_a_span(page)
+    page.evaluate(
+        "() => { const text = document.getElementById('passage').firstChild; const range = document.createRange();"
+        "range.setStart(text, 0); range.setEnd(text, text.data.indexOf(' ', 5)); getSelection().addRange(range); }"
+    )
+    page.tap("#take")
+    page.wait_for_selector("#parts button")
+    start, end = map(int, page.input_value("#spans").split("-"))
+    assert page.inner_text("#passage")[start:end] == page.inner_text("#parts li").rstrip("×").strip()
+
+
+def go_to_a_span(page: Any) -> None:
+    """Answer items until one comes that is answered by spans."""
     for _ in range(60):
         if page.query_selector("#spans") or not page.query_selector("#answer"):
             break
@@ -395,6 +412,40 @@ def test_spans_are_selected_by_mouse(chromium: Any, demo: tuple[RunningServer, d
         page.keyboard.press("Enter")
         leave(page, address)
     assert page.query_selector("#spans"), "the demonstration has an open item that is answered by spans"
+
+
+def test_a_refusal_is_shown_and_not_taken_for_a_lost_connection(
+    chromium: Any, demo: tuple[RunningServer, dict[str, str]]
+) -> None:
+    server, links = demo
+    page = chromium.new_context().new_page()
+    page.goto(links["Abe"])
+    page.goto(server.base + "/annotate")
+    replies = [
+        {"status": 413, "content_type": "text/plain", "body": "nothing was saved: the form is too large"},
+        {"status": 502, "content_type": "text/html", "body": "<h1>Bad gateway</h1>"},
+    ]
+    page.route(
+        "**/annotate/*",
+        lambda route: route.fulfill(**replies[0]) if route.request.method == "POST" else route.continue_(),
+    )
+    page.keyboard.press("0")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#status:has-text('the form is too large')")
+    replies.pop(0)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#status:has-text('no connection')")
+    address = page.url
+    page.unroute("**/annotate/*")
+    leave(page, address)  # the page kept trying, and the answer is saved
+
+
+def test_spans_are_selected_by_mouse(chromium: Any, demo: tuple[RunningServer, dict[str, str]]) -> None:
+    server, links = demo
+    page = chromium.new_context(viewport={"width": 1000, "height": 700}).new_page()
+    page.goto(links["Ann"])
+    page.goto(server.base + "/annotate")
+    go_to_a_span(page)
     page.dblclick("#passage", position={"x": 40, "y": 25})
     page.wait_for_selector("#parts button")
     chip = page.inner_text("#parts li").rstrip("×").strip()

@@ -29,7 +29,10 @@ async function send(form, submitter) {
   for (;;) {
     try {
       const answer = await fetch(form.action, { method: "POST", body, headers: { Accept: "application/json" } });
-      const reply = await answer.json();
+      const text = await answer.text();
+      const json = (answer.headers.get("content-type") || "").startsWith("application/json");
+      if (!json && answer.status >= 500) throw new Error(text); // a proxy whose server is gone: as without a connection
+      const reply = json ? JSON.parse(text) : { error: text };
       if (reply.next) { location.assign(reply.next); return; }
       say(reply.error || answer.statusText, true);
       break;
