@@ -28,6 +28,10 @@ TRAITS = ("question", "support", "composition", "group")
 """What the studies of Dyna-bAbI look at."""
 
 
+WORKERS = {"data": 8}
+"""Processes of a lane: one has the GPU, and the data of all lanes are made by several."""
+
+
 def lanes(file: Path) -> dict[str, list[dict[str, Any]]]:
     """Read the blocks of each lane."""
     blocks: dict[str, list[dict[str, Any]]] = yaml.safe_load(file.read_text(encoding="utf-8"))["lanes"]
@@ -69,7 +73,7 @@ def run_lane(args: argparse.Namespace) -> None:
     for block in lanes(args.file)[args.lane]:
         began = time.monotonic()
         try:
-            tl.run(**shrunk(block, args.steps, args.examples), store=args.store, workers=args.workers)
+            tl.run(**shrunk(block, args.steps, args.examples), store=args.store, workers=WORKERS.get(args.lane, 1))
             outcome = "done"
         except (tl.TaskloomError, RuntimeError) as error:
             outcome = f"failed: {error}"
@@ -103,7 +107,6 @@ def main() -> None:
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=440.0)
     parser.add_argument("--every", type=float, default=30.0, help="seconds between two writings of the scores")
-    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--examples", type=int, default=0)
     parser.add_argument("--lane", default="")

@@ -230,7 +230,9 @@ def heat_map(
         shares = [[row for row in data if not panel or row[panel] == title] for title in panels]
         rows, columns = grid_of(len(panels))
         widest, highest = (max(len({row[c] for row in share}) for share in shares) for c in (x, y))
-        figure, axes = canvas(rows, columns, (1.5 + 0.62 * widest, 1.0 + 0.46 * highest))
+        longest = max(len(str(row[y])) for row in data)
+        figure, axes = canvas(rows, columns, (1.5 + 0.62 * widest + 0.07 * max(0, longest - 4), 1.0 + 0.46 * highest))
+        tilt = {"rotation": 30, "ha": "right"} if max(len(str(row[x])) for row in data) > WIDEST_LABEL else {}
         image = None
         for axis, title, share in zip(axes, panels, shares, strict=False):
             across, down = (sorted({row[c] for row in share}) for c in (x, y))
@@ -241,7 +243,7 @@ def heat_map(
                 _print(axis, row, across.index(place[0]), down.index(place[1]), value, spread, limits)
                 if framed and row[framed]:
                     _frame(axis, across.index(place[0]), down.index(place[1]))
-            axis.set_xticks(range(len(across)), [str(a) for a in across])
+            axis.set_xticks(range(len(across)), [str(a) for a in across], **tilt)
             axis.set_yticks(range(len(down)), [str(b) for b in down])
             axis.set(xlabel=xlabel or x, ylabel=ylabel or y, title=wrapped(title))
             axis.tick_params(length=0)
@@ -250,6 +252,10 @@ def heat_map(
         if image is not None:
             figure.colorbar(image, ax=axes, label=label, fraction=0.05).ax.set_ylim(*limits)  # no shade is black
         return figure
+
+
+WIDEST_LABEL = 7
+"""Letters that fit below a column of a heat map; longer labels are tilted."""
 
 
 def _greys() -> Any:

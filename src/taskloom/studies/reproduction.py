@@ -115,11 +115,27 @@ def reproduce(
         **settings: Of the study.
     """
     study = find_existing(name)
+    how: dict[str, Any] = {"store": store, "engine": engine, "workers": workers}
+    experiments = experiments_of(study, scale, model)
+    runs = _run(study, experiments, watch, how)
+    if runs is not None and study.follow is not None:
+        blocks = study.follow(runs, scale, model)
+        further = [spec.check(block, f"the experiment of '{study.name}'") for block in blocks]
+        runs = _run(study, [*experiments, *further], watch, how)
+    findings = study(scale if runs is None else runs, **settings)
+    page = None if out is None else write_study(study, findings, path_of(out), runs, scale)
+    return Reproduced(study, scale, findings, page, runs)
+
+
+def _run(
+    study: Study, experiments: list[Experiment], watch: Watch | bool | None, how: Mapping[str, Any]
+) -> Runs | None:
+    """Make what is missing of the runs of experiments and return all of them; None where there is no experiment."""
     names: list[str] = []
     opened: Store | None = None
-    for experiment in experiments_of(study, scale, model):
+    for experiment in experiments:
         with progress.watching(watch) as show:
-            outcome = api.fill(experiment, store, engine=engine, workers=workers, watch=show)
+            outcome = api.fill(experiment, watch=show, **how)
         if outcome.state.failed:
             first = next(iter(outcome.state.failed.values()))
             raise TaskloomError(
@@ -128,10 +144,7 @@ def reproduce(
             )
         opened = outcome.store
         names += outcome.runs
-    runs = None if opened is None else Runs(opened, opened.runs(dict.fromkeys(names)))
-    findings = study(scale if runs is None else runs, **settings)
-    page = None if out is None else write_study(study, findings, path_of(out), runs, scale)
-    return Reproduced(study, scale, findings, page, runs)
+    return None if opened is None else Runs(opened, opened.runs(dict.fromkeys(names)))
 
 
 def analyse(

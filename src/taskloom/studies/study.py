@@ -24,6 +24,9 @@ A = TypeVar("A", bound=Callable[..., Findings])
 Experiments = Callable[[str, str], Mapping[str, Any] | Sequence[Mapping[str, Any]]]
 """From a scale and a model (empty: the study's own) to the experiments that make the runs, each as its YAML file would have it."""
 
+Follow = Callable[["Runs", str, str], Sequence[Mapping[str, Any]]]
+"""From the runs of a study's experiments, the scale and the model to experiments that continue them, e.g. from their models."""
+
 
 class StudyError(TaskloomError):
     """A study that does not exist, or that these runs cannot answer."""
@@ -42,6 +45,7 @@ class Study:
             its YAML file would have it, or to a list of experiments; None for studies of runs that somebody else makes.
         from_recipes: Whether it needs no runs: `analyse` then takes the scale.
         traits: Traits of examples that it looks at: files of scores keep them, with the answers to each example.
+        follow: From the runs of `experiment` to further experiments that continue them; None where there are none.
     """
 
     name: str
@@ -51,6 +55,7 @@ class Study:
     experiment: Experiments | None = None
     from_recipes: bool = False
     traits: tuple[str, ...] = ()
+    follow: Follow | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -87,6 +92,7 @@ def study(
     experiment: Experiments | None = None,
     from_recipes: bool = False,
     traits: tuple[str, ...] = (),
+    follow: Follow | None = None,
 ) -> Callable[[A], A]:
     """Register a function from runs to findings as a study; the arguments are `Study`'s attributes.
 
@@ -97,7 +103,9 @@ def study(
         raise StudyError(f"a study's name is a word or a path such as 'mine/errors', not '{name}'")
 
     def record(analyse: A) -> A:
-        STUDIES.add(name, Study(name, describe, analyse, place, experiment, from_recipes, traits), analyse.__module__)
+        STUDIES.add(
+            name, Study(name, describe, analyse, place, experiment, from_recipes, traits, follow), analyse.__module__
+        )
         return analyse
 
     return record

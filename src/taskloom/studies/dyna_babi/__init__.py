@@ -1,5 +1,27 @@
-"""Studies of Dyna-bAbI (docs/papers/dyna-babi.md): the tables of the paper that describe its data."""
+"""Studies of Dyna-bAbI (docs/papers/dyna-babi.md): its data, and what models that learn from them can do."""
 
-from taskloom.studies.dyna_babi import concept_tables, data_tables, gift_table
+from taskloom.studies.dyna_babi import (
+    composition_map,
+    concept_tables,
+    concurrence,
+    data_tables,
+    disjunction_table,
+    enriched_table,
+    gift_table,
+    iid_ood_table,
+    inoculation,
+    phrasing_table,
+)
 
-__all__ = ["concept_tables", "data_tables", "gift_table"]
+__all__ = [
+    "composition_map",
+    "concept_tables",
+    "concurrence",
+    "data_tables",
+    "disjunction_table",
+    "enriched_table",
+    "gift_table",
+    "iid_ood_table",
+    "inoculation",
+    "phrasing_table",
+]

@@ -14,10 +14,10 @@ from taskloom.studies import figures
 from taskloom.studies.conditions import comparable, differences
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement, judge_mean
+from taskloom.studies.paper_claims import PaperClaim, claim_findings, difference_claim
 from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.study import study
 from taskloom.studies.taskbench500.adaptations import Adaptation, generalising, model_notes, procedures
-from taskloom.studies.taskbench500.paper_claims import PaperClaim, claim_findings, difference_claim
 from taskloom.studies.taskbench500.small_tasks import composition_experiments
 
 PAPER, PLACE = "taskbench500", "Table 1"

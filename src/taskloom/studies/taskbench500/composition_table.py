@@ -19,11 +19,11 @@ from taskloom.experiments.statistics import over_tasks
 from taskloom.studies.conditions import comparable, differences
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement, judge_estimate, judge_mean
+from taskloom.studies.paper_claims import PaperClaim, claim_findings
 from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.taskbench500.adaptability_table import method_difference
 from taskloom.studies.taskbench500.adaptations import Adaptation, generalising, model_notes, procedures
-from taskloom.studies.taskbench500.paper_claims import PaperClaim, claim_findings
 from taskloom.studies.taskbench500.regression_figure import draw_regressions
 from taskloom.studies.taskbench500.small_tasks import composition_experiments
 from taskloom.studies.taskbench500.task_regression import Regression, r2_interval, regress, slope_interval

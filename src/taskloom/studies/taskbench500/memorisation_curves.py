@@ -13,9 +13,9 @@ from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_tasks
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.paper_claims import PaperClaim, claim_findings, difference_claim
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.taskbench500.adaptations import MEMORISED, Adaptation, adaptations, model_notes
-from taskloom.studies.taskbench500.paper_claims import PaperClaim, claim_findings, difference_claim
 from taskloom.studies.taskbench500.small_tasks import memorisation_experiments, permutation_experiments
 
 PASSING = "train"

@@ -22,11 +22,11 @@ from taskloom.studies import figures
 from taskloom.studies.conditions import comparable, differences
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement, judge_mean
+from taskloom.studies.paper_claims import PaperClaim, claim_findings, difference_claim
 from taskloom.studies.published_numbers import published
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.taskbench500.adaptability_table import method_difference
 from taskloom.studies.taskbench500.adaptations import Adaptation, adaptations, generalising, model_notes, procedures
-from taskloom.studies.taskbench500.paper_claims import PaperClaim, claim_findings, difference_claim
 from taskloom.studies.taskbench500.small_tasks import balance_experiments
 
 MASS = "mass "

@@ -1,0 +1,199 @@
+"""Figure 3 of Dyna-bAbI: accuracy by support composition, question and number of supporting facts; seen compositions are framed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.statistics import over_seeds, wilson
+from taskloom.recipe import read
+from taskloom.studies import figures
+from taskloom.studies.conditions import recipe_of
+from taskloom.studies.dyna_babi.small_stories import map_experiments
+from taskloom.studies.dyna_babi.story_runs import (
+    MIX,
+    TRAITS,
+    Kept,
+    StoryAnswers,
+    StoryTrainings,
+    estimate,
+    point,
+    span,
+    spread,
+    story_trainings,
+    support_size,
+)
+from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.study import StudyError, study
+
+PANELS: dict[str, Kept] = {
+    "n ≤ 2": lambda item: support_size(item) <= 2,
+    "n = 3": lambda item: support_size(item) == 3,
+    "n ≥ 4": lambda item: support_size(item) >= 4,
+}
+"""The figure's sub-plots, by the number of supporting facts."""
+
+NAMES = {"n ≤ 2": "two", "n = 3": "three", "n ≥ 4": "four"}
+"""Ends of the names of their files."""
+
+SAMPLE = 8_000
+"""Training examples that are generated at most to see which compositions training has; one that is rarer than 1 in 2,000 may be
+missed (by chance e^-4)."""
+
+Seen = frozenset[tuple[str, str]]
+"""Pairs of question and composition that training has."""
+
+
+@study(
+    "dyna-babi/figure3",
+    describe="Accuracy on mix by support composition, question and number of supporting facts, with what training has framed",
+    place="Dyna-bAbI, Figure 3",
+    experiment=map_experiments,
+    traits=TRAITS,
+)
+def figure3(runs: Runs, *, data: str = "diverse", part: str = "", fewest: int = 5, most: int = 16) -> list[Finding]:
+    """Draw the heat maps of every training on diverse.
+
+    Args:
+        runs: The runs.
+        data: The training set.
+        part: T7 or T12; all by default.
+        fewest: Questions that a cell needs to be drawn.
+        most: Compositions that a panel shows: those with most questions.
+    """
+    groups = [g for g in story_trainings(runs, (data,)) if g.split(MIX) and part in ("", g.part)]
+    if not groups:
+        raise StudyError(f"{runs.store.path} has no runs on babi/{data}-{part or 'T7'} that answered mix")
+    return [composition_finding(group, group.answers(MIX), seen_in(group), fewest, most) for group in groups]
+
+
+def seen_in(group: StoryTrainings) -> Seen:
+    """Return the pairs of question and composition that a training's data have, from a sample that is generated."""
+    run = group.by_seed[group.seeds[0]]
+    recipe, fields = recipe_of(group.runs, run), group.runs.store.scores(run)["fields"]
+    own = {k.partition(".")[2]: v for k, v in fields.items() if k.startswith("recipe.") and k != "recipe.limit"}
+    size = min(SAMPLE, recipe.plan(0).split("train").n)
+    changes = {**own, "splits.train.n": size}
+    smaller = read(recipe.name, [f"{k}={json.dumps(v)}" for k, v in changes.items()]).plan(0).split("train")
+    return frozenset((str(e.traits["question"]), str(e.traits["composition"])) for e in smaller.rows(0, smaller.n))
+
+
+def is_seen(item: Mapping[str, Any], seen: Seen) -> bool:
+    """Return whether training has a question's kind with the composition of its support."""
+    return (str(item.get("question")), str(item.get("composition"))) in seen
+
+
+def composition_finding(
+    group: StoryTrainings, answers: StoryAnswers, seen: Seen, fewest: int = 5, most: int = 16
+) -> Finding:
+    """Return the heat maps of a training, and its accuracy on seen and unseen compositions.
+
+    Args:
+        group: The training.
+        answers: Its answers on mix.
+        seen: What training has.
+        fewest: Questions that a cell needs to be drawn.
+        most: Compositions that a panel shows.
+    """
+    rows = [row for panel in PANELS for row in _contrast_rows(answers, panel, seen)]
+    drawn = [figure for panel in PANELS for figure in _panel(group, answers, panel, seen, fewest, most)]
+    return Finding(
+        f"Dyna-bAbI Figure 3: {group.name}",
+        " ".join(_sentences(answers, seen)),
+        ResultTable(("facts", "training has it", "accuracy", "questions"), rows),
+        tuple(drawn),
+        notes=(
+            "The paper shows these values as shades only, so there are no published numbers to compare with. Its claim: accuracy "
+            "is high where training has the composition, and falls with the number of facts.",
+            "A composition counts as seen with the question that it is asked with; the paper's frames do not say whether the "
+            "question matters.",
+        ),
+    )
+
+
+def _panel(
+    group: StoryTrainings, answers: StoryAnswers, panel: str, seen: Seen, fewest: int, most: int
+) -> Iterator[StudyFigure]:
+    """Yield the heat map of one number of facts; none where no cell has enough questions."""
+    cells = list(_cells(answers, panel, seen, fewest, most))
+    if not cells:
+        return
+    columns = ("facts", "composition", "question", "mean", "low", "high", "n", "seeds", "seen")
+    total, seeds = len(answers.places(PANELS[panel])), len(group.seeds)
+    caption = (
+        f"Accuracy of {group.name} on the {total:,} questions of mix({group.part}) with {panel} supporting facts, by support "
+        f"composition (down) and question (across): mean over {seeds} seed{'s' if seeds > 1 else ''} and "
+        f"{span(c['n'] for c in cells)} questions a cell. Framed: training has this composition with this question. "
+        f"{total - sum(c['n'] for c in cells):,} questions are in rarer cells. Intervals (95 %) are in the data."
+    )
+    plot = partial(
+        figures.heat_map, x="question", y="composition", value="mean", framed="seen", ylabel="support composition"
+    )  # fmt: skip
+    name = f"figure3-{group.data}-{group.part}-{NAMES[panel]}".lower()
+    yield StudyFigure(name, caption, ResultTable(columns, cells), plot)
+
+
+def _cells(answers: StoryAnswers, panel: str, seen: Seen, fewest: int, most: int) -> Iterator[dict[str, Any]]:
+    places = answers.places(PANELS[panel])
+    pairs = [(str(answers.items[p].get("composition")), str(answers.items[p].get("question"))) for p in places]
+    counts = Counter(pairs)
+    sizes = Counter(composition for composition, _ in pairs)
+    shown = {c for c, _ in sizes.most_common(most)}
+    for (composition, question), n in sorted(counts.items()):
+        if n < fewest or composition not in shown:
+            continue
+        own = [p for p, pair in zip(places, pairs, strict=True) if pair == (composition, question)]
+        estimated = estimate(answers.scores[:, own])
+        assert estimated is not None
+        seen_here = (question, composition) in seen
+        row = {"facts": panel, "composition": composition, "question": question, "seen": seen_here}
+        yield {**row, **point(estimated)}
+
+
+def _contrast_rows(answers: StoryAnswers, panel: str, seen: Seen) -> Iterator[dict[str, Any]]:
+    kept = PANELS[panel]
+    for known in (True, False):
+        scores = answers.of(lambda item, known=known: kept(item) and is_seen(item, seen) == known)  # type: ignore[misc]
+        yield {
+            "facts": panel,
+            "training has it": "yes" if known else "no",
+            "accuracy": spread(estimate(scores)),
+            "questions": scores.shape[1],
+        }
+
+
+def seen_gap(answers: StoryAnswers, seen: Seen) -> tuple[float, float, float] | None:
+    """Return how much higher accuracy is on seen compositions, with its 95 % interval; None where one side is empty.
+
+    Over seeds where there are several; of one seed by Newcombe's interval over questions.
+    """
+    one, other = (answers.of(lambda item, k=k: is_seen(item, seen) == k) for k in (True, False))  # type: ignore[misc]
+    if not one.size or not other.size:
+        return None
+    if len(one) > 1:
+        estimated = over_seeds((one.mean(axis=1) - other.mean(axis=1)).tolist())
+        return estimated.mean, estimated.low, estimated.high
+    a, b = float(one.mean()), float(other.mean())
+    (a_low, a_high), (b_low, b_high) = (wilson(float(x.sum()), x.size) for x in (one, other))
+    half_low, half_high = np.hypot(a - a_low, b_high - b), np.hypot(a_high - a, b - b_low)
+    return a - b, float(a - b - half_low), float(a - b + half_high)
+
+
+def _sentences(answers: StoryAnswers, seen: Seen) -> Iterator[str]:
+    gap = seen_gap(answers, seen)
+    if gap is None:
+        share = sum(is_seen(item, seen) for item in answers.items)
+        yield f"Training has the composition of {share:,} of {len(answers.items):,} questions, so that nothing can be compared."
+        return
+    verdict = "higher" if gap[1] > 0 else "lower" if gap[2] < 0 else "not surely different"
+    yield (
+        f"On compositions that training has with the same question accuracy is {verdict}: {gap[0]:+.3f} [{gap[1]:+.3f}, "
+        f"{gap[2]:+.3f}]."
+    )

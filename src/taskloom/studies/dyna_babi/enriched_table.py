@@ -1,0 +1,224 @@
+"""Tables 4 and 9 of Dyna-bAbI: accuracy by the number of supporting facts, of models trained on inject, diverse and concat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.studies import figures
+from taskloom.studies.dyna_babi.small_stories import enriched_experiments, gift_experiments
+from taskloom.studies.dyna_babi.story_runs import (
+    MIX,
+    TEST,
+    TRAITS,
+    Kept,
+    StoryTrainings,
+    contrast,
+    estimate,
+    everything,
+    has_gift,
+    judged,
+    point,
+    span,
+    spread,
+    story_trainings,
+    support_size,
+)
+from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.judgements import Judgement
+from taskloom.studies.paper_claims import PaperClaim, claim_table
+from taskloom.studies.published_numbers import published
+from taskloom.studies.study import StudyError, study
+
+SIZES: dict[str, Kept] = {
+    "1": lambda item: support_size(item) == 1,
+    "2": lambda item: support_size(item) == 2,
+    "3+": lambda item: support_size(item) >= 3,
+    "total": everything,
+}
+"""The columns of Table 4."""
+
+TESTS = {"concat": TEST, "mix": MIX}
+
+CONCAT_GROUP = "qa"
+"""Groups of the stories of concat are called qa1 to qa13; the test of diverse itself has other ones, and is not in the table."""
+
+
+@study(
+    "dyna-babi/table4",
+    describe="Accuracy by number of supporting facts after training on concat, inject and diverse",
+    place="Dyna-bAbI, Table 4",
+    experiment=enriched_experiments,
+    traits=TRAITS,
+)
+def table4(runs: Runs) -> list[Finding]:
+    """Compute Table 4, with concat beside inject and diverse, and compare the training sets on the same questions of mix."""
+    groups = story_trainings(runs)
+    cells = [cell for group in groups for cell in _cells(group)]
+    if not cells:
+        raise StudyError(f"{runs.store.path} has no answers on mix, or on the test of concat, with their supports")
+    rows = [_row([c for c in cells if (c["trained"], c["test"]) == key]) for key in _keys(cells)]
+    columns = ("trained", "test", "support", "mean", "low", "high", "n", "seeds", "published")
+    seeds, items = ([cell[name] for cell in cells] for name in ("seeds", "n"))
+    caption = (
+        f"Accuracy by number of supporting facts. Means over {span(seeds)} seeds and {span(items)} "
+        f"questions with 95 % intervals over both; diamonds are the paper's numbers (T5)."
+    )
+    drawn = ResultTable((*columns, "panel"), [{**c, "panel": f"tested on {c['test']}({c['part']})"} for c in cells])
+    plot = partial(figures.intervals, place="support", series="trained", panel="panel")
+    main = Finding(
+        "Dyna-bAbI Table 4",
+        "Accuracy with its 95 % interval over seeds and questions, by the number of supporting facts.",
+        ResultTable(("trained", "test", *SIZES), rows),
+        (StudyFigure("table4", caption, drawn, plot),),
+        tuple(_judgements(groups)),
+        (
+            "Every training set is learned for the same number of steps here; the paper's 12 epochs are more steps on larger sets.",
+        ),
+    )
+    claims = list(_claims(groups))
+    return (
+        [main, Finding("Dyna-bAbI Table 4: what enriching does", CLAIM_RULE, claim_table(claims))] if claims else [main]
+    )
+
+
+CLAIM_RULE = (
+    "Differences are on the same questions of mix, with 95 % intervals over seeds and questions; with one seed over questions "
+    "alone, which says nothing about other trainings. A claim holds where the whole interval is on its side."
+)
+
+
+def _cells(group: StoryTrainings) -> Iterator[dict[str, Any]]:
+    for test, ending in TESTS.items():
+        for size, scores in _by_size(group, test, ending).items():
+            estimated = estimate(scores)
+            if estimated is None:
+                continue
+            numbers = _published(group, test, size)
+            yield {
+                "trained": group.name,
+                "part": group.part,
+                "test": test,
+                "support": size,
+                **point(estimated),
+                "shown": spread(estimated),
+                "published": numbers[0].value if numbers else None,
+            }
+
+
+def _by_size(group: StoryTrainings, test: str, ending: str) -> dict[str, np.ndarray[Any, Any]]:
+    if not group.split(ending):
+        return {}
+    answers = group.answers(ending)
+    if test == "concat" and not all(str(item.get("group", "")).startswith(CONCAT_GROUP) for item in answers.items):
+        return {}
+    return {size: answers.of(kept) for size, kept in SIZES.items()}
+
+
+def _keys(cells: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((cell["trained"], cell["test"]) for cell in cells))
+
+
+def _row(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    shown = {cell["support"]: cell["shown"] for cell in cells}
+    return {"trained": cells[0]["trained"], "test": cells[0]["test"], **{size: shown.get(size, "–") for size in SIZES}}
+
+
+def _published(group: StoryTrainings, test: str, size: str) -> list[Any]:
+    if group.paper_model != "t5":
+        return []
+    return published("dyna-babi", "Table 4", data=group.data, part=group.part, test=test, support=size)
+
+
+def _judgements(groups: Sequence[StoryTrainings]) -> Iterator[Judgement]:
+    for group in groups:
+        for test, ending in TESTS.items():
+            for size, scores in _by_size(group, test, ending).items():
+                for number in _published(group, test, size):
+                    if scores.size:
+                        claim = f"{group.name} on {test}, support {size}"
+                        yield judged(group, scores.mean(axis=1).tolist(), number, claim)
+
+
+CLAIMS = {
+    ("concat", "inject"): "questions that are added (inject) improve on concat",
+    ("inject", "diverse"): "diverse stories improve more than added questions",
+    ("concat", "diverse"): "diverse stories improve on concat",
+}
+"""What the paper says of the training sets (section 4.2)."""
+
+
+def _claims(groups: Sequence[StoryTrainings]) -> Iterator[PaperClaim]:
+    """Yield the claims on every two training sets of one model: the difference on mix."""
+    for a in groups:
+        for b in groups:
+            text = CLAIMS.get((a.data, b.data)) if (a.model, a.part) == (b.model, b.part) else None
+            result = contrast(a, b) if text else None
+            if text and result is not None:
+                measure = f"{b.model}, mix({b.part}): {b.data} - {a.data}"
+                yield PaperClaim(text, "Table 4", measure, result.difference, result.low, result.high)
+
+
+GIFTS: dict[tuple[int, str], Kept] = {
+    (size, give): lambda item, size=size, give=give: support_size(item) == size and has_gift(item) == (give == "with")  # type: ignore[misc]
+    for size, give in ((1, "without"), (2, "without"), (2, "with"), (3, "without"), (3, "with"))
+}
+"""The rows of Table 9."""
+
+
+@study(
+    "dyna-babi/table9-accuracy",
+    describe="Accuracy on questions of mix(T7) with and without GIVE in the support, after training on concat",
+    place="Dyna-bAbI, Table 9",
+    experiment=gift_experiments,
+    traits=TRAITS,
+)
+def gift_accuracy(runs: Runs) -> Finding:
+    """Compute the accuracies of Table 9: by the number of supporting facts and whether one of them is a gift."""
+    groups = [g for g in story_trainings(runs, ("concat",)) if g.part == "T7" and g.split(MIX)]
+    if not groups:
+        raise StudyError(f"{runs.store.path} has no runs on babi/concat-T7 that answered mix(T7)")
+    rows: list[dict[str, Any]] = []
+    judgements: list[Judgement] = []
+    for group in groups:
+        answers = group.answers(MIX)
+        for (size, give), kept in GIFTS.items():
+            scores = answers.of(kept)
+            estimated = estimate(scores)
+            if estimated is None:
+                continue
+            what = {"model": group.paper_model, "support": size, "give": give, "what": "accuracy"}
+            numbers = published("dyna-babi", "Table 9", **what) if group.paper_model else []
+            kind = f"{size} fact{'s' if size > 1 else ''}, {give} GIVE"
+            row = {"model": group.model, "support": kind, **point(estimated)}
+            rows.append({**row, "published": numbers[0].value if numbers else None})
+            for number in numbers:
+                judgements.append(judged(group, scores.mean(axis=1).tolist(), number, f"{group.model}: {kind}"))
+    data = ResultTable(("model", "support", "mean", "low", "high", "n", "seeds", "published"), rows)
+    caption = (
+        "Accuracy on mix(T7) after training on concat(T7), by number of supporting facts and whether GIVE is among them. Means "
+        f"over {span(r['seeds'] for r in rows)} seeds with 95 % intervals over seeds and "
+        "questions; diamonds are the paper's."
+    )
+    plot = partial(figures.intervals, place="support", series="model")
+    return Finding(
+        "Dyna-bAbI Table 9: accuracies",
+        " ".join(_gift_gaps(rows)),
+        data,
+        (StudyFigure("table9-accuracy", caption, data, plot),),
+        tuple(judgements),
+    )
+
+
+def _gift_gaps(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for model in dict.fromkeys(row["model"] for row in rows):
+        own = {row["support"]: row for row in rows if row["model"] == model}
+        for size in (2, 3):
+            pair = [own.get(f"{size} facts, {give} GIVE") for give in ("without", "with")]
+            if pair[0] is not None and pair[1] is not None:
+                yield f"{model}, {size} facts: {pair[0]['mean']:.3f} without GIVE, {pair[1]['mean']:.3f} with it."

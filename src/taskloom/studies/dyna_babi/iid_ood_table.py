@@ -1,0 +1,176 @@
+"""Table 3 of Dyna-bAbI: accuracy of models that are trained on concat, on its own test and on the mixes."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import hypot, nan
+from typing import Any
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.statistics import over_seeds, wilson
+from taskloom.studies import figures
+from taskloom.studies.dyna_babi.small_stories import table3_experiments
+from taskloom.studies.dyna_babi.story_runs import (
+    MIX,
+    TEST,
+    TRAITS,
+    StoryTrainings,
+    contrast,
+    judged,
+    span,
+    story_trainings,
+)
+from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.judgements import Judgement
+from taskloom.studies.paper_claims import PaperClaim, claim_table
+from taskloom.studies.published_numbers import PublishedNumber, published
+from taskloom.studies.study import study
+
+SPLITS = {"iid": TEST, "ood": MIX}
+"""The paper's words for the tests: of the training data's own kind, and the compositional one."""
+
+BEST_OF = "mean over seeds (paper: the best of 10 by dev)"
+
+
+@study(
+    "dyna-babi/table3",
+    describe="Accuracy of models trained on bAbI 1.0 (concat), on tests of its own kind and on the compositional mixes",
+    place="Dyna-bAbI, Table 3",
+    experiment=table3_experiments,
+    traits=TRAITS,
+)
+def table3(runs: Runs) -> list[Finding]:
+    """Compute Table 3: iid and ood accuracy of every model on T2, T7 and T12, and the drop between them."""
+    groups = story_trainings(runs, ("concat",))
+    rows = [_row(group) for group in groups]
+    points = ResultTable(
+        ("name", "split", "mean", "low", "high", "n", "seeds", "published"), [p for g in groups for p in _points(g)]
+    )
+    seeds = sorted({len(group.seeds) for group in groups})
+    caption = (
+        f"Accuracy of models trained on concat, on its own test (iid) and on mix (ood). Means over {span(seeds)} seeds with 95 % "
+        "intervals: over seeds, of one seed over its questions. Diamonds are the paper's numbers for the model of the same kind."
+    )
+    main = Finding(
+        "Dyna-bAbI Table 3",
+        " ".join(_sentences(rows)),
+        ResultTable(("model", "data", "steps", "seeds", "iid", "ood", "drop", "falls"), rows),
+        (StudyFigure("table3", caption, points, partial(figures.intervals, place="name", series="split")),),
+        tuple(j for g in groups for j in _judgements(g)),
+        (
+            "The drop is iid - ood with its 95 % interval: over seeds where there are several, else over the questions of both "
+            "tests, which says nothing about other trainings. 'falls' is whether the interval lies above 0.",
+            "The paper's EntNet and STM are the best of ten trainings by their score on dev, its other models one training.",
+        ),
+    )
+    claims = list(_claims(groups))
+    return [main, Finding("Dyna-bAbI Table 3: pretraining", CLAIM_RULE, claim_table(claims))] if claims else [main]
+
+
+CLAIM_RULE = (
+    "Differences are on the same questions of mix, with 95 % intervals over seeds and questions; with one seed on a side over "
+    "questions alone, which says nothing about other trainings."
+)
+
+FROM_SCRATCH = ("entnet", "stm", "bidaf")
+
+
+def _claims(groups: Sequence[StoryTrainings]) -> Iterator[PaperClaim]:
+    """Yield the paper's claim that pretrained models are better on mix, for every such pair of models."""
+    for a in groups:
+        for b in groups:
+            pair = a.paper_model in FROM_SCRATCH and b.paper_model in ("t5", "roberta") and a.part == b.part
+            result = contrast(a, b) if pair else None
+            if result is not None:
+                text, measure = "pretrained models are better on mix", f"mix({a.part}): {b.model} - {a.model}"
+                yield PaperClaim(text, "Table 3", measure, result.difference, result.low, result.high)
+
+
+def _row(group: StoryTrainings) -> dict[str, Any]:
+    iid, ood = (group.scores(split) for split in SPLITS.values())
+    gap, low, high = drop(iid, ood, sizes(group)) if iid and ood else (nan, nan, nan)
+    return {
+        "model": group.model,
+        "data": group.part,
+        "steps": group.conditions.get("learner.steps"),
+        "seeds": len(group.seeds),
+        "iid": mean_and_sd(iid),
+        "ood": mean_and_sd(ood),
+        "drop": f"{gap:+.3f} [{low:+.3f}, {high:+.3f}]" if gap == gap else "–",
+        "falls": "–" if gap != gap else "yes" if low > 0 else "no" if high <= 0 else "cannot be told",
+    }
+
+
+def mean_and_sd(scores: Sequence[float]) -> str:
+    """Return mean ± standard deviation as people write it."""
+    if not scores:
+        return "–"
+    mean = statistics.fmean(scores)
+    return f"{mean:.3f} ± {statistics.stdev(scores):.3f}" if len(scores) > 1 else f"{mean:.3f}"
+
+
+def sizes(group: StoryTrainings) -> tuple[int, int]:
+    """Return how many questions the two tests have."""
+    entries = group.runs.store.scores(group.by_seed[group.seeds[0]])["splits"]
+    iid, ood = (int(entries.get(group.split(name), {"n": 0})["n"]) for name in SPLITS.values())
+    return iid, ood
+
+
+def drop(iid: Sequence[float], ood: Sequence[float], n: tuple[int, int]) -> tuple[float, float, float]:
+    """Return how much accuracy falls from one test to the other, with its 95 % interval.
+
+    Over seeds, whose two scores belong together, where there are several; of one seed over questions, by Newcombe's interval.
+
+    Args:
+        iid: A score a seed.
+        ood: The same seeds' scores.
+        n: Questions of both tests.
+    """
+    if len(iid) > 1 and len(iid) == len(ood):
+        estimate = over_seeds([a - b for a, b in zip(iid, ood, strict=True)])
+        return estimate.mean, estimate.low, estimate.high
+    a, b = statistics.fmean(iid), statistics.fmean(ood)
+    (a_low, a_high), (b_low, b_high) = (wilson(share * size, size) for share, size in ((a, n[0]), (b, n[1])))
+    return a - b, a - b - hypot(a - a_low, b_high - b), a - b + hypot(a_high - a, b - b_low)
+
+
+def _sentences(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    known = [row for row in rows if row["falls"] != "–"]
+    falls = sum(row["falls"] == "yes" for row in known)
+    yield f"Accuracy falls from the test of concat to mix in {falls} of {len(known)} pairs of model and task set."
+
+
+def _number(group: StoryTrainings, split: str) -> PublishedNumber | None:
+    numbers = published("dyna-babi", "Table 3", model=group.paper_model, part=group.part, split=split)
+    return numbers[0] if numbers and group.paper_model else None
+
+
+def _points(group: StoryTrainings) -> Iterator[dict[str, Any]]:
+    for (split, ending), n in zip(SPLITS.items(), sizes(group), strict=True):
+        scores = group.scores(ending)
+        if not scores:
+            continue
+        mean, number = statistics.fmean(scores), _number(group, split)
+        several = over_seeds(scores) if len(scores) > 1 else None
+        low, high = (several.low, several.high) if several else wilson(mean * n, n)
+        yield {
+            "name": f"{group.model}, {group.part}",
+            "split": split,
+            "mean": mean,
+            "low": low,
+            "high": high,
+            "n": n,
+            "seeds": len(scores),
+            "published": number.value if number else None,
+        }
+
+
+def _judgements(group: StoryTrainings) -> Iterator[Judgement]:
+    for split, ending in SPLITS.items():
+        number, scores = _number(group, split), group.scores(ending)
+        if number is not None and scores:
+            extra = [BEST_OF] if group.paper_model in ("entnet", "stm") else []
+            yield judged(group, scores, number, f"{group.model}, {group.part}: {split}", extra)

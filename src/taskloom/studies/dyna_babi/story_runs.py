@@ -1,0 +1,244 @@
+"""Runs on stories as studies look at them: what was learned from, and the answers to each question with its traits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.statistics import Comparison, Estimate, mcnemar, paired_two_way, two_way
+from taskloom.studies.conditions import Conditions, comparable, conditions_of, differences
+from taskloom.studies.judgements import Judgement, judge_mean
+from taskloom.studies.published_numbers import PublishedNumber
+from taskloom.studies.study import StudyError
+
+TRAITS = ("question", "support", "composition", "group")
+"""What these studies look at; files of scores keep it."""
+
+LABELS = {"entnet": "EntNet", "stm": "STM", "bidaf": "BiDAF"}
+"""Learners as the paper writes them; a pretrained model goes by its own name."""
+
+MODELS = {"smollm2": "SmolLM2-135M", "t5-base": "T5", "roberta-base": "RoBERTa"}
+
+PAPER_MODELS = {"entnet": "entnet", "stm": "stm", "bidaf": "bidaf", "extractive": "roberta", "fine-tune": "t5"}
+"""Which model of the paper stands for a learner: another pretrained model is compared with the paper's of its kind."""
+
+RECIPE = re.compile(r"(?:.*/)?(?P<data>concat|inject|diverse)-(?P<part>T2|T7|T12)(?:-trimmed)?")
+"""The training recipes of the paper; the trimmed ones are what its T5 was trained on."""
+
+MIX, TEST = "mix", "test"
+
+Kept = Callable[[Mapping[str, Any]], bool]
+"""Which questions count, by their traits with `answer` and `prediction`."""
+
+
+@dataclass(frozen=True)
+class StoryTrainings:
+    """Runs of one learner on one training set.
+
+    Attributes:
+        model: What it is called.
+        paper_model: The paper's model of its kind; empty where there is none.
+        data: concat, inject or diverse.
+        part: T2, T7 or T12.
+        conditions: All settings of recipe and learner.
+        by_seed: The digest of each seed's run.
+        runs: Where they are.
+    """
+
+    model: str
+    paper_model: str
+    data: str
+    part: str
+    conditions: Conditions
+    by_seed: Mapping[int, str]
+    runs: Runs
+
+    @property
+    def name(self) -> str:
+        """Return model and training set."""
+        return f"{self.model}, {self.data}({self.part})"
+
+    @property
+    def seeds(self) -> list[int]:
+        """Return the seeds, sorted."""
+        return sorted(self.by_seed)
+
+    def split(self, ending: str) -> str:
+        """Return the split of that name, with or without its recipe (`mix`, `babi/mix-T7:mix`); empty where there is none."""
+        splits = self.runs.store.scores(self.by_seed[self.seeds[0]])["splits"]
+        names = [name for name in splits if name == ending or name.endswith(f":{ending}")]
+        return names[0] if names else ""
+
+    def scores(self, ending: str) -> list[float]:
+        """Return the score of each seed on a split; none where it was not answered."""
+        split = self.split(ending)
+        entries = [self.runs.store.scores(self.by_seed[seed])["splits"].get(split, {}) for seed in self.seeds]
+        return [entry["score"] for entry in entries if entry.get("score") is not None]
+
+    def answers(self, ending: str) -> StoryAnswers:
+        """Return the answers on a split."""
+        split = self.split(ending)
+        columns = ["index", "targets", "prediction", "score", "traits"]
+        tables = [self.runs.store.predictions([self.by_seed[s]], columns, splits=[split]) for s in self.seeds]
+        if not split or not all(table.num_rows for table in tables):
+            raise StudyError(
+                f"{self.runs.store.path} has no answers to single questions of '{split or ending}' by {self.name}; run it with "
+                "keep: {predictions: true}, or keep its traits in the file of scores"
+            )
+        items = [
+            {**dict(row["traits"] or ()), "answer": (row["targets"] or [""])[0], "index": row["index"]}
+            for row in tables[0].to_pylist()
+        ]
+        predictions = [table["prediction"].to_pylist() for table in tables]
+        scores = np.array([table["score"].to_numpy() for table in tables])
+        return StoryAnswers(items, scores, predictions)
+
+
+@dataclass(frozen=True)
+class StoryAnswers:
+    """Answers to the questions of a split.
+
+    Attributes:
+        items: The traits of each question, with `answer` and `index`.
+        scores: [seeds, questions].
+        predictions: By seed.
+    """
+
+    items: Sequence[Mapping[str, Any]]
+    scores: NDArray[np.float64]
+    predictions: Sequence[Sequence[str | None]]
+
+    def places(self, kept: Kept) -> list[int]:
+        """Return the places of the questions that count."""
+        return [place for place, item in enumerate(self.items) if kept(item)]
+
+    def of(self, kept: Kept) -> NDArray[np.float64]:
+        """Return the scores [seeds, questions] of the questions that count."""
+        return self.scores[:, self.places(kept)]
+
+
+def everything(item: Mapping[str, Any]) -> bool:
+    """Count every question."""
+    return True
+
+
+def estimate(scores: NDArray[np.float64]) -> Estimate | None:
+    """Return the mean of scores [seeds, questions] with its interval over both; None where there are none."""
+    return two_way(scores) if scores.size else None
+
+
+def spread(estimated: Estimate | None) -> str:
+    """Return a mean with its interval as people write it."""
+    if estimated is None:
+        return "–"
+    return f"{estimated.mean:.3f} [{estimated.low:.3f}, {estimated.high:.3f}]"
+
+
+def span(counts: Iterable[int]) -> str:
+    """Return numbers of seeds or questions as a caption gives them.
+
+    >>> span([2, 2]), span([3, 1_500])
+    ('2', '3 to 1,500')
+    """
+    known = sorted(set(counts)) or [0]
+    return f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,} to {known[-1]:,}"
+
+
+def point(estimated: Estimate) -> dict[str, Any]:
+    """Return the columns of a figure's row."""
+    columns = {"mean": estimated.mean, "low": estimated.low, "high": estimated.high}
+    return {**columns, "n": estimated.items, "seeds": estimated.seeds}
+
+
+def story_trainings(runs: Runs, data: Sequence[str] = ("concat", "inject", "diverse")) -> list[StoryTrainings]:
+    """Return the trainings on the paper's training sets, by part, training set and model; refuse runs that have none.
+
+    Trainings of one learner on one training set that differ in their settings are told apart by the number of their steps.
+    """
+    kinds: dict[str, list[str]] = {}
+    for run in runs.names:
+        kinds.setdefault(str(runs.store.scores(run)["kind"]), []).append(run)
+    groups = [group for names in kinds.values() for group in _group(runs, names) if group.data in data]
+    if not groups:
+        raise StudyError(
+            f"{runs.store.path} has no runs on babi/{data[0]}-T7 or its like; this study needs some, e.g. of 'taskloom reproduce "
+            "dyna-babi/table3'"
+        )
+    order = [*LABELS.values(), *MODELS.values()]
+    groups.sort(
+        key=lambda g: (int(g.part[1:]), g.data, order.index(g.model) if g.model in order else len(order), g.model)
+    )
+    return list(_told_apart(groups))
+
+
+def _group(runs: Runs, names: list[str]) -> Iterator[StoryTrainings]:
+    first = runs.store.scores(names[0])
+    match = RECIPE.fullmatch(str(first["recipe"]))
+    if match is None or "learner.start_from" in first["fields"]:
+        return
+    conditions = conditions_of(runs, names[0])
+    learner = str(first["learner"]).rpartition("/")[2]
+    model = str(conditions.get("learner.model", ""))
+    label = LABELS.get(learner) or MODELS.get(model, model) or learner
+    by_seed = {int(runs.store.scores(run)["seed"]): run for run in names}
+    yield StoryTrainings(label, PAPER_MODELS.get(learner, ""), match["data"], match["part"], conditions, by_seed, runs)
+
+
+def _told_apart(groups: Sequence[StoryTrainings]) -> Iterator[StoryTrainings]:
+    for group in groups:
+        alike = [g for g in groups if g.name == group.name]
+        steps = group.conditions.get("learner.steps")
+        if len(alike) > 1 and steps:
+            fields = {**group.__dict__, "model": f"{group.model} ({steps:,} steps)"}
+            yield StoryTrainings(**fields)
+        else:
+            yield group
+
+
+def contrast(a: StoryTrainings, b: StoryTrainings) -> Comparison | None:
+    """Compare two trainings on the same questions of mix; None where they did not answer the same ones, one by one."""
+    try:
+        first, second = a.answers(MIX), b.answers(MIX)
+    except StudyError:
+        return None  # their file of scores has no answers to single questions
+    if list(first.items) != list(second.items):
+        return None
+    return compare_scores(first.scores, second.scores)
+
+
+def compare_scores(a: NDArray[np.float64], b: NDArray[np.float64]) -> Comparison:
+    """Compare two tables of scores [seeds, questions] on the same questions.
+
+    Over seeds and questions where both have several seeds; else the first seeds over questions alone, by McNemar's test.
+    """
+    seeds = min(len(a), len(b))
+    return paired_two_way(a[:seeds], b[:seeds]) if seeds > 1 else mcnemar(a[0], b[0])
+
+
+def judged(
+    group: StoryTrainings, scores: Sequence[float], number: PublishedNumber, claim: str, extra: Sequence[str] = ()
+) -> Judgement:
+    """Judge the mean of some trainings' scores, with the conditions that differ from the paper's."""
+    return judge_mean(
+        list(scores),
+        number,
+        claim=claim,
+        conditions=(*differences(number, group.conditions), *extra),
+        comparable=comparable(number, group.conditions),
+    )
+
+
+def support_size(item: Mapping[str, Any]) -> int:
+    """Return the number of supporting facts of a question; 0 where it is not known."""
+    return int(item.get("support") or 0)
+
+
+def has_gift(item: Mapping[str, Any]) -> bool:
+    """Return whether GIVE is in the support of a question."""
+    return "GIVE" in str(item.get("composition", "")).split("+")

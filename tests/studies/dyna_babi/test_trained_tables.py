@@ -1,0 +1,314 @@
+"""Studies of Dyna-bAbI's trained models on runs with known answers: planted effects are found, and their absence is not."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from taskloom.experiments.runs import Runs
+from taskloom.studies.dyna_babi.composition_map import composition_finding, seen_gap
+from taskloom.studies.dyna_babi.concurrence import concurrence, figure2, kendall, table8
+from taskloom.studies.dyna_babi.disjunction_table import figure8
+from taskloom.studies.dyna_babi.enriched_table import gift_accuracy, table4
+from taskloom.studies.dyna_babi.iid_ood_table import drop, table3
+from taskloom.studies.dyna_babi.inoculation import dose_rows, figure7
+from taskloom.studies.dyna_babi.phrasing_table import figure4, phrasing_gap, sensitive_pairs, table10
+from taskloom.studies.dyna_babi.story_runs import MIX, StoryTrainings, contrast, story_trainings
+from taskloom.studies.figures import svg
+from taskloom.studies.findings import Finding
+from taskloom.studies.study import StudyError
+from tests.studies.dyna_babi.made_up_stories import Item, concat_test, mixed, question, right_if, story_file, trained
+
+T7 = {"test": concat_test(), "mix": mixed()}
+
+
+def draws(finding: Finding) -> None:
+    for figure in finding.figures:
+        assert len(figure.data)
+        assert svg(figure.draw(figure.data)).startswith("<svg")
+
+
+def only(runs: Runs, data: str = "concat") -> StoryTrainings:
+    (group,) = story_trainings(runs, (data,))
+    return group
+
+
+# Table 3
+
+
+def test_a_planted_drop_from_iid_to_ood_is_found(tmp_path: Path) -> None:
+    falls = right_if(lambda item: 1.0 if item["group"].startswith("qa") else 0.25)
+    runs = story_file(tmp_path, trained("babi/concat-T7", "entnet", T7, falls, seeds=3))
+    finding = table3(runs)[0]
+    assert finding.table is not None
+    (row,) = finding.table.to_dicts()
+    assert (row["model"], row["data"], row["falls"], row["iid"]) == ("EntNet", "T7", "yes", "1.000 ± 0.000")
+    draws(finding)
+
+
+def test_where_nothing_falls_no_drop_is_found(tmp_path: Path) -> None:
+    runs = story_file(tmp_path, trained("babi/concat-T7", "entnet", T7, right_if(lambda item: 0.5), seeds=1))
+    finding = table3(runs)[0]
+    assert finding.table is not None
+    assert finding.table.to_dicts()[0]["falls"] == "cannot be told"
+
+
+def test_the_interval_of_a_drop_of_one_seed_is_over_questions() -> None:
+    gap, low, high = drop([0.9], [0.5], (1000, 1000))
+    assert gap == pytest.approx(0.4)
+    assert 0.36 < low < 0.4 < high < 0.44
+    assert drop([0.9, 0.8, 0.85], [0.5, 0.4, 0.45], (10, 10)) == pytest.approx((0.4, 0.4, 0.4))
+
+
+def test_published_numbers_of_the_same_model_get_a_verdict_and_of_another_model_none(tmp_path: Path) -> None:
+    settings = {"learner.preset": "dyna-babi"}
+    same = trained("babi/concat-T7", "stm", T7, right_if(lambda item: 1.0), seeds=3, fields=settings)
+    other = trained("babi/concat-T7-trimmed", "fine-tune", T7, right_if(lambda item: 0.5), seeds=3)
+    judgements = {j.claim: j for j in table3(story_file(tmp_path, same, other))[0].judgements}
+    assert judgements["STM, T7: iid"].verdict == "agrees"  # 0.994 in the paper
+    assert judgements["STM, T7: ood"].verdict == "disagrees"  # 0.267
+    assert judgements["SmolLM2-135M, T7: ood"].verdict == "not comparable"
+    assert any("model smollm2" in c for c in judgements["SmolLM2-135M, T7: ood"].conditions)
+
+
+# Tables 4 and 9
+
+
+def test_a_training_set_that_helps_is_found_and_one_that_does_not_is_not(tmp_path: Path) -> None:
+    runs = story_file(
+        tmp_path,
+        trained("babi/concat-T7-trimmed", "fine-tune", T7, right_if(lambda item: 0.3)),
+        trained("babi/inject-T7", "fine-tune", T7, right_if(lambda item: 0.3)),
+        trained("babi/diverse-T7", "fine-tune", T7, right_if(lambda item: 0.9)),
+    )
+    groups = {group.data: group for group in story_trainings(runs)}
+    better, same = contrast(groups["inject"], groups["diverse"]), contrast(groups["concat"], groups["inject"])
+    assert better is not None
+    assert same is not None
+    assert better.difference == pytest.approx(0.6, abs=0.02)
+    assert better.low > 0.3
+    assert same.low <= 0 <= same.high
+    main, claims = table4(runs)
+    draws(main)
+    assert claims.table is not None
+    outcomes = {row["claim"]: row["outcome"] for row in claims.table}
+    assert outcomes["diverse stories improve more than added questions"] == "holds"
+    assert outcomes["questions that are added (inject) improve on concat"] == "cannot be told"
+
+
+def test_a_pretrained_model_that_is_better_on_mix_is_found(tmp_path: Path) -> None:
+    runs = story_file(
+        tmp_path,
+        trained("babi/concat-T7", "entnet", T7, right_if(lambda item: 0.2), seeds=3),
+        trained("babi/concat-T7", "fine-tune", T7, right_if(lambda item: 0.9), seeds=1),
+    )
+    claims = table3(runs)[1].table
+    assert claims is not None
+    assert [row["outcome"] for row in claims] == ["holds"]
+
+
+def test_accuracy_by_support_size_is_that_which_was_planted(tmp_path: Path) -> None:
+    by_size = right_if(lambda item: {1: 1.0, 2: 0.5}.get(int(item["support"]), 0.0))
+    finding = table4(story_file(tmp_path, trained("babi/diverse-T7", "fine-tune", T7, by_size)))[0]
+    cells = {(r["test"], r["support"]): r["mean"] for r in finding.figures[0].data.to_dicts()}
+    assert (cells["mix", "1"], cells["mix", "2"], cells["mix", "3+"]) == (1.0, 0.5, 0.0)
+    assert len([j for j in finding.judgements if "diverse(T7) on mix" in j.claim]) == 4
+
+
+def test_the_own_test_of_diverse_does_not_pass_for_that_of_concat(tmp_path: Path) -> None:
+    own = {"test": mixed(), "mix": mixed()}
+    finding = table4(story_file(tmp_path, trained("babi/diverse-T7", "fine-tune", own, right_if(lambda item: 1.0))))[0]
+    assert finding.table is not None
+    assert {row["test"] for row in finding.table} == {"mix"}
+
+
+def test_a_planted_weakness_on_gifts_is_found(tmp_path: Path) -> None:
+    weak = right_if(lambda item: 0.0 if "GIVE" in item["composition"] else 1.0)
+    finding = gift_accuracy(story_file(tmp_path, trained("babi/concat-T7", "bidaf", T7, weak, seeds=3)))
+    assert finding.table is not None
+    means = {row["support"]: row["mean"] for row in finding.table}
+    assert (means["3 facts, without GIVE"], means["3 facts, with GIVE"]) == (1.0, 0.0)
+    assert len(finding.judgements) == 5
+    draws(finding)
+
+
+# Figure 3
+
+
+SEEN = frozenset({("where-P", "MOVE"), ("where-O", "GRAB+MOVE"), ("where-was-O", "COREF+GRAB+MOVE")})
+
+
+def is_in(item: Item) -> bool:
+    return (item["question"], item["composition"]) in SEEN
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_higher_accuracy_on_seen_compositions_is_found(tmp_path: Path, seeds: int) -> None:
+    planted = right_if(lambda item: 0.9 if is_in(item) else 0.3)
+    runs = story_file(tmp_path, trained("babi/diverse-T7", "fine-tune", {"mix": mixed(240)}, planted, seeds=seeds))
+    gap = seen_gap(only(runs, "diverse").answers(MIX), SEEN)
+    assert gap is not None
+    assert gap[0] == pytest.approx(0.6, abs=0.02)
+    assert gap[1] > 0.4
+    finding = composition_finding(only(runs, "diverse"), only(runs, "diverse").answers(MIX), SEEN)
+    cells = [cell for figure in finding.figures for cell in figure.data]
+    assert {(c["question"], c["composition"]) for c in cells if c["seen"]} == SEEN
+    assert [figure.data.to_dicts()[0]["facts"] for figure in finding.figures] == ["n ≤ 2", "n = 3", "n ≥ 4"]
+    draws(finding)
+
+
+def test_equal_accuracy_on_seen_and_unseen_compositions_is_no_difference(tmp_path: Path) -> None:
+    alike = trained("babi/diverse-T7", "fine-tune", {"mix": mixed(240)}, right_if(lambda item: 0.5), seeds=1)
+    gap = seen_gap(only(story_file(tmp_path, alike), "diverse").answers(MIX), SEEN)
+    assert gap is not None
+    assert gap[1] < 0 < gap[2]
+
+
+# Table 10 and Figure 4
+
+
+def pairs(n: int = 80) -> dict[str, list[Item]]:
+    yes_no = [question("yes-no", 1 + place % 4, answer="yes") for place in range(n)]
+    where = [question("where-P", 1 + place % 4, answer="garden") for place in range(n)]
+    return {"babi/phrasing-T12:pairs": yes_no, "babi/phrasing-T12-where:pairs": where}
+
+
+def test_a_planted_sensitivity_to_phrasing_is_found(tmp_path: Path) -> None:
+    def reply(item: Item, place: int, seed: int) -> str:
+        return item["answer"] if item["question"] == "where-P" or place % 2 else "maybe"
+
+    runs = story_file(tmp_path, trained("babi/diverse-T12", "fine-tune", pairs(), reply))
+    finding = table10(runs)
+    assert finding.table is not None
+    counts = [(row["where-P right"], row["where-P wrong"]) for row in finding.table]
+    assert counts == [(40, 0), (40, 0)]
+    assert "difference +0.500" in finding.text
+    assert [j.verdict for j in finding.judgements] == ["not comparable"] * 4
+    assert len(sensitive_pairs(only(runs, "diverse"))) == 40
+    draws(finding)
+    shown = figure4(runs)
+    assert shown.table is not None
+    assert "maybe (wrong: yes)" in shown.table.to_dicts()[-2]["text"]
+    assert any(row["support"] == "•" for row in shown.table)
+
+
+def test_equal_accuracy_in_both_phrasings_is_no_sensitivity(tmp_path: Path) -> None:
+    runs = story_file(tmp_path, trained("babi/diverse-T12", "fine-tune", pairs(), right_if(lambda item: 0.5)))
+    group = only(runs, "diverse")
+    yes_no, where = (group.answers(split).scores for split in pairs())
+    result = phrasing_gap(yes_no, where)
+    assert result.low <= 0 <= result.high
+    assert "No pair" in figure4(runs).text
+
+
+def test_runs_without_both_phrasings_are_refused(tmp_path: Path) -> None:
+    runs = story_file(tmp_path, trained("babi/diverse-T12", "fine-tune", T7, right_if(lambda item: 0.5)))
+    with pytest.raises(StudyError, match="both phrasings"):
+        table10(runs)
+
+
+# Figure 8
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.0, "not comparable")])
+def test_shares_of_answers_to_double_disjunctions(tmp_path: Path, share: float, verdict: str) -> None:
+    probe = [question("yes-no", 4, "DROP+GRAB+INDEF", "yes", "double") for _ in range(30)]
+    probe += [question("yes-no", 1, "INDEF", "maybe", "single") for _ in range(20)]
+    runs = story_file(tmp_path, trained("babi/diverse-T12", "fine-tune", {"probe": probe}, lambda i, p, s: "maybe"))
+    finding = figure8(runs)
+    assert finding.table is not None
+    shares = {(row["question"].split()[0], row["answered"]): row["mean"] for row in finding.table}
+    assert (shares["double", "yes"], shares["double", "maybe"], shares["one", "maybe"]) == (share, 1.0, 1.0)
+    assert {j.verdict for j in finding.judgements} == {verdict}
+    draws(finding)
+
+
+# Figure 2 and Table 8
+
+
+def test_the_papers_correlations_come_out_of_its_own_table() -> None:
+    finding = table8("quick")
+    judgements = {j.claim: j.verdict for j in finding.judgements}
+    assert judgements["mix(T7) and SQuAD: r"] == judgements["mix(T7) and SQuAD: tau"] == "agrees"
+    assert judgements["mix(T2) and SQuAD: r"] == judgements["mix(T2) and SQuAD: tau"] == "agrees"
+    draws(finding)
+
+
+def test_kendalls_tau_counts_ties() -> None:
+    assert kendall([1, 2, 3, 4], [4, 3, 2, 1]) == -1.0
+    assert kendall([1, 2, 3], [1, 1, 2]) == pytest.approx(2 / math.sqrt(3 * 2))
+    assert math.isnan(kendall([1, 2, 3], [5, 5, 5]))
+
+
+def test_a_planted_order_of_models_is_found_and_a_random_one_is_not() -> None:
+    alike = concurrence([0.1, 0.4, 0.5, 0.9, 1.0], [0.2, 0.5, 0.6, 0.8, 0.9])
+    assert alike.tau == 1.0
+    assert alike.low > 0.5
+    unlike = concurrence([0.1, 0.4, 0.5, 0.9, 1.0], [0.5, 0.9, 0.2, 0.8, 0.4])
+    assert unlike.low < 0 < unlike.high
+
+
+def test_external_scores_come_from_a_file(tmp_path: Path) -> None:
+    models = {"entnet": 0.2, "stm": 0.4, "bidaf": 0.6, "fine-tune": 0.9}
+    trainings = [trained("babi/concat-T7", name, T7, right_if(lambda item, s=s: s)) for name, s in models.items()]  # type: ignore[misc]
+    runs = story_file(tmp_path, *trainings)
+    csv = tmp_path / "squad.csv"
+    csv.write_text("model,score\nEntNet,10\nSTM,20\nbidaf,30\nSmolLM2-135M,40\n")
+    finding = figure2(runs, external=str(csv))
+    assert finding.table is not None
+    assert [(row["benchmark"], row["models"], row["tau"]) for row in finding.table] == [
+        ("concat(T7)", 4, "1.00"),
+        ("mix(T7)", 4, "1.00"),
+    ]
+    draws(finding)
+    own = figure2(runs).table
+    assert own is not None
+    assert own.to_dicts()[0]["external"] == "concat(T7)"
+
+
+# Figure 7
+
+
+def test_doses_are_joined_to_the_run_that_they_continue(tmp_path: Path) -> None:
+    base = trained("babi/concat-T7", "entnet", T7, right_if(lambda item: 0.3), seeds=1)
+    run = story_file(tmp_path, base).names[0]
+    later = [
+        trained(
+            "babi/mix-T7",
+            "entnet",
+            {"mix": mixed()},
+            right_if(lambda item, share=share: share),  # type: ignore[misc]
+            seeds=1,
+            fields={"learner.start_from": f"runs/{run[:2]}/{run}/model", "recipe.splits.train.n": 3 * dose},
+        )
+        for dose, share in ((50, 0.6), (500, 1.0))
+    ]
+    runs = story_file(tmp_path, base, *later)
+    rows = {row["dose"]: row["mean"] for row in dose_rows(runs)}
+    assert rows == pytest.approx({0: 0.3, 50: 0.6, 500: 1.0})
+    finding, claim = figure7(runs)
+    assert claim.table is not None
+    assert [row["outcome"] for row in claim.table] == ["holds"]
+    draws(finding)
+
+
+def test_doses_are_joined_after_a_file_of_scores_too(tmp_path: Path) -> None:
+    base = trained("babi/concat-T7", "entnet", T7, right_if(lambda item: 0.3), seeds=1)
+    elsewhere = {"learner.start_from": "runs/ab/abcdef/model", "recipe.splits.train.n": 150}
+    dose = trained("babi/mix-T7", "entnet", {"mix": mixed()}, right_if(lambda item: 0.6), seeds=1, fields=elsewhere)
+    rows = {row["dose"]: row["mean"] for row in dose_rows(story_file(tmp_path, base, dose))}
+    assert rows == pytest.approx({0: 0.3, 50: 0.6})
+
+
+def test_without_doses_there_is_nothing_to_draw(tmp_path: Path) -> None:
+    runs = story_file(tmp_path, trained("babi/concat-T7", "entnet", T7, right_if(lambda item: 0.3)))
+    with pytest.raises(StudyError, match="continue"):
+        figure7(runs)
+
+
+def test_runs_on_other_data_are_refused(tmp_path: Path) -> None:
+    runs = story_file(tmp_path, trained("babi/1", "entnet", T7, right_if(lambda item: 0.3)))
+    with pytest.raises(StudyError, match="no runs on babi/concat-T7"):
+        table3(runs)
