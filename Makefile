@@ -70,7 +70,7 @@ $(VENV)/.browser-ready: $(VENV)/.ready
 test-browser: $(VENV)/.browser-ready ## report, viewer and collection in a real browser (accessibility, a fuzz of the routes), and a notebook
 	$(BIN)/python -m pytest -n 0 --nightly tests/viewer/test_browser.py tests/viewer/test_schemathesis.py tests/reports/test_report_in_browser.py tests/collect/test_browser.py tests/test_notebooks.py
 
-screenshots: $(VENV)/.browser-ready ## take the pictures of the viewer and of collection in docs/images
+screenshots: demo-figure $(VENV)/.browser-ready ## take the pictures of the report, the viewer and of collection in docs/images
 	$(BIN)/python scripts/screenshots.py
 	$(BIN)/python scripts/screenshot_collect.py docs/images
 

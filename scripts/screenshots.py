@@ -1,4 +1,4 @@
-"""Takes the pictures of the viewer in docs/images: `make screenshots`. Needs Playwright, Pillow and Debian's Chromium.
+"""Takes the pictures of the report and the viewer in docs/images: `make screenshots`. Needs Playwright, Pillow, Chromium.
 
 Data and runs are made for it in a temporary folder, from recipes with fixed seeds, so that the pictures change only with the code.
 """
@@ -24,7 +24,11 @@ from taskloom.viewer.application import application
 from taskloom.viewer.folders import ViewedFolders
 from taskloom.viewer.server import listen
 
-IMAGES = Path(__file__).parent.parent / "docs" / "images"
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "docs" / "images"
+
+DEMO = ROOT / "demo" / "report.html"
+"""The report of `make demo`, which `make screenshots` makes first."""
 
 QUALITY = 82
 """Of WebP: text stays crisp, and a page takes 30 to 90 kB."""
@@ -53,7 +57,10 @@ STORIES = {
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """A picture: its file, the address, the window, the colours, a button that is pressed, and what must be there first."""
+    """A picture: its file, the address, the window, the colours, a button that is pressed, and what must be there first.
+
+    An address that begins with `/` is one of the viewer.
+    """
 
     file: str
     address: str
@@ -62,6 +69,7 @@ class Shot:
     dark: bool = False
     click: str = ""
     wait_for: str = "main"
+    open_number: bool = False
 
 
 def make_data(folder: Path) -> None:
@@ -77,12 +85,8 @@ def make_data(folder: Path) -> None:
     tl.make(
         "zest/synthetic", folder / "data" / "zest", set={"tasks": {"train": 60, "dev": 40, "test": 40}, "passages": 4}
     )
-    tl.run(
-        recipes=[str(recipe)],
-        learners=["majority", "nearest-neighbour", "bag-of-words"],
-        seeds=2,
-        store=str(folder / "runs"),
-    )
+    learners = ["majority", "nearest-neighbour", "bag-of-words"]
+    tl.run(recipes=[str(recipe)], learners=learners, seeds=2, store="runs")
 
 
 def shots(names: dict[str, str], runs: dict[str, str]) -> list[Shot]:
@@ -90,7 +94,11 @@ def shots(names: dict[str, str], runs: dict[str, str]) -> list[Shot]:
     store = f"/runs/{names['runs']}"
     story = f"/data/{names['stories']}/example?split=ood&index=4"
     compare = f"{store}/compare?a={runs['nearest-neighbour']}&b={runs['bag-of-words']}&split=ood&by=support"
+    report = DEMO.as_uri()
     return [
+        Shot("report", report, height=1180, wait_for=".explorer .item"),
+        Shot("report-examples", report, height=900, wait_for=".explorer .item", open_number=True),
+        Shot("report-phone", report, width=390, height=1180, dark=True, wait_for=".explorer .item"),
         Shot("viewer-home", "/"),
         Shot(
             "viewer-audit",
@@ -139,10 +147,15 @@ def take(browser: Any, address: str, shot: Shot) -> None:
         viewport={"width": shot.width, "height": shot.height}, color_scheme="dark" if shot.dark else "light"
     )
     page = context.new_page()
-    page.goto(address + shot.address, wait_until="networkidle")
+    page.goto(address + shot.address if shot.address.startswith("/") else shot.address, wait_until="networkidle")
     if shot.click:
         page.get_by_role("button", name=shot.click).click()
     page.wait_for_selector(shot.wait_for, timeout=60_000)
+    if shot.open_number:
+        scores = page.locator("section", has=page.get_by_role("heading", name="Scores", exact=True))
+        scores.locator("button.open").last.click()
+        page.wait_for_function("document.activeElement.id === 'explorer'")
+        page.wait_for_timeout(800)  # it scrolls there smoothly
     image = Image.open(io.BytesIO(page.screenshot()))
     image.convert("RGB").save(IMAGES / f"{shot.file}.webp", quality=QUALITY, method=6)
     context.close()
@@ -155,6 +168,8 @@ def main() -> None:
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         sys.exit("screenshots need Chromium: apt install chromium, or CHROMIUM=path")
+    if not DEMO.is_file():
+        sys.exit(f"{DEMO} is not there; run make demo first")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         os.chdir(folder)

@@ -111,9 +111,10 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
     """
     names, name = sorted(known), name[:200]  # comparing takes time that grows with the square of a name's length
     folded = {n.casefold(): n for n in names}
-    close = [folded[c] for c in difflib.get_close_matches(name.casefold(), list(folded), n=many, cutoff=0.6)]
-    if not close and len(name) >= SHORTEST_PART:
-        close = [original for text, original in folded.items() if name.casefold() in text][:many]
+    part = name.casefold() if len(name) >= SHORTEST_PART else None
+    close = [original for text, original in folded.items() if part is not None and text.startswith(part)][:many]
+    close = close or [folded[c] for c in difflib.get_close_matches(name.casefold(), list(folded), n=many, cutoff=0.6)]
+    close = close or [original for text, original in folded.items() if part is not None and part in text][:many]
     if close:
         return "did you mean " + " or ".join(f"'{c}'" for c in close) + "?"
     if not names:

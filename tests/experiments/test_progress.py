@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from taskloom.cli.run_output import outcome
+from taskloom.experiments.api import Outcome
+from taskloom.experiments.cells import expand
 from taskloom.experiments.driver import ExperimentState
 from taskloom.experiments.job_progress import JobProgress, read_progress, recorded
 from taskloom.experiments.progress import display, duration, line, rate, table
+from taskloom.experiments.spec import check
+from taskloom.experiments.store import Store
 from taskloom.learners.interface import Progress
 from taskloom.learners.run_watch import report_answers, report_step
 
@@ -95,3 +100,15 @@ def test_lines_differ_in_more_than_the_time_left(
         for step in (1, 1, 2):
             watch(state(jobs=[(JobProgress(step, 9), 1)]))
         assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_runs_that_failed_for_one_reason_share_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    experiment = check({"recipes": ["babi/1"], "learners": ["majority", "nearest-neighbour"], "seeds": 3}, "here")
+    cells = expand(experiment)
+    failed = {cell.run: "no torch" for cell in cells[:4]} | {cells[4].run: "no disk"}
+    outcome(Outcome(Store(tmp_path / "runs", create=True), cells, state(failed=failed)), "taskloom run", False)
+    lines = capsys.readouterr().out.splitlines()[-3:]
+    assert lines[0].startswith("5 failed")
+    assert lines[1].startswith("  4 runs (majority on babi/1")
+    assert lines[1].endswith(": no torch")
+    assert lines[2].endswith(f"({cells[4].run[:8]}…): no disk")

@@ -105,3 +105,23 @@ def test_on_paper_there_is_nothing_to_press_and_no_dark_page(page_file: Path) ->
         assert page.locator("details table").first.is_visible(), "what the reader opened is printed"
         assert len(page.pdf()) > 20_000
         browser.close()
+
+
+def test_a_page_of_100_000_examples_is_small_and_opens(tmp_path: Path) -> None:
+    api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium")
+    store = Store(tmp_path / "runs", create=True)
+    for learner, modulus in (("bilstm", 5), ("transformer", 2)):
+        scores = {"ood": [float(i % modulus > 0) for i in range(100_000)]}
+        write(store, scores, learner=learner, traits=[{"length": str(2 + i % 3)} for i in range(100_000)])
+    file = report(store.path, tmp_path / "report.html")
+    assert file.stat().st_size < 5e6
+    with api.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(file.as_uri())
+        page.wait_for_selector(".explorer .item", timeout=10_000)
+        page.select_option(".controls label:has-text('only where') select", label="length")
+        page.wait_for_function("document.querySelector('.summary').textContent.startsWith('33,33')", timeout=5_000)
+        browser.close()

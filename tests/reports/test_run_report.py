@@ -169,6 +169,15 @@ def test_traits_of_every_recipe_are_shown_and_only_where_they_vary(tmp_path: Pat
     assert [title for title in found if title.startswith("Score by")] == ["Score by depth", "Score by length"]
 
 
+def test_traits_that_divide_the_examples_alike_share_a_section(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    traits = [{"depth": str(i % 2), "name_of_depth": "ab"[i % 2], "other": str(i % 3)} for i in range(12)]
+    write(store, {"ood": [float(i % 4 == 0) for i in range(12)]}, traits=traits)
+    html = report(store.path, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert [t for t in sections(html) if t.startswith("Score by")] == ["Score by depth", "Score by other"]
+    assert "By name_of_depth the examples are divided in the same way." in html
+
+
 def test_a_curve_of_one_point_is_a_mark() -> None:
     drawn = [
         charts.curve_panel("p", [Curve("iid", steps, (0.5,) * len(steps))], {"iid": 0}) for steps in ((5,), (5, 6))

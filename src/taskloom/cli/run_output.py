@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,14 @@ from taskloom.cli.output import console, emit, percent, table
 
 if TYPE_CHECKING:
     from taskloom.experiments.api import DryRun, Outcome
+    from taskloom.experiments.cells import Cell
     from taskloom.experiments.rescore import Change
     from taskloom.experiments.result_table import ResultTable
     from taskloom.experiments.statistics import PowerQuestion
     from taskloom.experiments.stored_scores import RunVerification
+
+MOST_REASONS = 20
+"""Reasons of failures that are printed."""
 
 
 def experiment(plan: DryRun, as_json: bool) -> None:
@@ -105,10 +110,26 @@ def outcome(result: Outcome, command: str, as_json: bool) -> None:
         console().print(table("mean scores", heads, lines), "")
     print(f"{state.before:,} runs were there, {state.done:,} are new, in {result.store.path}")
     if state.failed:
-        names = {cell.run: str(cell) for cell in result.cells}
         print(f"{len(state.failed):,} failed; '{command}' retries just those:")
-        for run, why in list(state.failed.items())[:20]:
-            print(f"  {names[run]} ({run[:8]}…): {why}")
+        for line in _reasons(result):
+            print(f"  {line}")
+
+
+def _reasons(result: Outcome) -> Iterator[str]:
+    """Yield a line for each reason of failures: once, however many runs it stopped."""
+    cells = {cell.run: cell for cell in result.cells}
+    by_reason: dict[str, list[Cell]] = {}
+    for run, why in result.state.failed.items():
+        by_reason.setdefault(why, []).append(cells[run])
+    for why, stopped in itertools.islice(by_reason.items(), MOST_REASONS):
+        if len(stopped) == 1:
+            yield f"{stopped[0]} ({stopped[0].run[:8]}…): {why}"
+        else:
+            kinds = list(dict.fromkeys(f"{cell.learner_name} on {cell.data.name}" for cell in stopped))
+            more = f" and {len(kinds) - 4} more" if len(kinds) > 4 else ""
+            yield f"{len(stopped):,} runs ({', '.join(kinds[:4])}{more}): {why}"
+    if len(by_reason) > MOST_REASONS:
+        yield f"and {len(by_reason) - MOST_REASONS} other reasons, in {result.store.path / 'work' / 'failed'}"
 
 
 def results(rows: ResultTable, as_json: bool) -> None:

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -186,10 +187,14 @@ class RunSections:
         return Section("Learning curves", text, panels=drawn, legend=colours, guessed=guessed)
 
     def by_trait(self) -> Iterator[Section]:
-        """Yield a section for each trait that is a condition of several examples, not the name of one."""
+        """Yield a section for each trait that is a condition of several examples, not the name of one.
+
+        Traits that divide the examples in the same way, such as a composition and its list of concepts, share a section.
+        """
         if not self.predicted:
             return
         own = {*self.runs.table.column_names, "task"}
+        alike: dict[tuple[Any, ...], list[tuple[str, list[Row]]]] = {}
         for name in [t for t in known_traits(self.runs) if t not in own]:
             try:
                 rows = self.numbers.accuracy(["recipe", "learner", "split", name], "seeds+items")
@@ -197,7 +202,12 @@ class RunSections:
                 continue
             rows = [row for row in rows if row[name] is not None]  # recipes that lack the trait say nothing about it
             if self._is_condition(name, rows):
-                yield self._trait(name, rows)
+                groups = sorted((r["recipe"], r["learner"], r["split"], r["n"], r["mean"], r["low"]) for r in rows)
+                alike.setdefault(tuple(groups), []).append((name, rows))
+        for (name, rows), *others in alike.values():
+            section = self._trait(name, rows)
+            same = " and ".join(other for other, _ in others)
+            yield replace(section, text=f"By {same} the examples are divided in the same way.") if same else section
 
     def _is_condition(self, name: str, rows: Sequence[Row]) -> bool:
         """Return whether a trait is a condition that several examples share, not the name of one."""

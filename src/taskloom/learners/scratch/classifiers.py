@@ -69,7 +69,7 @@ def need_torch() -> None:
         import safetensors
         import torch  # noqa: F401
     except ImportError:
-        raise MissingExtra("training a network", "torch and safetensors", "train") from None
+        raise MissingExtra("training a network", "torch and safetensors", "scratch") from None
     assert safetensors
 
 
