@@ -3,7 +3,7 @@
     python benchmarks/taskbench500/collect_scores.py OUTPUT --data FOLDER --out docs/results/taskbench500/scores.json
 
 Words are right where any acceptable answer is given, by the suite's own scorer. Sequences are scored position by position by the
-scorer of the recipe, and as the public code does it; that needs TASKLOOM_DATA, as `make_data.py` does.
+suite's scorer, and as the public code does it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import statistics
 import sys
 from collections.abc import Iterator
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,9 @@ import pyarrow.parquet as pq
 from make_data import KEPT, LENGTH, MEMORISED
 
 from taskloom import Example
-from taskloom.recipe import read
 from taskloom.scoring import AnyOf
 from taskloom.studies.score_files import write_scores
-from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions
+from taskloom.suites.taskbench.scorers import Positions, ReferencePositions
 
 LEFT_OUT = ("compile", "evaluate_every")
 """Settings that change no result."""
@@ -70,26 +69,16 @@ def words(about: Row, rows: list[Row], data: dict[Task, list[Row]]) -> Iterator[
         yield {**head(about, task, {}), "n": {"test": len(own)}, "seeds": score, "further": further}
 
 
-@cache
-def sequence_scorer(separators: bool, tasks: tuple[str, ...]) -> ByTask:
-    shape = {"length": LENGTH, "kept": KEPT, "separators": separators}
-    changes = {"catalog": None, "functions": list(tasks), "few_shot": None, "answers": False, "sequences": shape}
-    scorer = read("taskbench/500", changes).plan().scorer
-    assert isinstance(scorer, ByTask)
-    return scorer
-
-
-def sequences(about: Row, rows: list[Row], data: dict[Task, list[Row]]) -> Iterator[Row]:
-    groups, seed = by_task(rows), str(about["job"].get("seed", 0))
-    tasks = tuple(sorted({name for _, name, _ in data}))
-    for task, own in groups.items():
-        scorer = sequence_scorer(task[2], tasks).sequences(f"taskbench/{task[1]}")
-        assert isinstance(scorer, Positions)
+def sequences(about: Row, rows: list[Row], data: dict[Task, list[Row]], sets: dict[Any, Any]) -> Iterator[Row]:
+    seed = str(about["job"].get("seed", 0))
+    for task, own in by_task(rows).items():
+        answers_at = partial(_answers_at, sets, task[1])
+        scorer = Positions(answers_at, task[2])
         known = {row["input"]: row for row in data[task]}
         items = [Example(r["input"], known[r["input"]]["targets"], key=known[r["input"]]["key"]) for r in own]
-        compatible = ReferencePositions(scorer.sets, scorer.separators)
+        compatible = ReferencePositions(answers_at, task[2])
         pairs = list(zip((r["prediction"] for r in own), items, strict=True))
-        sizes = [len(answers) for item in items for answers in scorer.sets(item)]
+        sizes = [len(answers) for item in items for answers in answers_at(item)]
         further = {
             "answers": round(statistics.fmean(sizes), 3),
             "reference-compatible": round(statistics.fmean(compatible.score(p, e) for p, e in pairs), 6),
@@ -106,6 +95,10 @@ def sequences(about: Row, rows: list[Row], data: dict[Task, list[Row]]) -> Itera
             "seeds": {seed: {"test": score}},
             "further": {seed: {"test": further}},
         }
+
+
+def _answers_at(sets: dict[Any, Any], task: str, example: Example) -> Any:
+    return sets[task, example.key]
 
 
 def memorise(about: Row) -> Iterator[Row]:
@@ -134,6 +127,10 @@ def balanced(about: Row, rows: list[Row]) -> Iterator[Row]:
 def collected(folder: Path, data: Path) -> Iterator[Row]:
     """Yield the groups of all jobs that were finished."""
     tests: dict[str, dict[Task, list[Row]]] = {}
+    positions = data / "positions.parquet"
+    sets = (
+        {(r["task"], r["key"]): r["sets"] for r in pq.read_table(positions).to_pylist()} if positions.exists() else {}
+    )
     for path in sorted(folder.glob("*.json")):
         about = json.loads(path.read_text())
         name = about["job"]["data"]
@@ -150,7 +147,10 @@ def collected(folder: Path, data: Path) -> Iterator[Row]:
         if name not in tests:
             table = pq.read_table(data / f"{name}.parquet", filters=[("split", "==", "test")])
             tests[name] = by_task(table.to_pylist())
-        yield from {"words": words, "sequences": sequences}[name](about, rows, tests[name])
+        if name == "sequences":
+            yield from sequences(about, rows, tests[name], sets)
+        else:
+            yield from words(about, rows, tests[name])
 
 
 def merged(groups: Iterator[Row]) -> list[Row]:

@@ -6,6 +6,7 @@ Writes Parquet files of rows `part, task, split, input, targets, side, key, sepa
 
     words.parquet        all word tasks of taskbench/500 that have 100 examples in the subset
     sequences.parquet    maps of its atomic relations and its filters, over four items instead of eight, with and without separators
+    positions.parquet    all acceptable answers at each position of the tests of those, for scoring
     memorise.parquet     its atomic tasks, a few training examples each, with their own labels and with permuted ones
     balanced.parquet     its unions as balanced mixtures of their operands
 
@@ -26,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from taskloom import Example
 from taskloom.learners.pretrained.models import smollm2_folder
 from taskloom.recipe import read
 
@@ -99,19 +101,35 @@ def words(size: Callable[[str], int]) -> list[Row]:
     return chosen.rows
 
 
-def sequences(size: Callable[[str], int]) -> list[Row]:
+def sequence_tasks() -> list[str]:
     from taskloom.suites.taskbench.catalog import select
 
     atoms = [t.expression for t in select(["lexical", "factual", "random"], ["atomic"])]
     relations = [f"map({a})" for a in atoms if not a.startswith("is_")]
-    filters = [t.expression for t in select(["lexical"], ["filter"])]
+    return [*relations, *(t.expression for t in select(["lexical"], ["filter"]))]
+
+
+def sequences(size: Callable[[str], int]) -> list[Row]:
     chosen = Chosen(size, {"train": TRAIN, "test": TEST}, (MOST_SEQUENCE, MOST_SEQUENCE))
     for separators in (False, True):
         shape = {"length": LENGTH, "kept": KEPT, "n": 2_000, "separators": separators}
-        fields = {"catalog": None, "functions": [*relations, *filters], "sequences": shape}
+        fields = {"catalog": None, "functions": sequence_tasks(), "sequences": shape}
         for row in rows_of("taskbench/500", fields, "sequences", separators):
             chosen.offer(row)
     return chosen.rows
+
+
+def positions(path: Path) -> list[Row]:
+    """Return the acceptable answers at each position of the test sequences, which are the same with and without separators."""
+    shape = {"length": LENGTH, "kept": KEPT, "separators": True}
+    fields = {"catalog": None, "functions": sequence_tasks(), "sequences": shape, "few_shot": None, "answers": False}
+    scorer: Any = read("taskbench/500", fields).plan().scorer
+    tests = pq.read_table(path, columns=["task", "key"], filters=[("split", "==", "test"), ("separators", "==", True)])
+    rows = []
+    for row in tests.to_pylist():
+        own = scorer.sequences(f"taskbench/{row['task']}")
+        rows.append({**row, "sets": [list(s) for s in own.sets(Example(row["key"], "", key=row["key"]))]})
+    return rows
 
 
 def memorise(size: Callable[[str], int]) -> list[Row]:
@@ -141,15 +159,16 @@ def balanced(size: Callable[[str], int]) -> list[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", nargs="*", default=["words", "sequences", "memorise", "balanced"])
+    parser.add_argument("--only", nargs="*", default=["words", "sequences", "positions", "memorise", "balanced"])
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     size = token_counts()
+    makers = {"words": words, "sequences": sequences, "memorise": memorise, "balanced": balanced}
     for name in args.only:
-        rows = {"words": words, "sequences": sequences, "memorise": memorise, "balanced": balanced}[name](size)
+        rows = makers[name](size) if name in makers else positions(args.out / "sequences.parquet")
         path = args.out / f"{name}.parquet"
         pq.write_table(pa.Table.from_pylist(rows), path, compression="zstd", compression_level=19)
-        tasks = {(r["part"], r["task"], r["separators"]) for r in rows}
+        tasks = {(r.get("part"), r["task"], r.get("separators")) for r in rows}
         print(f"{path}: {len(rows):,} rows of {len(tasks)} tasks, {path.stat().st_size / 1e6:.1f} MB", flush=True)
 
 
