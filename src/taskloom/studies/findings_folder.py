@@ -118,8 +118,8 @@ def _conditions(judgements: Sequence[Judgement]) -> Iterator[str]:
 
 
 RULE = (
-    "Ours has a 95 % interval over seeds. 'agrees' and 'disagrees' are verdicts on the interval of the difference; where both "
-    "would fit, it cannot be told from so many seeds (taskloom.studies.judgements has the rule)."
+    "Ours has a 95 % interval over seeds, or over tasks where tasks are counted. 'agrees' and 'disagrees' are verdicts on the "
+    "interval of the difference; where both would fit, it cannot be told from so many (taskloom.studies.judgements has the rule)."
 )
 
 NUMBER_RULE = (
