@@ -438,6 +438,53 @@ def test_a_log_that_was_torn_in_the_middle_of_a_write_is_a_sound_beginning(tmp_p
     store.close()
 
 
+def test_a_check_and_an_export_see_one_moment_while_others_work(ready: Round, tmp_path: Path) -> None:
+    c, people = ready
+    annotate_all(c, people)
+    stop = threading.Event()
+
+    def work() -> None:
+        other = Collection(c.folder)  # as another process would
+        number = 0
+        while not stop.is_set():
+            other.add_person(people["Olga"].id, f"New {number}", ["writer"])
+            number += 1
+        other.close()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        for _ in range(20):
+            assert c.store.check() == []
+        with c.store.snapshot():
+            before = c.people()
+            time.sleep(0.05)
+            assert c.people() == before
+        export(c, tmp_path / "release", despite_leaks=True)
+    finally:
+        stop.set()
+        worker.join(20)
+    assert len(c.people()) > len(before)
+
+
+def test_what_was_left_out_of_the_corpus_is_still_said_after_a_new_start(tmp_path: Path) -> None:
+    write_project(tmp_path)
+    (tmp_path / "documents" / "gardens" / "broken.txt").write_bytes(b"\xff\xfe not UTF-8")
+    c = Collection(tmp_path)
+    notes = c.notes
+    assert "broken.txt is not UTF-8 text" in notes[0]
+    people = add_people(c)
+    c.close()
+    c = Collection(tmp_path)
+    assert c.notes == notes
+    assert "broken.txt is not UTF-8 text" in Browser(c, people["Olga"]).get("/project").text
+    c.close()
+    (tmp_path / "documents" / "gardens" / "broken.txt").unlink()
+    c = Collection(tmp_path)
+    assert c.notes == []
+    c.close()
+
+
 def test_a_first_start_that_was_killed_leaves_no_half_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_project(tmp_path)
 

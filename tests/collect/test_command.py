@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from taskloom.cli.app import run as cli
+from taskloom.files import locked
 from tests.collect.projects import add_people, open_project, write_project
 
 
@@ -44,3 +45,6 @@ def test_what_keeps_a_server_from_starting_is_one_sentence(tmp_path: Path, capsy
     assert "choose at least 16" in capsys.readouterr().err
     assert cli(["collect", str(tmp_path), "--host", "203.0.113.7"]) == 2
     assert "on 203.0.113.7 cannot be used" in capsys.readouterr().err
+    with locked(tmp_path / ".lock"):
+        assert cli(["collect", str(tmp_path), "--port", "0"]) == 2
+    assert "another server works on" in capsys.readouterr().err

@@ -97,7 +97,9 @@ class Collection:
         sources = digest("\n".join(fingerprint(self.folder / d.documents) for d in self.file.domains))
         setup = self.setup
         if setup.sources == sources:
+            self.notes = list(setup.notes)
             return
+        self.notes = []
         for domain in self.file.domains:
             documents, notes = read_documents(self.folder / domain.documents)
             self.notes += [f"{domain.name}: {note}" for note in notes]
@@ -110,7 +112,7 @@ class Collection:
                         words = len(document.text.split())
                         change.put(Document(id, domain.name, document.entity, key, words))
         with self.store.change(SYSTEM, "corpus", "the corpus is read") as change:
-            change.put(replace(self.setup, sources=sources))
+            change.put(replace(self.setup, sources=sources, notes=tuple(self.notes)))
         self._indexes.clear()
         self._entities.clear()
 

@@ -216,6 +216,19 @@ class EventStore:
         self._open.clear()
         self._local = threading.local()
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let everything that the block reads in this thread be of one moment, whatever others save meanwhile."""
+        connection = self._connection()
+        if connection.in_transaction:  # inside another snapshot, or a change
+            yield
+            return
+        connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            connection.execute("COMMIT")
+
     # Reading.
 
     def get(self, cls: type[T], id: str) -> Stored[T] | None:
@@ -449,6 +462,10 @@ class EventStore:
 
     def check(self) -> list[str]:
         """Fold the log again and list every record that differs from the table: an empty list is what it should be."""
+        with self.snapshot():
+            return self._differences()
+
+    def _differences(self) -> list[str]:
         state: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
         problems: list[str] = []
         for event in self.events(oldest_first=True):

@@ -132,6 +132,11 @@ def export(c: Collection, folder: Path, *, despite_leaks: bool = False) -> Relea
 
 
 def _write(c: Collection, folder: Path, despite_leaks: bool) -> Release:
+    with c.store.snapshot():  # people may work on while it is written
+        return _write_snapshot(c, folder, despite_leaks)
+
+
+def _write_snapshot(c: Collection, folder: Path, despite_leaks: bool) -> Release:
     release = prepare(c, folder)
     if release.leaks and not despite_leaks:
         raise CollectError(phrase("release_leaks", count=len(release.leaks), first=release.leaks[0]))

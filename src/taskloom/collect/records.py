@@ -239,6 +239,7 @@ class Setup(Filed):
         file: The checked content of the project file.
         sources: The digest of names, sizes and times of the corpus files that were last read.
         suggestions: Whether models may suggest.
+        notes: What was left out of the corpus when it was last read, and why.
     """
 
     kind: ClassVar[str] = "project"
@@ -246,6 +247,7 @@ class Setup(Filed):
     file: dict[str, Any]
     sources: str = ""
     suggestions: bool = False
+    notes: tuple[str, ...] = ()
 
 
 RECORD_TYPES: dict[str, type[Filed]] = {
