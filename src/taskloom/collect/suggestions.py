@@ -71,6 +71,8 @@ def suggest_wording(c: Collection, person: Person, base: CollectedTask, variant:
     prompt = PROMPTS[variant].format(entity=c.file.domain(base.domain).entity, question=base.question)
     model, text = _ask(c, ModelTask(prompt, LONGEST_QUESTION))
     question, mark, _ = text.partition("?")  # small models go on and explain what they wrote
+    if not mark:
+        raise CollectError(phrase("suggestion_no_question"))
     return _keep(c, person, base.id, model, f"{question}{mark}".strip('"“” '))
 
 
