@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
@@ -40,6 +41,27 @@ def test_the_wheel_has_every_file_of_the_package_and_nothing_else(wheel: Path) -
     for suite in (s for s in SUITES if s.module.startswith("taskloom.")):
         for recipe in suite.recipe_files().values():
             assert f"taskloom/{recipe.relative_to(package).as_posix()}" in names
+
+
+@pytest.mark.nightly
+def test_the_source_archive_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    """What `python -m build` does: the wheel from the archive, not from the repository."""
+    hatchling = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)]
+    done = subprocess.run([*hatchling, "-t", "sdist"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    [archive] = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        file.extractall(tmp_path / "unpacked", filter="data")
+    [source] = (tmp_path / "unpacked").iterdir()
+    assert not (source / ".git").exists()
+    done = subprocess.run([*hatchling, "-t", "wheel"], cwd=source, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    [again] = tmp_path.glob("*.whl")
+    files = [
+        {i.filename: i.CRC for i in zipfile.ZipFile(path).infolist() if not i.filename.endswith("/RECORD")}
+        for path in (wheel, again)
+    ]
+    assert files[0] == files[1]
 
 
 def run(command: list[str], folder: Path, path: str) -> str:
