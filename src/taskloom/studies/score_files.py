@@ -33,6 +33,7 @@ from taskloom.experiments.store import CURVE_COLUMNS, CURVES, PREDICTIONS, SCHEM
 from taskloom.files import atomic, json_digest, read_utf8
 from taskloom.recipe import Fields
 from taskloom.recipe.validation_errors import explain
+from taskloom.studies.predicted_runs import PredictedRuns
 from taskloom.studies.scored_items import AnswerFields, ItemTableFields, items_key, pack_answers, pack_items, unpack
 
 FORMAT = "taskloom scores"
@@ -192,12 +193,14 @@ def _check_answers(path: Path, group: ScoreGroupFields, items: Mapping[str, Item
 
 
 def open_runs(path: str | Path) -> Runs:
-    """Return the runs of a store's folder or of a file of scores.
+    """Return the runs of a store's folder, of a file of scores, or of files of predictions that a YAML file names.
 
     Args:
         path: The folder or file.
     """
     path = path_of(path)
+    if path.suffix in (".yaml", ".yml"):
+        return Runs(PredictedRuns(path))
     return Runs(ScoreFile(path)) if path.is_file() else read_store(path)
 
 

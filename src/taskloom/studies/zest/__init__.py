@@ -1,5 +1,5 @@
-"""Studies of ZEST (docs/papers/zest.md): the table of the paper that describes its data."""
+"""Studies of ZEST (docs/papers/zest.md): its tables, of data and of models that learn from task descriptions."""
 
-from taskloom.studies.zest import dataset_table
+from taskloom.studies.zest import competence_tables, dataset_table, error_table, input_ablation
 
-__all__ = ["dataset_table"]
+__all__ = ["competence_tables", "dataset_table", "error_table", "input_ablation"]

@@ -1,0 +1,248 @@
+"""Tables 3, 4, 7, 8, 9 and 10 of ZEST: mean F1, C@75 and C@90, overall and by generalization type, and consistency."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.scoring import ROUNDING
+from taskloom.studies import figures
+from taskloom.studies.conditions import comparable, differences
+from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.judgements import Judgement, judge_mean
+from taskloom.studies.published_numbers import PublishedNumber, published
+from taskloom.studies.study import study
+from taskloom.studies.zest.description_experiments import description_experiments
+from taskloom.studies.zest.description_runs import (
+    SCORES,
+    SPLITS,
+    DescriptionRuns,
+    Measure,
+    description_runs,
+    of_type,
+    overall,
+    percent,
+    summary,
+)
+from taskloom.suites.zest.evaluation.score_report import ScoreReport
+from taskloom.suites.zest.evaluation.totals import PAIRED
+from taskloom.suites.zest.task_files import PAPER_NAMES
+
+ROWS = {**PAPER_NAMES, "overall": "overall"}
+"""The rows of the tables by generalization type."""
+
+BY_TYPE = {
+    "table4": "T5-11B with multi-task learning",
+    "table7": "T5-11B with multi-task learning",
+    "table8": "T5-11B on ZEST only",
+    "table9": "BART-large on ZEST only",
+    "table10": "people",
+}
+"""Whose scores the tables by type have."""
+
+EXPERIMENT = description_experiments(("both",), SPLITS)
+
+
+def measure_of(row: str, score: str) -> Measure:
+    """Return the measure of a row of a table."""
+    return overall(score) if row == "overall" else of_type(row, score)
+
+
+def judged(
+    group: DescriptionRuns, split: str, measure: Measure, numbers: Sequence[PublishedNumber], claim: str
+) -> Iterator[Judgement]:
+    """Yield the judgement on each published number of a measure."""
+    values = group.values(split, measure)
+    for number in numbers if values else ():
+        yield judge_mean(
+            values,
+            number,
+            claim=claim,
+            conditions=differences(number, group.conditions),
+            comparable=comparable(number, group.conditions),
+        )
+
+
+@study(
+    "zest/table3",
+    describe="Mean F1, C@75 and C@90 over all tasks of ZEST, by model",
+    place="ZEST, Table 3",
+    experiment=EXPERIMENT,
+)
+def table3(runs: Runs, *, mode: str = "official") -> Finding:
+    """Compute Table 3 of the runs that had the whole input."""
+    groups = description_runs(runs, mode=mode)
+    rows, points, judgements = [], [], []
+    for group in groups:
+        for split in (s for s in SPLITS if s in group.reports):
+            cells = {head: percent(group.values(split, overall(score))) for score, head in SCORES.items()}
+            rows.append({"model": group.model, "split": split, "seeds": len(group.reports[split]), **cells})
+            for score, head in SCORES.items():
+                numbers = published("zest", "Table 3", split=split, what=score)
+                claim = f"{group.model}, {split}: {head}"
+                values = group.values(split, overall(score))
+                points.append({"name": f"{group.model}, {split}", "score": head, **summary(values)})
+                for number in numbers:
+                    judgements += judged(group, split, overall(score), [number], f"{claim} ({number.of['model']})")
+    return Finding(
+        "ZEST Table 3",
+        "Scores in percent, mean ± standard deviation over seeds; the row Overall of the tables by generalization type, each type "
+        "with the same weight.",
+        ResultTable(("model", "split", "seeds", *SCORES.values()), rows),
+        (_figure("table3", points, "Scores over all tasks, by model and split.", groups),),
+        tuple(judgements),
+        tuple(notes_of(groups)),
+    )
+
+
+def _figure(name: str, points: list[dict[str, Any]], what: str, groups: Sequence[DescriptionRuns]) -> StudyFigure:
+    seeds = sorted({len(by_seed) for group in groups for by_seed in group.reports.values()})
+    many = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
+    caption = f"{what} Means over seeds ({many}) with 95 % intervals (t over seeds); diamonds are the paper's numbers."
+    columns = ("name", "score", "mean", "low", "high", "seeds", "published")
+    data = ResultTable(columns, [{**dict.fromkeys(columns), **point} for point in points])
+    return StudyFigure(
+        name, caption, data, partial(figures.intervals, place="name", series="score", xlabel="F1, or share of tasks")
+    )
+
+
+def notes_of(groups: Sequence[DescriptionRuns]) -> Iterator[str]:
+    """Yield what a reader must know about the runs: how they were evaluated, and how few seeds there are."""
+    yield from dict.fromkeys(note for group in groups for note in group.notes)
+    if any(group.by_script for group in groups):
+        yield (
+            "Evaluated as the public script does: the mean of paraphrases and flips is the mean of the smaller of their own F1 and "
+            "their base task's, and C@T counts a task where the model is competent in both (the setting mode=corrected follows the "
+            "paper's text)."
+        )
+    if any(group.conditions.get("recipe.data") == "generated" for group in groups):
+        yield "The tasks are those of zest/synthetic, not the paper's: numbers of the two are not comparable, directions are."
+
+
+@dataclass(frozen=True, slots=True)
+class Consistency:
+    """How derived tasks go with their base tasks, at one threshold.
+
+    Attributes:
+        both: Tasks in which the model is competent together with their base task.
+        base_only: Competent in the base task, not in the derived one.
+        derived_only: The other way round.
+        neither: Competent in none of the two.
+    """
+
+    both: int
+    base_only: int
+    derived_only: int
+    neither: int
+
+    @property
+    def inconsistent(self) -> float | None:
+        """Return the share of tasks with one of the two right, of those with at least one; None where there is none."""
+        one = self.base_only + self.derived_only
+        return one / (one + self.both) if one + self.both else None
+
+
+def consistency(report: ScoreReport, kind: str, threshold: float = 0.75) -> Consistency:
+    """Count the tasks of a type by whether a model is competent in them and in their base task.
+
+    Args:
+        report: The evaluation of a split.
+        kind: `paraphrase` or `target_semantics`.
+        threshold: The F1 from which a model is competent.
+    """
+    bases = {s.task.id: s.f1 for s in report.tasks if s.task.kind == "normal"}
+    counts = {(True, True): 0, (True, False): 0, (False, True): 0, (False, False): 0}
+    for score in report.tasks:
+        base = next((bases[name] for name in score.task.derives_from if name in bases), None)
+        if score.task.kind == kind and base is not None:
+            counts[base >= threshold - ROUNDING, score.f1 >= threshold - ROUNDING] += 1
+    return Consistency(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
+
+
+def by_type(runs: Runs, table: str, mode: str) -> list[Finding]:
+    """Compute a table by generalization type beside the paper's numbers of that table, and the consistency of the same runs."""
+    groups, place = description_runs(runs, mode=mode), table.replace("table", "Table ")
+    rows, points, judgements = [], [], []
+    for group in groups:
+        for kind, name in ROWS.items():
+            cells: dict[str, Any] = {"model": group.model, "generalization": name}
+            for split in SPLITS:
+                for score, head in SCORES.items():
+                    measure = measure_of(kind, score)
+                    values = group.values(split, measure)
+                    cells[f"{split} {head}"] = percent(values)
+                    numbers = published("zest", place, split=split, type=kind, what=score)
+                    judgements += judged(group, split, measure, numbers, f"{group.model}, {split}: {name}, {head}")
+                    if split == _shown_split(group) and score != "75" and values:
+                        number = numbers[0].value if numbers else None
+                        points.append({"name": name, "score": head, **summary(values), "published": number})
+            rows.append(cells)
+    heads = [f"{split} {head}" for split in SPLITS for head in SCORES.values()]
+    finding = Finding(
+        f"ZEST {place}",
+        f"Scores in percent, mean ± standard deviation over seeds; the paper's table has {BY_TYPE[table]}.",
+        ResultTable(("model", "generalization", *heads), rows),
+        (_figure(table, points, f"Scores by generalization type on {_shown_split(groups[0])}.", groups),),
+        tuple(judgements),
+        tuple(notes_of(groups)),
+    )
+    return [finding, consistency_finding(groups)]
+
+
+def _shown_split(group: DescriptionRuns) -> str:
+    return "test" if "test" in group.reports else next(iter(group.reports))
+
+
+def consistency_finding(groups: Sequence[DescriptionRuns]) -> Finding:
+    """Return how often a model is competent in one of a base task and its paraphrase (or flip), and not in the other."""
+    rows = []
+    for group in groups:
+        for split in (s for s in SPLITS if s in group.reports):
+            for kind in PAIRED:
+                counts = [consistency(r, kind) for _, r in sorted(group.reports[split].items())]
+                shares = [c.inconsistent for c in counts if c.inconsistent is not None]
+                own = group.values(split, lambda report, kind=kind: report.own["type"].get(kind, {}).get("75"))  # type: ignore[misc]
+                rows.append(
+                    {
+                        "model": group.model,
+                        "split": split,
+                        "tasks": PAPER_NAMES[kind],
+                        "both": sum(c.both for c in counts),
+                        "base only": sum(c.base_only for c in counts),
+                        "this one only": sum(c.derived_only for c in counts),
+                        "neither": sum(c.neither for c in counts),
+                        "inconsistent": percent(shares),
+                        "C@75 alone": percent(own),
+                        "C@75 with its base": percent(group.values(split, of_type(kind, "75"))),
+                    }
+                )
+    columns = tuple(rows[0]) if rows else ("model",)
+    return Finding(
+        "Consistency",
+        "Tasks, over all seeds, by whether the model is competent (F1 of at least 75 %) in a paraphrase or flip and in its base "
+        "task. Inconsistent is the share with just one of the two, in percent of those with at least one.",
+        ResultTable(columns, rows),
+    )
+
+
+def _register(table: str) -> Callable[..., list[Finding]]:
+    place = table.replace("table", "Table ")
+
+    @study(
+        f"zest/{table}",
+        describe=f"Scores by generalization type beside those of {BY_TYPE[table]}",
+        place=f"ZEST, {place}",
+        experiment=EXPERIMENT,
+    )
+    def analyse(runs: Runs, *, mode: str = "official") -> list[Finding]:
+        """Compute a table by generalization type."""
+        return by_type(runs, table, mode)
+
+    return analyse
+
+
+TABLES = {table: _register(table) for table in BY_TYPE}

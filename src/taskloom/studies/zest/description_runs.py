@@ -1,0 +1,194 @@
+"""Runs on ZEST as its studies look at them: every run's answers to whole splits, evaluated as the paper evaluates.
+
+Answers come from the run; the tasks come from the run's recipe, which makes or reads them again. So a file of scores that has kept
+the predictions is as good as a run store.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from taskloom.example import Example
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.statistics import over_seeds
+from taskloom.experiments.store import PREDICTIONS
+from taskloom.recipe.yaml_files import parse
+from taskloom.studies.conditions import Conditions, conditions_of, recipe_of
+from taskloom.studies.study import StudyError
+from taskloom.suites.zest.evaluation import Undefined, score_examples
+from taskloom.suites.zest.evaluation.corrected import says_na
+from taskloom.suites.zest.evaluation.score_report import ScoreReport
+
+SPLITS = ("dev", "test")
+
+SCORES = {"mean": "mean", "75": "C@75", "90": "C@90"}
+"""The columns of the paper's tables, by the names that reports have for them."""
+
+Measure = Callable[[ScoreReport], float | None]
+"""From the evaluation of a split to a number; None where the split has nothing of the kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptionRuns:
+    """Runs of one model on one part of the input that differ in the seed alone.
+
+    Attributes:
+        model: What tables call the model.
+        part: What of an input it was given: `both`, `question` or `context`.
+        conditions: All settings of recipe and learner.
+        reports: The evaluation of each split, by seed.
+        by_script: Whether the public script's evaluation was used; it stops at some answers.
+        answered: The share of instances to which something else than n/a was answered, by split and seed.
+        notes: What happened on the way.
+    """
+
+    model: str
+    part: str
+    conditions: Conditions
+    reports: dict[str, dict[int, ScoreReport]]
+    by_script: bool = True
+    answered: dict[str, dict[int, float]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def values(self, split: str, measure: Measure) -> list[float]:
+        """Return a number of each seed on a split."""
+        found = [measure(report) for _, report in sorted(self.reports.get(split, {}).items())]
+        return [value for value in found if value is not None]
+
+
+def overall(score: str) -> Measure:
+    """Return the measure of the row Overall: the mean over generalization types, as the public script takes it."""
+    return lambda report: report.overall.get(score)
+
+
+def of_type(kind: str, score: str) -> Measure:
+    """Return the measure of one generalization type; paraphrases and flips count with their base task."""
+    return lambda report: report.by_type.get(kind, {}).get(score)
+
+
+def summary(values: Sequence[float]) -> dict[str, Any]:
+    """Return mean, 95 % interval over seeds and their number, for a figure's data."""
+    estimate = over_seeds(values) if len(values) > 1 else None
+    return {
+        "mean": statistics.fmean(values) if values else None,
+        "low": estimate.low if estimate else None,
+        "high": estimate.high if estimate else None,
+        "seeds": len(values),
+    }
+
+
+def percent(values: Iterable[float]) -> str:
+    """Return mean ± standard deviation over seeds in percent, as the paper's tables have them.
+
+    >>> percent([0.5, 0.52]), percent([0.5]), percent([])
+    ('51.0 ± 1.4', '50.0', '–')
+    """
+    shares = [100 * value for value in values]
+    if not shares:
+        return "–"
+    mean = f"{statistics.fmean(shares):.1f}"
+    return f"{mean} ± {statistics.stdev(shares):.1f}" if len(shares) > 1 else mean
+
+
+def description_runs(runs: Runs, parts: Sequence[str] = ("both",), mode: str = "official") -> list[DescriptionRuns]:
+    """Return the runs on ZEST, evaluated; refuse stores without any.
+
+    Args:
+        runs: Runs of any kind; those of other suites are left out.
+        parts: Only runs on these parts of the input.
+        mode: `official`, where the public script does not stop, or `corrected`.
+    """
+    kinds: dict[str, list[str]] = {}
+    for run in runs.names:
+        kinds.setdefault(str(runs.store.scores(run)["kind"]), []).append(run)
+    splits: dict[tuple[str, int, str], list[Example]] = {}
+    groups = [_group(runs, names, parts, mode, splits) for names in kinds.values()]
+    chosen = [group for group in groups if group is not None]
+    if not chosen:
+        raise StudyError(
+            f"{runs.store.path} has no runs on zest with {' or '.join(parts)} of the input; make some, e.g. with "
+            "'taskloom reproduce zest/table3', or describe your predictions in a YAML file (docs/how-to/reproduce-a-paper.md)"
+        )
+    order = ("both", "question", "context")
+    return sorted(chosen, key=lambda group: (group.model, order.index(group.part)))
+
+
+def _group(
+    runs: Runs, names: list[str], parts: Sequence[str], mode: str, splits: dict[tuple[str, int, str], list[Example]]
+) -> DescriptionRuns | None:
+    conditions = dict(conditions_of(runs, names[0]))
+    if not {"recipe.tasks.dev", "recipe.layout", "recipe.parts"} <= set(conditions):
+        return None  # not a recipe of zest
+    part = str(conditions["recipe.parts"])
+    if part not in parts:
+        return None
+    files = [key for key in conditions if key.startswith("recipe.files.")]
+    conditions["recipe.data"] = "crowd-sourced" if files else "generated"
+    model = _model(str(runs.store.scores(names[0])["learner"]), conditions)
+    group = DescriptionRuns(model, part, conditions, {}, mode == "official")
+    for run in names:
+        seed = int(runs.store.scores(run)["seed"])
+        for split, answers in _answers(runs, run).items():
+            examples = _examples(runs, run, split, splits)
+            _check(runs, run, split, examples, answers)
+            texts = answers["prediction"].to_pylist()
+            group.reports.setdefault(split, {})[seed] = _evaluated(examples, texts, mode, group.notes)
+            group.answered.setdefault(split, {})[seed] = statistics.fmean(not says_na(text) for text in texts)
+    return group
+
+
+def _model(learner: str, conditions: Conditions) -> str:
+    model = conditions.get("learner.model")
+    return f"{model}, {learner}" if model else learner
+
+
+def _answers(runs: Runs, run: str) -> dict[str, pa.Table]:
+    rows = runs.store.rows(run, PREDICTIONS, ["split", "index", "targets", "prediction"])
+    if rows is None:
+        raise StudyError(f"the run {run} kept no predictions, which this study evaluates; run it with keep.predictions")
+    names = rows["split"].cast(pa.string())
+    return {split: rows.filter(pc.equal(names, split)) for split in dict.fromkeys(names.to_pylist())}
+
+
+def _examples(runs: Runs, run: str, split: str, known: dict[tuple[str, int, str], list[Example]]) -> list[Example]:
+    """Return the examples of a split of the run's recipe; made once for all runs."""
+    recipe = recipe_of(runs, run)
+    block = parse(runs.store.config(run), ours=True)["recipes"][0]
+    seed = int(block.get("seed", 0)) if isinstance(block, dict) else 0
+    key = (recipe.digest, seed, split)
+    if key not in known:
+        found = next((s for s in recipe.plan(seed).splits if s.name == split), None)
+        if found is None:
+            raise StudyError(f"the run {run} answered the split '{split}', which its recipe does not have")
+        known[key] = list(found.rows(0, found.n))
+    return known[key]
+
+
+def _check(runs: Runs, run: str, split: str, examples: Sequence[Example], answers: pa.Table) -> None:
+    """Refuse part of a split, whose tasks would lack passages, and data that this version makes otherwise."""
+    if len(answers) != len(examples):
+        raise StudyError(
+            f"the run {run} answered {len(answers):,} of the {len(examples):,} examples of '{split}'; competence needs all "
+            "passages of a task: run it without 'limit'"
+        )
+    ours = [example.target for example in examples]
+    if [targets[0] for targets in answers["targets"].to_pylist()] != ours:
+        raise StudyError(
+            f"{runs.store.path}: the answers of '{split}' in the run {run} are not those of its recipe in this version of "
+            "taskloom; make the runs again"
+        )
+
+
+def _evaluated(examples: Sequence[Example], predictions: Sequence[str], mode: str, notes: list[str]) -> ScoreReport:
+    """Evaluate a split; by the paper where the public script would stop."""
+    try:
+        return score_examples(examples, predictions, mode)
+    except Undefined as error:
+        notes.append(f"The public script stops at an answer ({error}); that split is evaluated as the paper says.")
+        return score_examples(examples, predictions, "corrected")

@@ -1,0 +1,74 @@
+"""Table 5 of ZEST: what is left of the scores with the question alone, or with the passage alone."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.studies import figures
+from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.published_numbers import published
+from taskloom.studies.study import study
+from taskloom.studies.zest.competence_tables import judged, notes_of
+from taskloom.studies.zest.description_experiments import PARTS, description_experiments
+from taskloom.studies.zest.description_runs import (
+    SCORES,
+    DescriptionRuns,
+    description_runs,
+    overall,
+    percent,
+    summary,
+)
+
+NAMES = {"both": "full data", "question": "question only", "context": "context only"}
+"""The rows of the table."""
+
+
+@study(
+    "zest/table5",
+    describe="Scores with the question alone and with the passage alone, on dev",
+    place="ZEST, Table 5",
+    experiment=description_experiments(PARTS, ("dev",)),
+)
+def table5(runs: Runs, *, mode: str = "official", split: str = "dev") -> Finding:
+    """Compute Table 5 on a split."""
+    groups = [group for group in description_runs(runs, PARTS, mode) if split in group.reports]
+    rows, points, judgements = [], [], []
+    for group in groups:
+        name = NAMES[group.part]
+        cells = {head: percent(group.values(split, overall(score))) for score, head in SCORES.items()}
+        rows.append(
+            {
+                "model": group.model,
+                "input": name,
+                "seeds": len(group.reports[split]),
+                **cells,
+                "answers that are not n/a": percent(group.answered[split].values()),
+            }
+        )
+        for score, head in SCORES.items():
+            numbers = published("zest", "Table 5", input=group.part, what=score)
+            values = group.values(split, overall(score))
+            number = numbers[0].value if numbers else None
+            points.append({"name": name, "score": head, **summary(values), "published": number})
+            judgements += judged(group, split, overall(score), numbers, f"{group.model}, {name}: {head}")
+    columns = ("name", "score", "mean", "low", "high", "seeds", "published")
+    caption = (
+        f"Scores on {split} with all of the input and with half of it. Means over seeds with 95 % intervals (t over seeds); "
+        "diamonds are the paper's numbers."
+    )
+    plot = partial(figures.intervals, place="name", series="score", xlabel="F1, or share of tasks")
+    return Finding(
+        "ZEST Table 5",
+        f"Scores on {split} in percent, mean ± standard deviation over seeds; every row is of models trained on such inputs.",
+        ResultTable(("model", "input", "seeds", *SCORES.values(), "answers that are not n/a"), rows),
+        (StudyFigure("table5", caption, ResultTable(columns, points), plot),),
+        tuple(judgements),
+        (*notes_of(groups), *_missing(groups)),
+    )
+
+
+def _missing(groups: list[DescriptionRuns]) -> list[str]:
+    lacking = [NAMES[part] for part in PARTS if part not in {group.part for group in groups}]
+    return [f"There are no runs of: {', '.join(lacking)}."] if lacking else []

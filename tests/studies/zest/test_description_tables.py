@@ -1,0 +1,196 @@
+"""The tables of ZEST that need models: on answers with known faults, and on predictions for files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskloom.errors import TaskloomError
+from taskloom.example import Example
+from taskloom.recipe import read
+from taskloom.studies import STUDIES, StudyError, published
+from taskloom.studies.findings import Finding
+from taskloom.studies.reproduction import analyse
+from taskloom.studies.score_files import open_runs
+from taskloom.studies.zest.competence_tables import BY_TYPE, Consistency, consistency
+from taskloom.suites.zest.evaluation import score_examples
+
+SIZES = {"tasks": {"train": 12, "dev": 40, "test": 12}, "passages": 4, "domains": ["parks"]}
+Answerer = Callable[[Example], str]
+
+
+@pytest.fixture(scope="module")
+def dev() -> list[Example]:
+    plan = read("zest/synthetic", [f"{name}={json.dumps(value)}" for name, value in SIZES.items()]).plan(0)
+    split = next(s for s in plan.splits if s.name == "dev")
+    return list(split.rows(0, split.n))
+
+
+def right(example: Example) -> str:
+    return example.target
+
+
+def place(example: Example) -> tuple[str, object]:
+    return example.task, example.traits["instance"]
+
+
+def predicted(
+    folder: Path, examples: Sequence[Example], answerers: dict[str, Sequence[Answerer]], parts: str = "both"
+) -> Path:
+    """Write the predictions of models, one seed an answerer, and the YAML file that names them."""
+    rows: list[dict[str, Any]] = []
+    for model, seeds in answerers.items():
+        for seed, answer in enumerate(seeds):
+            file = folder / f"{model}-{parts}-{seed}.txt"
+            file.write_text("".join(answer(e) + "\n" for e in examples), encoding="utf-8")
+            rows.append({"model": model, "split": "dev", "seed": seed, "file": file.name})
+    config = {"recipe": "zest/synthetic", "set": {**SIZES, "parts": parts}, "predictions": rows}
+    path = folder / f"{parts}.yaml"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    return path
+
+
+def findings(name: str, path: Path, **settings: Any) -> list[Finding]:
+    return analyse(name, path, **settings)[2]
+
+
+def rows_of(finding: Finding) -> list[dict[str, Any]]:
+    assert finding.table is not None
+    return finding.table.to_dicts()
+
+
+def test_a_perfect_model_is_competent_everywhere_and_consistent(dev: list[Example], tmp_path: Path) -> None:
+    path = predicted(tmp_path, dev, {"perfect": [right, right]})
+    (overall,) = rows_of(findings("zest/table3", path)[0])
+    assert (overall["mean"], overall["C@75"], overall["C@90"]) == ("100.0 ± 0.0",) * 3
+    by_type, pairs = findings("zest/table8", path)
+    assert {row["dev C@90"] for row in rows_of(by_type)} == {"100.0 ± 0.0"}
+    for row in rows_of(pairs):
+        assert (row["base only"], row["this one only"], row["neither"], row["inconsistent"]) == (0, 0, 0, "0.0 ± 0.0")
+    (errors,) = findings("zest/table6", path)
+    assert {row["errors"] for row in rows_of(errors)} == {0}
+
+
+def test_a_planted_consistency_failure_is_found_and_none_where_there_is_none(
+    dev: list[Example], tmp_path: Path
+) -> None:
+    paraphrases = list(dict.fromkeys(e.task for e in dev if e.traits["generalization_type"] == "paraphrase"))
+    failing = set(paraphrases[::2])
+
+    def inconsistent(example: Example) -> str:
+        return "a wrong answer" if example.task in failing else example.target
+
+    report = score_examples(dev, [inconsistent(e) for e in dev])
+    sound = consistency(score_examples(dev, [right(e) for e in dev]), "paraphrase")
+    assert consistency(report, "paraphrase") == Consistency(len(paraphrases) - len(failing), len(failing), 0, 0)
+    assert consistency(report, "target_semantics").inconsistent == sound.inconsistent == 0.0
+    _, pairs = findings("zest/table8", predicted(tmp_path, dev, {"m": [inconsistent]}))
+    row = next(row for row in rows_of(pairs) if row["tasks"] == "paraphrase")
+    assert row["base only"] == len(failing)
+    assert row["inconsistent"] == f"{100 * len(failing) / len(paraphrases):.1f}"
+
+
+def test_a_failure_in_a_base_task_counts_for_what_is_derived_from_it(dev: list[Example]) -> None:
+    base = next(e.traits["derives_from"] for e in dev if e.traits["generalization_type"] == "paraphrase")
+    answers = ["a wrong answer" if e.task == base else e.target for e in dev]
+    found = consistency(score_examples(dev, answers), "paraphrase")
+    assert found.base_only == 0
+    assert found.derived_only >= 1
+
+
+def test_who_says_n_a_throughout_has_errors_of_recall_alone(dev: list[Example], tmp_path: Path) -> None:
+    path = predicted(tmp_path, dev, {"silent": [lambda e: "n/a"]})
+    shares = {row["error"]: row["share of errors"] for row in rows_of(findings("zest/table6", path)[0])}
+    assert shares == {"recall": "100.0", "precision": "0.0", "partial": "0.0", "other": "0.0"}
+
+
+def test_planted_errors_are_counted_by_their_category(dev: list[Example], tmp_path: Path) -> None:
+    plain = [e for e in dev if "}" not in e.target]
+    empty = [e for e in plain if e.target == "n/a"][:3]
+    given = [e for e in plain if e.target != "n/a" and "|" not in e.target][:6]
+    lists = [e for e in plain if "|" in e.target][:1]
+    pairs = [(empty, "something"), (given[:4], "n/a"), (given[4:], "elsewhere")]
+    planted = {place(e): text for some, text in pairs for e in some} | {place(e): e.target.split("|")[0] for e in lists}
+    path = predicted(tmp_path, dev, {"m": [lambda e: planted.get(place(e), e.target)]})
+    counts = {row["error"]: row["errors"] for row in rows_of(findings("zest/table6", path)[0])}
+    assert counts == {"recall": 4, "precision": 3, "partial": len(lists), "other": 2}
+
+
+def test_half_of_the_input_is_told_from_all_of_it(dev: list[Example], tmp_path: Path) -> None:
+    path = predicted(tmp_path, dev, {"m": [lambda e: "n/a"]}, parts="context")
+    (finding,) = findings("zest/table5", path)
+    (row,) = rows_of(finding)
+    assert (row["input"], row["answers that are not n/a"]) == ("context only", "0.0")
+    assert any("full data, question only" in note for note in finding.notes)
+    assert {j.published for j in finding.judgements} == {0.01}
+    with pytest.raises(StudyError, match="has no runs on zest with both of the input"):
+        findings("zest/table3", path)
+
+
+def test_generated_tasks_and_another_model_are_not_comparable_and_say_why(dev: list[Example], tmp_path: Path) -> None:
+    path = predicted(tmp_path, dev, {"m": [right, right]})
+    judgements = [j for f in findings("zest/table8", path) for j in f.judgements]
+    assert {j.verdict for j in judgements} == {"not comparable"}
+    assert all(any("generated (paper: crowd-sourced)" in c for c in j.conditions) for j in judgements)
+
+
+def test_predictions_for_files_are_judged_against_the_paper(tmp_path: Path) -> None:
+    instances = [{"context": f"Owl {i} is large.", "answer": "yes" if i % 2 else "n/a"} for i in range(4)]
+    kinds = {"b": ("normal", []), "p": ("paraphrase", ["b"])}
+    tasks = [
+        {
+            "id": name,
+            "question": "Is this owl large?",
+            "type": {"generalization_type": kind, "derives_from": base, "domain": "owls"},
+            "examples": instances,
+        }
+        for name, (kind, base) in kinds.items()
+    ]
+    gold = tmp_path / "dev.jsonl"
+    gold.write_text("".join(json.dumps(task) + "\n" for task in tasks), encoding="utf-8")
+    answers = [str(i["answer"]) for _ in tasks for i in instances]
+    for seed in range(2):
+        (tmp_path / f"{seed}.txt").write_text("\n".join(answers) + "\n", encoding="utf-8")
+    files = [{"model": "mine", "split": "dev", "seed": seed, "file": f"{seed}.txt"} for seed in range(2)]
+    config = {"recipe": "zest/real", "set": {"files": {"dev": str(gold)}}, "predictions": files}
+    path = tmp_path / "mine.yaml"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    by_type = findings("zest/table8", path)[0]
+    assert {j.verdict for j in by_type.judgements} == {"disagrees"}
+    assert "base" in {row["generalization"] for row in rows_of(by_type) if row["dev mean"] == "100.0 ± 0.0"}
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"predictions": []}, "predictions"),
+        ({"predictions": [{"model": "m", "split": "dve", "file": "f.txt"}]}, "'dev'"),
+        ({"predictions": [{"model": "m", "split": "dev", "file": "f.txt"}]}, "f.txt"),
+        ({"predictons": 1}, "predictons"),
+    ],
+)
+def test_a_file_of_predictions_with_a_fault_is_refused_in_a_sentence(
+    tmp_path: Path, change: dict[str, Any], what: str
+) -> None:
+    path = tmp_path / "mine.yaml"
+    rows = [{"model": "m", "split": "dev", "file": "f.txt"}]
+    path.write_text(
+        json.dumps({"recipe": "zest/synthetic", "set": SIZES, "predictions": rows, **change}), encoding="utf-8"
+    )
+    (tmp_path / "f.txt").write_text("n/a\n", encoding="utf-8")
+    with pytest.raises(TaskloomError, match=what):
+        open_runs(path)
+
+
+def test_every_table_has_its_study_and_its_numbers() -> None:
+    for table in BY_TYPE:
+        place = table.replace("table", "Table ")
+        assert STUDIES.find(f"zest/{table}") is not None
+        assert len(published("zest", place)) == (18 if table == "table10" else 36)
+        (overall,) = published("zest", place, type="overall", split="test", what="90")
+        assert overall.value in {n.value for n in published("zest", "Table 3", split="test", what="90")}
+    assert sum(n.value for n in published("zest", "Table 6")) == pytest.approx(1.0)
