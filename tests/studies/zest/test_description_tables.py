@@ -17,6 +17,7 @@ from taskloom.studies.findings import Finding
 from taskloom.studies.reproduction import analyse
 from taskloom.studies.score_files import open_runs
 from taskloom.studies.zest.competence_tables import BY_TYPE, Consistency, consistency
+from taskloom.studies.zest.directions import Direction
 from taskloom.suites.zest.evaluation import score_examples
 
 SIZES = {"tasks": {"train": 12, "dev": 40, "test": 12}, "passages": 4, "domains": ["parks"]}
@@ -67,7 +68,7 @@ def test_a_perfect_model_is_competent_everywhere_and_consistent(dev: list[Exampl
     path = predicted(tmp_path, dev, {"perfect": [right, right]})
     (overall,) = rows_of(findings("zest/table3", path)[0])
     assert (overall["mean"], overall["C@75"], overall["C@90"]) == ("100.0 ± 0.0",) * 3
-    by_type, pairs = findings("zest/table8", path)
+    by_type, pairs, _ = findings("zest/table8", path)
     assert {row["dev C@90"] for row in rows_of(by_type)} == {"100.0 ± 0.0"}
     for row in rows_of(pairs):
         assert (row["base only"], row["this one only"], row["neither"], row["inconsistent"]) == (0, 0, 0, "0.0 ± 0.0")
@@ -88,7 +89,7 @@ def test_a_planted_consistency_failure_is_found_and_none_where_there_is_none(
     sound = consistency(score_examples(dev, [right(e) for e in dev]), "paraphrase")
     assert consistency(report, "paraphrase") == Consistency(len(paraphrases) - len(failing), len(failing), 0, 0)
     assert consistency(report, "target_semantics").inconsistent == sound.inconsistent == 0.0
-    _, pairs = findings("zest/table8", predicted(tmp_path, dev, {"m": [inconsistent]}))
+    _, pairs, _ = findings("zest/table8", predicted(tmp_path, dev, {"m": [inconsistent]}))
     row = next(row for row in rows_of(pairs) if row["tasks"] == "paraphrase")
     assert row["base only"] == len(failing)
     assert row["inconsistent"] == f"{100 * len(failing) / len(paraphrases):.1f}"
@@ -122,7 +123,7 @@ def test_planted_errors_are_counted_by_their_category(dev: list[Example], tmp_pa
 
 def test_half_of_the_input_is_told_from_all_of_it(dev: list[Example], tmp_path: Path) -> None:
     path = predicted(tmp_path, dev, {"m": [lambda e: "n/a"]}, parts="context")
-    (finding,) = findings("zest/table5", path)
+    finding = findings("zest/table5", path)[0]
     (row,) = rows_of(finding)
     assert (row["input"], row["answers that are not n/a"]) == ("context only", "0.0")
     assert any("full data, question only" in note for note in finding.notes)
@@ -194,3 +195,26 @@ def test_every_table_has_its_study_and_its_numbers() -> None:
         (overall,) = published("zest", place, type="overall", split="test", what="90")
         assert overall.value in {n.value for n in published("zest", "Table 3", split="test", what="90")}
     assert sum(n.value for n in published("zest", "Table 6")) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("higher", "lower", "verdict"),
+    [
+        ([0.50, 0.52, 0.51], [0.40, 0.41, 0.42], "holds"),
+        ([0.40, 0.41, 0.42], [0.50, 0.52, 0.51], "does not hold"),
+        ([0.50, 0.30, 0.40], [0.40, 0.41, 0.39], "cannot be told from 3 seeds"),
+        ([0.5], [0.1], "cannot be told from 1 seed"),
+    ],
+)
+def test_a_direction_holds_where_the_seeds_show_it(higher: list[float], lower: list[float], verdict: str) -> None:
+    assert Direction("a above b", "m", 0.1, higher, lower).verdict == verdict
+
+
+def test_base_tasks_that_are_answered_better_show_as_a_direction(dev: list[Example], tmp_path: Path) -> None:
+    def better_on_base(example: Example) -> str:
+        return example.target if example.traits["generalization_type"] == "normal" else "n/a"
+
+    directions = findings("zest/table8", predicted(tmp_path, dev, {"m": [better_on_base, better_on_base]}))[2]
+    verdicts = {row["direction"]: row["verdict"] for row in rows_of(directions)}
+    assert verdicts["dev: base mean above output structure mean"] == "holds"
+    assert verdicts["dev: base mean above semantic flips mean"] == "holds"

@@ -28,6 +28,7 @@ from taskloom.studies.zest.description_runs import (
     percent,
     summary,
 )
+from taskloom.studies.zest.directions import Direction, directions_finding
 from taskloom.suites.zest.evaluation.score_report import ScoreReport
 from taskloom.suites.zest.evaluation.totals import PAIRED
 from taskloom.suites.zest.task_files import PAPER_NAMES
@@ -190,7 +191,22 @@ def by_type(runs: Runs, table: str, mode: str) -> list[Finding]:
         tuple(judgements),
         tuple(notes_of(groups)),
     )
-    return [finding, consistency_finding(groups)]
+    return [finding, consistency_finding(groups), directions_finding(list(_directions(groups, place)))]
+
+
+def _directions(groups: Sequence[DescriptionRuns], place: str) -> Iterator[Direction]:
+    """Yield whether base tasks are easier than each derived kind, and whether competence at 90 % is far below the mean."""
+    pairs = [(("normal", "mean"), (kind, "mean")) for kind in PAPER_NAMES if kind != "normal"]
+    pairs += [(("overall", "mean"), ("overall", "75")), (("overall", "75"), ("overall", "90"))]
+    for group in groups:
+        split = _shown_split(group)
+        for higher, lower in pairs:
+            theirs = [published("zest", place, split=split, type=row, what=score) for row, score in (higher, lower)]
+            ours = [group.values(split, measure_of(*one)) for one in (higher, lower)]
+            if all(theirs) and all(ours):
+                names = [f"{ROWS[row]} {SCORES[score]}" for row, score in (higher, lower)]
+                gap = theirs[0][0].value - theirs[1][0].value
+                yield Direction(f"{split}: {names[0]} above {names[1]}", group.model, gap, ours[0], ours[1])
 
 
 def _shown_split(group: DescriptionRuns) -> str:

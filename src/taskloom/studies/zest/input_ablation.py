@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 from taskloom.experiments.result_table import ResultTable
@@ -20,6 +21,7 @@ from taskloom.studies.zest.description_runs import (
     percent,
     summary,
 )
+from taskloom.studies.zest.directions import Direction, directions_finding
 
 NAMES = {"both": "full data", "question": "question only", "context": "context only"}
 """The rows of the table."""
@@ -31,7 +33,7 @@ NAMES = {"both": "full data", "question": "question only", "context": "context o
     place="ZEST, Table 5",
     experiment=description_experiments(PARTS, ("dev",)),
 )
-def table5(runs: Runs, *, mode: str = "official", split: str = "dev") -> Finding:
+def table5(runs: Runs, *, mode: str = "official", split: str = "dev") -> list[Finding]:
     """Compute Table 5 on a split."""
     groups = [group for group in description_runs(runs, PARTS, mode) if split in group.reports]
     rows, points, judgements = [], [], []
@@ -59,7 +61,7 @@ def table5(runs: Runs, *, mode: str = "official", split: str = "dev") -> Finding
         "diamonds are the paper's numbers."
     )
     plot = partial(figures.intervals, place="name", series="score", xlabel="F1, or share of tasks")
-    return Finding(
+    finding = Finding(
         "ZEST Table 5",
         f"Scores on {split} in percent, mean ± standard deviation over seeds; every row is of models trained on such inputs.",
         ResultTable(("model", "input", "seeds", *SCORES.values(), "answers that are not n/a"), rows),
@@ -67,6 +69,19 @@ def table5(runs: Runs, *, mode: str = "official", split: str = "dev") -> Finding
         tuple(judgements),
         (*notes_of(groups), *_missing(groups)),
     )
+    return [finding, directions_finding(list(_directions(groups, split)))]
+
+
+def _directions(groups: list[DescriptionRuns], split: str) -> Iterator[Direction]:
+    """Yield whether the whole input is worth more than each half of it."""
+    for whole in (group for group in groups if group.part == "both"):
+        for half in (group for group in groups if group.part != "both" and group.model == whole.model):
+            for score, head in SCORES.items():
+                theirs = [published("zest", "Table 5", input=g.part, what=score)[0].value for g in (whole, half)]
+                seeds = sorted(set(whole.reports[split]) & set(half.reports[split]))
+                ours = [[overall(score)(g.reports[split][seed]) or 0.0 for seed in seeds] for g in (whole, half)]
+                claim = f"{split}: {NAMES['both']} above {NAMES[half.part]}, {head}"
+                yield Direction(claim, whole.model, theirs[0] - theirs[1], *ours)
 
 
 def _missing(groups: list[DescriptionRuns]) -> list[str]:
