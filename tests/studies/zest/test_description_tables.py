@@ -17,7 +17,7 @@ from taskloom.studies.findings import Finding
 from taskloom.studies.reproduction import analyse
 from taskloom.studies.score_files import open_runs
 from taskloom.studies.zest.competence_tables import BY_TYPE, Consistency, consistency
-from taskloom.studies.zest.directions import Direction
+from taskloom.studies.zest.directions import ClaimedDirection
 from taskloom.suites.zest.evaluation import score_examples
 
 SIZES = {"tasks": {"train": 12, "dev": 40, "test": 12}, "passages": 4, "domains": ["parks"]}
@@ -207,7 +207,7 @@ def test_every_table_has_its_study_and_its_numbers() -> None:
     ],
 )
 def test_a_direction_holds_where_the_seeds_show_it(higher: list[float], lower: list[float], verdict: str) -> None:
-    assert Direction("a above b", "m", 0.1, higher, lower).verdict == verdict
+    assert ClaimedDirection("a above b", "m", 0.1, higher, lower).verdict == verdict
 
 
 def test_base_tasks_that_are_answered_better_show_as_a_direction(dev: list[Example], tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from taskloom.studies.zest.description_runs import (
     percent,
     summary,
 )
-from taskloom.studies.zest.directions import Direction, directions_finding
+from taskloom.studies.zest.directions import ClaimedDirection, directions_finding
 from taskloom.suites.zest.evaluation.score_report import ScoreReport
 from taskloom.suites.zest.evaluation.totals import PAIRED
 from taskloom.suites.zest.task_files import PAPER_NAMES
@@ -194,7 +194,7 @@ def by_type(runs: Runs, table: str, mode: str) -> list[Finding]:
     return [finding, consistency_finding(groups), directions_finding(list(_directions(groups, place)))]
 
 
-def _directions(groups: Sequence[DescriptionRuns], place: str) -> Iterator[Direction]:
+def _directions(groups: Sequence[DescriptionRuns], place: str) -> Iterator[ClaimedDirection]:
     """Yield whether base tasks are easier than each derived kind, and whether competence at 90 % is far below the mean."""
     pairs = [(("normal", "mean"), (kind, "mean")) for kind in PAPER_NAMES if kind != "normal"]
     pairs += [(("overall", "mean"), ("overall", "75")), (("overall", "75"), ("overall", "90"))]
@@ -206,7 +206,7 @@ def _directions(groups: Sequence[DescriptionRuns], place: str) -> Iterator[Direc
             if all(theirs) and all(ours):
                 names = [f"{ROWS[row]} {SCORES[score]}" for row, score in (higher, lower)]
                 gap = theirs[0][0].value - theirs[1][0].value
-                yield Direction(f"{split}: {names[0]} above {names[1]}", group.model, gap, ours[0], ours[1])
+                yield ClaimedDirection(f"{split}: {names[0]} above {names[1]}", group.model, gap, ours[0], ours[1])
 
 
 def _shown_split(group: DescriptionRuns) -> str:

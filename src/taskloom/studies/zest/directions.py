@@ -18,7 +18,7 @@ COLUMNS = ("direction", "model", "paper", "ours", "seeds", "verdict")
 
 
 @dataclass(frozen=True, slots=True)
-class Direction:
+class ClaimedDirection:
     """One score beside another.
 
     Attributes:
@@ -58,7 +58,7 @@ class Direction:
         return dict(zip(COLUMNS, cells, strict=True))
 
 
-def directions_finding(directions: Sequence[Direction]) -> Finding:
+def directions_finding(directions: Sequence[ClaimedDirection]) -> Finding:
     """Return directions as a finding."""
     return Finding(
         "Directions",

@@ -21,7 +21,7 @@ from taskloom.studies.zest.description_runs import (
     percent,
     summary,
 )
-from taskloom.studies.zest.directions import Direction, directions_finding
+from taskloom.studies.zest.directions import ClaimedDirection, directions_finding
 
 NAMES = {"both": "full data", "question": "question only", "context": "context only"}
 """The rows of the table."""
@@ -72,7 +72,7 @@ def table5(runs: Runs, *, mode: str = "official", split: str = "dev") -> list[Fi
     return [finding, directions_finding(list(_directions(groups, split)))]
 
 
-def _directions(groups: list[DescriptionRuns], split: str) -> Iterator[Direction]:
+def _directions(groups: list[DescriptionRuns], split: str) -> Iterator[ClaimedDirection]:
     """Yield whether the whole input is worth more than each half of it."""
     for whole in (group for group in groups if group.part == "both"):
         for half in (group for group in groups if group.part != "both" and group.model == whole.model):
@@ -81,7 +81,7 @@ def _directions(groups: list[DescriptionRuns], split: str) -> Iterator[Direction
                 seeds = sorted(set(whole.reports[split]) & set(half.reports[split]))
                 ours = [[overall(score)(g.reports[split][seed]) or 0.0 for seed in seeds] for g in (whole, half)]
                 claim = f"{split}: {NAMES['both']} above {NAMES[half.part]}, {head}"
-                yield Direction(claim, whole.model, theirs[0] - theirs[1], *ours)
+                yield ClaimedDirection(claim, whole.model, theirs[0] - theirs[1], *ours)
 
 
 def _missing(groups: list[DescriptionRuns]) -> list[str]:
