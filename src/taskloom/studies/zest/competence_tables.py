@@ -45,12 +45,25 @@ BY_TYPE = {
 }
 """Whose scores the tables by type have."""
 
+PAPER_MODELS = {
+    "bart-large": "BART-large, ZEST only",
+    "t5-11b": "T5-11B, ZEST only",
+    "t5-11b multi-task": "T5-11B, multi-task",
+    "people": "people, estimated",
+}
+"""The rows of Table 3."""
+
 EXPERIMENT = description_experiments(("both",), SPLITS)
 
 
 def measure_of(row: str, score: str) -> Measure:
     """Return the measure of a row of a table."""
     return overall(score) if row == "overall" else of_type(row, score)
+
+
+def beside(ours: str, numbers: Sequence[PublishedNumber]) -> str:
+    """Return a cell with the paper's number in brackets, where it has one."""
+    return f"{ours} ({100 * numbers[0].value:.0f})" if numbers else ours
 
 
 def judged(
@@ -89,15 +102,24 @@ def table3(runs: Runs, *, mode: str = "official") -> Finding:
                 points.append({"name": f"{group.model}, {split}", "score": head, **summary(values)})
                 for number in numbers:
                     judgements += judged(group, split, overall(score), [number], f"{claim} ({number.of['model']})")
+    rows += [_paper_row(model, split) for model in PAPER_MODELS for split in SPLITS]
     return Finding(
         "ZEST Table 3",
         "Scores in percent, mean ± standard deviation over seeds; the row Overall of the tables by generalization type, each type "
-        "with the same weight.",
+        "with the same weight. Below ours are the paper's rows.",
         ResultTable(("model", "split", "seeds", *SCORES.values()), rows),
         (_figure("table3", points, "Scores over all tasks, by model and split.", groups),),
         tuple(judgements),
         tuple(notes_of(groups)),
     )
+
+
+def _paper_row(model: str, split: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"model": f"{PAPER_MODELS[model]} (paper)", "split": split, "seeds": ""}
+    for score, head in SCORES.items():
+        numbers = published("zest", "Table 3", model=model, split=split, what=score)
+        row[head] = f"{100 * numbers[0].value:.0f}" if numbers else "–"
+    return row
 
 
 def _figure(name: str, points: list[dict[str, Any]], what: str, groups: Sequence[DescriptionRuns]) -> StudyFigure:
@@ -175,8 +197,8 @@ def by_type(runs: Runs, table: str, mode: str) -> list[Finding]:
                 for score, head in SCORES.items():
                     measure = measure_of(kind, score)
                     values = group.values(split, measure)
-                    cells[f"{split} {head}"] = percent(values)
                     numbers = published("zest", place, split=split, type=kind, what=score)
+                    cells[f"{split} {head}"] = beside(percent(values), numbers)
                     judgements += judged(group, split, measure, numbers, f"{group.model}, {split}: {name}, {head}")
                     if split == _shown_split(group) and score != "75" and values:
                         number = numbers[0].value if numbers else None
@@ -185,7 +207,7 @@ def by_type(runs: Runs, table: str, mode: str) -> list[Finding]:
     heads = [f"{split} {head}" for split in SPLITS for head in SCORES.values()]
     finding = Finding(
         f"ZEST {place}",
-        f"Scores in percent, mean ± standard deviation over seeds; the paper's table has {BY_TYPE[table]}.",
+        f"Scores in percent, mean ± standard deviation over seeds; in brackets those of {BY_TYPE[table]} in the paper.",
         ResultTable(("model", "generalization", *heads), rows),
         (_figure(table, points, f"Scores by generalization type on {_shown_split(groups[0])}.", groups),),
         tuple(judgements),

@@ -12,7 +12,7 @@ from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.published_numbers import published
 from taskloom.studies.study import study
-from taskloom.studies.zest.competence_tables import EXPERIMENT, judged, notes_of
+from taskloom.studies.zest.competence_tables import EXPERIMENT, beside, judged, notes_of
 from taskloom.studies.zest.description_runs import SPLITS, DescriptionRuns, Measure, description_runs, percent, summary
 from taskloom.suites.zest.evaluation.errors import MISTAKES
 from taskloom.suites.zest.evaluation.score_report import ScoreReport
@@ -71,7 +71,7 @@ def table6(runs: Runs, *, mode: str = "official", split: str = "") -> Finding:
             judgements += judged(group, shown, share(category), numbers, f"{group.model}, {shown}: {category}")
     return Finding(
         "ZEST Table 6",
-        f"Errors on {shown} by category, in percent of all errors, mean ± standard deviation over seeds.",
+        f"Errors on {shown} by category, in percent of all errors, mean ± standard deviation over seeds; in brackets the paper's.",
         ResultTable(("model", "error", "what", "share of errors", "errors"), rows),
         (_figure(points),),
         tuple(judgements),
@@ -84,7 +84,9 @@ def _row(group: DescriptionRuns, split: str, category: str) -> dict[str, Any]:
     return {
         "error": category,
         "what": "; or ".join(MISTAKES[kind] for kind in CATEGORIES[category]),  # type: ignore[index]
-        "share of errors": percent(group.values(split, share(category))),
+        "share of errors": beside(
+            percent(group.values(split, share(category))), published("zest", "Table 6", category=category)
+        ),
         "errors": sum(counts),
     }
 

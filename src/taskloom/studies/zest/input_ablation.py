@@ -11,7 +11,7 @@ from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.published_numbers import published
 from taskloom.studies.study import study
-from taskloom.studies.zest.competence_tables import judged, notes_of
+from taskloom.studies.zest.competence_tables import beside, judged, notes_of
 from taskloom.studies.zest.description_experiments import PARTS, description_experiments
 from taskloom.studies.zest.description_runs import (
     SCORES,
@@ -39,7 +39,12 @@ def table5(runs: Runs, *, mode: str = "official", split: str = "dev") -> list[Fi
     rows, points, judgements = [], [], []
     for group in groups:
         name = NAMES[group.part]
-        cells = {head: percent(group.values(split, overall(score))) for score, head in SCORES.items()}
+        cells = {
+            head: beside(
+                percent(group.values(split, overall(score))), published("zest", "Table 5", input=group.part, what=score)
+            )
+            for score, head in SCORES.items()
+        }
         rows.append(
             {
                 "model": group.model,
@@ -63,7 +68,8 @@ def table5(runs: Runs, *, mode: str = "official", split: str = "dev") -> list[Fi
     plot = partial(figures.intervals, place="name", series="score", xlabel="F1, or share of tasks")
     finding = Finding(
         "ZEST Table 5",
-        f"Scores on {split} in percent, mean ± standard deviation over seeds; every row is of models trained on such inputs.",
+        f"Scores on {split} in percent, mean ± standard deviation over seeds, of models trained on such inputs; in brackets the "
+        "paper's, of T5-11B on dev.",
         ResultTable(("model", "input", "seeds", *SCORES.values(), "answers that are not n/a"), rows),
         (StudyFigure("table5", caption, ResultTable(columns, points), plot),),
         tuple(judgements),
