@@ -90,7 +90,8 @@ def judged(
 def table3(runs: Runs, *, mode: str = "official") -> Finding:
     """Compute Table 3 of the runs that had the whole input."""
     groups = description_runs(runs, mode=mode)
-    rows, points, judgements = [], [], []
+    rows, points = [], []
+    judgements: list[Judgement] = []
     for group in groups:
         for split in (s for s in SPLITS if s in group.reports):
             cells = {head: percent(group.values(split, overall(score))) for score, head in SCORES.items()}
@@ -189,7 +190,8 @@ def consistency(report: ScoreReport, kind: str, threshold: float = 0.75) -> Cons
 def by_type(runs: Runs, table: str, mode: str) -> list[Finding]:
     """Compute a table by generalization type beside the paper's numbers of that table, and the consistency of the same runs."""
     groups, place = description_runs(runs, mode=mode), table.replace("table", "Table ")
-    rows, points, judgements = [], [], []
+    rows, points = [], []
+    judgements: list[Judgement] = []
     for group in groups:
         for kind, name in ROWS.items():
             cells: dict[str, Any] = {"model": group.model, "generalization": name}

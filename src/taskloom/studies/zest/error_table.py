@@ -10,6 +10,7 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.judgements import Judgement
 from taskloom.studies.published_numbers import published
 from taskloom.studies.study import study
 from taskloom.studies.zest.competence_tables import EXPERIMENT, beside, judged, notes_of
@@ -60,7 +61,8 @@ def table6(runs: Runs, *, mode: str = "official", split: str = "") -> Finding:
     groups = description_runs(runs, mode=mode)
     shown = split or next((s for s in reversed(SPLITS) if any(s in g.reports for g in groups)), "dev")
     groups = [group for group in groups if shown in group.reports]
-    rows, points, judgements = [], [], []
+    rows, points = [], []
+    judgements: list[Judgement] = []
     for group in groups:
         for category in CATEGORIES:
             values = group.values(shown, share(category))

@@ -9,6 +9,7 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.judgements import Judgement
 from taskloom.studies.published_numbers import published
 from taskloom.studies.study import study
 from taskloom.studies.zest.competence_tables import beside, judged, notes_of
@@ -36,7 +37,8 @@ NAMES = {"both": "full data", "question": "question only", "context": "context o
 def table5(runs: Runs, *, mode: str = "official", split: str = "dev") -> list[Finding]:
     """Compute Table 5 on a split."""
     groups = [group for group in description_runs(runs, PARTS, mode) if split in group.reports]
-    rows, points, judgements = [], [], []
+    rows, points = [], []
+    judgements: list[Judgement] = []
     for group in groups:
         name = NAMES[group.part]
         cells = {
