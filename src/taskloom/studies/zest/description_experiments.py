@@ -54,18 +54,22 @@ FULL_LEARNER: dict[str, Any] = {
 SEEDS = {"quick": 2, "full": 3}
 
 
-def description_experiments(parts: tuple[str, ...], splits: tuple[str, ...]) -> Callable[[str, str], Experiments]:
-    """Return the experiments on some parts of the input, answered on some splits.
+def description_experiments(parts: tuple[str, ...]) -> Callable[[str, str], Experiments]:
+    """Return the experiments on some parts of the input: the whole is asked both test splits, half of it dev, as in the paper.
 
     Args:
         parts: Of `PARTS`.
-        splits: `dev`, `test` or both.
     """
 
     def experiments(scale: str, model: str) -> Experiments:
-        return [description_experiment(scale, model, part, splits) for part in parts]
+        return [description_experiment(scale, model, part, splits_of(part)) for part in parts]
 
     return experiments
+
+
+def splits_of(part: str) -> tuple[str, ...]:
+    """Return the splits that runs on a part of the input answer."""
+    return ("dev", "test") if part == "both" else ("dev",)
 
 
 def description_experiment(scale: str, model: str, part: str, splits: tuple[str, ...]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ NAMES = {"both": "full data", "question": "question only", "context": "context o
     "zest/table5",
     describe="Scores with the question alone and with the passage alone, on dev",
     place="ZEST, Table 5",
-    experiment=description_experiments(PARTS, ("dev",)),
+    experiment=description_experiments(PARTS),
 )
 def table5(runs: Runs, *, mode: str = "official", split: str = "dev") -> list[Finding]:
     """Compute Table 5 on a split."""
