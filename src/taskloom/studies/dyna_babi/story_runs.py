@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,7 @@ class StoryTrainings:
     conditions: Conditions
     by_seed: Mapping[int, str]
     runs: Runs
+    _read: dict[str, StoryAnswers] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -82,8 +83,13 @@ class StoryTrainings:
         return [entry["score"] for entry in entries if entry.get("score") is not None]
 
     def answers(self, ending: str) -> StoryAnswers:
-        """Return the answers on a split."""
+        """Return the answers on a split, which are read once."""
         split = self.split(ending)
+        if split not in self._read:
+            self._read[split] = self._answers(split, ending)
+        return self._read[split]
+
+    def _answers(self, split: str, ending: str) -> StoryAnswers:
         columns = ["index", "targets", "prediction", "score", "traits"]
         tables = [self.runs.store.predictions([self.by_seed[s]], columns, splits=[split]) for s in self.seeds]
         if not split or not all(table.num_rows for table in tables):
@@ -195,8 +201,7 @@ def _told_apart(groups: Sequence[StoryTrainings]) -> Iterator[StoryTrainings]:
         alike = [g for g in groups if g.name == group.name]
         steps = group.conditions.get("learner.steps")
         if len(alike) > 1 and steps:
-            fields = {**group.__dict__, "model": f"{group.model} ({steps:,} steps)"}
-            yield StoryTrainings(**fields)
+            yield replace(group, model=f"{group.model} ({steps:,} steps)")
         else:
             yield group
 
