@@ -18,6 +18,7 @@ from taskloom.learners.scratch.nets.entnet import EntNet
 from taskloom.learners.scratch.nets.ndr import NDR
 from taskloom.learners.scratch.nets.transformer import Transformer
 from taskloom.learners.scratch.tokens import Encoded
+from taskloom.learners.training import loop
 from taskloom.learners.training.batches import LearningData
 from taskloom.learners.training.loop import TrainingOutcome, train, train_each
 from taskloom.learners.training.settings import Training
@@ -86,8 +87,9 @@ def _score(outcome: TrainingOutcome, source: LearningData) -> float:
     return float((logits[0].argmax(-1).numpy() == data.labels).mean())
 
 
-def test_a_stack_of_datasets_resumes_where_it_was(tmp_path: Path) -> None:
-    how = dataclasses.replace(HOW, steps=110, evaluate_every=55)  # the clock is read every hundred steps
+def test_a_stack_of_datasets_resumes_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "LOOK_EVERY", 8)
+    how = dataclasses.replace(HOW, steps=12)
     whole = train_each(NETS["bilstm"], sources(), MEMBERS, how)
     with pytest.raises(Paused):
         train_each(NETS["bilstm"], sources(), MEMBERS, how, folder=tmp_path, seconds=0)
