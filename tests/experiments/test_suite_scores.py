@@ -69,7 +69,7 @@ def test_rescoring_computes_them_again_and_another_scorer_leaves_them(zest: Stor
 
 
 def test_sequences_have_scores_by_position_and_as_a_whole(tmp_path: Path) -> None:
-    functions = {"functions": ["antonyms[eng]", "map(antonyms[eng])"], "sequences.n": 200}
+    functions = {"functions": ["antonyms[eng]", "map(antonyms[eng])"], "sequences.n": 200, "lexicon": "synthetic"}
     block = {"recipe": "taskbench/english", "set": functions}
     experiment = {"recipes": [block], "learners": ["nearest-neighbour"], "evaluate": ["test"]}
     outcome = fill({**experiment, "tasks": "each"}, tmp_path / "runs")

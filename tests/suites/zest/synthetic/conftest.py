@@ -10,8 +10,8 @@ from taskloom.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic.task_world import TaskWorld, task_world
 
-STRIDE = 7
-"""Of the 20 passages of each task every seventh is made; `--nightly` makes all."""
+STRIDE = 10
+"""Of the 20 passages of each task every tenth is made; `--nightly` makes all."""
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,7 @@ def full() -> TaskWorld:
 
 @pytest.fixture(scope="session")
 def full_examples(full: TaskWorld, request: pytest.FixtureRequest) -> dict[str, list[Example]]:
-    """The examples of the default recipe: three of each task, or all of them."""
+    """The examples of the default recipe: two of each task, or all of them."""
     stride = 1 if request.config.getoption("--nightly") else STRIDE
     numbers = range(0, full.passages, stride)
     return {split: [full.example(task, i) for task in tasks for i in numbers] for split, tasks in full.splits.items()}
