@@ -45,7 +45,7 @@ LAYERS = [
     {"reports.charts"},
     {"reports.page"},
     {"studies"},
-    {"reports", "viewer", "collect", "interop"},
+    {"reports", "viewer", "collect", "interop", "profiles"},
     {"cli"},
     {"__main__"},
 ]

@@ -68,6 +68,9 @@ def test_a_supervised_start_is_what_fine_tuning_gives(model: Path, tmp_path: Pat
     assert all(a.allclose(b, atol=1e-6) for a, b in pairs)
     assert fitted.answer(["say one"]) == ["a"]
     assert {p.name for p in tmp_path.iterdir()} == {"grpo", "supervised"}
+    fitted.save(tmp_path / "saved")
+    again: Any = load(tmp_path / "saved")
+    assert again.learner.supervised == fitted.learner.supervised
 
 
 def test_a_run_is_resumed_from_its_checkpoint(model: Path, tmp_path: Path) -> None:

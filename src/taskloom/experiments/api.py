@@ -50,10 +50,11 @@ class DryRun:
     estimate: jobs.CostEstimate
 
 
-def dry_run(experiment: Experiment, store: str | Path | None = None) -> DryRun:
-    """Return what running an experiment would do; nothing is written."""
-    table = cells.expand(experiment)
-    path = path_of(store or experiment.store)
+def dry_run(experiment: Experiment | Sequence[Experiment], store: str | Path | None = None) -> DryRun:
+    """Return what running an experiment, or several as one, would do; nothing is written."""
+    together = _together(experiment)
+    table = _cells(together)
+    path = path_of(store or together[0].store)
     opened = Store(path) if path.exists() and any(path.iterdir()) else None
     present = set(opened.names()) if opened is not None else set()
     missing = [cell for cell in table if cell.run not in present]
@@ -68,7 +69,7 @@ def dry_run(experiment: Experiment, store: str | Path | None = None) -> DryRun:
 
 
 def fill(
-    experiment: Experiment,
+    experiment: Experiment | Sequence[Experiment],
     store: str | Path | None = None,
     *,
     engine: str = "local",
@@ -77,20 +78,34 @@ def fill(
     tracker: str | None = None,
     watch: Watch | None = None,
 ) -> Outcome:
-    """Run what is missing of an experiment; see `run`."""
-    table = cells.expand(experiment)
-    opened = Store(store or experiment.store, create=True)
-    resources = experiment.resources
+    """Run what is missing of an experiment; see `run`.
+
+    Several experiments are run as one, with the resources and the store of the first: processes start once.
+    """
+    together = _together(experiment)
+    table = _cells(together)
+    opened = Store(store or together[0].store, create=True)
+    resources = together[0].resources
     gpus = 1.0 if resources.gpus == "auto" else float(resources.gpus)
     present = set(opened.names())
     if all(cell.run in present for cell in table):
         return Outcome(opened, table, ExperimentState(len(table), len(table)))
-    finished = trackers.open_trackers([*experiment.track, *([tracker] if tracker else [])], opened)
+    tracked = dict.fromkeys([*(name for one in together for name in one.track), *([tracker] if tracker else [])])
+    finished = trackers.open_trackers(list(tracked), opened)
     if engine == "local" and any(map(_defined_here, table)):
         engine = "here"
     started = engines.start(engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address)
     driver = Driver(opened, table, started, resources, watch, finished=finished)
     return Outcome(opened, table, driver.run())
+
+
+def _together(experiment: Experiment | Sequence[Experiment]) -> list[Experiment]:
+    return [experiment] if isinstance(experiment, Experiment) else list(experiment)
+
+
+def _cells(experiments: Sequence[Experiment]) -> list[Cell]:
+    """Return the cells of experiments, each once."""
+    return list({cell.run: cell for one in experiments for cell in cells.expand(one)}.values())
 
 
 def _defined_here(cell: Cell) -> bool:

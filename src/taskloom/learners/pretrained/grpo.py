@@ -96,6 +96,8 @@ class Grpo(Pretrained):
 
     def __post_init__(self) -> None:
         Pretrained.__post_init__(self)
+        if isinstance(self.supervised, Mapping):  # as the card of a saved learner has it
+            object.__setattr__(self, "supervised", SupervisedStart(**self.supervised))
         check_extract(self.extract)
         if self.extract == "known":
             raise LearnerError("grpo: extract: known is for models that are only prompted; choose another extraction")

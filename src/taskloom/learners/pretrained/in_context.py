@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from taskloom.example import Example
 from taskloom.learners.inputs import columns, examples, texts
-from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, check_settings, register_learner
+from taskloom.learners.interface import (
+    Fitted,
+    LearnerError,
+    Pairs,
+    Point,
+    check_settings,
+    later_setting,
+    register_learner,
+)
 from taskloom.learners.pretrained.prompts import KNOWN, Prompt, check_extract, known_answers, read_prompt, save_prompt
 from taskloom.learners.untrained import Untrained
 from taskloom.seeding import Key
@@ -88,6 +96,7 @@ class InContext(Untrained[FittedInContext]):
             names first; `last-line`, `final`, `boxed`, `tag:NAME`, `regex:PATTERN`, `whole`: see docs/reference/scorers.md.
         batch: Inputs that are answered at once.
         device: `auto` takes a GPU where there is one.
+        pretrained: False takes the same architecture with random weights, which are the same in every run.
     """
 
     model: str = "smollm2"
@@ -98,6 +107,7 @@ class InContext(Untrained[FittedInContext]):
     extract: str = "line"
     batch: int = 64
     device: str = "auto"
+    pretrained: bool = later_setting(True)
 
     name: ClassVar[str] = "in-context"
 
@@ -116,6 +126,6 @@ class InContext(Untrained[FittedInContext]):
         from taskloom.learners.pretrained.models import open_base
         from taskloom.learners.training.step import pick_device
 
-        base = open_base(self.model)
+        base = open_base(self.model, self.pretrained)
         base.model.to(pick_device(self.device))
         return FittedInContext(self, prompt, Writer(dataclasses.replace(self), base, batch=self.batch))

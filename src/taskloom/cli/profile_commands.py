@@ -1,0 +1,105 @@
+"""A profile of a model: profile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from taskloom.cli.options import Json
+from taskloom.errors import ParameterError
+
+if TYPE_CHECKING:
+    from taskloom.profiles.profile import ModelProfile
+
+
+def profile(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="smollm2, a model's folder, a hub id, or the folder of a saved learner; with --endpoint, its name there.",
+        ),
+    ] = "",
+    quick: Annotated[bool, typer.Option("--quick", help="24 items of each split instead of 200.")] = False,
+    random: Annotated[
+        bool, typer.Option("--random", help="The same architecture with random weights, as a baseline.")
+    ] = False,
+    endpoint: Annotated[
+        str, typer.Option("--endpoint", metavar="URL", help="An OpenAI-compatible endpoint, up to and including /v1.")
+    ] = "",
+    compare: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option("--compare", metavar="A B", help="Two profiles that were written before: A beside B."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where the page goes [profile-MODEL].")
+    ] = None,
+    store: Annotated[Path, typer.Option("--store", metavar="DIR", help="The folder of the runs.")] = Path("runs"),
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Runs at one time; as many as there are cores by default.")
+    ] = None,
+    gpus: Annotated[
+        float, typer.Option("--gpus", min=0.01, help="GPUs of one run; 0.25 lets four runs of a small model share one.")
+    ] = 1.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run and what is there.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Profile a model on a fixed panel of all suites: one page that says where it holds and where it breaks.
+
+    The same architecture with random weights stands beside it where the store has its profile. Rerun the command to resume after an
+    interruption.
+
+    \b
+    Examples:
+      $ taskloom profile smollm2 --quick --dry-run
+      $ taskloom profile smollm2 --quick
+      $ taskloom profile smollm2 --quick --random
+      $ taskloom profile NAME --endpoint http://127.0.0.1:8000/v1
+      $ taskloom profile --compare profile-a profile-b -o a-beside-b
+    """
+    from taskloom.cli import run_output
+    from taskloom.experiments import api, progress
+    from taskloom.profiles import profile as profiles
+    from taskloom.profiles.profiled_model import read_model
+
+    if (compare is None) == (not model):
+        raise ParameterError("compare", "takes two profiles, and no model is named with it; or name a model alone")
+    if compare is not None:
+        _write([profiles.read_profile(path) for path in compare], out or Path("profile-comparison"), as_json, False)
+        return
+    asked = read_model(model, random=random, endpoint=endpoint)
+    if dry_run:
+        run_output.experiment(api.dry_run(profiles.planned(asked, quick), store), as_json)
+        return
+    with progress.display() as watch:
+        result = profiles.profile(
+            model, quick=quick, random=random, endpoint=endpoint, store=store, workers=workers, gpus=gpus, watch=watch
+        )
+    twin = asked.twin
+    beside = profiles.gather(twin, store, quick) if twin is not None else None
+    name = "".join(c if c.isalnum() or c in "-." else "-" for c in result.name).strip("-")
+    folder = out or Path(f"profile-{name}")
+    _write([result, *([beside] if beside is not None and beside.measurements else [])], folder, as_json, True)
+
+
+def _write(results: list[ModelProfile], folder: Path, as_json: bool, own: bool) -> None:
+    """Write the page, and the profile itself where it was made here; print what was found."""
+    from taskloom.cli.output import emit
+    from taskloom.profiles import profile as profiles
+    from taskloom.profiles import profile_page
+    from taskloom.profiles.panel import packaged_panel
+
+    first, *others = results
+    page = profile_page.write_page(folder / profiles.PAGE, results)
+    if own:
+        profiles.write_profile(first, folder / profiles.PROFILE)
+    contrasts = first.contrasts(packaged_panel())
+    if as_json:
+        emit({"page": str(page), "model": first.name, "contrasts": [profile_page.row_of(c) for c in contrasts]})
+        return
+    print(profile_page.headline(first, contrasts))
+    for sentence in profile_page.sentences(first, contrasts, others):
+        print(f"- {sentence}")
+    print(f"the page is {page}")

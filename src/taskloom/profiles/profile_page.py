@@ -1,0 +1,278 @@
+"""The page of a profile, or of several beside each other: where a model holds, where it breaks, and how certain that is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import taskloom
+from taskloom.errors import DataError
+from taskloom.experiments.statistics import over_tasks
+from taskloom.profiles.measures import (
+    ABOVE,
+    ABSENT,
+    BREAKS,
+    CLEAN,
+    HOLDS,
+    OPEN,
+    SMALL,
+    ContrastResult,
+    Measurement,
+    ScoreDifference,
+    paired_difference,
+)
+from taskloom.profiles.panel import TaskPanel, packaged_panel
+from taskloom.profiles.profile import ModelProfile
+from taskloom.reports import charts, page
+from taskloom.reports.page import Column, Section
+
+RULE = (
+    f"A contrast 'holds' where the hard condition loses less than {SMALL:g} for certain, 'breaks' where it loses something for "
+    "certain, and is 'not above guessing' where the easy condition is not better than chance and the best constant; else it "
+    "'cannot be told'. Of a control, nothing can be known beforehand: it is 'clean' where it is not above guessing. Intervals are "
+    "at 95 %, so of twenty contrasts that hold, one may be called broken by chance."
+)
+
+CONTRASTS = (
+    Column("contrast", lambda r: r.contrast.name),
+    Column("asked", attrgetter("way")),
+    Column("easy", lambda r: _estimate(r.easy), number=True),
+    Column("hard", lambda r: _estimate(r.hard), number=True),
+    Column("hard - easy", attrgetter("difference"), number=True),
+    Column("guessing", lambda r: f"{r.easy.guessing:.2f}", number=True),
+    Column("same answer", lambda r: "" if r.consistency is None else f"{r.consistency:.2f}", number=True),
+    Column("verdict", attrgetter("verdict")),
+)
+
+
+def write_page(path: Path, profiles: Sequence[ModelProfile], panel: TaskPanel | None = None) -> Path:
+    """Write the page of a profile, with others beside it.
+
+    Args:
+        path: The HTML file.
+        profiles: The model that the page is about, then those that stand beside it.
+        panel: The panel that they were made with.
+    """
+    chosen = panel or packaged_panel()
+    check_comparable(profiles, chosen)
+    first, *others = profiles
+    results = first.contrasts(chosen)
+    sections = [
+        Section("What was found", RULE, sentences=tuple(sentences(first, results, others))),
+        _axes(results),
+        *_axis_sections(results),
+        *(_beside(first, other) for other in others),
+        _conditions(profiles),
+        _made(profiles),
+    ]
+    return page.write(path, title(profiles), lead(first), sections, headline=headline(first, results))
+
+
+def check_comparable(profiles: Sequence[ModelProfile], panel: TaskPanel) -> None:
+    """Refuse profiles of another panel, or of another number of items."""
+    for one in profiles:
+        if one.version != panel.version:
+            raise DataError(
+                f"the profile of {one.name} was made with version {one.version} of the panel, and this taskloom has "
+                f"{panel.version}; make it again"
+            )
+        if one.quick != profiles[0].quick:
+            raise DataError(
+                f"the profile of {one.name} is {'quick' if one.quick else 'full'} and that of {profiles[0].name} is not; make "
+                "both alike"
+            )
+
+
+def title(profiles: Sequence[ModelProfile]) -> str:
+    """Return the heading."""
+    return "Profile of " + " beside ".join(one.name for one in profiles)
+
+
+def lead(result: ModelProfile) -> str:
+    """Return the paragraph below the heading."""
+    items = sum(len(m.items) for m in result.measurements)
+    small = " Quick: few items of each split, so that intervals are wide." if result.quick else ""
+    partial = "" if result.complete else " Some runs of the panel are missing; the last section says why."
+    return (
+        f"{len(result.measurements)} conditions, {items:,} answered items; panel {result.version}, Taskloom {taskloom.__version__}."
+        f"{small}{partial} Intervals are at 95 %."
+    )
+
+
+def headline(result: ModelProfile, results: Sequence[ContrastResult]) -> str:
+    """Return the one sentence that a reader should take along."""
+    counts = Counter(r.verdict for r in results if not r.contrast.control)
+    asked = sum(counts.values())
+    return (
+        f"{result.name}: of {asked} contrasts, {counts[HOLDS]} hold, {counts[BREAKS]} break, {counts[OPEN]} cannot be told, and "
+        f"{counts[ABSENT]} have an easy side that is not above guessing."
+    )
+
+
+def sentences(result: ModelProfile, results: Sequence[ContrastResult], others: Sequence[ModelProfile]) -> Iterator[str]:
+    """Yield what was found, one sentence for each axis, for controls, and for each profile beside."""
+    for axis in dict.fromkeys(r.contrast.axis for r in results):
+        own = [r for r in results if r.contrast.axis == axis and not r.contrast.control]
+        able = [r for r in own if r.verdict != ABSENT]
+        if own and not able:
+            yield f"{axis.capitalize()}: nothing to tell, since no easy condition ({len(own)}) is above guessing."
+        elif own:
+            worst = min(able, key=lambda r: r.difference.mean)
+            counts = Counter(r.verdict for r in able)
+            parts = [
+                f"{counts[v]} {word}"
+                for v, word in ((HOLDS, "hold"), (BREAKS, "break"), (OPEN, "cannot be told"))
+                if counts[v]
+            ]
+            yield (
+                f"{axis.capitalize()}: of {len(able)} contrasts above guessing, {' and '.join(parts)}; the largest loss is "
+                f"{worst.difference} ({worst.contrast.name}, {worst.way})."
+            )
+    for r in results:
+        if r.verdict == ABOVE:
+            yield (
+                f"Control '{r.contrast.name}' ({r.way}) is above guessing: {_estimate(r.hard)} against {r.hard.guessing:.2f}; "
+                "look at its answers."
+            )
+    if any(r.contrast.control for r in results) and not any(r.verdict == ABOVE for r in results):
+        yield f"All {sum(r.verdict == CLEAN for r in results)} controls are clean."
+    for other in others:
+        shared = list(differences(other, result))
+        if shared:
+            better = sum(d.low > 0 for _, _, d in shared)
+            worse = sum(d.high < 0 for _, _, d in shared)
+            yield (
+                f"Against {other.name}: of {len(shared)} conditions, {result.name} is better on {better}, worse on {worse}, and on "
+                f"{len(shared) - better - worse} no difference is certain."
+            )
+
+
+def differences(a: ModelProfile, b: ModelProfile) -> Iterator[tuple[Measurement, Measurement, ScoreDifference]]:
+    """Yield the conditions that two profiles share, and how much better the second is, over the same items."""
+    for second in b.measurements:
+        first = a.find(second.side, second.way)
+        if first is not None and set(first.items) & set(second.items):
+            yield first, second, paired_difference(first, second)
+
+
+def row_of(result: ContrastResult) -> dict[str, Any]:
+    """Return a contrast for JSON."""
+    return {
+        "axis": result.contrast.axis,
+        "contrast": result.contrast.name,
+        "way": result.way,
+        "easy": result.easy.estimate.mean,
+        "hard": result.hard.estimate.mean,
+        "difference": result.difference.mean,
+        "low": result.difference.low,
+        "high": result.difference.high,
+        "guessing": result.easy.guessing,
+        "consistency": result.consistency,
+        "verdict": result.verdict,
+    }
+
+
+def _estimate(measurement: Measurement) -> str:
+    e = measurement.estimate
+    return f"{e.mean:.2f} [{e.low:.2f}, {e.high:.2f}]"
+
+
+def _count(verdict: str) -> Any:
+    return lambda row: row.get(verdict, "")
+
+
+def _axes(results: Sequence[ContrastResult]) -> Section:
+    """Return the table of axes: how contrasts came out, and the mean loss of those above guessing."""
+    rows = []
+    for axis in dict.fromkeys(r.contrast.axis for r in results):
+        own = [r for r in results if r.contrast.axis == axis]
+        counts = Counter(r.verdict for r in own)
+        able = [r.difference.mean for r in own if r.verdict in (HOLDS, BREAKS, OPEN)]
+        if len(able) > 1:
+            mean = over_tasks(able)
+            loss = f"{mean.mean:+.2f} [{mean.low:+.2f}, {mean.high:+.2f}]"
+        else:
+            loss = "".join(f"{value:+.2f}" for value in able)
+        rows.append({"axis": axis, "loss": loss, **counts})
+    heads = (HOLDS, BREAKS, OPEN, ABSENT, CLEAN, ABOVE)
+    columns = (
+        Column("axis", lambda row: row["axis"]),
+        *(Column(head, _count(head), number=True) for head in heads),
+        Column("mean hard - easy", lambda row: row["loss"], number=True),
+    )
+    text = "The mean is over contrasts whose easy side is above guessing, each counting once; its interval is over contrasts."
+    return Section("By axis", text, columns, tuple(rows))
+
+
+def _axis_sections(results: Sequence[ContrastResult]) -> Iterator[Section]:
+    """Yield a section for each axis: a figure of both sides of its contrasts, and their table."""
+    for axis in dict.fromkeys(r.contrast.axis for r in results):
+        own = [r for r in results if r.contrast.axis == axis]
+        marks = [
+            charts.Mark(series, f"{r.contrast.name} ({r.way})", m.estimate.mean, m.estimate.low, m.estimate.high)
+            for r in own
+            for series, m in (("easy", r.easy), ("hard", r.hard))
+        ]
+        colours = {"easy": 0, "hard": 1}
+        panel = charts.interval_panel(axis, marks, colours)
+        yield Section(axis.capitalize(), "", CONTRASTS, tuple(own), panels=(panel,), legend=colours)
+
+
+def _beside(first: ModelProfile, other: ModelProfile) -> Section:
+    """Return the section on another profile: where the two differ for certain, then verdicts that differ."""
+    rows = sorted(
+        (row for row in differences(other, first) if not row[2].low <= 0 <= row[2].high),
+        key=lambda row: -abs(row[2].mean),
+    )
+    columns = (
+        Column("condition", lambda row: row[0].side),
+        Column("asked", lambda row: row[0].way),
+        Column(other.name, lambda row: _estimate(row[0]), number=True),
+        Column(first.name, lambda row: _estimate(row[1]), number=True),
+        Column("difference", lambda row: row[2], number=True),
+    )
+    text = (
+        f"Conditions in which {first.name} and {other.name} differ for certain, on the same items; the largest difference first."
+        if rows
+        else f"On no condition do {first.name} and {other.name} differ for certain."
+    )
+    return Section(f"Beside {other.name}", text, columns, tuple(rows))
+
+
+def _conditions(profiles: Sequence[ModelProfile]) -> Section:
+    """Return the table of all conditions, with the baselines."""
+    first = profiles[0]
+    columns = (
+        Column("condition", attrgetter("side")),
+        Column("asked", attrgetter("way")),
+        *(Column(one.name, _of(one), number=True) for one in profiles),
+        Column("chance", lambda m: f"{m.chance:.2f}", number=True),
+        Column("best constant", lambda m: "" if m.constant is None else f"{m.constant:.2f}", number=True),
+        Column("items", lambda m: len(m.items), number=True),
+        Column("seeds", lambda m: len(m.scores), number=True),
+    )
+    text = "Chance guesses evenly among all answers of a condition; the best constant is the most frequent answer of training."
+    return Section("All conditions", text, columns, first.measurements)
+
+
+def _of(one: ModelProfile) -> Any:
+    def cell(measurement: Measurement) -> str:
+        found = one.find(measurement.side, measurement.way)
+        return "" if found is None else _estimate(found)
+
+    return cell
+
+
+def _made(profiles: Sequence[ModelProfile]) -> Section:
+    """Return how the profiles were made."""
+    blocks = [
+        f"{one.name}: panel {one.version}, {'quick' if one.quick else 'full'}; "
+        + ", ".join(f"{key}: {value}" for key, value in one.settings.items())
+        for one in profiles
+    ]
+    missing = [f"{one.name} could not be asked: {reason}" for one in profiles for reason in one.failures]
+    text = "'taskloom profile' with the same settings repeats it."
+    return Section("How it was made", text, blocks=(*blocks, *missing))
