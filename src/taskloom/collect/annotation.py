@@ -11,12 +11,12 @@ from random import Random
 
 from taskloom.collect.collect_errors import CollectError, ConflictError, ForbiddenError
 from taskloom.collect.collection import SYSTEM, Collection, require
-from taskloom.collect.event_store import Transaction
 from taskloom.collect.final_answers import resolve
 from taskloom.collect.output_structure import compile_answer, from_form
 from taskloom.collect.passage_search import PassageChoice, entity_limit
 from taskloom.collect.phrases import phrase
 from taskloom.collect.records import NA, AnswerFormat, CollectedTask, Document, GivenAnswer, Item, Person
+from taskloom.collect.transactions import Transaction
 from taskloom.seeding import Key
 from taskloom.suites.zest.evaluation.official import judge
 

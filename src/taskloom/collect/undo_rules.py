@@ -5,10 +5,10 @@ from __future__ import annotations
 from taskloom.collect.annotation import settle
 from taskloom.collect.collect_errors import CollectError, ConflictError
 from taskloom.collect.collection import Collection
-from taskloom.collect.event_store import LogEvent, RowChange
 from taskloom.collect.phrases import phrase
 from taskloom.collect.records import CollectedTask, Document, GivenAnswer, Item, Person, Setup, from_json, to_json
 from taskloom.collect.task_workflow import carries
+from taskloom.collect.transactions import LogEvent, RowChange
 
 
 def undo(c: Collection, who: str, number: int) -> None:
