@@ -17,7 +17,7 @@ import pytest
 
 import taskloom as tl
 from taskloom.cli import run
-from taskloom.dataset import shards
+from taskloom.dataset import shards, workers
 from taskloom.dataset.workers import MakeProgress
 from taskloom.errors import DataError, TaskloomError
 
@@ -177,6 +177,45 @@ def test_every_recipe_resumes_after_a_kill(tmp_path: Path, name: str) -> None:
     assert not (folder / "manifest.json").exists()
     assert run(words) == 0
     assert tl.load(folder).digest == tl.make(name, set=["splits.train.n=50000"]).digest
+
+
+WAITING = """
+import os, time
+import taskloom as tl
+
+@tl.task("words/waiting", describe="Repeat the number.", scorer=tl.exact)
+def waiting(rng: tl.Random, where: str = tl.knob(""), caller: int = tl.knob(0)) -> tl.Example:
+    with open(f"{where}/{os.getpid()}", "a"):
+        pass
+    if os.getpid() == caller and len(os.listdir(where)) < 2:
+        time.sleep(0.05)
+    number = rng.randrange(10**9)
+    return tl.Example(str(number), str(number))
+"""
+
+
+def test_the_caller_makes_shards_too_and_others_join_it(tmp_path: Path) -> None:
+    (tmp_path / "waiting.py").write_text(WAITING)
+    (tmp_path / "by").mkdir()
+    changes = {"where": str(tmp_path / "by"), "caller": os.getpid(), "splits": {"train": {"n": 4000}}}
+    data = tl.make(tmp_path / "waiting.py", tmp_path / "d", set=changes, workers=2, shard_rows=1000)
+    processes = {path.name for path in (tmp_path / "by").iterdir()}
+    assert str(os.getpid()) in processes
+    assert len(processes) == 2
+    assert tl.verify(data, sample=100).ok
+
+
+def test_work_that_is_done_before_others_have_started_waits_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "_start_worker", never)
+    data = tl.make("ctl/A", tmp_path / "d", set=TRAIN, workers=3, shard_rows=1000)
+    assert data.digest == tl.make("ctl/A", set=TRAIN).digest
+
+
+def never(*_: object) -> None:
+    """Start no worker within any test's time."""
+    time.sleep(600)
 
 
 def test_a_killed_worker_is_one_sentence(tmp_path: Path, big_digest: str) -> None:

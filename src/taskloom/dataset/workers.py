@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
@@ -90,9 +92,9 @@ def make_shards(
     """Make shards into a folder and return their stamps by file."""
     if where.engine == "ray":
         return _make_by_ray(recipe, seed, folder, pieces, where, report)
-    if where.workers == 1:
+    if where.workers == 1 or not pieces:
         return _make_here(recipe, seed, plan, folder, pieces, report)
-    return _make_apart(recipe, seed, folder, pieces, where.workers, report)
+    return _make_together(recipe, seed, plan, folder, pieces, where.workers, report)
 
 
 def table_of(plan: Plan, split: Split, start: int, stop: int) -> pa.Table:
@@ -146,43 +148,105 @@ def _work(piece: Piece) -> shards.Stamp:
     return _make_one(recipe, seed, plan, folder, piece)
 
 
-def _make_apart(
-    recipe: Recipe, seed: int, folder: Path, pieces: list[Piece], workers: int, report: RowCounter
+def _make_together(
+    recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], workers: int, report: RowCounter
 ) -> dict[str, shards.Stamp]:
-    """Make shards in several fresh processes (spawned: a fork would copy Arrow's threads in an unknown state)."""
-    stamps: dict[str, shards.Stamp] = {}
-    if not pieces:
-        return stamps
+    """Make shards in this process and in fresh ones beside it (spawned: a fork would copy Arrow's threads in an unknown state).
+
+    This process works from the start, with the plan that it has; the others join when they have imported the suite and built
+    the plan for themselves. So several processes are never slower than one, however short the work.
+    """
     context = context_for(recipe.suite.module)
-    pool = ProcessPoolExecutor(
-        min(workers, len(pieces)),
-        mp_context=context,
-        initializer=_start_worker,
-        initargs=(recipe.to_dict(), recipe.name, dict(recipe.files), seed, str(folder)),
+    team = Team(
+        ProcessPoolExecutor(
+            max(1, min(workers, len(pieces)) - 1),
+            mp_context=context,
+            initializer=_start_worker,
+            initargs=(recipe.to_dict(), recipe.name, dict(recipe.files), seed, str(folder)),
+        ),
+        pieces,
     )
+    stamps: dict[str, shards.Stamp] = {}
     try:
-        waiting: dict[Future[shards.Stamp], Piece] = {pool.submit(_work, piece): piece for piece in pieces}
-        for future in as_completed(waiting):
-            stamps[waiting[future].file] = future.result()
-            report.add(waiting[future])
+        for _ in range(min(workers, len(pieces)) - 1):
+            team.give()
+        while len(stamps) < len(pieces):
+            for piece, stamp in team.done():
+                stamps[piece.file] = stamp
+                report.add(piece)
+            own = team.take()
+            if own is not None:
+                stamps[own.file] = _make_one(recipe, seed, plan, folder, own)
+                report.add(own)
     except BrokenProcessPool as error:
         raise DataError(
             f"a worker process was killed (out of memory?); {report.done:,} of {report.total:,} rows are safe in {folder}: "
             "rerun the command to resume, with fewer workers if memory is short"
         ) from error
     finally:
-        # A worker may be deep in a long shard: what it has written is beside its place and is swept away below.
-        processes = list((pool._processes or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        if len(stamps) < len(pieces):
-            for process in processes:
-                process.terminate()
-            for process in processes:
-                process.join()
-            sweep(folder)
-        else:
-            pool.shutdown(wait=True)
+        if team.leave():
+            sweep(folder)  # what a worker was writing when it was ended
     return stamps
+
+
+class Team:
+    """Pieces that are waiting, and the processes beside this one that make them."""
+
+    def __init__(self, pool: ProcessPoolExecutor, pieces: Sequence[Piece]) -> None:
+        # The longest first: one that is left for the end keeps everybody waiting.
+        self._waiting = deque(sorted(pieces, key=lambda piece: piece.start - piece.stop))
+        self._pool = pool
+        self._running: dict[Future[shards.Stamp], Piece] = {}
+        self._started = False
+
+    def give(self) -> None:
+        """Give the next piece to a process, and another one whenever one is done."""
+        with contextlib.suppress(IndexError):
+            piece = self._waiting.popleft()
+            try:
+                future = self._pool.submit(_work, piece)
+            except BaseException:
+                self._waiting.appendleft(piece)
+                raise
+            self._running[future] = piece
+            future.add_done_callback(self._give_again)
+
+    def _give_again(self, _done: Future[shards.Stamp]) -> None:
+        # In the pool's own thread, where an error would only be logged: `done` raises that of the piece that broke the pool.
+        with contextlib.suppress(BrokenProcessPool, RuntimeError):
+            self.give()
+
+    def done(self) -> Iterator[tuple[Piece, shards.Stamp]]:
+        """Yield the pieces that other processes have made since the last call."""
+        for future in [future for future in list(self._running) if future.done()]:
+            self._started = True
+            yield self._running.pop(future), future.result()
+
+    def take(self) -> Piece | None:
+        """Take a piece for this process; where none is left wait for the others, and return None.
+
+        Processes that have made nothing yet are still starting: their pieces are taken from them.
+        """
+        with contextlib.suppress(IndexError):
+            return self._waiting.popleft()
+        if self._started or not self._running:
+            wait(list(self._running), return_when=FIRST_COMPLETED)
+            return None
+        return self._running.pop(next(iter(self._running)))
+
+    def leave(self) -> bool:
+        """End the other processes, and return whether one was at work: what it was writing lies beside its place."""
+        self._waiting.clear()
+        processes = list((self._pool._processes or {}).values())
+        ended = all(future.done() for future in self._running) and self._started
+        self._pool.shutdown(wait=ended, cancel_futures=True)
+        if ended:
+            return False
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join()
+        return True
 
 
 @lru_cache(maxsize=2)
