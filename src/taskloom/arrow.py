@@ -99,6 +99,15 @@ def array_of(values: pa.Array) -> NDArray[Any]:
     return np.frombuffer(raw, dtype=values.type.to_pandas_dtype())[start:stop]
 
 
+def whole_array(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Return the numbers of a column in one array, NaN where one is missing."""
+    parts = [np.zeros(0, dtype=column.type.to_pandas_dtype())] if not column.num_chunks else []
+    for chunk in column.chunks:
+        values = array_of(chunk)
+        parts.append(np.where(array_of(chunk.is_valid()), values, np.nan) if chunk.null_count else values)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
 def strings(texts: Sequence[str]) -> pa.Array:
     """Convert texts to an Arrow array."""
     raw = [text.encode() for text in texts]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from taskloom.experiments import groups as grouping
 from taskloom.experiments.groups import SortedScores, sort_scores
-from taskloom.experiments.statistics import two_way, two_way_tables
+from taskloom.experiments.statistics import over_binary_items, over_items, two_way, two_way_tables
 
 ROW = st.tuples(
     st.sampled_from(["a", "b", None]),
@@ -75,3 +75,9 @@ def test_estimates_of_many_tables_are_those_of_each(seeds: int, items: int, seed
     tables[1] *= 3  # no shares
     assert [str(e) for e in two_way_tables(tables)] == [str(two_way(table)) for table in tables]
     assert two_way_tables(tables) == [two_way(table) for table in tables]
+
+
+@given(st.integers(1, 9), st.integers(0, 2**32), st.sampled_from([0.0, 0.3, 1.0]))
+def test_estimates_of_many_runs_are_those_of_each(items: int, seed: int, share: float) -> None:
+    scores = (np.random.default_rng(seed).random((4, items)) < share).astype(float)
+    assert over_binary_items(scores) == [over_items(run) for run in scores]

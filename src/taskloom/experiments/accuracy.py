@@ -12,12 +12,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from taskloom.arrow import array_of, numbers, strings, whole_array
+from taskloom.arrow import column as column_of
 from taskloom.errors import nearest
 from taskloom.experiments.cells import TASK_FIELD
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.groups import ScoreGroup, SortedScores, numbered, sort_scores, trait
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.statistics import Estimate, over_items, over_seeds, over_tasks, two_way, two_way_tables
+from taskloom.experiments.statistics import (
+    Estimate,
+    over_binary_items,
+    over_items,
+    over_seeds,
+    over_tasks,
+    two_way,
+    two_way_tables,
+)
 from taskloom.experiments.store import PREDICTION_COLUMNS, PREDICTIONS, SUITE_SCORE, StoreError
 
 if TYPE_CHECKING:
@@ -72,19 +82,24 @@ def accuracy(
 def _two_way_estimates(
     data: ScoredRows, scores: SortedScores, level: float
 ) -> dict[int, tuple[Estimate, Sequence[float]]]:
-    """Estimate the groups in which several seeds answered the same items, with the mean of each seed; the others are left out."""
+    """Estimate the groups in which all seeds answered the same items, with the mean of each seed; some are left out.
+
+    Left out are groups of runs of several kinds or with a seed twice, of one item, and of one seed with partial scores.
+    """
     estimates: dict[int, tuple[Estimate, Sequence[float]]] = {}
     seeds = np.array([about["seed"] for about in data.about])
-    for numbers, runs, tables in scores.tables():
-        if min(tables.shape[1:]) < 2:
+    for places, runs, tables in scores.tables():
+        if tables.shape[2] < 2:
             continue
-        once = (np.diff(np.sort(seeds[runs], axis=1), axis=1) > 0).all(axis=1)
-        fine = np.flatnonzero(once & np.array([data.alike(row) for row in runs.tolist()], dtype=np.bool_))
-        if not len(fine):
-            continue
-        means = tables[fine].mean(axis=2).tolist()
-        both = zip(two_way_tables(tables[fine], level), means, strict=True)
-        estimates |= dict(zip(numbers[fine].tolist(), both, strict=True))
+        if tables.shape[1] == 1:
+            fine = np.flatnonzero(((tables == 0) | (tables == 1)).all(axis=(1, 2)))
+            parts = over_binary_items(tables[fine, 0], level)
+        else:
+            once = (np.diff(np.sort(seeds[runs], axis=1), axis=1) > 0).all(axis=1)
+            fine = np.flatnonzero(once & np.array([data.alike(row) for row in runs.tolist()], dtype=np.bool_))
+            parts = two_way_tables(tables[fine], level) if len(fine) else []
+        both = zip(parts, tables[fine].mean(axis=2).tolist(), strict=True)
+        estimates |= dict(zip(places[fine].tolist(), both, strict=True))
     return estimates
 
 
@@ -231,8 +246,8 @@ class ScoredRows:
         self._splits = list(splits) or None
         table = runs.table
         if splits:  # runs that never answered them have nothing to say
-            table = table.filter(pc.is_in(table["split"], pa.array(list(splits))))
-        table = table.filter(pc.greater(table["n"], 0))
+            table = table.filter(pc.is_in(table["split"], strings(list(splits))))
+        table = table.filter(numbers(whole_array(table["n"]) > 0))
         self.names = list(dict.fromkeys(table["run"].to_pylist()))
         place = {name: i for i, name in enumerate(self.names)}
         self.about: list[dict[str, Any]] = [{}] * len(self.names)
@@ -254,16 +269,16 @@ class ScoredRows:
     def _read(self, wanted: Sequence[str]) -> tuple[pa.Table, pa.Array]:
         """Read columns of all runs, and number the run of each row."""
         store = self._runs.store
-        parts = [pa.schema([PREDICTION_COLUMNS.field(c) for c in wanted]).empty_table()]
+        parts = [pa.Table.from_batches([], pa.schema([PREDICTION_COLUMNS.field(c) for c in wanted]))]
         for name in self.names:
             kept = store.rows(name, PREDICTIONS, wanted)
             parts.append(parts[0] if kept is None else kept)
         rows = pa.concat_tables(parts).unify_dictionaries()
-        number = pa.array(np.repeat(np.arange(len(self.names)), [part.num_rows for part in parts[1:]]), pa.int64())
+        number = numbers(np.repeat(np.arange(len(self.names)), [part.num_rows for part in parts[1:]]))
         if self._splits:
-            wanted_rows = pc.is_in(rows["split"].cast(pa.string()), pa.array(self._splits))
+            wanted_rows = pc.is_in(rows["split"].cast(pa.string()), strings(self._splits))
             rows, number = rows.filter(wanted_rows), number.filter(wanted_rows.combine_chunks())
-        bare = np.flatnonzero(np.bincount(number.to_numpy(), minlength=len(self.names)) == 0)
+        bare = np.flatnonzero(np.bincount(array_of(number), minlength=len(self.names)) == 0)
         if len(bare):
             raise StoreError(
                 f"{len(bare)} of {len(self.names)} runs have no predictions of {' and '.join(self._splits or ['any split'])} "
@@ -273,7 +288,7 @@ class ScoredRows:
 
     def _spread(self, column: str, kind: pa.DataType) -> pa.ChunkedArray:
         """Repeat a column of the runs for every row."""
-        values = pa.array([about[column] for about in self.about], kind)
+        values = column_of([about[column] for about in self.about], kind)
         return pa.chunked_array([values.take(self._number.combine_chunks())])
 
     @cached_property
@@ -358,8 +373,8 @@ def _of_scores(
     """Compute the groups from the table of runs alone, without opening any predictions."""
     table = runs.table
     if splits:
-        table = table.filter(pa.array([s in splits for s in table["split"].to_pylist()]))
-    number = pa.chunked_array([pa.array(np.arange(table.num_rows))])
+        table = table.filter(pc.is_in(table["split"], strings(list(splits))))
+    number = pa.chunked_array([numbers(np.arange(table.num_rows))])
     rows = []
     suite = SuiteScores(runs, splits)
     names = table["run"].to_pylist()

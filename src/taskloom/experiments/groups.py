@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from taskloom.arrow import array_of, strings, whole_array
+
 TOGETHER = 1 << 20
 """Scores that are cut out at one time: 8 MB."""
 
@@ -137,7 +139,7 @@ def sort_scores(
         task: Which task, as numbers.
         score: Its score; rows without one are left out.
     """
-    scores = score.to_numpy()
+    scores = whole_array(score)
     kept = np.isfinite(scores)
     codes, values = [], []
     for key in keys:
@@ -145,12 +147,12 @@ def sort_scores(
         encoded = encoded.dictionary_encode(null_encoding="encode").combine_chunks()
         array = encoded.chunk(0) if isinstance(encoded, pa.ChunkedArray) else encoded
         rank, ordered = _ranked(array.dictionary.to_pylist())
-        codes.append(rank[array.indices.to_numpy(zero_copy_only=False)][kept] if len(rank) else np.empty(0, np.int64))
+        codes.append(rank[array_of(array.indices)][kept] if len(rank) else np.empty(0, np.int64))
         values.append(ordered)
     whole = np.zeros(int(kept.sum()), np.int64)
     for code, ordered in zip(codes, values, strict=True):
         whole = whole * max(1, len(ordered)) + code
-    runs, items, tasks = (c.to_numpy()[kept] for c in (run, item, task))
+    runs, items, tasks = (whole_array(c)[kept] for c in (run, item, task))
     order = _order(whole, runs, items)
     whole, runs = whole[order], runs[order]
     new_group = _changes(whole)
@@ -211,4 +213,4 @@ def numbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def trait(traits: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """Return one trait of every row; null where a row lacks it."""
-    return pc.map_lookup(traits, pa.scalar(name), "first")
+    return pc.map_lookup(traits, strings([name])[0], "first")

@@ -15,9 +15,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from taskloom.arrow import numbers, strings
 from taskloom.errors import nearest
 from taskloom.experiments.accuracy import accuracy, check_splits
 from taskloom.experiments.cells import TASK_FIELD
@@ -129,7 +131,7 @@ class Runs:
         chosen = set(self.names)
         for one in (*selection, *([values] if values else [])):
             chosen &= set(self.select(one))
-        return Runs(self.store, self.table.filter(pc.is_in(self.table["run"], pa.array(sorted(chosen), pa.string()))))
+        return Runs(self.store, self.table.filter(pc.is_in(self.table["run"], strings(sorted(chosen)))))
 
     def best(self, n: int, split: str) -> Runs:
         """Select the n seeds with the highest score on a split, of each recipe, learner and fields; all where there are no more.
@@ -160,11 +162,13 @@ class Runs:
         if isinstance(selection, str) and "=" in selection:
             return self.select(_columns(selection))
         if isinstance(selection, Mapping):
-            mask = pa.chunked_array([pa.array([True] * table.num_rows)])
+            mask = pa.chunked_array([numbers(np.ones(table.num_rows, np.bool_))])
             for name, wanted in selection.items():
                 many = list(wanted) if isinstance(wanted, list | tuple | set | range) else [wanted]
                 column = table[self.column(name)]
-                mask = pc.and_(mask, pa.chunked_array([pa.array([v in many for v in column.to_pylist()], pa.bool_())]))
+                mask = pc.and_(
+                    mask, pa.chunked_array([numbers(np.array([v in many for v in column.to_pylist()], np.bool_))])
+                )
             matching = table.filter(mask)["run"].to_pylist()
             if not matching:
                 raise RunsError(

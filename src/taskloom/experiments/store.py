@@ -258,7 +258,7 @@ class Store:
         own = ("run", "recipe", "learner", "seed")
         kinds = {"run": pa.string(), "recipe": pa.string(), "learner": pa.string(), "seed": pa.int64()}
         wanted = pa.schema([*((k, kinds[k]) for k in own), *(schema.field(c) for c in chosen)])
-        parts = [wanted.empty_table()]
+        parts = [pa.Table.from_batches([], wanted)]  # empty_table would import pandas
         for run in self.names() if runs is None else runs:
             wide = chosen if splits is None else list(dict.fromkeys([*chosen, "split"]))
             table = self.rows(run, file, wide)
@@ -268,9 +268,11 @@ class Store:
             if splits is not None:
                 import pyarrow.compute as pc
 
-                table = table.filter(pc.is_in(table["split"].cast(pa.string()), pa.array(list(splits)))).select(chosen)
+                table = table.filter(
+                    pc.is_in(table["split"].cast(pa.string()), column(list(splits), pa.string()))
+                ).select(chosen)
             for place, name in enumerate(own):
-                table = table.add_column(place, name, pa.repeat(pa.scalar(scores[name], kinds[name]), table.num_rows))
+                table = table.add_column(place, name, pa.repeat(column([scores[name]], kinds[name])[0], table.num_rows))
             parts.append(table.cast(wanted))
         return pa.concat_tables(parts).unify_dictionaries()
 

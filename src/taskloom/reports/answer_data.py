@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from taskloom.arrow import array_of, numbers, strings, whole_array
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import PREDICTIONS, read_parquet
 
@@ -125,18 +126,18 @@ def _by_items(runs: Runs, names: Sequence[str]) -> dict[Group, dict[str, pa.Tabl
 def _splits(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """Yield the rows of each split, by name; where they stand together, as they do in files of ours, nothing is copied."""
     splits = table["split"].combine_chunks().dictionary_encode()
-    names, codes = splits.dictionary.to_pylist(), splits.indices.to_numpy()
+    names, codes = splits.dictionary.to_pylist(), array_of(splits.indices)
     edges = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist(), len(codes)]
     for number, name in sorted(enumerate(names), key=lambda pair: str(pair[1])):
         places = [(a, b) for a, b in itertools.pairwise(edges) if b > a and codes[a] == number]
         rows = table.slice(places[0][0], places[0][1] - places[0][0]) if len(places) == 1 else None
-        yield name, (table.filter(codes == number) if rows is None else rows).slice(0, MOST_ITEMS)
+        yield name, (table.filter(numbers(codes == number)) if rows is None else rows).slice(0, MOST_ITEMS)
 
 
 def _split_data(tables: Mapping[str, pa.Table]) -> dict[str, Any]:
     """Return the items of a split and the answers of each run to them."""
     first = next(iter(tables.values()))
-    texts = pc.utf8_slice_codeunits(pc.fill_null(_joined(tables, "prediction"), ""), 0, LONGEST)
+    texts = pc.utf8_slice_codeunits(pc.coalesce(_joined(tables, "prediction"), strings([""])[0]), 0, LONGEST)
     encoded = texts.combine_chunks().dictionary_encode()
     answers, scores = encoded.indices.to_pylist(), _scores(_joined(tables, "score"))
     runs, start = {}, 0
@@ -161,7 +162,7 @@ def _joined(tables: Mapping[str, pa.Table], column: str) -> pa.ChunkedArray:
 
 def _scores(column: pa.ChunkedArray) -> list[float]:
     """Return scores to three digits; 0 and 1 as whole numbers, which are shorter."""
-    values = np.round(np.nan_to_num(column.to_numpy().astype(float)), 3)
+    values = np.round(np.nan_to_num(whole_array(column).astype(float)), 3)
     if np.isin(values, (0.0, 1.0)).all():
         return list(values.astype(int).tolist())
     return [int(value) if value in (0.0, 1.0) else value for value in values.tolist()]

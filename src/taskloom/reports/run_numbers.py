@@ -11,6 +11,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from taskloom.arrow import strings
 from taskloom.errors import TaskloomError
 from taskloom.experiments.accuracy import varying
 from taskloom.experiments.compare import ComparedSide, compare_sides
@@ -118,7 +119,7 @@ class RunNumbers:
                 splits = rows["split"].cast(pa.string())
                 for split in splits.unique().to_pylist():
                     if (recipe, split) not in guesses:
-                        guesses[recipe, split] = _guess(rows["targets"].filter(pc.equal(splits, split)))
+                        guesses[recipe, split] = _guess(rows["targets"].filter(pc.is_in(splits, strings([split]))))
         return guesses
 
     def guesses_of(self, recipe: str) -> dict[str, float]:

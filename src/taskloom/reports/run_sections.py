@@ -10,8 +10,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-import pyarrow.compute as pc
-
+from taskloom.arrow import numbers, whole_array
 from taskloom.dataset.competence import THRESHOLDS
 from taskloom.experiments.accuracy import SuiteScores, known_traits
 from taskloom.experiments.errors import RunsError
@@ -280,7 +279,8 @@ class RunSections:
             return
         split = min(splits, key=lambda s: splits[s])
         rows = self.runs.store.predictions([run], ["index", "input", "targets", "prediction", "score"], splits=[split])
-        for kind, mask in (("right", pc.greater_equal(rows["score"], 1)), ("wrong", pc.less(rows["score"], 1))):
+        points = whole_array(rows["score"])  # a number that Arrow compares with would import pandas
+        for kind, mask in (("right", numbers(points >= 1)), ("wrong", numbers(points < 1))):
             for row in rows.filter(mask).slice(0, 2).to_pylist():
                 expected = "" if kind == "right" else f"\nexpected: {' | '.join(row['targets'][:5])}"
                 text = f"{head}, seed {scores['seed']}, {split} {row['index']}: {kind}\n\n{row['input'][:900]}\n\n"

@@ -6,6 +6,7 @@ from taskloom.experiments.statistics.effects import cohens_h, hedges_g, odds_rat
 from taskloom.experiments.statistics.intervals import (
     Estimate,
     clopper_pearson,
+    over_binary_items,
     over_items,
     over_seeds,
     over_tasks,
@@ -39,6 +40,7 @@ __all__ = [
     "holm",
     "mcnemar",
     "odds_ratio",
+    "over_binary_items",
     "over_items",
     "over_seeds",
     "over_tasks",
