@@ -165,6 +165,8 @@ def _make_together(
             initargs=(recipe.to_dict(), recipe.name, dict(recipe.files), seed, str(folder)),
         ),
         pieces,
+        # Whether a script can be imported again shows only in a worker; it must not depend on how long the work takes.
+        patient=recipe.suite.module == "__main__",
     )
     stamps: dict[str, shards.Stamp] = {}
     try:
@@ -192,12 +194,19 @@ def _make_together(
 class Team:
     """Pieces that are waiting, and the processes beside this one that make them."""
 
-    def __init__(self, pool: ProcessPoolExecutor, pieces: Sequence[Piece]) -> None:
+    def __init__(self, pool: ProcessPoolExecutor, pieces: Sequence[Piece], patient: bool) -> None:
+        """Form a team.
+
+        Args:
+            pool: The other processes.
+            pieces: What is to be made.
+            patient: Whether to wait for processes that are still starting, rather than to take their pieces from them.
+        """
         # The longest first: one that is left for the end keeps everybody waiting.
         self._waiting = deque(sorted(pieces, key=lambda piece: piece.start - piece.stop))
         self._pool = pool
         self._running: dict[Future[shards.Stamp], Piece] = {}
-        self._started = False
+        self._started = patient
 
     def give(self) -> None:
         """Give the next piece to a process, and another one whenever one is done."""
