@@ -65,6 +65,20 @@ def test_a_union_whose_sides_have_no_runs_is_left_out_with_a_note(tmp_path: Path
     assert any("union(child, father) (FPT)" in note for note in main.notes)
 
 
+def test_sides_that_are_learnt_equally_well_are_not_called_easier_and_harder(tmp_path: Path) -> None:
+    pair = adapted(
+        "union(antonyms[eng], synonyms[eng])",
+        0.3,
+        fields={"recipe.balanced": True},
+        further={"mass antonyms[eng]": 0.2, "mass synonyms[eng]": 0.1},
+    )
+    runs = made_up(tmp_path, adapted("antonyms[eng]", 0.0), adapted("synonyms[eng]", 0.0), pair)
+    (main,) = analyse("taskbench500/figure4", runs)[2]
+    assert main.table is not None
+    assert {row["side"] for row in main.figures[0].data} == {"first side", "second side"}
+    assert any("In no pair is one side easier" in note for note in main.notes)
+
+
 def test_masses_are_sums_of_probabilities_by_side() -> None:
     logs = [[math.log(0.2), math.log(0.1)], [math.log(0.05)], [math.log(0.4)], None]
     sides = ["f", "g", "f", "g"]

@@ -30,8 +30,10 @@ from taskloom.studies.taskbench500.task_regression import Regression, r2_interva
 
 PAPER, PLACE = "taskbench500", "Table 3"
 
-COMPOSITIONS = ("chain", "union", "intersection", "land", "lor", "map", "map (+separators)", "filter", "map_filter")
-"""In the paper's order; map_filter is not in its table."""
+SEPARATED = " (+separators)"
+SEQUENCES = tuple(f"{word}{apart}" for word in ("map", "filter", "map_filter") for apart in ("", SEPARATED))
+COMPOSITIONS = ("chain", "union", "intersection", "land", "lor", *SEQUENCES)
+"""In the paper's order; its table has neither map_filter nor filters with separators."""
 
 ENOUGH = 20
 """Tasks from which on the paper draws a line; rows with fewer have a star."""
@@ -81,7 +83,8 @@ class CompositionTasks:
 
 def composition_of(one: Adaptation) -> str:
     """Return the row of Table 3 that a composed task belongs to."""
-    return "map (+separators)" if one.composition == "map" and one.separators else one.composition
+    apart = one.separators and one.composition in SEQUENCES
+    return one.composition + (SEPARATED if apart else "")
 
 
 def composed_tasks(runs: Runs) -> tuple[list[CompositionTasks], list[Adaptation]]:
@@ -95,7 +98,7 @@ def composed_tasks(runs: Runs) -> tuple[list[CompositionTasks], list[Adaptation]
             under = [a for a in own if a.procedure == procedure]
             for scoring in (RIGHT, COMPATIBLE):
                 tasks = tuple(t for a in under if (t := _composed(a, atomic, scoring)) is not None)
-                if tasks and (scoring == RIGHT or composition.startswith(("map", "filter"))):
+                if tasks and (scoring == RIGHT or composition in SEQUENCES):
                     groups.append(CompositionTasks(composition, procedure, scoring, tasks))
     if not groups:
         raise StudyError(

@@ -33,6 +33,8 @@ MASS = "mass "
 """Stands before the side in the names of further numbers of a run."""
 
 EASIER, HARDER = "easier side", "harder side"
+UNORDERED = ("first side", "second side")
+"""What sides are called where no pair has an easier one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,11 @@ def task_pairs(runs: Runs) -> tuple[list[TaskPair], list[str]]:
     notes = []
     if without:
         notes.append(f"Left out, since a side has no mass or no run by itself: {', '.join(sorted(without))}.")
+    chosen = [pair for pair in pairs if pair.gap > 0] or equal
     if equal:
-        notes.append(f"Left out, since neither side is easier: {', '.join(sorted({p.one.task for p in equal}))}.")
-    chosen = [pair for pair in pairs if pair.gap > 0]
+        names = ", ".join(sorted({pair.one.task for pair in equal}))
+        which = "In no pair is one side easier" if chosen is equal else "Left out, since neither side is easier"
+        notes.append(f"{which}: {names}.")
     if not chosen:
         raise StudyError(
             f"{runs.store.path} has no balanced union with masses on both sides and runs on each side by itself; run with "
@@ -126,16 +130,17 @@ def figure4(runs: Runs) -> list[Finding]:
     pairs, notes = task_pairs(runs)
     names = procedures(pair.one for pair in pairs)
     groups = {name: [pair for pair in pairs if pair.one.procedure == name] for name in names}
+    sides = (EASIER, HARDER) if any(pair.gap > 0 for pair in pairs) else UNORDERED
     points = ResultTable(
         ("procedure", "side", "mean", "low", "high", "pairs"),
-        [p for name in names for p in _points(name, groups[name])],
+        [point for name in names for point in _points(name, groups[name], sides)],
     )
     counts = ", ".join(f"{name} {len(own)}" for name, own in groups.items())
     caption = (
-        f"Mean probability mass on all acceptable answers of the easier and of the harder side of balanced unions, over pairs of "
-        f"tasks ({counts}), with 95 % intervals (t over pairs); inputs that both sides know and training does not have."
+        f"Mean probability mass on all acceptable answers of the {sides[0]} and of the {sides[1]} of balanced unions, over pairs "
+        f"of tasks ({counts}), with 95 % intervals (t over pairs); inputs that both sides know and training does not have."
     )
-    highest = max(point["high"] or point["mean"] for point in points)
+    highest = max(point["high"] or point["mean"] for point in points) or 1.0
     plot = partial(
         figures.intervals,
         place="procedure",
@@ -147,17 +152,17 @@ def figure4(runs: Runs) -> list[Finding]:
         "TaskBench500 Figure 4",
         "Training has as many examples of one side as of the other; a model that matched its training data would give both the "
         "same mass.",
-        pair_table(groups),
+        pair_table(groups, sides),
         (StudyFigure("figure4", caption, points, plot),),
         tuple(_judgements(pairs)),
         (*model_notes(pair.one for pair in pairs), *notes),
     )
-    return [main, *claim_findings("TaskBench500 Figure 4", _claims(groups))]
+    return [main, *(claim_findings("TaskBench500 Figure 4", _claims(groups)) if sides[0] == EASIER else [])]
 
 
-def pair_table(groups: Mapping[str, Sequence[TaskPair]]) -> ResultTable:
+def pair_table(groups: Mapping[str, Sequence[TaskPair]], sides: tuple[str, str]) -> ResultTable:
     """Return a row for each procedure."""
-    columns = ("procedure", "pairs", EASIER, HARDER, "more on the easier side")
+    columns = ("procedure", "pairs", *sides, f"more on the {sides[0]}")
     rows = []
     for name, pairs in groups.items():
         more = sum(pair.easier_mass > pair.harder_mass for pair in pairs)
@@ -166,9 +171,9 @@ def pair_table(groups: Mapping[str, Sequence[TaskPair]]) -> ResultTable:
             {
                 "procedure": name,
                 "pairs": len(pairs),
-                EASIER: _spread(easier),
-                HARDER: _spread(harder),
-                "more on the easier side": f"{more} of {len(pairs)}",
+                sides[0]: _spread(easier),
+                sides[1]: _spread(harder),
+                f"more on the {sides[0]}": f"{more} of {len(pairs)}",
             }
         )
     return ResultTable(columns, rows)
@@ -179,8 +184,8 @@ def _spread(masses: Sequence[float]) -> str:
     return f"{mean:.3f} ± {over_tasks(masses).se:.3f}" if len(masses) > 1 else f"{mean:.3f}"
 
 
-def _points(name: str, pairs: Sequence[TaskPair]) -> Iterator[dict[str, Any]]:
-    for side, masses in ((EASIER, [p.easier_mass for p in pairs]), (HARDER, [p.harder_mass for p in pairs])):
+def _points(name: str, pairs: Sequence[TaskPair], sides: tuple[str, str]) -> Iterator[dict[str, Any]]:
+    for side, masses in zip(sides, ([p.easier_mass for p in pairs], [p.harder_mass for p in pairs]), strict=True):
         estimate = over_tasks(masses) if len(masses) > 1 else None
         yield {
             "procedure": name,

@@ -29,9 +29,9 @@ UNIONS = (
     "union(antonyms[eng], hyponyms[eng])",
 )
 
-QUICK_LOOP = {"batch": 2, "evaluate_every": 0, "longest_answer": 32, "targets": "fixed", "threads": 1}
-QUICK_STEPS = 4
-"""Steps of a dozen tasks with two rows each: seconds each on one core."""
+QUICK_LOOP = {"batch": 4, "evaluate_every": 0, "longest_answer": 32, "targets": "fixed", "threads": 1}
+QUICK_STEPS, QUICK_LIMIT = 3, 2
+"""Steps of a dozen tasks with four rows each, seconds each on one core; and tests of a task, since answering costs most."""
 
 PROMPT, FINE = "prompt-tune", "lora"
 
@@ -69,7 +69,7 @@ def composition_experiments(scale: str, model: str) -> Experiments:
             *(quick_words(MAPPED, sequences={**sequences, "separators": apart}) for apart in (False, True)),
         ]
         chosen = [*quick_learners(model), *quick_learners(model, shots=FEW)]
-        return [{"recipes": recipes, "learners": chosen, "tasks": "each", "evaluate": ["test"], "limit": 4}]
+        return [{"recipes": recipes, "learners": chosen, "tasks": "each", "evaluate": ["test"], "limit": QUICK_LIMIT}]
     separated = {
         "recipe": "taskbench/500",
         "set": {"catalog": {"compositions": ["map", "filter", "map_filter"]}, "sequences": {"separators": True}},
@@ -120,7 +120,7 @@ def balance_experiments(scale: str, model: str) -> Experiments:
     if scale == "quick":
         atoms = quick_words(ATOMS[:3])
         unions = quick_words(UNIONS, balanced=True)
-        common: dict[str, Any] = {"tasks": "each", "evaluate": ["test"], "limit": 4}
+        common: dict[str, Any] = {"tasks": "each", "evaluate": ["test"], "limit": 2 * QUICK_LIMIT}
         chosen = quick_learners(model)
         return [
             {**common, "recipes": [atoms], "learners": chosen},
