@@ -16,10 +16,7 @@ from pathlib import Path
 from taskloom.experiments import api, spec
 from taskloom.experiments.runs import Runs
 from taskloom.studies.score_files import score_groups, write_scores
-from taskloom.studies.zest.description_experiments import PARTS, description_experiment
-
-TRAITS = ("generalization_type", "domain")
-"""What is kept of every example beside its answer; the rest is in the recipe."""
+from taskloom.studies.zest.description_experiments import KEPT_TRAITS, PARTS, description_experiment
 
 
 def main() -> None:
@@ -43,7 +40,7 @@ def main() -> None:
     print(json.dumps({"done": outcome.state.done, "failed": outcome.state.failed}), flush=True)
     runs = Runs(outcome.store, outcome.store.runs(dict.fromkeys(outcome.runs)))
     given.scores.parent.mkdir(parents=True, exist_ok=True)
-    groups, items = score_groups(runs, TRAITS)
+    groups, items = score_groups(runs, KEPT_TRAITS)
     write_scores(groups, given.scores, items)
     rows = [{k: row[k] for k in ("split", "seed", "score")} for row in runs.table.to_pylist()]
     seconds = [outcome.store.environment(run).get("seconds") for run in runs.names]

@@ -16,7 +16,7 @@ from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement, judge_mean
 from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.study import study
-from taskloom.studies.zest.description_experiments import description_experiments
+from taskloom.studies.zest.description_experiments import KEPT_TRAITS, description_experiments
 from taskloom.studies.zest.description_runs import (
     SCORES,
     SPLITS,
@@ -86,6 +86,7 @@ def judged(
     describe="Mean F1, C@75 and C@90 over all tasks of ZEST, by model",
     place="ZEST, Table 3",
     experiment=EXPERIMENT,
+    traits=KEPT_TRAITS,
 )
 def table3(runs: Runs, *, mode: str = "official") -> Finding:
     """Compute Table 3 of the runs that had the whole input."""
@@ -282,6 +283,7 @@ def _register(table: str) -> Callable[..., list[Finding]]:
         describe=f"Scores by generalization type beside those of {BY_TYPE[table]}",
         place=f"ZEST, {place}",
         experiment=EXPERIMENT,
+        traits=KEPT_TRAITS,
     )
     def analyse(runs: Runs, *, mode: str = "official") -> list[Finding]:
         """Compute a table by generalization type."""

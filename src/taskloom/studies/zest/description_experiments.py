@@ -51,6 +51,9 @@ FULL_LEARNER: dict[str, Any] = {
 }
 """Two passes over the 10,760 training examples. Targets are the official answers, as in the paper's data."""
 
+KEPT_TRAITS = ("generalization_type", "domain")
+"""What files of scores keep of every example beside its answer; the rest is in the recipe."""
+
 SEEDS = {"quick": 2, "full": 3}
 
 

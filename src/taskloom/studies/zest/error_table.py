@@ -14,6 +14,7 @@ from taskloom.studies.judgements import Judgement
 from taskloom.studies.published_numbers import published
 from taskloom.studies.study import study
 from taskloom.studies.zest.competence_tables import EXPERIMENT, beside, judged, notes_of
+from taskloom.studies.zest.description_experiments import KEPT_TRAITS
 from taskloom.studies.zest.description_runs import SPLITS, DescriptionRuns, Measure, description_runs, percent, summary
 from taskloom.suites.zest.evaluation.errors import MISTAKES
 from taskloom.suites.zest.evaluation.score_report import ScoreReport
@@ -55,6 +56,7 @@ def unreadable(report: ScoreReport) -> float | None:
     describe="Categories of errors: n/a for an answer, an answer for n/a, parts of a list, others",
     place="ZEST, Table 6 and section 5.3",
     experiment=EXPERIMENT,
+    traits=KEPT_TRAITS,
 )
 def table6(runs: Runs, *, mode: str = "official", split: str = "") -> Finding:
     """Compute Table 6 on a split; on test by default, or on dev where no run answered test."""

@@ -13,7 +13,7 @@ from taskloom.studies.judgements import Judgement
 from taskloom.studies.published_numbers import published
 from taskloom.studies.study import study
 from taskloom.studies.zest.competence_tables import beside, judged, notes_of
-from taskloom.studies.zest.description_experiments import PARTS, description_experiments
+from taskloom.studies.zest.description_experiments import KEPT_TRAITS, PARTS, description_experiments
 from taskloom.studies.zest.description_runs import (
     SCORES,
     DescriptionRuns,
@@ -33,6 +33,7 @@ NAMES = {"both": "full data", "question": "question only", "context": "context o
     describe="Scores with the question alone and with the passage alone, on dev",
     place="ZEST, Table 5",
     experiment=description_experiments(PARTS),
+    traits=KEPT_TRAITS,
 )
 def table5(runs: Runs, *, mode: str = "official", split: str = "dev") -> list[Finding]:
     """Compute Table 5 on a split."""
