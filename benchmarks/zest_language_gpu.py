@@ -1,6 +1,6 @@
 """One job of the studies of ZEST at full scale on a GPU: fine-tune on one part of the input, and write the answers.
 
-    python benchmarks/zest_language_gpu.py --part both --seeds 0 --store runs/zest --scores OUT/both-0.json
+    python benchmarks/zest_language_gpu.py --part both --seed 0 --store runs/zest --scores OUT/both-0.json
 
 The file of scores has the prediction for every example; `scripts/build_results.py add docs/results/zest/scores.json FILES...` joins
 such files. `--scale quick` tries the script where there is no GPU.
@@ -23,7 +23,7 @@ def main() -> None:
     """Train, answer, and write the file of scores."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=PARTS, default="both")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--splits", nargs="+", default=["dev", "test"])
     parser.add_argument("--scale", choices=("quick", "full"), default="full")
     parser.add_argument("--model", default="", help="a folder or hub id instead of SmolLM2")
@@ -32,11 +32,11 @@ def main() -> None:
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--scores", type=Path, required=True)
     given = parser.parse_args()
-    block = description_experiment(given.scale, given.model, given.part, tuple(given.splits))
+    block = description_experiment(given.scale, given.model, given.part, tuple(given.splits), given.seed)
     block["learners"][0] |= json.loads(given.set)
     block["recipes"][0]["set"] |= json.loads(given.fields)
     began = time.monotonic()
-    outcome = api.fill(spec.check({**block, "seeds": given.seeds}, "the job"), given.store, workers=1)
+    outcome = api.fill(spec.check(block, "the job"), given.store, workers=1)
     print(json.dumps({"done": outcome.state.done, "failed": outcome.state.failed}), flush=True)
     runs = Runs(outcome.store, outcome.store.runs(dict.fromkeys(outcome.runs)))
     given.scores.parent.mkdir(parents=True, exist_ok=True)

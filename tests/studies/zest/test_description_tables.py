@@ -35,6 +35,11 @@ def right(example: Example) -> str:
     return example.target
 
 
+def nearly(example: Example) -> str:
+    """Return the answer in other letters, which the evaluation takes for the same."""
+    return example.target if "}" in example.target else example.target.upper()
+
+
 def place(example: Example) -> tuple[str, object]:
     return example.task, example.traits["instance"]
 
@@ -64,8 +69,14 @@ def rows_of(finding: Finding) -> list[dict[str, Any]]:
     return finding.table.to_dicts()
 
 
+def test_a_seed_that_repeats_another_is_counted_once_and_said(dev: list[Example], tmp_path: Path) -> None:
+    (finding,) = findings("zest/table3", predicted(tmp_path, dev, {"m": [right, right, nearly]}))
+    assert rows_of(finding)[0]["seeds"] == 2
+    assert any("seed 1 gives every answer on dev that seed 0 gives" in note for note in finding.notes)
+
+
 def test_a_perfect_model_is_competent_everywhere_and_consistent(dev: list[Example], tmp_path: Path) -> None:
-    path = predicted(tmp_path, dev, {"perfect": [right, right]})
+    path = predicted(tmp_path, dev, {"perfect": [right, nearly]})
     overall, *paper = rows_of(findings("zest/table3", path)[0])
     assert (paper[0]["model"], paper[0]["C@90"]) == ("BART-large, ZEST only (paper)", "8")
     assert (overall["mean"], overall["C@75"], overall["C@90"]) == ("100.0 ± 0.0",) * 3
@@ -137,7 +148,7 @@ def test_half_of_the_input_is_told_from_all_of_it(dev: list[Example], tmp_path: 
 
 
 def test_generated_tasks_and_another_model_are_not_comparable_and_say_why(dev: list[Example], tmp_path: Path) -> None:
-    path = predicted(tmp_path, dev, {"m": [right, right]})
+    path = predicted(tmp_path, dev, {"m": [right, nearly]})
     judgements = [j for f in findings("zest/table8", path) for j in f.judgements]
     assert {j.verdict for j in judgements} == {"not comparable"}
     assert all(any("generated (paper: crowd-sourced)" in c for c in j.conditions) for j in judgements)
@@ -159,7 +170,8 @@ def test_predictions_for_files_are_judged_against_the_paper(tmp_path: Path) -> N
     gold.write_text("".join(json.dumps(task) + "\n" for task in tasks), encoding="utf-8")
     answers = [str(i["answer"]) for _ in tasks for i in instances]
     for seed in range(2):
-        (tmp_path / f"{seed}.txt").write_text("\n".join(answers) + "\n", encoding="utf-8")
+        texts = answers if seed else [answer.upper() for answer in answers]
+        (tmp_path / f"{seed}.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     files = [{"model": "mine", "split": "dev", "seed": seed, "file": f"{seed}.txt"} for seed in range(2)]
     config = {"recipe": "zest/real", "set": {"files": {"dev": str(gold)}}, "predictions": files}
     path = tmp_path / "mine.yaml"
@@ -218,7 +230,10 @@ def test_base_tasks_that_are_answered_better_show_as_a_direction(dev: list[Examp
     def better_on_base(example: Example) -> str:
         return example.target if example.traits["generalization_type"] == "normal" else "n/a"
 
-    directions = findings("zest/table8", predicted(tmp_path, dev, {"m": [better_on_base, better_on_base]}))[2]
+    def likewise(example: Example) -> str:
+        return better_on_base(example).upper()
+
+    directions = findings("zest/table8", predicted(tmp_path, dev, {"m": [better_on_base, likewise]}))[2]
     verdicts = {row["direction"]: row["verdict"] for row in rows_of(directions)}
     assert verdicts["dev: base mean above output structure mean"] == "holds"
     assert verdicts["dev: base mean above semantic flips mean"] == "holds"

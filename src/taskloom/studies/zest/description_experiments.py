@@ -65,7 +65,8 @@ def description_experiments(parts: tuple[str, ...]) -> Callable[[str, str], Expe
     """
 
     def experiments(scale: str, model: str) -> Experiments:
-        return [description_experiment(scale, model, part, splits_of(part)) for part in parts]
+        seeds = range(SEEDS[scale])
+        return [description_experiment(scale, model, part, splits_of(part), seed) for part in parts for seed in seeds]
 
     return experiments
 
@@ -75,10 +76,14 @@ def splits_of(part: str) -> tuple[str, ...]:
     return ("dev", "test") if part == "both" else ("dev",)
 
 
-def description_experiment(scale: str, model: str, part: str, splits: tuple[str, ...]) -> dict[str, Any]:
-    """Return the experiment on one part of the input."""
+def description_experiment(scale: str, model: str, part: str, splits: tuple[str, ...], seed: int) -> dict[str, Any]:
+    """Return the experiment of one seed on one part of the input.
+
+    Seeds of full fine-tuning differ in nothing but the order of batches, which is a setting of its own and the same for all
+    seeds by default: without it they would all be one training.
+    """
     small = scale == "quick"
-    learner = dict(SMALL_LEARNER if small else FULL_LEARNER)
+    learner = {**(SMALL_LEARNER if small else FULL_LEARNER), "order_seed": seed}
     if model:
         learner |= {"learner": "fine-tune", "model": model}
         for setting in ("state", "layers", "heads"):
@@ -87,6 +92,6 @@ def description_experiment(scale: str, model: str, part: str, splits: tuple[str,
     return {
         "recipes": [{"recipe": RECIPE, "set": fields}],
         "learners": [learner],
-        "seeds": SEEDS[scale],
+        "seeds": [seed],
         "evaluate": list(splits),
     }

@@ -7,7 +7,7 @@ the predictions is as good as a run store.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from taskloom.example import Example
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seeds
 from taskloom.experiments.store import PREDICTIONS
+from taskloom.files import json_digest
 from taskloom.recipe.yaml_files import parse
 from taskloom.studies.conditions import Conditions, conditions_of, recipe_of
 from taskloom.studies.study import StudyError
@@ -106,7 +107,7 @@ def description_runs(runs: Runs, parts: Sequence[str] = ("both",), mode: str = "
     """
     kinds: dict[str, list[str]] = {}
     for run in runs.names:
-        kinds.setdefault(str(runs.store.scores(run)["kind"]), []).append(run)
+        kinds.setdefault(_kind(runs.store.scores(run)), []).append(run)
     splits: dict[tuple[str, int, str], list[Example]] = {}
     groups = [_group(runs, names, parts, mode, splits) for names in kinds.values()]
     chosen = [group for group in groups if group is not None]
@@ -117,6 +118,12 @@ def description_runs(runs: Runs, parts: Sequence[str] = ("both",), mode: str = "
         )
     order = ("both", "question", "context")
     return sorted(chosen, key=lambda group: (group.model, order.index(group.part)))
+
+
+def _kind(scores: Mapping[str, Any]) -> str:
+    """Return what runs have in common that differ in the seed, or in the order of batches that goes with it."""
+    fields = {name: value for name, value in scores["fields"].items() if name != "learner.order_seed"}
+    return json_digest([scores["recipe"], scores["learner"], fields, str(scores.get("data", ""))])
 
 
 def _group(
@@ -132,15 +139,27 @@ def _group(
     conditions["recipe.data"] = "crowd-sourced" if files else "generated"
     model = _model(str(runs.store.scores(names[0])["learner"]), conditions)
     group = DescriptionRuns(model, part, conditions, {}, mode == "official")
+    seen: dict[tuple[str, tuple[str, ...]], int] = {}
     for run in names:
         seed = int(runs.store.scores(run)["seed"])
         for split, answers in _answers(runs, run).items():
             examples = _examples(runs, run, split, splits)
             _check(runs, run, split, examples, answers)
             texts = answers["prediction"].to_pylist()
+            if (first := seen.setdefault((split, tuple(texts)), seed)) != seed and not _constant(texts):
+                group.notes.append(
+                    f"{model}, {part}: seed {seed} gives every answer on {split} that seed {first} gives, so that the two are "
+                    "one training; it is counted once."
+                )
+                continue
             group.reports.setdefault(split, {})[seed] = _evaluated(examples, texts, mode, group.notes)
             group.answered.setdefault(split, {})[seed] = statistics.fmean(not says_na(text) for text in texts)
     return group
+
+
+def _constant(texts: Sequence[str]) -> bool:
+    """Return whether all answers are the same: several trainings may well end in n/a throughout."""
+    return len(set(texts)) == 1
 
 
 def _model(learner: str, conditions: Conditions) -> str:

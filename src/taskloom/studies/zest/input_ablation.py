@@ -78,7 +78,8 @@ def table5(runs: Runs, *, mode: str = "official", split: str = "dev") -> list[Fi
         tuple(judgements),
         (*notes_of(groups), *_missing(groups)),
     )
-    return [finding, directions_finding(list(_directions(groups, split)))]
+    directions = list(_directions(groups, split))
+    return [finding, directions_finding(directions)] if directions else [finding]
 
 
 def _directions(groups: list[DescriptionRuns], split: str) -> Iterator[ClaimedDirection]:
