@@ -99,6 +99,11 @@ def test_list_shows_anything_by_name(name: str, capsys: pytest.CaptureFixture[st
         assert "splits" in fields
 
 
+def test_a_learner_is_listed_by_the_name_that_experiments_give_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "list", "smollm2/prompt-tune") == said(capsys, "list", "prompt-tune")
+    assert "no recipe is called 'smollm2/bilstm'" in said(capsys, "list", "smollm2/bilstm", status=2)
+
+
 def test_list_tasks_says_where_tasks_are(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert "minutes/double" in said(capsys, "list", "tasks")
     monkeypatch.setattr(TASKS, "_things", {})  # as in a fresh installation

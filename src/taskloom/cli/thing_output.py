@@ -79,8 +79,8 @@ def thing(name: str, changes: Iterable[str] | None, as_json: bool, schema: bool)
 
     if schema:
         _schema(name)
-    elif changes is None and is_learner(name):
-        learner_settings(name, as_json)
+    elif changes is None and is_learner(method := _method(name)):
+        learner_settings(method, as_json)
     elif changes is None and (suite := _suite(name)) is not None:
         _suite_card(suite, as_json)
     elif changes is None and (scorer := _scorer(name)) is not None:
@@ -197,6 +197,18 @@ def _scorer_card(name: str, scorer: Any, as_json: bool) -> None:
         emit({"scorer": name, "describe": describe_scorer(scorer)})
     else:
         console().print(f"[bold]{cell(name)}[/bold], a scorer: {cell(describe_scorer(scorer))}")
+
+
+def _method(name: str) -> str:
+    """Return the learner in a name as experiments write it, `smollm2/prompt-tune`; any other name as it is."""
+    from taskloom.learners import LEARNERS
+    from taskloom.learners.config import settings
+    from taskloom.registry import is_python
+
+    method = name.rpartition("/")[2]
+    if method == name or is_python(name) or LEARNERS.find(method) is None:
+        return name
+    return method if "model" in (setting for setting, _, _ in settings(method)) else name
 
 
 def is_learner(name: str) -> bool:
