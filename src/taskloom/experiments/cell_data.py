@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from taskloom.descriptions import task_column
-from taskloom.errors import nearest
+from taskloom.errors import echo, nearest
 from taskloom.experiments.own_data import is_own_data, own_recipe
 from taskloom.experiments.spec import ExperimentError
 from taskloom.files import json_digest
@@ -297,6 +297,12 @@ def _named_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
 def _inline_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
     """Build the data of a recipe that stands in the experiment itself; `name` is what tables call it."""
     body = {k: v for k, v in block.items() if k not in ("name", "grid")}
+    if not {"suite", "task"} & set(body):
+        named = str(block.get("extends") or block.get("name") or "ctl/A")
+        raise ExperimentError(
+            f"recipes: a block with the keys {echo(list(block))} names no recipe; write {{recipe: {named}, set: {{…}}}}, or a "
+            "recipe with its 'suite' or 'task'"
+        )
     for path, value in tried.items():
         here = body
         *parents, last = path.split(".")

@@ -22,6 +22,9 @@ def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
             parts.setdefault("", []).append(f"unknown key '{place}'; {nearest(str(path[-1]), known)}")
             continue
         message = item["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
+        if item["type"] == "model_type":  # pydantic would name a class of ours, which nobody outside knows
+            known = _known(model, path)
+            message = f"should be a mapping, e.g. {{{known[0]}: …}}" if known else "should be a mapping"
         given = "" if item["type"] in ("value_error", "missing") else f", not {echo(item['input'])}"
         parts.setdefault(place, []).append(message + given if not parts.get(place) else message)
     sentences = [
