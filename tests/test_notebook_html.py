@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import taskloom as tl
+from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.store import Store
+from taskloom.studies import figures
 from tests.experiments.made_up_runs import write
 
 EVIL = "</td><script>alert(1)</script>"
@@ -28,7 +30,7 @@ def shown(thing: Any) -> str:
     html: str = thing._repr_html_()
     parser = Tags()
     parser.feed(html)
-    assert parser.tags <= {"table", "thead", "tbody", "tr", "th", "td", "p", "b", "br"}
+    assert parser.tags <= {"table", "thead", "tbody", "tr", "th", "td", "p", "b", "br", "img"}
     return html
 
 
@@ -67,3 +69,29 @@ def test_nothing_of_the_data_is_markup() -> None:
     assert "alert(1)" in shown(example)
     long = tl.Example("x" * 10_000, "y")
     assert len(shown(long)) < 2_000
+
+
+def test_findings_show_their_tables_and_figures(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rows = ResultTable(["learner", "mean"], [{"learner": EVIL, "mean": 0.5}])
+    figure = tl.StudyFigure("curve", EVIL, rows, lambda data: figures.canvas(1, 1, (2, 1))[0])
+    finding = tl.Finding(EVIL, EVIL, rows, (figure,), notes=(EVIL,))
+    html = shown(finding)
+    assert html.count("<img") == 1
+    assert 'src="data:image/svg+xml;base64,' in html
+    assert "0.500" in html
+    assert repr(finding) == f"<Finding '{EVIL}': 1 rows, 1 figures>"
+
+
+def test_progress_is_shown_where_it_is_wanted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taskloom.progress_display.LOG_EVERY", 0.0)
+    small = {"splits": {"train": {"n": 30}, "test": {"n": 5}}}
+    tl.make("babi/1", set=small)
+    assert capsys.readouterr().err == "", "a script is silent"
+    tl.make("babi/1", set=small, progress=True)
+    assert "train: 30 of 35 rows" in capsys.readouterr().err
+    steps: list[int] = []
+    tl.make("babi/1", set=small, progress=lambda state: steps.append(state.done))
+    assert steps == [30, 35]

@@ -154,7 +154,9 @@ class RunNumbers:
     def task_traits(self) -> list[str]:
         """Return the traits that say what kind of task it is: one value for each task, and fewer values than tasks."""
         values: dict[str, dict[str, set[str]]] = {}
-        for row in self.runs.predictions(columns=["task", "traits"]).to_pylist():
+        # One run of each cell: other seeds answered the same tasks.
+        firsts = [runs[0] for own in self.cells.values() for runs in own.values()]
+        for row in self.runs.store.predictions(firsts, ["task", "traits"]).to_pylist():
             for name, value in row["traits"] or ():
                 values.setdefault(name, {}).setdefault(row["task"], set()).add(value)
         traits = []
