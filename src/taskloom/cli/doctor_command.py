@@ -94,7 +94,8 @@ def _extras() -> Iterator[DoctorLine]:
     for extra in sorted(set(wanted) - {*SKIPPED, ""}):
         versions = {name: _version(name) for name in sorted(libraries(extra, wanted))}
         missing = [name for name, version in versions.items() if version is None]
-        state = "missing: " + ", ".join(missing) if missing else ", ".join(f"{n} {v}" for n, v in versions.items())
+        there = ", ".join(f"{name} {version}" for name, version in versions.items()) or "needs nothing more"
+        state = "missing: " + ", ".join(missing) if missing else there
         yield DoctorLine(f"extra {extra}", not missing, state, f"pip install '{PACKAGE}[{extra}]'" if missing else "")
 
 
