@@ -298,7 +298,7 @@ def _inline_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
     """Build the data of a recipe that stands in the experiment itself; `name` is what tables call it."""
     body = {k: v for k, v in block.items() if k not in ("name", "grid")}
     if not {"suite", "task"} & set(body):
-        named = str(block.get("extends") or block.get("name") or "ctl/A")
+        named = str(block.get("extends") or block.get("name") or "NAME")
         raise ExperimentError(
             f"recipes: a block with the keys {echo(list(block))} names no recipe; write {{recipe: {named}, set: {{…}}}}, or a "
             "recipe with its 'suite' or 'task'"
