@@ -18,6 +18,7 @@ from taskloom.learners.interface import LearnerError, Point
 from taskloom.learners.pretrained.encoding import Cut, EncodedRows, read_source, read_targets
 from taskloom.learners.pretrained.forward import collate, losses, with_prompts
 from taskloom.learners.pretrained.models import Base
+from taskloom.learners.pretrained.shared_prefix import FirstLine, SharedPrefix, find_shared_prefix
 from taskloom.learners.run_watch import report_answers
 from taskloom.learners.training.out_of_memory import in_halves
 from taskloom.learners.training.step import computing
@@ -98,17 +99,38 @@ class Writer:
         beams: int = getattr(self.learner, "beams", 1)
         return max(self.batch, ON_A_GPU // beams) if self.device.type == "cuda" else self.batch
 
-    def say(self, sources: Sequence[Sequence[int]], adapters: RowAdapters | None = None, batch: int = 0) -> list[str]:
-        """Return what the model writes, line breaks and all; `adapters` where the rows belong to several tasks."""
+    def say(
+        self,
+        sources: Sequence[Sequence[int]],
+        adapters: RowAdapters | None = None,
+        batch: int = 0,
+        first_line: bool = False,
+    ) -> list[str]:
+        """Return what the model writes, line breaks and all.
+
+        Args:
+            sources: Inputs that are ids already.
+            adapters: Where the rows belong to several tasks.
+            batch: Rows at one time; the writer's own number by default.
+            first_line: Whether only the first line that is not empty is wanted: then what follows it may be cut.
+        """
+        one_task = adapters is None and self.prompt is None
         adapters = adapters or self._own_adapters
         texts = [""] * len(sources)
         tokeniser = self.base.tokeniser
         room = self.learner.longest_answer if self.base.kind == "decoder" else 0
         self._begin([len(s) + room for s in sources], "longest_answer")
+        shared = self._shared_prefix(sources) if one_task else None
+
+        def generate(rows: list[int]) -> list[list[int]]:
+            chosen = [sources[r] for r in rows]
+            if shared is None:
+                return self._generate(*self._aligned(chosen), *adapters(rows), first_line=first_line)
+            given = shared.aligned(chosen, int(tokeniser.pad_token_id), self.device)
+            return self._generate(*given, None, None, first_line=first_line, past=shared.cache(len(rows)))
 
         def some(rows: list[int]) -> None:
-            ids, mask = self._aligned([sources[r] for r in rows])
-            for row, new in zip(rows, self._generate(ids, mask, *adapters(rows)), strict=True):
+            for row, new in zip(rows, generate(rows), strict=True):
                 texts[row] = tokeniser.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
         done = 0
@@ -117,6 +139,13 @@ class Writer:
             done += len(rows)
             report_answers(done, len(sources))
         return texts
+
+    def _shared_prefix(self, sources: Sequence[Sequence[int]]) -> SharedPrefix | None:
+        """Return what all inputs begin with, computed; None where that does not pay or the beams of a search would differ in it."""
+        if getattr(self.learner, "beams", 1) != 1:
+            return None
+        with torch.no_grad(), computing("fp32", self.device):
+            return find_shared_prefix(self.base, sources, self.device)
 
     def _own_adapters(self, rows: list[int]) -> tuple[Tensor | None, Tensor | None]:
         return None if self.prompt is None else self.prompt.unsqueeze(0), None
@@ -136,8 +165,20 @@ class Writer:
             masks.append([0] * left + [1] * len(source) + [0] * right)
         return torch.tensor(rows, device=self.device), torch.tensor(masks, device=self.device)
 
-    def _generate(self, ids: Tensor, mask: Tensor, prompts: Tensor | None, tasks: Tensor | None) -> list[list[int]]:
-        given: dict[str, Tensor] = {"input_ids": ids, "attention_mask": mask}
+    def _generate(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        prompts: Tensor | None,
+        tasks: Tensor | None,
+        first_line: bool = False,
+        past: Any = None,
+    ) -> list[list[int]]:
+        given: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
+        if past is not None:
+            given["past_key_values"] = past
+        if first_line and prompts is None and self.base.kind == "decoder":
+            given["stopping_criteria"] = [FirstLine(self.base.tokeniser, ids.shape[1])]
         if prompts is not None:
             vectors, whole = with_prompts(self.base, ids, mask, prompts, tasks)
             if self.base.kind == "decoder" and not bool(mask.all()):

@@ -52,7 +52,8 @@ class FittedInContext:
         from taskloom.learners.pretrained.encoding import read_source
 
         prompts = [read_source(self.writer.base, self.prompt.before(text), self.learner.join) for text in texts(inputs)]
-        return [self.prompt.extract(reply) for reply in self.writer.say(prompts)]
+        replies = self.writer.say(prompts, first_line=self.prompt.how in ("line", KNOWN))
+        return [self.prompt.extract(reply) for reply in replies]
 
     def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
         """Return the log-probability of each candidate as the continuation."""

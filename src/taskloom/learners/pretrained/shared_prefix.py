@@ -1,0 +1,83 @@
+"""What all inputs begin with, computed once: a description and k examples are most of a prompt, and the same in each.
+
+A causal model's keys and values of a prefix do not depend on what comes after it, so every row of a batch continues from those of
+the one prefix. Between the prefix and a shorter input stands padding, which no position looks at or counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from taskloom.learners.pretrained.forward import plain
+
+if TYPE_CHECKING:
+    from taskloom.learners.pretrained.models import Base
+
+LEAST = 16
+"""Tokens that a prefix must have: a shorter one costs less than it takes to share it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPrefix:
+    """The tokens that all inputs begin with, and their keys and values at every layer.
+
+    Attributes:
+        ids: The tokens.
+        states: Keys and values of each layer, for one row.
+    """
+
+    ids: list[int]
+    states: list[tuple[Tensor, Tensor]]
+
+    def cache(self, rows: int) -> Any:
+        """Return the keys and values for a batch of rows."""
+        from transformers import DynamicCache
+
+        cache = DynamicCache()
+        for i, (keys, values) in enumerate(self.states):
+            cache.update(keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1), i)
+        return cache
+
+    def aligned(self, sources: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Return ids and mask of one width: the prefix, padding, and the rest of each input."""
+        start, width = len(self.ids), max(map(len, sources))
+        empty = [width - len(source) for source in sources]
+        rows = [[*self.ids, *[pad] * n, *source[start:]] for source, n in zip(sources, empty, strict=True)]
+        masks = [[1] * start + [0] * n + [1] * (width - start - n) for n in empty]
+        return torch.tensor(rows, device=device), torch.tensor(masks, device=device)
+
+
+def find_shared_prefix(base: Base, sources: Sequence[Sequence[int]], device: torch.device) -> SharedPrefix | None:
+    """Compute what all inputs begin with; None where they do not, or the model keeps other states than keys and values."""
+    if len(sources) < 2 or base.kind != "decoder" or not plain(base.model):
+        return None
+    first, last = min(sources), max(sources)  # what these two share, all others share
+    most = min(min(map(len, sources)) - 1, len(first), len(last))
+    length = next((i for i in range(most) if first[i] != last[i]), most)
+    if length < LEAST:
+        return None
+    ids = list(first[:length])
+    cache = base.model.model(input_ids=torch.tensor([ids], device=device), use_cache=True).past_key_values
+    return SharedPrefix(ids, [(layer.keys, layer.values) for layer in cache.layers])
+
+
+class FirstLine:
+    """Ends each row of `generate` when its first line that is not empty is whole: nothing after it is read."""
+
+    def __init__(self, tokeniser: Any, start: int) -> None:
+        self._tokeniser, self._start = tokeniser, start
+
+    def __call__(self, ids: Tensor, scores: Any, **_: Any) -> Tensor:
+        """Return which rows have one."""
+        texts = self._tokeniser.batch_decode(ids[:, self._start :], skip_special_tokens=True)
+        return torch.tensor([has_whole_line(text) for text in texts], device=ids.device)
+
+
+def has_whole_line(text: str) -> bool:
+    """Return whether a text has a line that is not empty and a line break after it."""
+    return len(f"{text.lstrip()}.".splitlines()) > 1
