@@ -6,7 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-SKIPPED = {"run.py", "learners_export.py", "learners_gpu.py", "learners_language_gpu.py", "tasks_each_gpu.py"}
+SKIPPED = {
+    "run.py",
+    "in_context.py",
+    "learners_export.py",
+    "learners_gpu.py",
+    "learners_language_gpu.py",
+    "tasks_each_gpu.py",
+}
 
 
 def main() -> int:

@@ -79,6 +79,7 @@ def main() -> None:
         clock("accuracy over seeds, 2,000 groups", lambda: runs.accuracy(over="seeds"))
         clock("accuracy over seeds and items, 2,000 groups, 1,000,000 rows", runs.accuracy)
         clock("accuracy by a trait, 10,000 groups", lambda: runs.accuracy(by="length"))
+        clock("the same again, with what was read", lambda: runs.accuracy(by="length"))
         clock("comparing two learners, 2,000 runs, 200 tests", lambda: runs.compare("l1", "l2"))
     a, b = np.random.default_rng(1).random((2, 10_000)) < 0.8
     clock("paired bootstrap, 10,000 items, 10,000 resamples", lambda: statistics.paired_bootstrap(a, b))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from taskloom.experiments import runs as frame
+from taskloom.experiments import store as stores
 from taskloom.experiments.accuracy import MEASURES
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.runs import Runs
@@ -106,6 +107,16 @@ def test_accuracy_by_traits(runs: Runs) -> None:
         *[m for m in MEASURES if m != "success"][3:],
     ]
     assert len(text) == 7
+
+
+def test_a_second_question_reads_no_file(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = str([list(runs.accuracy()), list(runs.accuracy(by="support"))])
+
+    def read(*_: object) -> None:
+        raise AssertionError("a file was read again")
+
+    monkeypatch.setattr(stores, "_read_parquet", read)
+    assert str([list(runs.accuracy()), list(runs.where(seed=range(SEEDS)).accuracy(by="support"))]) == answers
 
 
 @pytest.mark.parametrize("over", ["seeds", "items"])

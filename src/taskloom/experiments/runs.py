@@ -26,7 +26,7 @@ from taskloom.experiments.cells import TASK_FIELD
 from taskloom.experiments.compare import Selection, compare
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
-from taskloom.experiments.store import SUITE_SCORE, Store, StoreError
+from taskloom.experiments.store import SUITE_SCORE, Store, StoreError, scores_kept
 from taskloom.notebook_html import paragraph
 from taskloom.recipe.yaml_files import YamlError, parse
 
@@ -236,7 +236,8 @@ class Runs:
         threshold: float | None = None,
     ) -> ResultTable:
         """Compute the mean score with its interval for each group; see `taskloom.experiments.accuracy.accuracy`."""
-        return accuracy(self, _listed(by), _listed(split), over, level, threshold)
+        with scores_kept(self.store):
+            return accuracy(self, _listed(by), _listed(split), over, level, threshold)
 
     def compare(
         self,
@@ -250,7 +251,8 @@ class Runs:
         over: str = "items",
     ) -> ResultTable:
         """Compare b with a on the same items or tasks, for each split and group; see `taskloom.experiments.compare.compare`."""
-        return compare(self, a, b, _listed(split), _listed(by), test, correction, level, over)
+        with scores_kept(self.store):
+            return compare(self, a, b, _listed(split), _listed(by), test, correction, level, over)
 
     def curves(self) -> pa.Table:
         """Return all learning curves: run, recipe, learner, seed, step, split, score, loss."""

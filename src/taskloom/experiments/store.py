@@ -24,7 +24,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
@@ -114,6 +114,7 @@ class Store:
 
     def __init__(self, path: str | Path, create: bool = False) -> None:
         self.path = path_of(path)
+        self.kept = _KeptFiles(SCORED, at_once=False)
         mark = self.path / STORE
         if not mark.is_file():
             if not create:
@@ -388,8 +389,18 @@ def _column(values: list[Any]) -> pa.Array:
 
 @dataclass(slots=True)
 class _KeptFiles:
-    """Files of runs that were read: predictions by path with their size in all, and scores by the path of their file."""
+    """Files of runs that were read.
 
+    Attributes:
+        columns: The columns of predictions that are kept.
+        at_once: Whether all of them are read as soon as one is asked for.
+        tables: Predictions, by path.
+        size: Their bytes in all.
+        scores: What scores.json says, by path.
+    """
+
+    columns: tuple[str, ...]
+    at_once: bool
     tables: dict[Path, pa.Table] = field(default_factory=dict)
     size: int = 0
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -402,11 +413,27 @@ MOST_KEPT = 2**30
 
 RARELY_READ = ("candidates", "logprobs")
 
+SCORED = ("split", "index", "task", "score", "traits")
+"""The columns that questions about scores read: without texts, which are most of a file."""
+
 
 @contextmanager
 def predictions_kept() -> Iterator[None]:
     """Read every file of predictions and scores once in the block, however often it is asked for: a report asks seven times."""
-    token = _kept.set(_KeptFiles())
+    with _keeping(_KeptFiles(tuple(c for c in PREDICTION_COLUMNS.names if c not in RARELY_READ), at_once=True)):
+        yield
+
+
+@contextmanager
+def scores_kept(store: Store) -> Iterator[None]:
+    """Read the scores, and the traits where they are asked for, of every run once for all blocks with this store."""
+    with nullcontext() if _kept.get() is not None else _keeping(store.kept):
+        yield
+
+
+@contextmanager
+def _keeping(kept: _KeptFiles) -> Iterator[None]:
+    token = _kept.set(kept)
     try:
         yield
     finally:
@@ -416,11 +443,14 @@ def predictions_kept() -> Iterator[None]:
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """Read a Parquet file of a run."""
     kept = _kept.get()
-    if kept is None or columns is None or path.name != PREDICTIONS or set(columns) & set(RARELY_READ):
+    if kept is None or columns is None or path.name != PREDICTIONS or not set(columns) <= set(kept.columns):
         return _read_parquet(path, columns)
     table = kept.tables.get(path)
-    if table is None:
-        table = _read_parquet(path, [c for c in PREDICTION_COLUMNS.names if c not in RARELY_READ])
+    if table is None or not set(columns) <= set(table.column_names):
+        known = [] if table is None else table.column_names
+        wanted = [c for c in kept.columns if kept.at_once or c in columns or c in known]
+        kept.size -= 0 if table is None else kept.tables.pop(path).nbytes
+        table = _read_parquet(path, wanted)
         size = table.nbytes
         if kept.size + size <= MOST_KEPT:
             kept.tables[path] = table

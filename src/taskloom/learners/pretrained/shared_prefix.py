@@ -56,12 +56,13 @@ def find_shared_prefix(base: Base, sources: Sequence[Sequence[int]], device: tor
     """Compute what all inputs begin with; None where they do not, or the model keeps other states than keys and values."""
     if len(sources) < 2 or base.kind != "decoder" or not plain(base.model):
         return None
-    first, last = min(sources), max(sources)  # what these two share, all others share
-    most = min(min(map(len, sources)) - 1, len(first), len(last))
+    rows = [list(source) for source in sources]
+    first, last = min(rows), max(rows)  # what these two share, all others share
+    most = min(map(len, rows)) - 1
     length = next((i for i in range(most) if first[i] != last[i]), most)
     if length < LEAST:
         return None
-    ids = list(first[:length])
+    ids = first[:length]
     cache = base.model.model(input_ids=torch.tensor([ids], device=device), use_cache=True).past_key_values
     return SharedPrefix(ids, [(layer.keys, layer.values) for layer in cache.layers])
 
