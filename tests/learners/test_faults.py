@@ -77,6 +77,20 @@ def test_halving_goes_down_to_one_and_no_further() -> None:
             in_halves([1, 2], never)
 
 
+def test_memory_that_other_processes_have_taken_is_short_too() -> None:
+    """What torch raises where another process has filled the card: not its own type for memory, but one for the card."""
+    rows: list[int] = []
+
+    def run(some: list[int]) -> None:
+        if len(some) > 2:
+            raise torch.AcceleratorError("CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation' …")
+        rows.extend(some)
+
+    with pytest.warns(UserWarning, match="at a time"):
+        in_halves([1, 2, 3, 4, 5], run)
+    assert rows == [1, 2, 3, 4, 5]
+
+
 def test_classifiers_go_on_when_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Training, measuring and answering, with a network that bears at most 11 examples at once."""
     data = tiny.everything(2)

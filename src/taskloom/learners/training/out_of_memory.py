@@ -15,9 +15,13 @@ from taskloom.learners.interface import LearnerError
 R = TypeVar("R")
 
 
+WORDS = ("can't allocate memory", "CUDA error: out of memory")
+"""Of memory that is short where torch has no type for it: on a CPU, and on a GPU that other processes have filled."""
+
+
 def is_short(error: RuntimeError) -> bool:
-    """Return whether an error is one of memory; torch has a type for it on a GPU, and only words on a CPU."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    """Return whether an error is one of memory."""
+    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in WORDS)
 
 
 @contextlib.contextmanager

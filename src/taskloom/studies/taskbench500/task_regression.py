@@ -101,7 +101,7 @@ def r2_interval(r2: float, n: int, level: float = LEVEL) -> tuple[float, float]:
     """Return Fisher's interval of a squared correlation of n points; nan for fewer than four.
 
     >>> [round(end, 2) for end in r2_interval(0.56, 67)]
-    [0.39, 0.7]
+    [0.38, 0.7]
     """
     if n < FEWEST or math.isnan(r2):
         return NAN, NAN
