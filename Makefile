@@ -117,7 +117,7 @@ scorers: $(VENV)/.ready ## write docs/reference/scorers.md: how often each score
 .venv-interop/.ready: pyproject.toml constraints-interop.txt
 	test -x .venv-interop/bin/python || $(if $(UV),$(UV) venv --quiet --python $(PYTHON) .venv-interop,$(PYTHON) -m venv .venv-interop)
 	$(if $(UV),$(UV) pip install --quiet --python .venv-interop/bin/python,.venv-interop/bin/python -m pip install --quiet) \
-		-c constraints-interop.txt -e '.[interop,audit]' pytest pytest-xdist hypothesis
+		-c constraints-interop.txt -e '.[interop,audit]' pytest pytest-xdist hypothesis uv  # uv starts the harnesses of verifiers
 	touch $@
 
 .PHONY: test-interop

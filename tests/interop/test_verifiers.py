@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,3 +74,69 @@ def test_the_tool_finds_the_taskset_by_its_name() -> None:
     from verifiers.v1.utils.loaders import taskset_class
 
     assert taskset_class("taskloom-recipes").__name__ == "RecipeTaskset"
+
+
+@contextmanager
+def chat_server(replies: Mapping[str, str]) -> Iterator[str]:
+    """Serve an OpenAI-compatible endpoint that streams a given reply to each prompt, and yield its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        """Answers one chat completion."""
+
+        def do_POST(self) -> None:
+            """Stream the reply as one chunk, then the reason of the end."""
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            prompt = body["messages"][-1]["content"]
+            text = prompt if isinstance(prompt, str) else "".join(part["text"] for part in prompt)
+            usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+            head = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+            chunks: list[dict[str, Any]] = [
+                {"choices": [{"index": 0, "delta": {"role": "assistant", "content": replies[text]}}]},
+                {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage},
+            ]
+            lines = [f"data: {json.dumps({**head, **chunk})}\n\n" for chunk in chunks]
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            self.wfile.write("".join([*lines, "data: [DONE]\n\n"]).encode())
+
+        def log_message(self, *about: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
+
+
+@pytest.mark.nightly
+def test_rollouts_of_the_tool_get_the_scores_of_taskloom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness is a program of its own, which the tool starts with uv; its libraries come from a registry the first time."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if shutil.which("uv") is None:
+        pytest.skip("needs uv: make test-interop")
+    from verifiers.v1.clients.client import ModelContext
+    from verifiers.v1.configs.client import EvalClientConfig
+
+    environment = load_environment("babi/1", n=3, role="test")
+    right, wrong, empty = environment.taskset
+    replies = {
+        right.data.prompt: f"Somebody went there, so the answer is: {right.data.answer}.",
+        wrong.data.prompt: "The answer is: nowhere",
+        empty.data.prompt: " ",
+    }
+    monkeypatch.setenv("NO_KEY", "none")
+
+    async def rollouts(address: str) -> list[tuple[bool, float]]:
+        client = EvalClientConfig(base_url=address, api_key_var="NO_KEY")
+        outcomes = []
+        async with environment.serving():
+            for task in (right, wrong, empty):
+                episode = await environment.run_episode(task, ModelContext(model="m", client=client))
+                outcomes += [(trace.ok, trace.reward) for trace in episode.traces]
+        return outcomes
+
+    with chat_server(replies) as address:
+        outcomes = asyncio.run(rollouts(address))
+    assert outcomes[0] == (True, 1.0)
+    assert [reward for _, reward in outcomes[1:]] == [0.0, 0.0]

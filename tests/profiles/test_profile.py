@@ -163,3 +163,19 @@ def test_a_language_model_and_its_random_twin(
     assert "reads at most 2048" in partial.failures[0]
     with pytest.raises(TaskloomError, match=r"cannot be profiled: .*there is no model folder"):
         profile(str(tmp_path / "nothing"), quick=True, store=tmp_path / "runs", engine="here", panel=small)
+
+
+@pytest.mark.nightly
+def test_the_commands_of_the_page_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The whole panel on a tiny model: what does not fit its context is listed, the rest is measured."""
+    pytest.importorskip("transformers")
+    from tests.interop.models import tiny_model
+
+    model, store = str(tiny_model(tmp_path / "tiny")), str(tmp_path / "runs")
+    for more in ([], ["--random"]):
+        assert run(["profile", model, "--quick", "--store", store, "-o", str(tmp_path / f"p{len(more)}"), *more]) == 0
+    assert "controls are clean" in capsys.readouterr().out
+    assert len(read_profile(tmp_path / "p0").measurements) > 55
+    folders = [str(tmp_path / name) for name in ("p0", "p1")]
+    assert run(["profile", "--compare", *folders, "-o", str(tmp_path / "both")]) == 0
+    assert "Beside tiny, random weights" in (tmp_path / "both" / profiles.PAGE).read_text(encoding="utf-8")

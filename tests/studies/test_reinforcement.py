@@ -9,6 +9,7 @@ import pytest
 
 from taskloom.experiments.cells import expand
 from taskloom.studies import StudyError, find_study
+from taskloom.studies.reinforcement import UNSEEN, recipe
 from taskloom.studies.reproduction import experiments_of
 from tests.studies.made_up_scores import group, made_up
 
@@ -42,7 +43,7 @@ def test_gains_are_paired_by_seed(tmp_path: Path) -> None:
 
 def test_runs_of_something_else_are_refused(tmp_path: Path) -> None:
     runs = made_up(tmp_path, group("zest/synthetic", "majority", {"test": [0.5]}))
-    with pytest.raises(StudyError, match="tested on iid or ood"):
+    with pytest.raises(StudyError, match="tested on seen and unseen compositions"):
         find_study("reinforcement")(runs)
 
 
@@ -52,4 +53,18 @@ def test_the_experiment_has_every_arm_for_every_seed(scale: str) -> None:
     cells = expand(experiment)
     assert len(cells) == len(experiment.learners) * len(experiment.seed_list)
     assert len(experiment.learners) >= 6
-    assert {test.name for cell in cells for test in cell.tests} == {"iid", "ood"}
+    assert {test.name for cell in cells for test in cell.tests} == {"test"}
+
+
+def test_conditions_are_told_apart_by_the_trait_of_the_items(tmp_path: Path) -> None:
+    import taskloom as tl
+
+    runs = tl.run(recipes=[recipe()], learners=["majority"], evaluate=["test"], limit=60, store=tmp_path, engine="here")
+    scores: dict[str, list[float]] = {"iid": [], "ood": []}
+    for row in runs.predictions().to_pylist():
+        scores["ood" if row["task"].removeprefix("taskbench/") in UNSEEN else "iid"].append(row["score"])
+    arms, _ = find_study("reinforcement")(runs)
+    assert arms.table is not None
+    means = {row["split"]: row["mean"] for row in arms.table}
+    assert means == pytest.approx({name: sum(values) / len(values) for name, values in scores.items()})
+    assert {len(values) for values in scores.values()} != {0}

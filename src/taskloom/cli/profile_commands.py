@@ -44,6 +44,7 @@ def profile(
         float, typer.Option("--gpus", min=0.01, help="GPUs of one run; 0.25 lets four runs of a small model share one.")
     ] = 1.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run and what is there.")] = False,
+    panel: Annotated[bool, typer.Option("--panel", help="Only list what is asked: recipes and contrasts.")] = False,
     as_json: Json = False,
 ) -> None:
     """Profile a model on a fixed panel of all suites: one page that says where it holds and where it breaks.
@@ -53,12 +54,19 @@ def profile(
 
     \b
     Examples:
-      $ taskloom profile smollm2 --quick --dry-run
-      $ taskloom profile smollm2 --quick
-      $ taskloom profile smollm2 --quick --random
-      $ taskloom profile NAME --endpoint http://127.0.0.1:8000/v1
-      $ taskloom profile --compare profile-a profile-b -o a-beside-b
+      $ taskloom profile --panel
+      $ taskloom profile --panel --json
+
+    \b
+    With a model:
+      taskloom profile smollm2 --quick
+      taskloom profile smollm2 --quick --random
+      taskloom profile NAME --endpoint http://127.0.0.1:8000/v1
+      taskloom profile --compare profile-a profile-b -o a-beside-b
     """
+    if panel:
+        _list(as_json)
+        return
     from taskloom.cli import run_output
     from taskloom.experiments import api, progress
     from taskloom.profiles import profile as profiles
@@ -82,6 +90,24 @@ def profile(
     name = "".join(c if c.isalnum() or c in "-." else "-" for c in result.name).strip("-")
     folder = out or Path(f"profile-{name}")
     _write([result, *([beside] if beside is not None and beside.measurements else [])], folder, as_json, True)
+
+
+def _list(as_json: bool) -> None:
+    """Print the recipes of the panel and its contrasts."""
+    from taskloom.cli.output import console, emit, table
+    from taskloom.profiles.panel import packaged_panel
+
+    asked = packaged_panel()
+    if as_json:
+        emit(asked.model_dump(mode="json"))
+        return
+    recipes = [
+        (name, one.recipe, ", ".join(one.split_names), ", ".join(one.ways)) for name, one in asked.recipes.items()
+    ]
+    contrasts = [(one.axis, one.name, one.easy.key, one.hard.key) for one in asked.contrasts]
+    out = console()
+    out.print(table(f"recipes of panel {asked.version}", ("name", "recipe", "splits", "asked"), recipes), "")
+    out.print(table("contrasts", ("axis", "contrast", "easy", "hard"), contrasts))
 
 
 def _write(results: list[ModelProfile], folder: Path, as_json: bool, own: bool) -> None:

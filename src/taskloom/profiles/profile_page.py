@@ -36,6 +36,9 @@ RULE = (
     "at 95 %, so of twenty contrasts that hold, one may be called broken by chance."
 )
 
+SAME = "same answer"
+"""The column of the share of items with the same answer, for contrasts that have the same items on both sides."""
+
 CONTRASTS = (
     Column("contrast", lambda r: r.contrast.name),
     Column("asked", attrgetter("way")),
@@ -43,7 +46,7 @@ CONTRASTS = (
     Column("hard", lambda r: _estimate(r.hard), number=True),
     Column("hard - easy", attrgetter("difference"), number=True),
     Column("guessing", lambda r: f"{r.easy.guessing:.2f}", number=True),
-    Column("same answer", lambda r: "" if r.consistency is None else f"{r.consistency:.2f}", number=True),
+    Column(SAME, lambda r: "" if r.consistency is None else f"{r.consistency:.2f}", number=True),
     Column("verdict", attrgetter("verdict")),
 )
 
@@ -208,17 +211,23 @@ def _axes(results: Sequence[ContrastResult]) -> Section:
 
 
 def _axis_sections(results: Sequence[ContrastResult]) -> Iterator[Section]:
-    """Yield a section for each axis: a figure of both sides of its contrasts, and their table."""
+    """Yield a section for each axis: a figure of both sides of its contrasts for each way, and their table."""
+    colours = {"easy": 0, "hard": 1}
     for axis in dict.fromkeys(r.contrast.axis for r in results):
         own = [r for r in results if r.contrast.axis == axis]
-        marks = [
-            charts.Mark(series, f"{r.contrast.name} ({r.way})", m.estimate.mean, m.estimate.low, m.estimate.high)
-            for r in own
-            for series, m in (("easy", r.easy), ("hard", r.hard))
+        panels = [
+            charts.interval_panel(way, [mark for r in own if r.way == way for mark in _marks(r)], colours)
+            for way in dict.fromkeys(r.way for r in own)
         ]
-        colours = {"easy": 0, "hard": 1}
-        panel = charts.interval_panel(axis, marks, colours)
-        yield Section(axis.capitalize(), "", CONTRASTS, tuple(own), panels=(panel,), legend=colours)
+        paired = any(r.consistency is not None for r in own)
+        columns = tuple(column for column in CONTRASTS if paired or column.head != SAME)
+        yield Section(axis.capitalize(), "", columns, tuple(own), panels=tuple(panels), legend=colours)
+
+
+def _marks(result: ContrastResult) -> Iterator[charts.Mark]:
+    for series, measurement in (("easy", result.easy), ("hard", result.hard)):
+        e = measurement.estimate
+        yield charts.Mark(series, result.contrast.name, e.mean, e.low, e.high)
 
 
 def _beside(first: ModelProfile, other: ModelProfile) -> Section:
