@@ -20,6 +20,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_study_runs_at_quick_scale(name: str, store: Path, tmp_path: Path) -> None:
+    if name == "reinforcement":
+        pytest.importorskip("trl", reason="needs trl: make test-interop")
     result = tl.reproduce(name, store=store, out=tmp_path)
     assert result.page is not None
     assert result.page.is_file()
