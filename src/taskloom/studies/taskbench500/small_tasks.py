@@ -29,7 +29,7 @@ UNIONS = (
     "union(antonyms[eng], hyponyms[eng])",
 )
 
-QUICK_LOOP = {"batch": 4, "evaluate_every": 0, "longest_answer": 32, "targets": "fixed", "threads": 1}
+QUICK_LOOP = {"batch": 4, "evaluate_every": 0, "longest_answer": 10, "targets": "fixed", "threads": 1}
 QUICK_STEPS, QUICK_LIMIT = 3, 2
 """Steps of a dozen tasks with four rows each, seconds each on one core; and tests of a task, since answering costs most."""
 
@@ -63,13 +63,20 @@ def quick_words(functions: tuple[str, ...], **fields: Any) -> dict[str, Any]:
 def composition_experiments(scale: str, model: str) -> Experiments:
     """Return the experiments of Tables 1 and 3 and Figures 3 and 5: atomic and composed tasks, on all data and on 32 examples."""
     if scale == "quick":
-        sequences = {"n": 200, "length": 3, "kept": 1}
-        recipes = [
-            quick_words((*ATOMS, *COMPOSED)),
-            *(quick_words(MAPPED, sequences={**sequences, "separators": apart}) for apart in (False, True)),
-        ]
-        chosen = [*quick_learners(model), *quick_learners(model, shots=FEW)]
-        return [{"recipes": recipes, "learners": chosen, "tasks": "each", "evaluate": ["test"], "limit": QUICK_LIMIT}]
+        sequences = {"n": 200, "length": 2, "kept": 1}
+        apart = [quick_words(MAPPED, sequences={**sequences, "separators": value}) for value in (False, True)]
+        common: dict[str, Any] = {"tasks": "each", "evaluate": ["test"], "limit": QUICK_LIMIT}
+        blocks: Experiments = []
+        for shots in (0, FEW):
+            blocks += [
+                {
+                    **common,
+                    "recipes": [quick_words((*ATOMS, *COMPOSED))],
+                    "learners": quick_learners(model, shots=shots),
+                },
+                {**common, "recipes": apart, "learners": quick_learners(model, shots=shots, longest_answer=20)},
+            ]
+        return blocks
     separated = {
         "recipe": "taskbench/500",
         "set": {"catalog": {"compositions": ["map", "filter", "map_filter"]}, "sequences": {"separators": True}},
@@ -84,8 +91,8 @@ def composition_experiments(scale: str, model: str) -> Experiments:
 def memorisation_experiments(scale: str, model: str) -> Experiments:
     """Return the experiments of Figure 2: a few training examples of every atomic task, learnt by heart."""
     if scale == "quick":
-        recipe = quick_words(FAMILIES, memorise=8)
-        chosen = quick_learners(model, steps=8, evaluate_every=4)
+        recipe = quick_words(FAMILIES, memorise=4)
+        chosen = quick_learners(model, steps=4, evaluate_every=2)
         return [
             {"recipes": [recipe], "learners": chosen, "tasks": "each", "train": "memorise", "evaluate": ["memorise"]}
         ]
@@ -98,8 +105,8 @@ def memorisation_experiments(scale: str, model: str) -> Experiments:
 def permutation_experiments(scale: str, model: str) -> Experiments:
     """Return the experiments of Figure 6: own and permuted labels for the pre-trained model, permuted ones for its random twin."""
     if scale == "quick":
-        own, permuted = (quick_words(FAMILIES, memorise=8, labels=labels) for labels in ("true", "permuted"))
-        loop: dict[str, Any] = {"steps": 8, "evaluate_every": 4}
+        own, permuted = (quick_words(FAMILIES, memorise=4, labels=labels) for labels in ("true", "permuted"))
+        loop: dict[str, Any] = {"steps": 4, "evaluate_every": 2}
         trained, random = quick_learners(model, **loop)[:1], quick_learners(model, **loop, pretrained=False)[:1]
     else:
         own, permuted = (
