@@ -191,7 +191,9 @@ def _legend(figure: Any, names: Sequence[Any], published: bool) -> None:
         empty = {"marker": "D", "markerfacecolor": "none", "markeredgecolor": "#444444", "linestyle": "none"}
         handles.append(Line2D([], [], label="published", **empty))  # type: ignore[arg-type]
     if handles:
-        figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=min(4, len(handles)))
+        # An entry of one word takes about an inch and a tenth; more of them in a row than fit would be cut off at both sides.
+        across = max(1, int(figure.get_figwidth() / 1.1))
+        figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=min(4, across, len(handles)))
 
 
 def heat_map(
