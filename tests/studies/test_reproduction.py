@@ -14,8 +14,8 @@ from taskloom.cli import run
 from taskloom.errors import TaskloomError
 from taskloom.experiments import engines
 from taskloom.experiments.engines.here import HereEngine
-from taskloom.studies import STUDIES
-from taskloom.studies.published_numbers import paper, paper_names, published
+from taskloom.studies import STUDIES, reproduction
+from taskloom.studies.published_numbers import PaperData, PaperPlace, paper, paper_names, published
 from taskloom.studies.reproduction import analyse, catalogue, write_study
 from tests.studies.made_up_scores import group, made_up
 
@@ -87,15 +87,21 @@ def test_bad_input_gets_one_sentence(command: list[str], problem: str, capsys: p
     assert problem in capsys.readouterr().err
 
 
-def test_a_place_of_a_paper_without_a_study_is_called_that(capsys: pytest.CaptureFixture[str]) -> None:
-    place = next(row for row in catalogue() if not row["exists"])
-    for command in (
-        ["reproduce", place["study"]],
-        ["reproduce", place["study"], "--dry-run"],
-        ["study", place["study"]],
-    ):
-        assert run(command) == 2
-        assert f"{place['place']} of {place['paper']}, which has no study yet" in capsys.readouterr().err
+def test_every_table_and_figure_of_the_papers_has_a_study() -> None:
+    assert [row["study"] for row in catalogue() if not row["exists"]] == []
+
+
+def test_a_place_of_a_paper_without_a_study_is_called_that(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def planted(name: str) -> PaperData:
+        places = (PaperPlace("ctlpp/table99", "CTL++", "Table 99", "nothing", "no training"),)
+        return PaperData(name, "CTL++", places if name == "ctlpp" else (), ())
+
+    monkeypatch.setattr(reproduction, "paper", planted)
+    for command in (["reproduce"], ["reproduce", "--dry-run"], ["study"]):
+        assert run([command[0], "ctlpp/table99", *command[1:]]) == 2
+        assert "Table 99 of CTL++, which has no study yet" in capsys.readouterr().err
 
 
 def test_a_study_without_experiment_says_how_to_use_it() -> None:
