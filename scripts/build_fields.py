@@ -56,6 +56,11 @@ DEVIATIONS = [
         "part of each task is a prefix of its part of the larger one.",
     ),
     Deviation(
+        "babi",
+        "phrasing",
+        "Another question is asked of the same story: inputs, traits and answers differ, and keys and stories do not.",
+    ),
+    Deviation(
         "zest",
         "tasks",
         "A smaller split is neither a prefix nor a subset of a larger one: the parts of the generalization types and the mix "

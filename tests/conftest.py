@@ -32,7 +32,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 FIRST_HALF = {
-    "audits", "dataset", "experiments", "interop", "learners", "reports", "studies", "viewer", "test_cli.py", "test_docs.py",
+    "audits", "dataset", "experiments", "interop", "learners", "reports", "studies", "viewer",
+    "test_cli.py", "test_docs.py", "test_first_minutes.py",
 }  # fmt: skip
 """The tests that need torch, SciPy or scikit-learn, and as many others as make the halves equally long."""
 
@@ -55,7 +56,7 @@ def pytest_collection_finish() -> None:
     """Keep what collecting built out of later garbage collections, and collect less often: both took a quarter of all time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(1_000_000, 20, 100)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -62,7 +62,7 @@ def check_all(data: Dataset) -> None:
 
 
 @pytest.mark.parametrize("name", [*CASES, *SINGLE])
-@pytest.mark.daily("ctl/A", "ctl/length", "babi/diverse-T7", "babi/concat-T12", "babi/17", "taskbench/english", *SINGLE)
+@pytest.mark.daily("ctl/A", "ctl/length", "babi/diverse-T7", "babi/concat-T12", "babi/17", *SINGLE)
 def test_descriptions_come_before_the_very_same_examples(name: str) -> None:
     changes = {**CASES, **SINGLE}[name]
     plain, told = tl.make(name, set=changes), tl.make(name, set=[*changes, "described=true"])

@@ -83,6 +83,12 @@ BASES: dict[str, dict[str, Any]] = {
         "vocabulary": _PEOPLE,
         "splits": {"train": [{"n": 9, **_CARRY, "story": {"questions": 3}}], "test": [{"n": 6, **_CARRY}]},
     },
+    "babi/yes": {
+        "suite": "babi",
+        "vocabulary": _PEOPLE,
+        "groups": [{**_MOVE, "questions": ["yes-no"], "answers": {"yes": 1}}],
+        "splits": {"train": {"n": 12}, "test": {"n": 6}},
+    },
     "babi/concat": {"suite": "babi", "concat": "T2", "splits": {"train": {"n": 20}, "test": {"n": 10}}},
     "babi/14": {"suite": "babi", "number": 14, "splits": {"train": {"n": 10}, "test": {"n": 5}}},
     "zest": {
@@ -187,6 +193,7 @@ BABI: dict[str, Trial] = {
     "number": Trial("babi/14", 15),
     "knobs": Trial("babi/14", {"questions": 2}),
     "reading": Trial("babi/groups", "strict"),
+    "phrasing": Trial("babi/yes", "where-P", writes="traits"),
     "vocabulary": Trial("babi/groups", {"objects": ["milk", "coin", "lamp"]}),
     "vocabulary.persons": Trial("babi/groups", ["Ann", "Bob", "Cleo"]),
     "vocabulary.objects": Trial("babi/groups", ["coin", "lamp", "hat"]),
