@@ -238,6 +238,15 @@ def test_answers_do_not_depend_on_batch_or_padding(folder: Path, prompt: bool) -
         assert np.allclose(states, results[0][2], atol=1e-4)
 
 
+def test_seeds_of_a_model_that_is_trained_whole_differ(folder: Path) -> None:
+    """Without dropout only the order of batches can tell them apart."""
+    learner: Any = read({"learner": "fine-tune", "model": str(folder), **QUICK, "batch": 2, "steps": 3, "rate": 0.02})
+    first, again, other = (learner.fit(COLOURS, seed=seed) for seed in (0, 0, 1))
+    inputs, wanted = ["grass", "sky"], [["green", "blue"]] * 2
+    assert first.logprob(inputs, wanted) == again.logprob(inputs, wanted)
+    assert not np.allclose(first.logprob(inputs, wanted), other.logprob(inputs, wanted), atol=1e-5)
+
+
 def test_the_twin_has_other_weights(folder: Path) -> None:
     real, twin, again = open_base(str(folder)), open_base(str(folder), False, 5), open_base(str(folder), False, 5)
     assert {n: w.shape for n, w in real.model.state_dict().items()} == {

@@ -82,8 +82,9 @@ class Adapter:
         self.precision = pick_precision(how.precision, self.device)
         _check_how(base, how, len(self.tasks))
         self.optimiser = _optimiser(list(self.trained.values()), how, self.device)
+        # A model that is trained whole has nothing else that a seed could change.
         self.orders = {
-            name: Order(np.array(rows.lengths(), dtype=np.int64), how.batch, how.order_seed)
+            name: Order(np.array(rows.lengths(), dtype=np.int64), how.batch, how.order_seed + seed)
             for name, rows in tasks.items()
         }
         self.fast = Captured(self) if can_capture(base, how, self.device) else None

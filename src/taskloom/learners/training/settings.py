@@ -32,7 +32,8 @@ class Training:
         evaluate_every: Steps between points of the learning curve; 0: only at the end.
         evaluate_at: Further steps at which a point is wanted.
         patience: Stop after this many points without a better `dev` score and keep the best weights; 0: never, keep the last.
-        order_seed: Of the order of batches, which all seeds share, as in the reference.
+        order_seed: Of the order of batches, which all seeds of a network from scratch share, as in the reference; language models
+            add the seed to it, since nothing else may tell the seeds of a model that is trained whole apart.
         checkpoint_every: Steps between checkpoints, when a folder is given.
         device: `auto` takes a GPU where there is one.
         precision: `auto` is fp32 on the CPU and tf32 on a GPU. bf16 and fp16 keep weights in fp32; fp16 scales the loss.

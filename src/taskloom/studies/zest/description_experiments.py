@@ -77,13 +77,9 @@ def splits_of(part: str) -> tuple[str, ...]:
 
 
 def description_experiment(scale: str, model: str, part: str, splits: tuple[str, ...], seed: int) -> dict[str, Any]:
-    """Return the experiment of one seed on one part of the input.
-
-    Seeds of full fine-tuning differ in nothing but the order of batches, which is a setting of its own and the same for all
-    seeds by default: without it they would all be one training.
-    """
+    """Return the experiment of one seed on one part of the input."""
     small = scale == "quick"
-    learner = {**(SMALL_LEARNER if small else FULL_LEARNER), "order_seed": seed}
+    learner: dict[str, Any] = dict(SMALL_LEARNER if small else FULL_LEARNER)
     if model:
         learner |= {"learner": "fine-tune", "model": model}
         for setting in ("state", "layers", "heads"):

@@ -121,9 +121,8 @@ def description_runs(runs: Runs, parts: Sequence[str] = ("both",), mode: str = "
 
 
 def _kind(scores: Mapping[str, Any]) -> str:
-    """Return what runs have in common that differ in the seed, or in the order of batches that goes with it."""
-    fields = {name: value for name, value in scores["fields"].items() if name != "learner.order_seed"}
-    return json_digest([scores["recipe"], scores["learner"], fields, str(scores.get("data", ""))])
+    """Return what runs have in common that differ in the seed."""
+    return json_digest([scores["recipe"], scores["learner"], scores["fields"], str(scores.get("data", ""))])
 
 
 def _group(
