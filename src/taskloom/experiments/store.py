@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -114,13 +114,17 @@ class Store:
 
     def __init__(self, path: str | Path, create: bool = False) -> None:
         self.path = path_of(path)
-        self.kept = _KeptFiles(SCORED, at_once=False)
         mark = self.path / STORE
         if not mark.is_file():
             if not create:
                 raise StoreError(f"{self.path} is not a run store (it has no {STORE}); create one with 'taskloom run'")
             self._create(mark)
         self._check(mark)
+
+    @cached_property
+    def kept(self) -> _KeptFiles:
+        """Return what questions about scores have read of this store."""
+        return _KeptFiles(SCORED, at_once=False)
 
     def _create(self, mark: Path) -> None:
         with writing(self.path):
