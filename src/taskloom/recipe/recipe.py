@@ -249,6 +249,10 @@ def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
         fields = suite.fields.model_validate(given)
     except ValidationError as error:
         raise RecipeError(explain(error, suite.fields, where)) from error
+    except UnicodeEncodeError:  # pydantic writes names of fields as UTF-8
+        raise RecipeError(
+            f"{where}: the name of a field has half of a character (a lone surrogate); write it whole"
+        ) from None
     described = _described(data.get("described", False), where)
     return Recipe(name, suite, fields, str(data.get("describe", "")).strip(), seed, described)
 
