@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import taskloom as tl
 from taskloom.cli import run
-from taskloom.errors import RecipeError
+from taskloom.errors import RecipeError, TaskloomError
 from taskloom.recipe import Recipe, Span, read
 from taskloom.recipe.finder import names
 
@@ -191,3 +192,10 @@ def test_scientific_notation_without_a_dot_is_a_number() -> None:
     assert (
         read("zest/synthetic", ["shares={normal: 5e-1}"]).digest == read("zest/synthetic", ["shares.normal=0.5"]).digest
     )
+
+
+def test_a_name_with_half_of_a_character_is_refused_in_one_sentence() -> None:
+    with pytest.raises(TaskloomError, match="half of a character"):
+        tl.make("ctl/A", set={"splits": {"\ud800": {"n": 3}}})
+    with pytest.raises(TaskloomError, match="half of a character"):
+        tl.run(recipes=["ctl/A"], learners=["bilstm"], grid={"\ud800": [1]})

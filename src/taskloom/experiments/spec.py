@@ -241,6 +241,8 @@ def check(data: Mapping[str, Any], where: str, beside: Path | None = None) -> Ex
         experiment = Experiment.model_validate(dict(data))
     except ValidationError as error:
         raise ExperimentError(explain(error, Experiment, where)) from error
+    except UnicodeEncodeError:  # pydantic writes names as UTF-8
+        raise ExperimentError(f"{where}: a name has half of a character (a lone surrogate); write it whole") from None
     if beside is None:
         return experiment
     recipes = [_beside(r, "recipe", beside) for r in experiment.recipes]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.errors import InputError
+from taskloom.errors import InputError, RecipeError
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.evaluation import evaluator
 from taskloom.suites.taskbench.evaluation.derivations import BETWEEN, Deriver
@@ -243,3 +243,20 @@ def test_an_atom_in_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFix
         assert "did you mean 'vowels[eng]'" in capsys.readouterr().err
     finally:
         atoms.added().pop("vowels[eng]", None)
+
+
+def test_a_chain_with_too_many_paths_is_refused_before_they_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = small_words()
+    tree = normal(read("chain(hyponyms[eng], inverse(hyponyms[eng]))"))
+    rows = everything(words)
+    paths = sum(
+        len(PlainSolver(words).relation(read("hyponyms[eng]"), middle))
+        for row in rows
+        for middle in PlainSolver(words).relation(read("inverse(hyponyms[eng])"), words.texts[row])
+    )
+    assert paths > 1
+    monkeypatch.setattr(evaluator, "MOST_PATHS", paths)
+    evaluator.values(tree, rows, words)
+    monkeypatch.setattr(evaluator, "MOST_PATHS", paths - 1)
+    with pytest.raises(RecipeError, match=f"has {paths:,} paths from an input to an answer.*narrow one of them"):
+        evaluator.values(tree, rows, words)

@@ -10,6 +10,7 @@ import numpy as np
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.evaluation.function_table import TRUTH, FunctionTable
 from taskloom.suites.taskbench.language import Type, map_filter, show, type_of
+from taskloom.suites.taskbench.language.errors import ExpressionError
 from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int32]
 
 
+MOST_PATHS = 200_000_000
+"""Through a chain, from an input over the values in between to an answer: about 15 seconds of work and 2 GB. Nearly every noun is
+reached from every other by `chain(hyponyms[eng], inverse(hyponyms[eng]))`, which no machine can hold for all of WordNet."""
+
+
 def values(function: Expression, rows: Rows, words: Words) -> Table:
     """Return the values of a relation (in normal form) at each of these words."""
     match function:
@@ -47,7 +53,7 @@ def values(function: Expression, rows: Rows, words: Words) -> Table:
         case Chain(parts):
             table = values(parts[-1], rows, words)
             for part in reversed(parts[:-1]):
-                table = _after(part, table, words)
+                table = _after(part, table, words, function)
             return table
         case Union(parts):
             table = values(parts[0], rows, words)
@@ -68,11 +74,18 @@ def values(function: Expression, rows: Rows, words: Words) -> Table:
             assert_never(function)
 
 
-def _after(part: Expression, table: Table, words: Words) -> Table:
+def _after(part: Expression, table: Table, words: Words, chain: Chain) -> Table:
     if isinstance(part, Atom):
-        return words.relation(part.name).after(table)
-    met, inner = _renumbered(table, len(words.texts))
-    return values(part, met, words).after(inner)
+        outer, inner = words.relation(part.name), table
+    else:
+        met, inner = _renumbered(table, len(words.texts))
+        outer = values(part, met, words)
+    if (paths := int(outer.counts[inner.values].sum())) > MOST_PATHS:
+        raise ExpressionError(
+            f"{show(chain)} has {paths:,} paths from an input to an answer, and at most {MOST_PATHS:,} can be followed; chain "
+            "functions with fewer answers, or narrow one of them by an intersection or a filter"
+        )
+    return outer.after(inner)
 
 
 def _renumbered(table: Table, size: int) -> tuple[Rows, Table]:
