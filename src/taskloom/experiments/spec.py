@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from taskloom.arguments import path_of
 from taskloom.errors import TaskloomError, nearest
 from taskloom.experiments.trackers import TRACKERS
 from taskloom.recipe import Fields
-from taskloom.recipe.validation_errors import explain
+from taskloom.recipe.validation_errors import validated
 from taskloom.recipe.yaml_files import load
 
 LAST_SEED = 2**32 - 1
@@ -237,12 +237,7 @@ def read(path: str | Path) -> Experiment:
 
 def check(data: Mapping[str, Any], where: str, beside: Path | None = None) -> Experiment:
     """Check plain values and return the experiment."""
-    try:
-        experiment = Experiment.model_validate(dict(data))
-    except ValidationError as error:
-        raise ExperimentError(explain(error, Experiment, where)) from error
-    except UnicodeEncodeError:  # pydantic writes names as UTF-8
-        raise ExperimentError(f"{where}: a name has half of a character (a lone surrogate); write it whole") from None
+    experiment = validated(Experiment, dict(data), where, ExperimentError)
     if beside is None:
         return experiment
     recipes = [_beside(r, "recipe", beside) for r in experiment.recipes]

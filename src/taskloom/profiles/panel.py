@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from taskloom.errors import TaskloomError, nearest
 from taskloom.recipe import Fields
-from taskloom.recipe.validation_errors import explain
+from taskloom.recipe.validation_errors import validated
 from taskloom.recipe.yaml_files import load
 
 FILE = Path(__file__).parent / "panel.yaml"
@@ -141,11 +141,7 @@ class TaskPanel(Fields):
 
 def read_panel(path: Path = FILE) -> TaskPanel:
     """Read a panel from its file."""
-    data = load(path, PanelError)
-    try:
-        return TaskPanel.model_validate(data)
-    except ValidationError as error:
-        raise PanelError(explain(error, TaskPanel, str(path))) from error
+    return validated(TaskPanel, load(path, PanelError), str(path), PanelError)
 
 
 @cache

@@ -15,7 +15,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from taskloom.arguments import path_of, plain, whole
 from taskloom.errors import ParameterError, RecipeError, TaskloomError, echo, nearest
@@ -24,7 +24,7 @@ from taskloom.recipe.fields import Described, Fields, texts
 from taskloom.recipe.finder import find, from_mapping
 from taskloom.recipe.input_parts import InputParts, keep_part
 from taskloom.recipe.overrides import Changes, override, parse_changes
-from taskloom.recipe.validation_errors import explain
+from taskloom.recipe.validation_errors import validated
 from taskloom.registry import SUITES, TASKS, Suite
 from taskloom.seeding import Key
 
@@ -245,14 +245,7 @@ def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
     except ParameterError as error:
         raise RecipeError(f"{where}: {error}") from error
     given = {key: value for key, value in data.items() if key not in RESERVED}
-    try:
-        fields = suite.fields.model_validate(given)
-    except ValidationError as error:
-        raise RecipeError(explain(error, suite.fields, where)) from error
-    except UnicodeEncodeError:  # pydantic writes names of fields as UTF-8
-        raise RecipeError(
-            f"{where}: the name of a field has half of a character (a lone surrogate); write it whole"
-        ) from None
+    fields = validated(suite.fields, given, where, RecipeError)
     described = _described(data.get("described", False), where)
     return Recipe(name, suite, fields, str(data.get("describe", "")).strip(), seed, described)
 
@@ -271,10 +264,7 @@ def _described(given: Any, where: str) -> Described | None:
         return None
     if given is not True and not isinstance(given, Mapping):
         raise RecipeError(f"{where}: described: write true, or {{level: explicit, unseen: 0.3}}, not {echo(given)}")
-    try:
-        return Described.model_validate({} if given is True else dict(given))
-    except ValidationError as error:
-        raise RecipeError(explain(error, Described, f"{where}: described")) from error
+    return validated(Described, {} if given is True else dict(given), f"{where}: described", RecipeError)
 
 
 def task_suite(task: Task) -> Suite:

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import re
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from taskloom.errors import echo, nearest
+from taskloom.errors import TaskloomError, echo, nearest
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def validated(model: type[M], data: Any, where: str, error: type[TaskloomError]) -> M:
+    """Return the data as a model; raise one sentence where they do not fit it.
+
+    Args:
+        model: What the data should be.
+        data: Plain values.
+        where: The file or the thing that they come from, which the sentence names.
+        error: What is raised.
+    """
+    try:
+        return model.model_validate(data)
+    except ValidationError as problem:
+        raise error(explain(problem, model, where)) from problem
+    except UnicodeEncodeError:  # pydantic writes names as UTF-8
+        raise error(f"{where}: a name has half of a character (a lone surrogate); write it whole") from None
 
 
 def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:

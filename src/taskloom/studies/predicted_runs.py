@@ -19,19 +19,19 @@ from typing import Any
 
 import pyarrow as pa
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from taskloom.arguments import path_of
 from taskloom.arrow import column
 from taskloom.errors import DataError, nearest
 from taskloom.example import Example
 from taskloom.experiments.cell_data import CellData, read_data
-from taskloom.experiments.store import PREDICTION_COLUMNS, PREDICTIONS, SCHEMA, Store
+from taskloom.experiments.store import PREDICTION_COLUMNS, PREDICTIONS, SCHEMA
 from taskloom.files import json_digest
 from taskloom.prediction_files import predictions_for
 from taskloom.recipe import Fields
-from taskloom.recipe.validation_errors import explain
+from taskloom.recipe.validation_errors import validated
 from taskloom.recipe.yaml_files import load
+from taskloom.studies.loaded_runs import LoadedRuns
 from taskloom.suites.zest.task_files import read_script_predictions, with_braces
 
 
@@ -53,7 +53,7 @@ class PredictedFields(Fields):
     predictions: list[PredictionFields] = Field(min_length=1)
 
 
-class PredictedRuns(Store):
+class PredictedRuns(LoadedRuns):
     """A run store of predictions that were made elsewhere; every model and seed is a run.
 
     Args:
@@ -61,16 +61,12 @@ class PredictedRuns(Store):
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = path_of(path)
-        try:
-            self._fields = PredictedFields.model_validate(load(self.path, DataError))
-        except ValidationError as error:
-            raise DataError(explain(error, PredictedFields, str(self.path))) from error
+        super().__init__(path)
+        self._fields = validated(PredictedFields, load(self.path, DataError), str(self.path), DataError)
         block = {"recipe": self._fields.recipe, "set": self._fields.set, "seed": self._fields.seed}
         self._block = {key: value for key, value in block.items() if value}
         self._data: CellData = next(iter(read_data(self._block, {}))).parts[0]
         self._examples: dict[str, list[Example]] = {}
-        self._scores: dict[str, dict[str, Any]] = {}
         self._tables: dict[str, list[pa.Table]] = {}
         for one in self._fields.predictions:
             self._add(one)
@@ -118,23 +114,6 @@ class PredictedRuns(Store):
                 f"{file} has {len(rows):,} predictions and the split has {len(examples):,} examples; give one for each"
             )
         return [with_braces(row.text) if zest else row.text for row in rows]
-
-    def __contains__(self, run: str) -> bool:
-        return run in self._scores
-
-    def folder(self, run: str) -> Path:
-        """Return where the folder of a run would be; there is none."""
-        return self.path / run
-
-    def names(self) -> list[str]:
-        """Return the digests of all runs."""
-        return sorted(self._scores)
-
-    def scores(self, run: str) -> dict[str, Any]:
-        """Return the scores of a run, as scores.json has them."""
-        if run not in self._scores:
-            raise DataError(f"{self.path} has no run {run}")
-        return self._scores[run]
 
     def config(self, run: str) -> str:
         """Return the recipe of a run; how its model was trained is not known."""

@@ -22,17 +22,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from taskloom.arguments import path_of
 from taskloom.errors import DataError
 from taskloom.experiments.cells import TASK_FIELD
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.runs import runs as read_store
-from taskloom.experiments.store import CURVE_COLUMNS, CURVES, PREDICTIONS, SCHEMA, Store
+from taskloom.experiments.store import CURVE_COLUMNS, CURVES, PREDICTIONS, SCHEMA
 from taskloom.files import atomic, json_digest, read_utf8
 from taskloom.recipe import Fields
-from taskloom.recipe.validation_errors import explain
+from taskloom.recipe.validation_errors import validated
+from taskloom.studies.loaded_runs import LoadedRuns
 from taskloom.studies.predicted_runs import PredictedRuns
 from taskloom.studies.scored_items import AnswerFields, ItemTableFields, items_key, pack_answers, pack_items, unpack
 
@@ -67,7 +68,7 @@ class ScoreFileFields(Fields):
     items: dict[str, ItemTableFields] = Field(default_factory=dict)
 
 
-class ScoreFile(Store):
+class ScoreFile(LoadedRuns):
     """A run store that is one file: scores by seed, and how they were made.
 
     Args:
@@ -75,8 +76,7 @@ class ScoreFile(Store):
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = path_of(path)
-        self._scores: dict[str, dict[str, Any]] = {}
+        super().__init__(path)
         self._groups: dict[str, ScoreGroupFields] = {}
         contents = _read(self.path)
         self._items = contents.items
@@ -112,23 +112,6 @@ class ScoreFile(Store):
             "splits": entries,
             "data": group.data,
         }
-
-    def __contains__(self, run: str) -> bool:
-        return run in self._scores
-
-    def folder(self, run: str) -> Path:
-        """Return where the folder of a run would be; there is none."""
-        return self.path / run
-
-    def names(self) -> list[str]:
-        """Return the digests of all runs."""
-        return sorted(self._scores)
-
-    def scores(self, run: str) -> dict[str, Any]:
-        """Return the scores of a run, as scores.json has them."""
-        if run not in self._scores:
-            raise DataError(f"{self.path} has no run {run}")
-        return self._scores[run]
 
     def config(self, run: str) -> str:
         """Return the experiment of a run alone, as the settings that were written down make it."""
@@ -172,10 +155,7 @@ def _read(path: Path) -> ScoreFileFields:
         )
     if data.get("schema") != VERSION:
         raise DataError(f"{path} has schema {data.get('schema')}; this taskloom reads {VERSION}")
-    try:
-        return ScoreFileFields.model_validate(data)
-    except ValidationError as error:
-        raise DataError(explain(error, ScoreFileFields, str(path))) from error
+    return validated(ScoreFileFields, data, str(path), DataError)
 
 
 def _check_answers(path: Path, group: ScoreGroupFields, items: Mapping[str, ItemTableFields]) -> None:

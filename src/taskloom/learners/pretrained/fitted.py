@@ -103,7 +103,6 @@ class Writer:
         self,
         sources: Sequence[Sequence[int]],
         adapters: RowAdapters | None = None,
-        batch: int = 0,
         first_line: bool = False,
     ) -> list[str]:
         """Return what the model writes, line breaks and all.
@@ -111,7 +110,6 @@ class Writer:
         Args:
             sources: Inputs that are ids already.
             adapters: Where the rows belong to several tasks.
-            batch: Rows at one time; the writer's own number by default.
             first_line: Whether only the first line that is not empty is wanted: then what follows it may be cut.
         """
         one_task = adapters is None and self.prompt is None
@@ -134,7 +132,7 @@ class Writer:
                 texts[row] = tokeniser.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
         done = 0
-        for rows in self._batches([len(s) for s in sources], batch or self._answered_at_once):
+        for rows in self._batches([len(s) for s in sources], self._answered_at_once):
             in_halves(rows, some)
             done += len(rows)
             report_answers(done, len(sources))
@@ -219,7 +217,6 @@ class Writer:
         sources: Sequence[list[int]],
         targets: Sequence[list[int]],
         adapters: RowAdapters | None = None,
-        batch: int = 0,
     ) -> tuple[list[float], list[int]]:
         """Return the summed cross entropy of each target and its number of tokens."""
         adapters = adapters or self._own_adapters
@@ -236,7 +233,7 @@ class Writer:
                 sums[row], counts[row] = loss, count
 
         with torch.no_grad(), computing("fp32", self.device):
-            for rows in self._batches([len(s) + len(t) for s, t in zip(sources, targets, strict=True)], batch):
+            for rows in self._batches([len(s) + len(t) for s, t in zip(sources, targets, strict=True)]):
                 in_halves(rows, some)
         return sums, counts
 

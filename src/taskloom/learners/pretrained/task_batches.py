@@ -19,9 +19,6 @@ from taskloom.learners.pretrained.fitted import Writer, graded
 
 T = TypeVar("T")
 
-ROWS_ON_GPU = 512
-"""Of a batch over several tasks; of SmolLM2's size with prompts of 100 vectors they take about 10 GB."""
-
 
 class TaskBatches:
     """The rows of several tasks as one list, each with the adapter of its own task."""
@@ -36,8 +33,6 @@ class TaskBatches:
         self.prompts = torch.stack(own) if own else None
         numbers = list(range(len(writers))) if own else [writer.task for writer in writers]
         self.numbers = [number for number, size in zip(numbers, sizes, strict=True) for _ in range(size)]
-        # One task takes the batches that it would take alone.
-        self.batch = ROWS_ON_GPU if self.first.device.type == "cuda" and len(writers) > 1 else self.first.batch
 
     def adapters(self, rows: list[int]) -> tuple[Tensor | None, Tensor]:
         """Return the prompts, and the task of each row."""
@@ -45,11 +40,11 @@ class TaskBatches:
 
     def write(self, sources: Sequence[Sequence[int]]) -> list[str]:
         """Return the answers to all rows."""
-        return self.first.extracted(self.first.say(sources, self.adapters, self.batch))
+        return self.first.extracted(self.first.say(sources, self.adapters))
 
     def losses(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> tuple[list[float], list[int]]:
         """Return the summed loss and the number of target tokens of all rows."""
-        return self.first.losses(sources, targets, self.adapters, self.batch)
+        return self.first.losses(sources, targets, self.adapters)
 
     def by_task(self, rows: Sequence[T]) -> list[list[T]]:
         """Return the rows of each task."""
