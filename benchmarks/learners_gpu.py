@@ -6,6 +6,8 @@
 Needs torch, NumPy and safetensors; the data come from `learners_export.py`. `bench` writes bench.json after every cell and starts
 no cell after its time; `run` saves a checkpoint in WORK when its time is over, and the same command goes on with it. When a run
 ends, OUT holds result.json (learning curves, times) and states.npz (answers, and read-out states of every single function).
+With `--until 0.99` a run also ends when the iid score of every seed has reached that at two points one after the other; curves.json
+has the curves up to the last checkpoint while it runs.
 Several data files are trained as one stack, every seed on each of them, and have a folder each in OUT.
 """
 
@@ -26,14 +28,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import numpy as np
 import torch
 
-from taskloom.learners.interface import LEARNERS, Paused, Progress
+from taskloom.learners.interface import LEARNERS, Paused, Point, Progress
 from taskloom.learners.presets import PRESETS
 from taskloom.learners.scratch.classifiers import Scratch
 from taskloom.learners.scratch.nets import ops
 from taskloom.learners.scratch.nets.ops import Net, count
 from taskloom.learners.scratch.tokens import Encoded, WordVocabulary, encode
+from taskloom.learners.training import checkpoint
 from taskloom.learners.training.batches import LearningData, Order
-from taskloom.learners.training.loop import TrainingOutcome, train, train_each
+from taskloom.learners.training.loop import LOOK_EVERY, TrainingOutcome, train, train_each
+from taskloom.learners.training.optimiser import Flat
 from taskloom.learners.training.settings import Training
 from taskloom.learners.training.step import Resident, Stepper
 
@@ -203,11 +207,15 @@ def run(args: argparse.Namespace) -> None:
     sources = [source(one, net) for one in datasets]
     began = time.monotonic()
 
+    seeds = list(range(args.first_seed, args.first_seed + args.seeds))
+
     def show(progress: Progress) -> None:
         if progress.step % 2000 == 0:
             print(f"step {progress.step:,} loss {progress.loss:.4f} {progress.seconds:.0f} s", flush=True)
+        # A point's checkpoint is on disk when the first report after it comes.
+        if progress.step > how.evaluate_every and progress.step % how.evaluate_every == LOOK_EVERY:
+            watch_curves(args)
 
-    seeds = list(range(args.first_seed, args.first_seed + args.seeds))
     try:
         more: dict[str, Any] = {"folder": args.work, "progress": show, "seconds": args.seconds}
         if len(sources) == 1:
@@ -215,6 +223,8 @@ def run(args: argparse.Namespace) -> None:
         else:
             members = [(place, seed) for place in range(len(sources)) for seed in seeds]
             outcomes = train_each(net, sources, members, how, **more)
+    except Reached:
+        outcomes = saved_outcomes(args.work, net, len(seeds) * len(sources))
     except Paused as pause:
         print(pause)
         (args.out / "paused.json").write_text(json.dumps({"message": str(pause), "command": " ".join(sys.argv)}))
@@ -225,6 +235,34 @@ def run(args: argparse.Namespace) -> None:
         out = args.out if len(datasets) == 1 else args.out / path.stem
         out.mkdir(parents=True, exist_ok=True)
         report(args, out, one, net, how, seeds, own, seconds)
+
+
+class Reached(Exception):  # noqa: N818 - an end, not an error, as Paused
+    """Every seed has reached the score at which a run may end."""
+
+
+def watch_curves(args: argparse.Namespace) -> None:
+    """Write the curves of the checkpoint, print the last iid scores, and end the run where all seeds have reached `--until`."""
+    saved = checkpoint.read(args.work)
+    if saved is None:
+        return
+    curves = [record["curve"] for record in saved[1]["records"]]
+    (args.out / "curves.json").write_text(json.dumps([[list(point.values()) for point in curve] for curve in curves]))
+    scores = [[point["score"] for point in curve if point["split"] == "iid"] for curve in curves]
+    print("  iid", " ".join(f"{score[-1]:.3f}" for score in scores), flush=True)
+    if args.until and all(len(score) > 1 and min(score[-2:]) >= args.until for score in scores):
+        raise Reached
+
+
+def saved_outcomes(folder: Path, net: Net, members: int) -> list[TrainingOutcome]:
+    """Return what training would give if it ended at the checkpoint."""
+    saved = checkpoint.read(folder)
+    assert saved is not None
+    tensors, about = saved
+    views = Flat(net.shapes(), members, torch.device("cpu")).views(tensors["weights"])
+    curves = [tuple(Point(**point) for point in record["curve"]) for record in about["records"]]
+    weights = [{name: view[i].clone() for name, view in views.items()} for i in range(members)]
+    return [TrainingOutcome(w, curve, about["done"]) for w, curve in zip(weights, curves, strict=True)]
 
 
 def source(data: Data, net: Net) -> LearningData:
@@ -304,6 +342,7 @@ def main() -> None:
     two.add_argument("--evaluate-every", type=int, default=1000)
     two.add_argument("--checkpoint-every", type=int, default=20_000)
     two.add_argument("--seconds", type=float, default=540)
+    two.add_argument("--until", type=float, default=0.0, help="end when all seeds have this iid score; 0: never")
     for command in (one, two):
         several = {"nargs": "+"} if command is two else {}
         command.add_argument("--data", type=Path, required=True, help="run: several are one stack", **several)
