@@ -218,6 +218,56 @@ def test_resumed_equals_uninterrupted(folder: Path, name: str, tmp_path: Path) -
         learner.fit(COLOURS[:4], {"dev": COLOURS}, seed=1, folder=tmp_path)
 
 
+def count_writing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that grows by the number of inputs whenever a model writes answers."""
+    from taskloom.learners.pretrained.fitted import Writer
+
+    sizes: list[int] = []
+    say = Writer.say
+
+    def counted(self: Any, sources: Any, *rest: Any, **more: Any) -> list[str]:
+        sizes.append(len(sources))
+        return say(self, sources, *rest, **more)
+
+    monkeypatch.setattr(Writer, "say", counted)
+    return sizes
+
+
+@pytest.mark.parametrize("patience", [0, 9])
+def test_a_split_that_was_measured_with_the_last_weights_is_not_answered_again(
+    folder: Path, patience: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = count_writing(monkeypatch)
+    # 'dev' gets worse from the first point on: with patience the weights of that point are the model's.
+    dev = [(x, "green") for x, _ in COLOURS]
+    loop = {"steps": 40, "rate": 1e-2, "evaluate_every": 20, "patience": patience}
+    model: Any = read({"learner": "fine-tune", "model": str(folder), **QUICK, **loop}).fit(
+        COLOURS, {"dev": dev, "test": COLOURS[1:]}, seed=0
+    )
+    assert sizes == [6, 5, 6, 5]
+    assert (model.step < 40) == bool(patience)
+    inputs = [x for x, _ in COLOURS]
+    answers = model.answer(inputs[1:])
+    assert len(sizes) == (5 if patience else 4)
+    model.known.clear()
+    assert model.answer(inputs[1:]) == answers
+    assert model.answer([*inputs, "a b"])[1:-1] == answers
+
+
+def test_tasks_that_were_measured_together_are_not_answered_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = count_writing(monkeypatch)
+    learner: Any = read({"learner": "prompt-tune", "model": str(folder), "n": 3, **QUICK, "steps": 2, "rate": 0.02})
+    models = learner.fit_tasks(TASKS, {"test": TASKS}, seed=2)
+    inputs = {task: [x for x, _ in data] for task, data in TASKS.items()}
+    answers = learner.answer_tasks(models, inputs)
+    assert len(sizes) == 1
+    models["swapped"].known.clear()
+    assert learner.answer_tasks(models, inputs) == answers
+    assert len(sizes) == 2
+
+
 @pytest.mark.parametrize("prompt", [False, True])
 def test_answers_do_not_depend_on_batch_or_padding(folder: Path, prompt: bool) -> None:
     name = "prompt-tune" if prompt else "fine-tune"

@@ -150,6 +150,7 @@ class Language:
 
         need_transformers()
         from taskloom.learners.pretrained.encoding import choose_targets
+        from taskloom.learners.pretrained.fitted import StepAnswers
         from taskloom.learners.pretrained.task_batches import score_together
         from taskloom.learners.pretrained.trainer import Adapter
         from taskloom.learners.training.out_of_memory import room_for
@@ -181,21 +182,25 @@ class Language:
         encoded = {s: [self.rows(base, parts[n], length) for n in data] for s, parts in tests.items()}
         adapter = Adapter(base, trained, rows, self.training, seed, prompts=prompts, identity=identity)
 
-        def fitted(task: int, curve: Sequence[Point] = (), batch: int = 64) -> Writer:
+        known = StepAnswers()
+
+        def fitted(task: int, step: int, curve: Sequence[Point] = ()) -> Writer:
             prompt = None if prompts is None else prompts.detach()[task].clone()
-            return self.fitted(base, prompt, curve, batch, task)
+            writer = self.fitted(base, prompt, curve, task=task)
+            writer.step, writer.known = step, known.of(task, step)
+            return writer
 
         def score(numbers: Sequence[int], some: Sequence[EncodedRows]) -> list[tuple[float, float]]:
-            writers = [fitted(number, batch=self.training.batch) for number in numbers]
+            writers = [fitted(number, adapter.done) for number in numbers]
             if len(writers) == 1 or self.beams > 1:
                 return [writer.score(part) for writer, part in zip(writers, some, strict=True)]
             return score_together(writers, some)
 
         adapter.go(encoded, score, folder, options.progress, options.seconds)
-        models = {name: fitted(i, record.curve) for i, (name, record) in enumerate(adapter.records.items())}
-        for name, record in adapter.records.items():
-            models[name].step = record.best_step if self.training.patience else adapter.done
-        return models
+        return {
+            name: fitted(i, record.best_step if self.training.patience else adapter.done, record.curve)
+            for i, (name, record) in enumerate(adapter.records.items())
+        }
 
     def _open(self, texts: Sequence[str], seed: int) -> tuple[Base, Tensor | None]:
         """Load the model to adapt, or the saved one to start from, with its prompt where it has one."""
