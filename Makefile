@@ -15,7 +15,7 @@ ifneq ($(wildcard ../shared/data),)
 export TASKLOOM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo demo-figure collect-demo test test-all test-servers lint types audit-pins fuzz bench docs dist gallery results fields scorers clean
+.PHONY: help demo demo-figure collect-demo test test-all test-servers lint types audit-pins fuzz bench docs dist gallery results fields scorers index clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-13s %s\n", $$1, $$2}'
 
@@ -109,6 +109,9 @@ results: $(VENV)/.ready ## write the pages of docs/results again from the stored
 
 fields: $(VENV)/.ready ## write docs/reference/fields.md: every field of every suite
 	$(BIN)/python scripts/build_fields.py
+
+index: $(VENV)/.ready ## write what taskloom list reads of studies and learners without importing them
+	$(BIN)/python scripts/build_index.py
 
 scorers: $(VENV)/.ready ## write docs/reference/scorers.md: how often each scorer is wrong
 	$(BIN)/python scripts/build_scorers.py

@@ -3,22 +3,25 @@
 A thing is registered by the decorator in the module that defines it; nothing else needs an edit. Modules are found in
 three ways: the folders of this package (`taskloom.suites.*`), the entry-point group `taskloom` of installed packages
 (each entry point names a module to import), and a Python file given by path. They are imported only when a name is
-looked up.
+looked up. A package with many modules keeps an index beside them (`index.json`: of each name the module and the line about
+it), so that a list imports none of them.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import marshal
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from taskloom.arguments import path_of
 from taskloom.errors import TaskloomError, nearest
@@ -35,30 +38,56 @@ if TYPE_CHECKING:
     from taskloom.seeding import Key
     from taskloom.tasks import Task
 
-T = TypeVar("T")
 F = TypeVar("F", bound="BaseModel")
 
 GROUP = "taskloom"
 
+INDEX = "index.json"
+"""The file of a package that lists its things, written by `make index`."""
+
+
+class Describable(Protocol):
+    """What a registry holds: anything with a line for lists."""
+
+    @property
+    def describe(self) -> str:
+        """Return one line about it."""
+
+
+T = TypeVar("T", bound=Describable)
+
+
+class Indexed(NamedTuple):
+    """What an index says of a thing: the module that registers it, and its line for lists."""
+
+    module: str
+    describe: str
+
 
 class Registry(Generic[T]):
-    """Named things of one kind. `package` is the folder of this distribution that is searched for them."""
+    """Named things of one kind.
+
+    Attributes:
+        kind: What they are, for error messages.
+        package: The package of this distribution that is searched for them; None where it has none.
+        indexed: Whether that package has an index of its things.
+    """
 
     every: ClassVar[list[Registry[Any]]] = []
 
-    def __init__(self, kind: str, package: str | None = None) -> None:
+    def __init__(self, kind: str, package: str | None = None, *, indexed: bool = False) -> None:
         self.kind = kind
         self.package = package
+        self.indexed = indexed
         self._things: dict[str, T] = {}
         self._origin: dict[str, str] = {}
         Registry.every.append(self)
 
     def add(self, name: str, thing: T, origin: str) -> None:
         """Register a thing; the same name from two modules is an error, since silence would pick one of them."""
-        if self._origin.get(name, origin) != origin:
-            raise TaskloomError(
-                f"the {self.kind} '{name}' is defined twice: in {self._origin[name]} and in {origin}; rename one"
-            )
+        other = self._origin.get(name) or self._indexed_origin(name, origin)
+        if other != origin:
+            raise TaskloomError(f"the {self.kind} '{name}' is defined twice: in {other} and in {origin}; rename one")
         self._things[name] = thing
         self._origin[name] = origin
 
@@ -70,6 +99,10 @@ class Registry(Generic[T]):
     def of(self, origin: str) -> list[str]:
         """Return the names that a module, or a class of it, registered."""
         return [n for n, o in self._origin.items() if o == origin or o.startswith(f"{origin}.")]
+
+    def origin(self, name: str) -> str:
+        """Return the module, or the class in it, that registered a name."""
+        return self._origin[name]
 
     def get(self, name: str) -> T:
         """Return the thing of that name."""
@@ -83,23 +116,46 @@ class Registry(Generic[T]):
         if name in self._things:
             return self._things[name]
         head = name.split("/")[0]
-        if self.package and head.isidentifier() and head in self._submodules():
+        if name in self.index:
+            importlib.import_module(self.index[name].module)
+        elif self.package and head.isidentifier() and head in self._submodules():
             importlib.import_module(f"{self.package}.{head}")
-            if name in self._things:
-                return self._things[name]
-        self._import_all()
+        if name not in self._things:
+            self._import_all()
         return self._things.get(name)
 
     def names(self) -> list[str]:
         """Return all names, sorted."""
-        self._import_all()
-        return sorted(self._things)
+        return [name for name, _ in self.descriptions()]
+
+    def descriptions(self) -> list[tuple[str, str]]:
+        """Return all names, sorted, with the line about each; what the index has is not imported."""
+        if self.indexed:
+            load_entry_points()
+        else:
+            self._import_all()
+        known = {name: entry.describe for name, entry in self.index.items()}
+        return sorted((known | {name: thing.describe for name, thing in self._things.items()}).items())
+
+    @cached_property
+    def index(self) -> Mapping[str, Indexed]:
+        """Return what the package's index lists."""
+        if not self.indexed or self.package is None:
+            return {}
+        file = Path(importlib.import_module(self.package).__path__[0], INDEX)
+        return {name: Indexed(*entry) for name, entry in json.loads(file.read_text(encoding="utf-8")).items()}
+
+    def _indexed_origin(self, name: str, origin: str) -> str:
+        """Return which module a name is of by the index: `origin` itself, where that is the module or a class in it."""
+        module = self.index[name].module if name in self.index else origin
+        return origin if origin.startswith(f"{module}.") else module
 
     def __contains__(self, name: object) -> bool:
         return name in self._things
 
     def __iter__(self) -> Iterator[T]:
-        return iter([self._things[n] for n in self.names()])
+        self._import_all()
+        return iter([self._things[n] for n in sorted(self._things)])
 
     def _submodules(self) -> list[str]:
         if self.package is None:

@@ -2,61 +2,54 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from taskloom.cli import (
-    collect_commands,
-    dataset_commands,
-    doctor_command,
-    env_commands,
-    profile_commands,
-    run_commands,
-    study_commands,
-    task_commands,
-    view_commands,
-)
 from taskloom.cli.suite_options import command_of
 from taskloom.errors import LONGEST, ParameterError, TaskloomError
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "list": task_commands.list_,
-    "show": task_commands.show,
-    "apply": task_commands.apply,
-    "make": dataset_commands.make,
-    "export": dataset_commands.export,
-    "verify": dataset_commands.verify,
-    "audit": dataset_commands.audit,
-    "solve": task_commands.solve,
-    "data": task_commands.data,
-    "score": run_commands.score,
-    "run": run_commands.run,
-    "runs": run_commands.runs,
-    "compare": run_commands.compare,
-    "report": run_commands.report,
-    "view": view_commands.view,
-    "power": run_commands.power,
-    "rescore": run_commands.rescore,
-    "profile": profile_commands.profile,
-    "study": study_commands.study,
-    "reproduce": study_commands.reproduce,
-    "collect": collect_commands.collect,
-    "doctor": doctor_command.doctor,
-    "serve-env": env_commands.serve_env,
+COMMANDS: dict[str, str] = {
+    "list": "task_commands.list_",
+    "show": "task_commands.show",
+    "apply": "task_commands.apply",
+    "make": "dataset_commands.make",
+    "export": "dataset_commands.export",
+    "verify": "dataset_commands.verify",
+    "audit": "dataset_commands.audit",
+    "solve": "task_commands.solve",
+    "data": "task_commands.data",
+    "score": "run_commands.score",
+    "run": "run_commands.run",
+    "runs": "run_commands.runs",
+    "compare": "run_commands.compare",
+    "report": "run_commands.report",
+    "view": "view_commands.view",
+    "power": "run_commands.power",
+    "rescore": "run_commands.rescore",
+    "profile": "profile_commands.profile",
+    "study": "study_commands.study",
+    "reproduce": "study_commands.reproduce",
+    "collect": "collect_commands.collect",
+    "doctor": "doctor_command.doctor",
+    "serve-env": "env_commands.serve_env",
 }
-"""In the order in which --help lists them."""
+"""The module and function of each command, in the order in which --help lists them; imported when they are needed."""
+
+VERBOSE = frozenset({"-v", "--verbose"})
 
 INTERRUPTED = "interrupted; what was finished is kept: rerun the command to resume"
 
 
 def app_for(arguments: list[str]) -> typer.Typer:
-    """Return the commands, the one that is called with the options that suites add to it."""
+    """Return the command that is called, with the options that suites add to it; all commands where none is called by name."""
     app = typer.Typer(
         invoke_without_command=True,
         callback=_whole_program,
@@ -64,9 +57,24 @@ def app_for(arguments: list[str]) -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     )
-    for name, function in COMMANDS.items():
-        app.command(name)(command_of(name, function, arguments))
+    before = _options_before(arguments)
+    line = arguments[len(before) :]
+    # `--help` of the whole program, a misspelled command and the shell's completion need all of them.
+    only = line[:1] if VERBOSE.issuperset(before) and COMMANDS.keys() >= set(line[:1]) else []
+    for name in only or COMMANDS:
+        app.command(name)(command_of(name, _function(name), line))
     return app
+
+
+def _function(name: str) -> Callable[..., None]:
+    module, _, function = COMMANDS[name].partition(".")
+    command: Callable[..., None] = getattr(import_module(f"taskloom.cli.{module}"), function)
+    return command
+
+
+def _options_before(arguments: list[str]) -> list[str]:
+    """Return the options of the whole program, which stand before the command."""
+    return list(itertools.takewhile(lambda word: word.startswith("-"), arguments))
 
 
 def _print_version(wanted: bool) -> None:
@@ -95,13 +103,14 @@ def _whole_program(
 
 def main() -> None:
     """Run the console script: every foreseen problem is one sentence on standard error and exit status 2."""
-    sys.exit(run(sys.argv[1:]))
+    status = run(sys.argv[1:])
+    gc.freeze()  # what is in memory now ends with the process; looking through it for garbage would take 0.05 s
+    sys.exit(status)
 
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit status."""
-    before_command = list(itertools.takewhile(lambda word: word.startswith("-"), arguments))
-    if "-v" not in before_command and "--verbose" not in before_command:
+    if VERBOSE.isdisjoint(_options_before(arguments)):
         return _run(arguments)
     began = time.monotonic()
     try:

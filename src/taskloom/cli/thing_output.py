@@ -43,22 +43,20 @@ def listing(what: str, as_json: bool) -> None:
 
 def _listed(kind: str) -> list[tuple[str, str]]:
     from taskloom import learners, registry, scoring
-    from taskloom.recipe.finder import counting_order, find
+    from taskloom.recipe.finder import counting_order, descriptions
 
     if kind == "suites":
-        return [(s.name, s.describe) for s in registry.SUITES]
+        return registry.SUITES.descriptions()
     if kind == "recipes":
-        # Unchecked: checking the fields of them all would be a quarter of the time of the whole list.
-        files = [(n, str(find(n).data.get("describe", "")).strip()) for s in registry.SUITES for n in s.recipe_files()]
-        return sorted(files, key=lambda row: counting_order(row[0]))
+        return descriptions()
     if kind == "tasks":
-        return [(t.name, t.describe) for t in registry.TASKS]
+        return registry.TASKS.descriptions()
     if kind == "learners":
-        return [(entry.name, entry.describe) for entry in learners.LEARNERS]
+        return learners.LEARNERS.descriptions()
     if kind == "studies":
         from taskloom.studies import STUDIES
 
-        return sorted(((s.name, s.describe) for s in STUDIES), key=lambda row: counting_order(row[0]))
+        return sorted(STUDIES.descriptions(), key=lambda row: counting_order(row[0]))
     registry.SUITES.names()  # suites make their own scorers known when they are imported
     return [(name, describe_scorer(scorer)) for name, scorer in scoring.SCORERS.items()]
 

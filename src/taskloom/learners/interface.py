@@ -151,7 +151,7 @@ class Entry:
         return [self.name, self.version, digest_settings(learner), *([self.code] if self.code else [])]
 
 
-LEARNERS: Registry[Entry] = Registry("learner", "taskloom.learners")
+LEARNERS: Registry[Entry] = Registry("learner", "taskloom.learners", indexed=True)
 
 
 def find_learner(name: str) -> Entry:

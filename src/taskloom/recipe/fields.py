@@ -84,7 +84,8 @@ def split_key(key: Key, split: str, own: Mapping[str, Any] | None = None) -> Key
 class Fields(BaseModel):
     """What every suite's recipe fields derive from: unknown keys are errors, values are never silently changed."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    # Built when first used: most commands read the recipes of one suite, and import several.
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

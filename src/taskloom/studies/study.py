@@ -5,19 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from taskloom.errors import TaskloomError, nearest
 from taskloom.registry import Registry, is_python, name_in_file
-from taskloom.studies.findings import Finding
 
 if TYPE_CHECKING:
     from taskloom.experiments.runs import Runs
+    from taskloom.studies.findings import Finding
 
 SCALES = ("quick", "full")
 """`quick`: minutes on two cores, to see the whole path work; `full`: the paper's conditions."""
 
-Findings = Finding | Sequence[Finding]
+Findings: TypeAlias = "Finding | Sequence[Finding]"
 
 A = TypeVar("A", bound=Callable[..., Findings])
 
@@ -70,6 +70,8 @@ class Study:
             runs: The runs; for a study without runs, `quick` or `full`.
             **settings: Of the study.
         """
+        from taskloom.studies.findings import Finding
+
         for name in settings:
             if name not in self.settings:
                 known = nearest(name, self.settings) if self.settings else "it has none"
@@ -81,7 +83,7 @@ class Study:
         return [findings] if isinstance(findings, Finding) else list(findings)
 
 
-STUDIES: Registry[Study] = Registry("study", "taskloom.studies")
+STUDIES: Registry[Study] = Registry("study", "taskloom.studies", indexed=True)
 
 
 def study(

@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from taskloom.example import Example
 from taskloom.offers import Export, Option
-from taskloom.pictures import StoryPicture
-from taskloom.plan import Plan
 from taskloom.registry import suite
-from taskloom.seeding import Key
 from taskloom.suites.babi.fields import BabiFields
 from taskloom.suites.babi.official_archive import BABI_FILES
 
 if TYPE_CHECKING:
+    from taskloom.example import Example
+    from taskloom.pictures import StoryPicture
+    from taskloom.plan import Plan
+    from taskloom.seeding import Key
     from taskloom.suites.babi.verdicts import StoryFileReport
 
 FORMATS = ("babi", "text-to-text", "squad", "events")

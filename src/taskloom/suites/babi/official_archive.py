@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 from taskloom.errors import DataError
@@ -20,6 +19,8 @@ def fetch(folder: Path) -> None:
 
 def unpack(archive: Path, target: Path) -> None:
     """Take the English text files out of the official archive."""
+    import tarfile  # every command that knows the suite imports this module; this one unpacks
+
     try:
         with tarfile.open(archive) as tar:
             for member in tar.getmembers():

@@ -9,14 +9,17 @@ original CTL is the recipe `ctl/length`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from taskloom.example import Answer, Example
 from taskloom.offers import Option
-from taskloom.pictures import ChainPicture
-from taskloom.plan import Plan
 from taskloom.registry import suite
-from taskloom.seeding import Key
 from taskloom.suites.ctl.fields import CtlFields
+
+if TYPE_CHECKING:
+    from taskloom.example import Answer, Example
+    from taskloom.pictures import ChainPicture
+    from taskloom.plan import Plan
+    from taskloom.seeding import Key
 
 
 def _function(fields: CtlFields) -> Callable[[str], Answer]:

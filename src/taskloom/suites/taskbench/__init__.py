@@ -7,24 +7,35 @@ Any expression of the language is a recipe: `taskbench/chain(antonyms[eng], hypo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from taskloom.example import Answer, Example
 from taskloom.offers import View
-from taskloom.pictures import TreePicture, derivation_tree
-from taskloom.plan import Plan
 from taskloom.registry import suite
 from taskloom.resources import Resource
-from taskloom.seeding import Key
-from taskloom.suites.taskbench.atoms import atom
 from taskloom.suites.taskbench.fields import TaskbenchFields
 from taskloom.suites.taskbench.nltk_data import NLTK_DATA
+
+if TYPE_CHECKING:
+    from taskloom.example import Answer, Example
+    from taskloom.pictures import TreePicture
+    from taskloom.plan import Plan
+    from taskloom.seeding import Key
+    from taskloom.suites.taskbench.atoms import atom as atom
 
 __all__ = ["TaskbenchFields", "atom", "weave"]
 
 WIKIDATA = Resource(
     "wikidata", "a Wikidata subset as N-Triples (taskbench: factual tasks)", ("wikidata/wikidata-subset.nt.gz",)
 )
+
+
+def __getattr__(name: str) -> Any:
+    # The language that atoms are part of is imported by whoever adds one, not by every list of suites.
+    if name != "atom":
+        raise AttributeError(f"module 'taskloom.suites.taskbench' has no attribute '{name}'")
+    from taskloom.suites.taskbench.atoms import atom
+
+    return atom
 
 
 def _resolve(name: str) -> dict[str, Any] | None:
@@ -111,6 +122,8 @@ def _queries(fields: TaskbenchFields) -> dict[str, str]:
 
 def _picture(example: Example, fields: TaskbenchFields, key: Key) -> TreePicture | None:
     """Return the expression as a tree, with the value at each node as the dataset has it."""
+    from taskloom.pictures import derivation_tree
+
     return derivation_tree(example.derivation, example.input)
 
 

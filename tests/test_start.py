@@ -1,0 +1,112 @@
+"""What a command may import before it begins: start-up time, kept by names of modules instead of by a clock."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskloom.cli import run
+from taskloom.errors import TaskloomError
+from taskloom.learners import LEARNERS
+from taskloom.registry import Registry
+from taskloom.studies import STUDIES
+from tests.processes import printed_elsewhere
+
+ROOT = Path(__file__).parent.parent
+SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "build_index.py"), run_name="build_index")
+
+IMPORTED = """
+import contextlib, io, json, sys
+from taskloom.cli import run
+
+imported = {}
+for line in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        status = run(line.split())
+    imported[line] = [status, bool(output.getvalue()), sorted(sys.modules)]
+print(json.dumps(imported))
+"""
+
+NEVER = (
+    "torch",
+    "transformers",
+    "pandas",
+    "polars",
+    "scipy",
+    "sklearn",
+    "matplotlib",
+    "nltk",
+    "ray",
+    "datasets",
+    "lark",
+)
+LIST_NEVER = (
+    *NEVER,
+    "numpy",
+    "pyarrow",
+    "http.client",
+    "taskloom.dataset",
+    "taskloom.experiments",
+    "taskloom.learners.pretrained",
+    "taskloom.learners.scratch",
+    "taskloom.studies.ctlpp",
+    "taskloom.studies.findings",
+    "taskloom.suites.taskbench.language",
+)
+SHOW_NEVER = (
+    *NEVER,
+    "taskloom.experiments",
+    "taskloom.learners.scratch",
+    "taskloom.studies",
+    "taskloom.suites.babi",
+    "taskloom.suites.taskbench",
+)
+
+
+def test_commands_import_no_more_than_they_need() -> None:
+    """One process for all lines, those that need least first."""
+    lines = {"--help": ("pydantic", *LIST_NEVER), "show ctl/A": SHOW_NEVER, "list": NEVER}
+    imported = json.loads(printed_elsewhere(IMPORTED, json.dumps(list(lines))))
+    listed = json.loads(printed_elsewhere(IMPORTED, json.dumps(["list"])))
+    for line, modules, never in [*((n, imported[n], lines[n]) for n in lines), ("list", listed["list"], LIST_NEVER)]:
+        status, printed, names = modules
+        assert (status, printed) == (0, True), line
+        heavy = [n for n in names if any(n == one or n.startswith(f"{one}.") for one in never)]
+        assert not heavy, f"'taskloom {line}' imports {heavy}"
+
+
+@pytest.mark.parametrize("registry", [LEARNERS, STUDIES], ids=lambda registry: registry.kind)
+def test_the_index_is_current(registry: Registry[Any]) -> None:
+    """`make index` writes it; a name that it lacks is not listed."""
+    assert SCRIPT["place"](registry).read_text(encoding="utf-8") == SCRIPT["index"](registry)
+
+
+@pytest.mark.parametrize("registry", [LEARNERS, STUDIES], ids=lambda registry: registry.kind)
+def test_lists_are_those_of_the_things_themselves(registry: Registry[Any]) -> None:
+    assert registry.descriptions() == [(thing.name, thing.describe) for thing in registry]
+    assert registry.names() == [thing.name for thing in registry]
+
+
+def test_a_name_of_the_index_belongs_to_its_module() -> None:
+    """Also before that module is imported: a package that takes the name is refused at once."""
+    registry: Registry[Any] = Registry("study", "taskloom.studies", indexed=True)
+    Registry.every.remove(registry)
+    study = STUDIES.get("ctlpp/table1")
+    with pytest.raises(
+        TaskloomError, match=r"'ctlpp/table1' is defined twice: in taskloom\.studies.* and in mine; rename"
+    ):
+        registry.add("ctlpp/table1", study, "mine")
+    registry.add("ctlpp/table1", study, STUDIES.origin("ctlpp/table1"))
+    registry.add("mine/table1", study, "mine")
+    assert "mine/table1" in registry.names()
+
+
+def test_options_of_suites_are_known_behind_those_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--verbose", "make", "--help"]) == 0
+    assert "--source" in capsys.readouterr().out
+    assert run(["--help", "make"]) == 0
+    assert "doctor" in capsys.readouterr().out
