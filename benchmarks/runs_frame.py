@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -74,12 +75,17 @@ def clock(what: str, call: Callable[[], Any]) -> Any:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
+        os.environ["TASKLOOM_CACHE"] = f"{scratch}/cache"
         fill(Path(scratch) / "runs")
         runs = clock("opening 10,000 runs as a table", lambda: tl.runs(Path(scratch) / "runs"))
         clock("accuracy over seeds, 2,000 groups", lambda: runs.accuracy(over="seeds"))
+        clock("the first question about new runs, which opens their files", runs.accuracy)
         clock("accuracy over seeds and items, 2,000 groups, 1,000,000 rows", runs.accuracy)
         clock("accuracy by a trait, 10,000 groups", lambda: runs.accuracy(by="length"))
-        clock("the same again, with what was read", lambda: runs.accuracy(by="length"))
+        again = tl.runs(Path(scratch) / "runs")
+        clock("seeds and items as a new process, from the cache", again.accuracy)
+        again = tl.runs(Path(scratch) / "runs")
+        clock("by a trait as a new process, from the cache", lambda: again.accuracy(by="length"))
         clock("comparing two learners, 2,000 runs, 200 tests", lambda: runs.compare("l1", "l2"))
     a, b = np.random.default_rng(1).random((2, 10_000)) < 0.8
     clock("paired bootstrap, 10,000 items, 10,000 resamples", lambda: statistics.paired_bootstrap(a, b))

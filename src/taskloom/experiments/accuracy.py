@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from taskloom.arrow import array_of, numbers, strings, whole_array
-from taskloom.arrow import column as column_of
+from taskloom.arrow import numbers, strings
 from taskloom.errors import nearest
 from taskloom.experiments.cells import TASK_FIELD
 from taskloom.experiments.errors import RunsError
-from taskloom.experiments.groups import ScoreGroup, SortedScores, numbered, sort_scores, trait
+from taskloom.experiments.groups import ScoreGroup, SortedScores, sort_scores
 from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.scored_rows import ScoredRows, shown_traits
 from taskloom.experiments.statistics import (
     Estimate,
     over_binary_items,
@@ -28,7 +27,7 @@ from taskloom.experiments.statistics import (
     two_way,
     two_way_tables,
 )
-from taskloom.experiments.store import PREDICTION_COLUMNS, PREDICTIONS, SUITE_SCORE, StoreError
+from taskloom.experiments.store import SUITE_SCORE
 
 if TYPE_CHECKING:
     from taskloom.experiments.runs import Runs
@@ -72,7 +71,8 @@ def accuracy(
             row = _row(values, Measured(*known[number], threshold))
         else:
             group = sorted_scores.group(number)
-            row = _row(values, Measured(_estimate(data, group, over, level), _seed_means(data, group), threshold))
+            means = _seed_means(data, group)
+            row = _row(values, Measured(_estimate(data, group, over, level), means, _spread(means), threshold))
         if suite is not None:
             row |= suite.of([data.names[run] for run in sorted_scores.runs_of(number)], row.get("split"))
         rows.append(row)
@@ -81,12 +81,12 @@ def accuracy(
 
 def _two_way_estimates(
     data: ScoredRows, scores: SortedScores, level: float
-) -> dict[int, tuple[Estimate, Sequence[float]]]:
-    """Estimate the groups in which all seeds answered the same items, with the mean of each seed; some are left out.
+) -> dict[int, tuple[Estimate, Sequence[float], float]]:
+    """Estimate the groups in which all seeds answered the same items, with the mean of each seed and the spread of the means.
 
     Left out are groups of runs of several kinds or with a seed twice, of one item, and of one seed with partial scores.
     """
-    estimates: dict[int, tuple[Estimate, Sequence[float]]] = {}
+    estimates: dict[int, tuple[Estimate, Sequence[float], float]] = {}
     seeds = np.array([about["seed"] for about in data.about])
     for places, runs, tables in scores.tables():
         if tables.shape[2] < 2:
@@ -98,8 +98,10 @@ def _two_way_estimates(
             once = (np.diff(np.sort(seeds[runs], axis=1), axis=1) > 0).all(axis=1)
             fine = np.flatnonzero(once & np.array([data.alike(row) for row in runs.tolist()], dtype=np.bool_))
             parts = two_way_tables(tables[fine], level) if len(fine) else []
-        both = zip(parts, tables[fine].mean(axis=2).tolist(), strict=True)
-        estimates |= dict(zip(places[fine].tolist(), both, strict=True))
+        means = tables[fine].mean(axis=2)
+        spreads = means.std(axis=1, ddof=1).tolist() if tables.shape[1] > 1 else [math.nan] * len(fine)
+        measured = zip(parts, means.tolist(), spreads, strict=True)
+        estimates |= dict(zip(places[fine].tolist(), measured, strict=True))
     return estimates
 
 
@@ -109,6 +111,11 @@ def _seed_means(data: ScoredRows, group: ScoreGroup) -> list[float]:
     for run, scores in zip(group.runs, group.scores, strict=True):
         means.setdefault(data.about[run]["seed"], []).append(float(scores.mean()))
     return [sum(values) / len(values) for values in means.values()]
+
+
+def _spread(means: Sequence[float]) -> float:
+    """Return the standard deviation over seeds; one seed has none."""
+    return float(np.std(means, ddof=1)) if len(means) > 1 else math.nan
 
 
 def _measures(threshold: float | None) -> list[str]:
@@ -143,10 +150,18 @@ class SuiteScores:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the measures of a group are computed from: its estimate, the mean score of each seed, the threshold of success."""
+    """What the measures of a group are computed from.
+
+    Attributes:
+        estimate: Its mean with the interval.
+        seed_means: The mean score of each seed.
+        spread: The standard deviation of these; NaN for one seed.
+        threshold: Of success.
+    """
 
     estimate: Estimate
     seed_means: Sequence[float]
+    spread: float
     threshold: float | None = None
 
 
@@ -155,7 +170,7 @@ MEASURES: dict[str, Callable[[Measured], Any]] = {
     "low": lambda group: group.estimate.low,
     "high": lambda group: group.estimate.high,
     "se": lambda group: group.estimate.se,
-    "sd": lambda group: float(np.std(group.seed_means, ddof=1)) if len(group.seed_means) > 1 else math.nan,
+    "sd": lambda group: group.spread,
     "success": lambda group: _success(group),
     "n": lambda group: group.estimate.items,
     "seeds": lambda group: group.estimate.seeds,
@@ -228,117 +243,12 @@ def _without_interval(means: Sequence[float], method: str, level: float) -> Esti
     return Estimate(mean, math.nan, math.nan, math.nan, len(means), 1, math.nan, method, level)
 
 
-class ScoredRows:
-    """The scores of runs, row by row, ready to be grouped; only the columns that are needed are read.
-
-    Attributes:
-        about: For each run, by number, its columns in the table of runs.
-        columns: What is grouped by.
-    """
-
-    def __init__(
-        self, runs: Runs, apart: Sequence[str], traits: Sequence[str], splits: Sequence[str], tasks: bool = False
-    ) -> None:
-        self._runs = runs
-        self.columns = [*apart, *traits]
-        self._kinds: dict[int, str] = {}
-        self._inputs: dict[tuple[Any, ...], pa.Table] = {}
-        self._splits = list(splits) or None
-        table = runs.table
-        if splits:  # runs that never answered them have nothing to say
-            table = table.filter(pc.is_in(table["split"], strings(list(splits))))
-        table = table.filter(numbers(whole_array(table["n"]) > 0))
-        self.names = list(dict.fromkeys(table["run"].to_pylist()))
-        place = {name: i for i, name in enumerate(self.names)}
-        self.about: list[dict[str, Any]] = [{}] * len(self.names)
-        for row in table.drop_columns(["split", "n", "score", *runs.suite_scores]).to_pylist():
-            self.about[place[row["run"]]] = row
-        wanted = ["split", "index", "score", *(["task"] if tasks or "task" in traits else [])]
-        rows, number = self._read([*wanted, *(["traits"] if set(traits) - {"task"} else [])])
-        self._number = pa.chunked_array([number])
-        self._keys = [
-            rows["split"].cast(pa.string()) if c == "split" else self._spread(c, table.schema.field(c).type)
-            for c in apart
-        ]
-        self._keys += [rows["task"] if t == "task" else trait(rows["traits"], t) for t in traits]
-        for name, key in zip(traits, self._keys[len(apart) :], strict=True):
-            if key.null_count == len(key) and len(key):
-                raise RunsError(f"no example and no run has '{name}'; {nearest(name, known_traits(runs, splits))}")
-        self._rows = rows
-
-    def _read(self, wanted: Sequence[str]) -> tuple[pa.Table, pa.Array]:
-        """Read columns of all runs, and number the run of each row."""
-        store = self._runs.store
-        parts = [pa.Table.from_batches([], pa.schema([PREDICTION_COLUMNS.field(c) for c in wanted]))]
-        for name in self.names:
-            kept = store.rows(name, PREDICTIONS, wanted)
-            parts.append(parts[0] if kept is None else kept)
-        rows = pa.concat_tables(parts).unify_dictionaries()
-        number = numbers(np.repeat(np.arange(len(self.names)), [part.num_rows for part in parts[1:]]))
-        if self._splits:
-            wanted_rows = pc.is_in(rows["split"].cast(pa.string()), strings(self._splits))
-            rows, number = rows.filter(wanted_rows), number.filter(wanted_rows.combine_chunks())
-        bare = np.flatnonzero(np.bincount(array_of(number), minlength=len(self.names)) == 0)
-        if len(bare):
-            raise StoreError(
-                f"{len(bare)} of {len(self.names)} runs have no predictions of {' and '.join(self._splits or ['any split'])} "
-                f"(the first: {self.names[bare[0]]}); choose over='seeds', or run them with keep: {{predictions: true}}"
-            )
-        return rows, number
-
-    def _spread(self, column: str, kind: pa.DataType) -> pa.ChunkedArray:
-        """Repeat a column of the runs for every row."""
-        values = column_of([about[column] for about in self.about], kind)
-        return pa.chunked_array([values.take(self._number.combine_chunks())])
-
-    @cached_property
-    def task_names(self) -> list[str]:
-        """Return the tasks in the order of their numbers."""
-        return [str(name) for name in self._rows["task"].combine_chunks().unique().to_pylist()]
-
-    def groups(self) -> list[ScoreGroup]:
-        """Return the groups, in the order of their values."""
-        return list(self.sorted_scores())
-
-    def sorted_scores(self) -> SortedScores:
-        """Return the rows in the order of their groups."""
-        rows = self._rows
-        task = numbered(rows["task"]) if "task" in rows.column_names else self._number
-        return sort_scores(self._keys, self._number, rows["index"], task, rows["score"])
-
-    def alike(self, runs: Sequence[int]) -> bool:
-        """Return whether runs differ in nothing but the seed, so that equal indices are equal items."""
-        return len(runs) == 1 or len({self._kind(run) for run in runs}) == 1
-
-    def _kind(self, run: int) -> str:
-        if run not in self._kinds:
-            scores = self._runs.store.scores(self.names[run])
-            self._kinds[run] = str(scores.get("kind", scores.get("data")))
-        return self._kinds[run]
-
-    def items_noted(self, group: ScoreGroup) -> list[str | None]:
-        """Return the digests of the items of the splits that a group's first run answered; None where an older run has none."""
-        split = dict(zip(self.columns, group.values, strict=True)).get("split")
-        entries = self._runs.store.scores(self.names[group.runs[0]])["splits"]
-        return [entries[s].get("items") for s in ([split] if split else self._splits or sorted(entries))]
-
-    def inputs(self, group: ScoreGroup) -> pa.Table:
-        """Return indices and texts of what a group's first run answered."""
-        if group.values not in self._inputs:
-            split = dict(zip(self.columns, group.values, strict=True)).get("split")
-            rows = self._runs.store.predictions(
-                [self.names[group.runs[0]]], ["index", "input"], splits=[split] if split else self._splits
-            )
-            self._inputs[group.values] = rows.select(["index", "input"])
-        return self._inputs[group.values]
-
-
 def columns_of(runs: Runs, by: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split what to group by into columns of the runs and traits (or the task) of the examples."""
     own, traits = [], []
     for name in dict.fromkeys(by):
         column = runs.find_column(name) if name != "task" else None  # the examples' own, of runs on one task as well
-        if column is not None and column != name and name in _traits(runs):
+        if column is not None and column != name and name in shown_traits(runs):
             column = None  # `length` is the examples' own, where they have it, before it is short for `recipe.length`
         if column in ("n", "score", *runs.suite_scores):
             raise RunsError(f"'{name}' is what is measured; group by another column or trait")
@@ -382,7 +292,7 @@ def _of_scores(
         means = [float(s[0]) for s in group.scores]
         n = int(group.items[0][0])
         estimate = over_seeds(means, level, n) if len(means) > 1 else _alone(means[0], n, level)
-        row = _row(dict(zip(apart, group.values, strict=True)), Measured(estimate, means, threshold))
+        row = _row(dict(zip(apart, group.values, strict=True)), Measured(estimate, means, _spread(means), threshold))
         rows.append(row | suite.of([names[run] for run in group.runs], row.get("split")))
     return ResultTable([*apart, *_measures(threshold), *suite.columns], rows)
 
@@ -397,15 +307,3 @@ def check_splits(runs: Runs, splits: Sequence[str]) -> None:
     for split in splits:
         if split not in runs.splits:
             raise RunsError(f"no run answered a split '{split}'; {nearest(split, runs.splits)}")
-
-
-def known_traits(runs: Runs, splits: Sequence[str] = ()) -> list[str]:
-    """Return what can be grouped by: columns of the runs, the task, and the traits that a run of each recipe shows."""
-    return sorted(_traits(runs, splits) | {"task", *runs.table.column_names})
-
-
-def _traits(runs: Runs, splits: Sequence[str] = ()) -> set[str]:
-    table = runs.table
-    first = dict(zip(reversed(table["recipe"].to_pylist()), reversed(table["run"].to_pylist()), strict=True))
-    traits = runs.store.predictions(first.values(), ["traits"], splits=list(splits) or None)["traits"]
-    return {name for row in traits.to_pylist() for name, _ in row or ()}

@@ -11,17 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskloom.errors import nearest
-from taskloom.experiments.accuracy import (
-    ScoredRows,
-    SuiteScores,
-    check_splits,
-    columns_of,
-    task_means,
-    without_tasks,
-)
+from taskloom.experiments.accuracy import SuiteScores, check_splits, columns_of, task_means, without_tasks
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.groups import ScoreGroup
 from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.scored_rows import ScoredRows
 from taskloom.experiments.statistics import (
     Comparison,
     cohens_h,

@@ -31,14 +31,18 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
+from numpy.typing import NDArray
 
 from taskloom import files
 from taskloom.arguments import path_of
 from taskloom.arrow import column
 from taskloom.errors import DataError
+from taskloom.experiments import score_cache
+from taskloom.experiments.score_cache import ScoreCache
 from taskloom.files import atomic
 from taskloom.recipe.yaml_files import YamlError, parse
 
@@ -114,6 +118,7 @@ class Store:
 
     def __init__(self, path: str | Path, create: bool = False) -> None:
         self.path = path_of(path)
+        self._kinds: dict[str, str] = {}
         mark = self.path / STORE
         if not mark.is_file():
             if not create:
@@ -189,7 +194,15 @@ class Store:
             raise StoreError(f"{self.path} has no run {run}") from None
         except (OSError, ValueError, RecursionError) as error:
             raise _damaged(path, str(error)) from error
-        return _checked(scores, run, path)
+        checked = _checked(scores, run, path)
+        self._kinds[run] = checked["kind"]
+        return checked
+
+    def kind(self, run: str) -> str:
+        """Return what runs that differ only in the seed have in common; what the table of runs has read is not read again."""
+        if run not in self._kinds:
+            self.scores(run)
+        return self._kinds[run]
 
     def config(self, run: str) -> str:
         """Read config.yaml of a run, as text that is a YAML mapping."""
@@ -250,6 +263,31 @@ class Store:
         """Read columns of a Parquet file of a run; None where the run did not keep it."""
         path = self.folder(run) / file
         return read_parquet(path, columns) if path.is_file() else None
+
+    def scored_rows(self, runs: Sequence[str], columns: Sequence[str], n: int) -> tuple[pa.Table, NDArray[np.int64]]:
+        """Return columns of the predictions of runs, one run after the other, and how many rows each has.
+
+        Many small files are opened once and for all; see `taskloom.experiments.score_cache`.
+
+        Args:
+            runs: Digests. One that kept no predictions has no rows.
+            columns: Some of `SCORED`.
+            n: How many rows there are about.
+        """
+        if len(runs) >= score_cache.FILES and n <= score_cache.MOST_ROWS and _kept.get() in (None, self.kept):
+            return self._score_cache.rows(runs, columns)
+        parts = [pa.Table.from_batches([], pa.schema([PREDICTION_COLUMNS.field(c) for c in columns]))]
+        for run in runs:
+            rows = self.rows(run, PREDICTIONS, columns)
+            parts.append(parts[0] if rows is None else rows)
+        counts = np.array([part.num_rows for part in parts[1:]], np.int64)
+        return pa.concat_tables(parts).unify_dictionaries(), counts
+
+    @cached_property
+    def _score_cache(self) -> ScoreCache:
+        schema = pa.schema([PREDICTION_COLUMNS.field(c) for c in SCORED])
+        folder = str(self.path)
+        return ScoreCache(self.path, schema, lambda run: f"{folder}/{run[:2]}/{run}/{PREDICTIONS}", _read_parquet)
 
     def _gather(
         self,
@@ -415,6 +453,9 @@ _kept: ContextVar[_KeptFiles | None] = ContextVar("kept", default=None)
 MOST_KEPT = 2**30
 """Bytes of predictions that are kept in memory; beyond, files are read again."""
 
+SMALL = 2**18
+"""Bytes of a Parquet file that is read whole; of a larger one, only the columns that are wanted."""
+
 RARELY_READ = ("candidates", "logprobs")
 
 SCORED = ("split", "index", "task", "score", "traits")
@@ -464,13 +505,18 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
 
 def _read_parquet(path: Path, columns: Sequence[str] | None) -> pa.Table:
     try:
-        # Not read_table, which prepares for large files far away: 1.1 ms a small file, and this 0.3.
-        with pq.ParquetFile(path, memory_map=True, pre_buffer=False) as file:
+        # Not read_table, which prepares for large files far away: 1.1 ms a small file, this 0.3, and 0.2 for bytes in memory.
+        small = path.stat().st_size <= SMALL
+        source = pa.BufferReader(path.read_bytes()) if small else path
+        with pq.ParquetFile(source, memory_map=not small, pre_buffer=False) as file:
             table = file.read(columns=None if columns is None else list(columns), use_threads=False)
         table = table if columns is None else table.select(list(columns))
         table.validate(full=True)  # a text that is not UTF-8 would be noticed only where it is looked at
         expected = COLUMNS.get(path.name)
-        return table if expected is None else table.cast(pa.schema([expected.field(c) for c in table.column_names]))
+        if expected is None:
+            return table
+        schema = expected if columns is None else pa.schema([expected.field(c) for c in table.column_names])
+        return table if table.schema == schema else table.cast(schema)
     except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
         raise _damaged(path, str(error).splitlines()[0]) from error
 

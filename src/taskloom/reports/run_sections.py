@@ -12,9 +12,10 @@ from typing import Any
 
 from taskloom.arrow import numbers, whole_array
 from taskloom.dataset.competence import THRESHOLDS
-from taskloom.experiments.accuracy import SuiteScores, known_traits
+from taskloom.experiments.accuracy import SuiteScores
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.result_table import probability
+from taskloom.experiments.scored_rows import known_traits
 from taskloom.reports import charts, page
 from taskloom.reports.answer_data import AnsweredCell, Explorer, explorer
 from taskloom.reports.page import Column, Section

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from taskloom.experiments.accuracy import known_traits
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
+from taskloom.experiments.scored_rows import known_traits
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.study import StudyError, study
