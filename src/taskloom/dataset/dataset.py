@@ -22,7 +22,6 @@ from taskloom.dataset.foreign import read_foreign
 from taskloom.dataset.shards import MANIFEST as MANIFEST
 from taskloom.errors import DataError, ParameterError, echo, nearest
 from taskloom.files import digest, json_digest
-from taskloom.notebook_html import paragraph, table
 from taskloom.plan import Role, role_of
 
 if TYPE_CHECKING:
@@ -88,6 +87,8 @@ class Dataset:
         return f"<Dataset {self.manifest['recipe'].get('name', '')}: {sizes}>"
 
     def _repr_html_(self) -> str:
+        from taskloom.notebook_html import paragraph, table
+
         recipe = self.manifest["recipe"].get("name", "")
         seed = f", seed {self.manifest['seed']}" if "seed" in self.manifest else ""
         entries = self.manifest["splits"].items()

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from taskloom.dataset import shards
 from taskloom.errors import DataError, echo, nearest
 from taskloom.example import Example
-from taskloom.notebook_html import paragraph, table
 
 BLOCK = 1_024
 """Examples that are decoded at one time when a split is read in order: long enough to be fast, short enough to start at once."""
@@ -75,6 +74,8 @@ class Examples:
         return f"<Examples {what if self.name else ''}: {len(self):,} rows>".replace(" :", ":")
 
     def _repr_html_(self) -> str:
+        from taskloom.notebook_html import paragraph, table
+
         first = self[:SHOWN]
         numbers = first.table.column("index").to_pylist()
         rows = [(i, e.input, " | ".join(e.targets[:5])) for i, e in zip(numbers, first, strict=True)]

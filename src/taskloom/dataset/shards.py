@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from taskloom.arrow import array_of, column
 from taskloom.errors import DataError
@@ -263,6 +262,8 @@ class Stamp:
 
 def write(path: Path, table: pa.Table, recipe: str, seed: int, split: str, start: int) -> Stamp:
     """Write a shard beside its place and rename it into it."""
+    import pyarrow.parquet as pq  # here and below: it brings remote file systems and ssl, which showing an example does not need
+
     stop = start + table.num_rows
     stamp = Stamp(recipe, seed, split, start, stop, tuple(block_digests(table)), counts(table))
     payload = {
@@ -282,6 +283,8 @@ def write(path: Path, table: pa.Table, recipe: str, seed: int, split: str, start
 
 def read_stamp(path: Path) -> Stamp | None:
     """Read a shard's stamp; None where the file is not a whole shard of a Taskloom dataset."""
+    import pyarrow.parquet as pq
+
     try:
         metadata = pq.read_metadata(path).metadata or {}
         raw = metadata.get(METADATA)
@@ -302,6 +305,8 @@ def read_stamp(path: Path) -> Stamp | None:
 
 def read(path: Path) -> pa.Table:
     """Read a shard's rows; raise one clear sentence for a damaged file."""
+    import pyarrow.parquet as pq
+
     try:
         with pq.ParquetFile(path) as file:  # read_table would import what reads whole folders, and pandas
             table = file.read(use_threads=False)

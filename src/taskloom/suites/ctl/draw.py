@@ -137,9 +137,9 @@ class LengthDraw:
     @cached_property
     def _withheld(self) -> NDArray[np.int64]:
         """Return the places that training leaves out, in rising order."""
-        places = [self.iid]
-        if self.train + len(self.iid) > self.reserve:
-            places += [self.order.positions(e) for e in self.tested(self.length)]
+        if self.train + len(self.iid) <= self.reserve:
+            return np.sort(self.iid)
+        places = [self.iid, *(self.order.positions(e) for e in self.tested(self.length))]
         withheld = np.unique(np.concatenate(places))
         return withheld[withheld >= 0]
 
@@ -328,6 +328,11 @@ class TrainingDraw:
     def reserved(self, length: int, expressions: Expressions) -> NDArray[np.bool_]:
         """Return which expressions of a length test splits must leave out."""
         return self._member(length, expressions, LengthDraw.reserved)
+
+    def most_reserved(self, length: int) -> int:
+        """Return how many expressions of a length test splits must leave out, at most."""
+        whole = sum(pool.size for pool in self._whole_pools() if pool.length == length)
+        return whole + (self.lengths[length].reserve if length in self.lengths else 0)
 
     def _member(
         self, length: int, e: Expressions, member: Callable[[LengthDraw, Expressions], NDArray[np.bool_]]

@@ -7,7 +7,7 @@ paper's size nor an earlier test split has. Probes enumerate all pairs of a kind
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -130,9 +130,7 @@ class Splits:
             return self._size(name), self._rows(name, self._training.iid_parts(), seen=False), "test"
         if name in PROBES:
             return self._probe(name)
-        chosen = self._chosen(name)
-        parts = [(len(ranks), _unranked(pool, ranks)) for pool, ranks in chosen]
-        return self._size(name), self._rows(name, parts, seen=False), "test"
+        return self._size(name), self._rows(name, self._chosen(name), seen=False), "test"
 
     def _size(self, split: str) -> int:
         n = self._fields.splits[split].n if split in self._fields.splits else 0
@@ -178,22 +176,23 @@ class Splits:
             return range(longest + min(2, self._fields.deeper), longest + self._fields.deeper + 1)
         return range(max(2, self._fields.min_length), longest + 1)
 
-    def _chosen(self, name: str) -> list[tuple[Pool, Ints]]:
-        """Choose the ranks of a test split, per length as evenly as possible: the first ones of those kept for it."""
+    def _chosen(self, name: str) -> list[tuple[int, Callable[[Ints], Expressions]]]:
+        """Choose the parts of a test split, per length as evenly as possible: the first ones of those kept for it."""
         wanted = left = self._size(name)
         kept = self._kept(name)
-        possible = {pool.length: len(ranks) for pool, ranks in kept}
-        chosen: list[tuple[Pool, Ints]] = []
-        for i, (pool, ranks) in enumerate(kept):
-            chosen.append((pool, ranks if self._tight else ranks[: -(-left // (len(kept) - i))]))
-            left -= len(chosen[-1][1])
+        chosen: list[tuple[int, Callable[[Ints], Expressions]]] = []
+        for i, part in enumerate(kept):
+            size = part.size if self._tight else min(part.size, -(-left // (len(kept) - i)))
+            chosen.append((size, part.expressions))
+            left -= size
         if left > 0:
+            possible = {part.pool.length: part.size for part in kept}
             raise refuse(name, wanted, possible, 1.0, sum(possible.values()))
         return chosen
 
     @cache  # noqa: B019 - splits live as long as their plan
-    def _kept(self, name: str) -> list[tuple[Pool, Ints]]:
-        """Return the ranks that are kept for a test split, per length: at least as many as the paper's split has, if there are.
+    def _kept(self, name: str) -> list[Kept]:
+        """Return what is kept for a test split, per length: at least as many as the paper's split has, if there are.
 
         They are in a keyed order, without what is reserved for training or kept for an earlier test split.
         """
@@ -205,19 +204,27 @@ class Splits:
             raise refuse(name, self._size(name), sizes, 1.0, sum(sizes.values()))
         if self._tight:
             return self._just_enough(name, pools)
-        kept: list[tuple[Pool, Ints]] = []
+        kept: list[Kept] = []
         for i, (length, pool) in enumerate(pools.items()):
-            ranks = self._fresh(name, length, pool, -(-left // (len(pools) - i)))
-            kept.append((pool, ranks))
-            left -= len(ranks)
+            quota = -(-left // (len(pools) - i))
+            part = Kept(pool, partial(self._fresh, name, length, pool, quota))
+            if pool.size - self._at_most_taken(name, length) >= quota:
+                part.size = quota  # known before the search, which waits until a row is asked for
+            kept.append(part)
+            left -= part.size
         return kept
 
-    def _just_enough(self, name: str, pools: Mapping[int, Pool]) -> list[tuple[Pool, Ints]]:
-        """Return as many ranks as a test split asks for; each length makes up for those that have too few."""
+    def _at_most_taken(self, name: str, length: int) -> int:
+        """Return how many expressions of a length a test split may have to leave out, at most."""
+        earlier = self._test_names[: self._test_names.index(name)]
+        return self._training.most_reserved(length) + sum(max(PAPER_TEST, self._size(other)) for other in earlier)
+
+    def _just_enough(self, name: str, pools: Mapping[int, Pool]) -> list[Kept]:
+        """Return as many as a test split asks for; each length makes up for those that have too few."""
         wanted = self._size(name)
         fresh = {length: self._fresh(name, length, pool, wanted) for length, pool in pools.items()}
         quotas = equalise(wanted, {length: len(ranks) for length, ranks in fresh.items()}, fully=True)
-        return [(pool, fresh[length][: quotas[length]]) for length, pool in pools.items()]
+        return [Kept(pool, partial(_first, fresh[length], quotas[length])) for length, pool in pools.items()]
 
     def _fresh(self, name: str, length: int, pool: Pool, quota: int) -> Ints:
         order = self._key.permutation(pool.size, "test", name, length)
@@ -238,12 +245,40 @@ class Splits:
 
     def _of_length(self, length: int, names: Sequence[str]) -> Iterator[tuple[Pool, Ints]]:
         for name in names:
-            yield from ((pool, ranks) for pool, ranks in self._kept(name) if pool.length == length)
+            yield from ((part.pool, part.ranks) for part in self._kept(name) if part.pool.length == length)
 
     def _tested(self, length: int) -> list[Expressions]:
         """Return the expressions of a length that are kept for test splits."""
         return [pool.unrank(ranks) for pool, ranks in self._of_length(length, self._test_names)]
 
 
-def _unranked(pool: Pool, ranks: Ints) -> Callable[[Ints], Expressions]:
-    return lambda members: pool.unrank(ranks[members])
+class Kept:
+    """Expressions of one length that are kept for a test split.
+
+    Attributes:
+        pool: The space that they are of.
+        ranks: Their ranks in it, searched for when they are first needed.
+        size: How many there are.
+    """
+
+    def __init__(self, pool: Pool, search: Callable[[], Ints]) -> None:
+        self.pool = pool
+        self._search = search
+
+    @cached_property
+    def ranks(self) -> Ints:
+        """Search for the ranks."""
+        return self._search()
+
+    @cached_property
+    def size(self) -> int:
+        """Count the ranks."""
+        return len(self.ranks)
+
+    def expressions(self, members: Ints) -> Expressions:
+        """Return some of the expressions."""
+        return self.pool.unrank(self.ranks[members])
+
+
+def _first(ranks: Ints, count: int) -> Ints:
+    return ranks[:count]

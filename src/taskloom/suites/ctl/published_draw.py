@@ -137,7 +137,7 @@ class Walk:
         """
         words = np.append(self._key.words(low, high), np.uint64(0)).astype(np.int64).astype(np.int32)
         beyond = high - low
-        sizes = [int(n) for n in np.unique(self._choices.count) if n]
+        sizes = sorted({int(n) for n in self._choices.count if n})
         skip = np.concatenate([_accepted(words, n) for n in sizes])
         base = (np.searchsorted(sizes, self._choices.count) * (beyond + 1)).astype(np.int32)
         width = self._choices.options.shape[1]
@@ -267,8 +267,8 @@ class Rounds:
         first = self.drawn * self._processes * ROUND
         words = self._symbol_key.words(first, first + math.prod(shape))
         symbols = (words % np.uint64(self._world.symbols)).astype(np.int64).reshape(shape)
-        by_chain = symbols.transpose(0, 2, 1).reshape(rounds * ROUND, self._processes)
-        starts = np.zeros((rounds * ROUND, 1), dtype=np.int64) if self._shared else by_chain
+        by_chain = symbols.transpose(0, 2, 1)
+        starts = np.zeros((rounds * ROUND, 1), dtype=np.int64) if self._shared else by_chain.reshape(rounds * ROUND, -1)
         chains = self._walk.chains(starts).reshape(-1, self._length)
         # Chains come by chain, then process; expressions are taken round by round, in each process by process.
         place = np.arange(len(chains)).reshape(rounds, ROUND, self._walkers).transpose(0, 2, 1)
@@ -296,10 +296,11 @@ class Rounds:
     def _first(self, chain: I64, symbols: I64, chains: int) -> I64:
         """Return the places at which a chain and a symbol come together for the first time."""
         number = chain * self._world.symbols + symbols
+        places = np.arange(len(number), dtype=np.int32)  # of one block of rounds; half the memory of 64 bits
         # Of several values for one index the last is kept: backwards, that is the first place.
-        first = np.empty(chains * self._world.symbols, dtype=np.int64)
-        first[number[::-1]] = np.arange(len(number))[::-1]
-        return np.flatnonzero(first[number] == np.arange(len(number)))
+        first = np.empty(chains * self._world.symbols, dtype=np.int32)
+        first[number[::-1]] = places[::-1]
+        return np.flatnonzero(first[number] == places)
 
 
 def published_count(world: SymbolWorld, length: int) -> int:
