@@ -147,6 +147,30 @@ def test_half_of_the_input_is_told_from_all_of_it(dev: list[Example], tmp_path: 
         findings("zest/table3", path)
 
 
+def test_runs_on_data_of_an_earlier_version_count_with_the_totals_that_they_kept(tmp_path: Path) -> None:
+    group = {
+        "recipe": "zest/synthetic",
+        "learner": "fine-tune",
+        "fields": {f"recipe.{name}": value for name, value in {**SIZES, "parts": "question"}.items()},
+        "n": {"dev": 160},
+        "seeds": {"0": {"dev": 0.5}},
+        "further": {"0": {"dev": {"official mean": 0.12, "official C@75": 0.1, "official C@90": 0.07}}},
+        "items": {"dev": "earlier"},
+        "texts": ["yes"],
+        "answers": {"0": {"dev": {"scores": "1" * 160, "predictions": [0] * 160}}},
+    }
+    items = {"earlier": {"traits": ["answer"], "kinds": [["another answer"]], "of": [0] * 160}}
+    path = tmp_path / "scores.json"
+    contents = {"format": "taskloom scores", "schema": 1, "groups": [group], "items": items}
+    path.write_text(json.dumps(contents), encoding="utf-8")
+    finding = findings("zest/table5", path)[0]
+    (row,) = rows_of(finding)
+    assert (row["mean"], row["C@75"], row["C@90"]) == ("12.0 (12)", "10.0 (10)", "7.0 (7)")
+    assert any("an earlier version of the suite made these passages" in note for note in finding.notes)
+    with pytest.raises(StudyError, match="make the runs again"):  # the other evaluation was not kept
+        findings("zest/table5", path, mode="corrected")
+
+
 def test_generated_tasks_and_another_model_are_not_comparable_and_say_why(dev: list[Example], tmp_path: Path) -> None:
     path = predicted(tmp_path, dev, {"m": [right, nearly]})
     judgements = [j for f in findings("zest/table8", path) for j in f.judgements]

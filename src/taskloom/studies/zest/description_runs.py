@@ -24,7 +24,7 @@ from taskloom.studies.conditions import Conditions, conditions_of, recipe_of
 from taskloom.studies.study import StudyError
 from taskloom.suites.zest.evaluation import Undefined, score_examples
 from taskloom.suites.zest.evaluation.corrected import says_na
-from taskloom.suites.zest.evaluation.score_report import ScoreReport
+from taskloom.suites.zest.evaluation.score_report import Mode, ScoreReport
 
 SPLITS = ("dev", "test")
 
@@ -97,19 +97,23 @@ def percent(values: Iterable[float]) -> str:
     return f"{mean} ± {statistics.stdev(shares):.1f}" if len(shares) > 1 else mean
 
 
-def description_runs(runs: Runs, parts: Sequence[str] = ("both",), mode: str = "official") -> list[DescriptionRuns]:
+def description_runs(
+    runs: Runs, parts: Sequence[str] = ("both",), mode: str = "official", totals: bool = False
+) -> list[DescriptionRuns]:
     """Return the runs on ZEST, evaluated; refuse stores without any.
 
     Args:
         runs: Runs of any kind; those of other suites are left out.
         parts: Only runs on these parts of the input.
         mode: `official`, where the public script does not stop, or `corrected`.
+        totals: Whether the scores of whole splits will do. Then a run on data that an earlier version of the suite made counts
+            with the scores that were computed when it was made.
     """
     kinds: dict[str, list[str]] = {}
     for run in runs.names:
         kinds.setdefault(_kind(runs.store.scores(run)), []).append(run)
     splits: dict[tuple[str, int, str], list[Example]] = {}
-    groups = [_group(runs, names, parts, mode, splits) for names in kinds.values()]
+    groups = [_group(runs, names, parts, mode, splits, totals) for names in kinds.values()]
     chosen = [group for group in groups if group is not None]
     if not chosen:
         raise StudyError(
@@ -126,7 +130,12 @@ def _kind(scores: Mapping[str, Any]) -> str:
 
 
 def _group(
-    runs: Runs, names: list[str], parts: Sequence[str], mode: str, splits: dict[tuple[str, int, str], list[Example]]
+    runs: Runs,
+    names: list[str],
+    parts: Sequence[str],
+    mode: str,
+    splits: dict[tuple[str, int, str], list[Example]],
+    totals: bool,
 ) -> DescriptionRuns | None:
     conditions = dict(conditions_of(runs, names[0]))
     if not {"recipe.tasks.dev", "recipe.layout", "recipe.parts"} <= set(conditions):
@@ -143,7 +152,9 @@ def _group(
         seed = int(runs.store.scores(run)["seed"])
         for split, answers in _answers(runs, run).items():
             examples = _examples(runs, run, split, splits)
-            _check(runs, run, split, examples, answers)
+            stored = _stored(runs, run, split, mode) if totals and not _same(examples, answers) else None
+            if stored is None:
+                _check(runs, run, split, examples, answers)
             texts = answers["prediction"].to_pylist()
             if (first := seen.setdefault((split, tuple(texts)), seed)) != seed and not _constant(texts):
                 group.notes.append(
@@ -151,7 +162,13 @@ def _group(
                     "one training; it is counted once."
                 )
                 continue
-            group.reports.setdefault(split, {})[seed] = _evaluated(examples, texts, mode, group.notes)
+            if stored is not None:
+                group.notes.append(
+                    f"{model}, {part}, {split}: an earlier version of the suite made these passages; the scores are those "
+                    "that were computed with the run."
+                )
+            report = _evaluated(examples, texts, mode, group.notes) if stored is None else stored
+            group.reports.setdefault(split, {})[seed] = report
             group.answered.setdefault(split, {})[seed] = statistics.fmean(not says_na(text) for text in texts)
     return group
 
@@ -195,12 +212,27 @@ def _check(runs: Runs, run: str, split: str, examples: Sequence[Example], answer
             f"the run {run} answered {len(answers):,} of the {len(examples):,} examples of '{split}'; competence needs all "
             "passages of a task: run it without 'limit'"
         )
-    ours = [example.target for example in examples]
-    if [targets[0] for targets in answers["targets"].to_pylist()] != ours:
+    if not _same(examples, answers):
         raise StudyError(
             f"{runs.store.path}: the answers of '{split}' in the run {run} are not those of its recipe in this version of "
             "taskloom; make the runs again"
         )
+
+
+def _same(examples: Sequence[Example], answers: pa.Table) -> bool:
+    """Return whether a run answered these examples, by their right answers."""
+    return [targets[0] for targets in answers["targets"].to_pylist()] == [example.target for example in examples]
+
+
+def _stored(runs: Runs, run: str, split: str, mode: str) -> ScoreReport | None:
+    """Return the totals of a split that were computed with the run, if it kept them."""
+    entry = runs.store.scores(run)["splits"][split]
+    prefix = "official " if mode == "official" else ""
+    scores = {name: entry.get("scores", {}).get(prefix + head) for name, head in SCORES.items()}
+    if None in scores.values():
+        return None
+    shown: Mode = "official" if mode == "official" else "corrected"
+    return ScoreReport(shown, {}, scores, {}, entry["score"], {}, {}, (), ())
 
 
 def _evaluated(examples: Sequence[Example], predictions: Sequence[str], mode: str, notes: list[str]) -> ScoreReport:

@@ -37,7 +37,7 @@ NAMES = {"both": "full data", "question": "question only", "context": "context o
 )
 def table5(runs: Runs, *, mode: str = "official", split: str = "dev") -> list[Finding]:
     """Compute Table 5 on a split."""
-    groups = [group for group in description_runs(runs, PARTS, mode) if split in group.reports]
+    groups = [group for group in description_runs(runs, PARTS, mode, totals=True) if split in group.reports]
     rows, points = [], []
     judgements: list[Judgement] = []
     for group in groups:

@@ -59,7 +59,7 @@ def _picture(example: Example, fields: ZestFields, key: Key) -> FamilyPicture | 
     "zest",
     fields=ZestFields,
     describe="Tasks given only by a description, varied in four controlled ways",
-    version=8,
+    version=9,
     evaluate=_evaluate,
     options=(Option("score", "mode", "official (as the public script) or corrected."),),
     run_scores=_run_scores,

@@ -57,8 +57,8 @@ class ZestFields(Fields):
         "form",
         description="form: no split has a program of another one, whatever its constants; program: but for a constant",
     )
-    facts: Span = draw(Span(5, 9), description="statements about the entity of a passage, as far as 180 words allow")
-    distractors: Span = draw(Span(2, 5), description="statements about others, as far as 180 words allow")
+    facts: Span = draw(Span(4, 8), description="statements about the entity of a passage, as far as 180 words allow")
+    distractors: Span = draw(Span(2, 4), description="statements about others, as far as 180 words allow")
     paraphrase: Literal["near", "far", "any"] = draw(
         "any", description="wordings that share many words, few, or any share"
     )

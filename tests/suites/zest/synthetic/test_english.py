@@ -302,6 +302,15 @@ def _states(patterns: list[passage_reader.Pattern], clause: str) -> set[tuple[st
     return {p.states[:2] for p in near if p.regex.fullmatch(clause) or p.regex.fullmatch(lowered)}
 
 
+def _statements(patterns: list[passage_reader.Pattern], clause: str) -> set[tuple[str, ...]]:
+    """What a clause may state, with its value; that there is a record is left out."""
+    lowered = clause[0].lower() + clause[1:]
+    matches = [
+        (p.states, p.regex.fullmatch(text)) for p in patterns if p.anchor in lowered for text in (clause, lowered)
+    ]
+    return {(*states, m.groupdict().get("V") or "") for states, m in matches if m and states[0] != "own"}
+
+
 def _bare(domain: Domain, sentence: str) -> str:
     """A sentence without what a domain may put before, after and into it."""
     frame = passage_reader.grammar(domain)[1]
@@ -320,6 +329,8 @@ def test_sentences(texts: list[tuple[Domain, str]]) -> None:
                 states = [_states(patterns, half) for half in _bare(domain, sentence).split(", whereas ")]
                 # Both halves say the same kind of thing (a list may be of what there is, or of what there is not).
                 assert {s[1] for s in states[0]} == {s[1] for s in states[1]} != set(), sentence
+                one, other = (_statements(patterns, half) for half in _bare(domain, sentence).split(", whereas "))
+                assert not one & other, f"no contrast: {sentence}"
                 contrasts += 1
     assert contrasts
 

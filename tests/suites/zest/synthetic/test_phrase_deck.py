@@ -1,4 +1,4 @@
-"""Openings and fillers are dealt without repeats, any place alone, and the built-in domains have enough of them."""
+"""Openings, fillers and details are dealt without repeats, any place alone, and the built-in domains have enough of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from taskloom.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic.domain_catalog import domain_names, find_domain
-from taskloom.suites.zest.synthetic.phrase_deck import _deck, decks, ways
+from taskloom.suites.zest.synthetic.phrase_deck import DETAILED, _deck, decks, ways
 from taskloom.suites.zest.synthetic.task_world import task_world
 
 TEXTS = ("[a|b] came [2..4] times", "nobody [saw|heard|met] it", "[3..9] went")
@@ -43,6 +43,23 @@ def test_no_two_passages_of_the_paper_s_sizes_have_the_same_opening_or_filler() 
             dealt = [deck.deal(world.places[source], i) for source in of_domain for i in range(world.passages)]
             assert len(dealt) > 3_000
             assert len(set(dealt)) == len(dealt)
+
+
+@given(st.integers(0, 1_000), st.integers(0, 300), st.integers(1, 12))
+def test_the_passages_of_some_tasks_have_no_detail_in_the_same_words(seed: int, first: int, tasks: int) -> None:
+    dealer = decks(Key("deck", seed), find_domain("towns"))
+    for card in dealer.details:
+        dealt = {dealer.detail(card, first + task, i) for task in range(tasks) for i in range(20)}
+        assert len(dealt) == tasks * 20
+
+
+def test_no_two_passages_of_the_paper_s_sizes_have_the_same_detail() -> None:
+    world = task_world(ZestFields(), Key("deck", 0))
+    for name in domain_names():
+        of_domain = {t.source for members in world.splits.values() for t in members if t.domain.name == name}
+        turns = [world.places[source] * DETAILED + i for source in of_domain for i in range(world.passages)]
+        assert len(set(turns)) == len(turns) > 3_000
+        assert max(turns) < min(card.size for card in world.decks[name].details)
 
 
 def test_the_size_of_one_split_and_the_number_of_passages_move_no_opening_of_another() -> None:

@@ -1,4 +1,4 @@
-"""Openings and fillers of a domain, dealt like cards: none in the same words twice before the deck runs out."""
+"""Openings, fillers and details of a domain, dealt like cards: none in the same words twice before the deck runs out."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ SLOT = re.compile(r"\[([^\]]*)\]")
 TURNS = 2
 """How often a task has the same text, with other fillings: the paper's twenty passages, of ten to twelve texts. The recipe's own
 number of passages does not count, so that more of them leave the first as they were."""
+
+DETAILED = 20
+"""Passages of a task, the paper's number: as many fillings of every detail are set aside for a task. Later passages have those of
+the next task."""
 
 
 @lru_cache(maxsize=1024)
@@ -77,15 +81,25 @@ class Deck:
 
 @dataclass(frozen=True, slots=True)
 class Decks:
-    """What a passage of a domain takes from decks."""
+    """What a passage of a domain takes from decks; of the details, each of them once at most, whichever it likes."""
 
     opens: Deck
     fillers: Deck
+    details: tuple[Card, ...]
+
+    def detail(self, card: Card, task: int, passage: int) -> str:
+        """Return a detail as a passage of a task has it, both by number."""
+        return card.filling(task * DETAILED + passage)
 
 
 def decks(key: Key, domain: Domain) -> Decks:
     """Return the decks of a domain under a key."""
-    return Decks(_deck(key.child("opens"), domain.opens), _deck(key.child("fillers"), domain.fillers))
+    details = key.child("details")
+    return Decks(
+        _deck(key.child("opens"), domain.opens),
+        _deck(key.child("fillers"), domain.fillers),
+        tuple(_card(details, text) for text in (*domain.openers, *domain.closers)),
+    )
 
 
 def _deck(key: Key, texts: Sequence[str]) -> Deck:

@@ -21,7 +21,7 @@ from taskloom.suites.zest.synthetic.domain import (
 )
 from taskloom.suites.zest.synthetic.draft import Draft
 from taskloom.suites.zest.synthetic.facts import Facts, Record, Stated
-from taskloom.suites.zest.synthetic.phrase_deck import Decks, slots
+from taskloom.suites.zest.synthetic.phrase_deck import Decks
 
 T = TypeVar("T")
 
@@ -37,12 +37,12 @@ before what belongs to it, or after."""
 JOINED, ADDED, CROSSED = 0.98, 0.6, 0.8
 """How often a clause takes in the next one, two that are joined take in a third, and a clause takes in one about another entity."""
 
-ALONE, TOGETHER, OF_RECORDS = 20_000, 2_500, 8_000
+ALONE, TOGETHER, OF_RECORDS = 20_000, 10_000, 40_000
 """Ways to say a clause, or several that stand together, from which no opener or closer is needed to tell the sentence from others.
 
-Measured with these: of 6,000 passages one to three pairs of sentences are equal but for names, of a thousand none (eight seeds).
-With 350, 40 and 500, and openings drawn at random, it was 354 pairs of 6,000 and 6 to 14 of a thousand. More would say of nearly
-every sentence where it comes from. Records need more than others: a thousand passages have the same two clauses more often."""
+Measured with these: three pairs of sentences are equal but for names in eight whole training splits (8,220 passages each), of a
+thousand passages none. With 20,000, 2,500 and 8,000 it was three to seven pairs a split. More would say of nearly every sentence
+where it comes from. Records need more than others: a thousand passages have the same two clauses more often."""
 
 OPENED = 0.12
 """How often a sentence that needs no opener begins with a word such as "Moreover,"; more would read as a list of them."""
@@ -57,9 +57,9 @@ SHORTEST, LONGEST = 60, 180
 class Clause(NamedTuple):
     """A template with its value and what it is about: an entity of the passage (by number), and perhaps one of its records.
 
-    `says` names the attribute, or the records and their field. A rule is about no entity. `ways` counts the values and templates
-    of which this clause might have had others. A named tuple is made four times as fast as a frozen dataclass, and a passage has
-    some twenty.
+    `says` names the attribute, or the records and their field; what is only so or not has the value "True" or "False", which its
+    template does not show. A rule is about no entity. `ways` counts the values and templates of which this clause might have had
+    others. A named tuple is made four times as fast as a frozen dataclass, and a passage has some twenty.
     """
 
     template: str
@@ -99,7 +99,8 @@ def listing(items: list[str], joiner: str) -> str:
 def _common(clauses: list[Clause]) -> bool:
     """Return whether another passage might well have the same sentence of these clauses."""
     enough = ALONE if len(clauses) == 1 else OF_RECORDS if all(clause.record for clause in clauses) else TOGETHER
-    return prod([clause.ways for clause in clauses]) < enough
+    # What another entity has in common with this one was not drawn anew: it makes the sentence no rarer.
+    return prod({(clause.says, clause.value): clause.ways for clause in clauses}.values()) < enough
 
 
 class _Writer:
@@ -116,7 +117,7 @@ class _Writer:
         self.last_record: dict[str, Record] = {}
         self.met: set[int] = set()
         self.openers = list(OPENERS)
-        self.details = [*domain.openers, *domain.closers]
+        self.details = list(decks.details)
 
     def write(self) -> str:
         rng = self.rng
@@ -143,11 +144,6 @@ class _Writer:
             if words >= SHORTEST:
                 break
         return sentences
-
-    def _filled(self, text: str) -> str:
-        """Fill the slots of a text: `[two|three]`, `[10..90]`."""
-        rng = self.rng
-        return "".join([part if isinstance(part, str) else str(pick(rng, part)) for part in slots(text)])
 
     def _reaches_back(self, sentence: str) -> bool:
         words = set(sentence.lower().replace(";", " ").replace(",", " ").split())
@@ -225,7 +221,7 @@ class _Writer:
         attribute = self.domain.by_name[name]
         if isinstance(attribute, Flag):
             templates = attribute.affirms if value else attribute.denies
-            return Clause(self._pick(templates), "", number, says=(name,), ways=2 * len(templates))
+            return Clause(self._pick(templates), str(value), number, says=(name,), ways=2 * len(templates))
         assert isinstance(attribute, Number | Text)
         if isinstance(attribute, Number):
             text, many = attribute.text(value), (attribute.high - attribute.low) // attribute.step + 1
@@ -238,7 +234,7 @@ class _Writer:
         for name, value in record.fields.items():
             kind = records.field(name)
             if isinstance(kind, Feature):
-                template, text, many = self._pick(kind.affirms if value else kind.denies), "", 2
+                template, text, many = self._pick(kind.affirms if value else kind.denies), str(value), 2
             elif isinstance(kind, Measure):
                 many = (kind.high - kind.low) // kind.step + 1
                 template, text = self._pick(kind.says), kind.text(value)
@@ -266,7 +262,8 @@ class _Writer:
     def _details(self, clauses: list[Clause]) -> tuple[str, str]:
         """Choose what stands before and after a sentence: something of its own where few words could tell it from others."""
         if _common(clauses) and self.details:
-            detail = self._filled(self.details.pop(int(self.rng.random() * len(self.details))))
+            card = self.details.pop(below(self.rng, len(self.details)))
+            detail = self.decks.detail(card, *self.place)
             return ("", detail) if detail.startswith(",") else (detail + " ", "")
         if len(clauses) == 1 and clauses[0].ways != ALONE and self.rng.random() < OPENED and self.openers:
             return self.openers.pop(below(self.rng, len(self.openers))), ""
@@ -278,7 +275,8 @@ class _Writer:
         if at == 0 or not rest or self.rng.random() > JOINED or one.entity < 0 or rest[0].entity < 0:
             return "", [one]
         if one.entity != rest[0].entity:
-            if one.says == rest[0].says:
+            # "X was founded in 1911, while Y was founded in 1911" would be no contrast.
+            if one.says == rest[0].says and (not one.value or one.value != rest[0].value):
                 return self._pick(CONTRASTS), [one, rest[0]]
             return ("{a}; {b}", [one, rest[0]]) if self.rng.random() < CROSSED else ("", [one])
         plan = self._joined(one, rest[0])
