@@ -210,9 +210,8 @@ def _apart(sides: Sequence[ComparedSide], over: str) -> list[str]:
 
 
 def _test(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], test: str, level: float) -> Comparison:
-    paired = _same_items(data, sides)
-    means = [[float(s.mean()) for s in side.scores] for side in sides]
-    if not paired:
+    if not _same_items(data, sides):
+        means = _means(sides)
         if test not in ("auto", "welch", "sign-flip"):
             raise RunsError(f"the test '{test}' needs the same items on both sides; these answered different ones")
         if min(map(len, means)) < 2:
@@ -228,10 +227,16 @@ def _test(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], test: str, le
         "two-way": lambda: paired_two_way(*_common(data, sides, tables), level),
         "mcnemar": lambda: mcnemar(_single(tables[0]), _single(tables[1]), level=level),
         "bootstrap": lambda: paired_bootstrap(tables[0], tables[1], level=level),
-        "sign-flip": lambda: sign_flip(*_common(data, sides, means), level=level),
-        "welch": lambda: welch(means[0], means[1], level),
+        "sign-flip": lambda: sign_flip(*_common(data, sides, _means(sides)), level=level),
+        "welch": lambda: welch(*_means(sides), level),
     }
     return tests[chosen]()
+
+
+def _means(sides: Sequence[ScoreGroup]) -> tuple[list[float], list[float]]:
+    """Return the mean score of each run of both sides."""
+    first, second = ([float(scores.mean()) for scores in side.scores] for side in sides)
+    return first, second
 
 
 def _automatic(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], tables: Sequence[NDArray[Any]]) -> str:

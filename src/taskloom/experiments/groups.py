@@ -47,7 +47,9 @@ class ScoreGroup:
     def crossed(self) -> bool:
         """Return whether every run answered the same items, each once."""
         first = self.items[0]
-        return bool((np.diff(first) > 0).all()) and all(np.array_equal(first, other) for other in self.items[1:])
+        if not (np.diff(first) > 0).all() or any(len(other) != len(first) for other in self.items):
+            return False
+        return bool((np.stack(self.items) == first).all())
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,10 +74,10 @@ class Runs:
         """Return the columns of scores that the suites compute themselves: `score.C@90`."""
         return [c for c in self.table.column_names if c.startswith(SUITE_SCORE)]
 
-    @property
+    @cached_property
     def splits(self) -> list[str]:
         """Return the splits that were answered."""
-        return sorted(set(self.table["split"].to_pylist()))
+        return sorted(self.table["split"].unique().to_pylist())
 
     def __len__(self) -> int:
         return len(self.names)

@@ -75,6 +75,7 @@ class ScoreCache:
         schema: The columns that are kept.
         path: Where the predictions of a run are.
         read: Reads columns of a file.
+        saved: Whether what was read is kept in the cache folder, or only in memory.
     """
 
     def __init__(
@@ -83,12 +84,14 @@ class ScoreCache:
         schema: pa.Schema,
         path: Callable[[str], str],
         read: Callable[[Path, Sequence[str]], pa.Table],
+        saved: bool = True,
     ) -> None:
         self.file = cache_folder("scores", f"{digest(os.path.abspath(store))}.arrow")
         self._schema = schema
         self._path = path
         self._read = read
-        self._known: ScoredTable | None = None
+        self._saved = saved
+        self._known: ScoredTable | None = None if saved else ScoredTable()
 
     def rows(self, runs: Sequence[str], columns: Sequence[str]) -> tuple[pa.Table, NDArray[np.int64]]:
         """Return columns of the predictions of runs, and how many rows each has; none where it kept no predictions."""
@@ -98,7 +101,7 @@ class ScoreCache:
         fresh = [run for run, mark in marks.items() if self._known.marks.get(run) != mark]
         if fresh or self._known.table is None:
             self._known = self._extended(self._known, fresh, marks)
-            if len(fresh) >= FILES:
+            if self._saved and len(fresh) >= FILES:
                 _write(self._known, self.file)
         counts = np.array([self._known.counts[run] if run in marks else 0 for run in runs], np.int64)
         return self._known.rows(list(marks), columns), counts

@@ -22,7 +22,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -156,7 +156,7 @@ class Store:
 
     def folder(self, run: str) -> Path:
         """Return the folder of a run, finished or not."""
-        return self.path / run[:2] / run
+        return Path(f"{self.path}/{run[:2]}/{run}")  # three paths joined take three times as long
 
     def __contains__(self, run: str) -> bool:
         return files.is_readable(self.folder(run) / SCORES)
@@ -261,8 +261,8 @@ class Store:
 
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
         """Read columns of a Parquet file of a run; None where the run did not keep it."""
-        path = self.folder(run) / file
-        return read_parquet(path, columns) if path.is_file() else None
+        path = f"{self.path}/{run[:2]}/{run}/{file}"
+        return read_parquet(Path(path), columns) if os.path.isfile(path) else None
 
     def scored_rows(self, runs: Sequence[str], columns: Sequence[str], n: int) -> tuple[pa.Table, NDArray[np.int64]]:
         """Return columns of the predictions of runs, one run after the other, and how many rows each has.
@@ -274,8 +274,13 @@ class Store:
             columns: Some of `SCORED`.
             n: How many rows there are about.
         """
-        if len(runs) >= score_cache.FILES and n <= score_cache.MOST_ROWS and _kept.get() in (None, self.kept):
-            return self._score_cache.rows(runs, columns)
+        if n <= score_cache.MOST_ROWS:
+            kept = _kept.get()
+            if kept is not None and kept.at_once:  # whose files are in memory, and are asked for again and again
+                kept.together = kept.together or self._scores_together(read_parquet, saved=False)
+                return kept.together.rows(runs, columns)
+            if len(runs) >= score_cache.FILES:
+                return self._score_cache.rows(runs, columns)
         parts = [pa.Table.from_batches([], pa.schema([PREDICTION_COLUMNS.field(c) for c in columns]))]
         for run in runs:
             rows = self.rows(run, PREDICTIONS, columns)
@@ -285,9 +290,11 @@ class Store:
 
     @cached_property
     def _score_cache(self) -> ScoreCache:
-        schema = pa.schema([PREDICTION_COLUMNS.field(c) for c in SCORED])
-        folder = str(self.path)
-        return ScoreCache(self.path, schema, lambda run: f"{folder}/{run[:2]}/{run}/{PREDICTIONS}", _read_parquet)
+        return self._scores_together(_read_parquet, saved=True)
+
+    def _scores_together(self, read: Callable[[Path, Sequence[str]], pa.Table], saved: bool) -> ScoreCache:
+        schema, folder = pa.schema([PREDICTION_COLUMNS.field(c) for c in SCORED]), str(self.path)
+        return ScoreCache(self.path, schema, lambda run: f"{folder}/{run[:2]}/{run}/{PREDICTIONS}", read, saved)
 
     def _gather(
         self,
@@ -439,6 +446,7 @@ class _KeptFiles:
         tables: Predictions, by path.
         size: Their bytes in all.
         scores: What scores.json says, by path.
+        together: The scores of all of them in one table, where all are read at once.
     """
 
     columns: tuple[str, ...]
@@ -446,6 +454,7 @@ class _KeptFiles:
     tables: dict[Path, pa.Table] = field(default_factory=dict)
     size: int = 0
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
+    together: ScoreCache | None = None
 
 
 _kept: ContextVar[_KeptFiles | None] = ContextVar("kept", default=None)

@@ -43,11 +43,11 @@ def report(
         threshold: Adds the share of seeds whose score is over it to the table of scores.
         title: The heading; the recipes and learners by default.
     """
-    table = (store if isinstance(store, Runs) else runs(store)).where(*where)
-    failed = failures(table.store)
-    if not len(table) and not failed:
-        raise RunsError(f"{table.store.path} holds no finished run yet; fill it with 'taskloom run'")
     with predictions_kept():
+        table = (store if isinstance(store, Runs) else runs(store)).where(*where)
+        failed = failures(table.store)
+        if not len(table) and not failed:
+            raise RunsError(f"{table.store.path} holds no finished run yet; fill it with 'taskloom run'")
         parts = RunSections(RunNumbers(table, level, threshold)) if len(table) else None
         sections = [s for s in _sections(table, parts, failed, data) if s is not None]
         shown = parts.explorer() if parts is not None else Explorer()

@@ -1,0 +1,116 @@
+"""A report on 1,000 runs, in CPU-seconds.
+
+    python benchmarks/report.py [--keep FOLDER] [--profile]
+
+The store is that of tests/viewer/test_large.py: 5 recipes × 10 learners × 20 seeds, two splits of 100 examples each, two traits.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import json
+import pstats
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import taskloom as tl
+from taskloom.experiments import store as stores
+
+RUNS, ITEMS = 1_000, 100
+SPLITS = ("iid", "ood")
+
+COMMAND = """
+import resource, sys
+from taskloom.cli.app import main
+sys.argv = ["taskloom", "report", sys.argv[1], "--out", sys.argv[2]]
+try:
+    main()
+finally:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    print(used.ru_utime + used.ru_stime, file=sys.stderr)
+"""
+
+
+def fill(folder: Path) -> None:
+    """Write the runs."""
+    store, draw = stores.Store(folder, create=True), random.Random(0)
+    for i in range(RUNS):
+        write(
+            store,
+            f"ctl/r{i % 5}",
+            f"learner-{i // 5 % 10}",
+            i // 50,
+            [float(draw.random() < 0.4) for _ in range(2 * ITEMS)],
+        )
+
+
+def write(store: stores.Store, recipe: str, learner: str, seed: int, scores: list[float]) -> None:
+    """Write one run."""
+    kind = json.dumps([recipe, learner])
+    run = blake2b(f"{kind} {seed}".encode(), digest_size=16).hexdigest()
+    means = {s: sum(scores[i * ITEMS : (i + 1) * ITEMS]) / ITEMS for i, s in enumerate(SPLITS)}
+    about = {"schema": stores.SCHEMA, "run": run, "kind": kind, "recipe": recipe, "learner": learner, "seed": seed}
+    about |= {
+        "fields": {},
+        "scorer": "exact",
+        "data": recipe,
+        "splits": {s: {"n": ITEMS, "score": m} for s, m in means.items()},
+    }
+    n = 2 * ITEMS
+    columns: dict[str, list[Any]] = {
+        "split": [split for split in SPLITS for _ in range(ITEMS)],
+        "index": [*range(ITEMS)] * 2,
+        "task": [recipe] * n,
+        "input": [f"{recipe} {split} {i}" for split in SPLITS for i in range(ITEMS)],
+        "targets": [["yes"]] * n,
+        "prediction": ["yes" if score else "no" for score in scores],
+        "score": scores,
+        "traits": [[("length", str(2 + i % 5)), ("group", "ab"[i % 2])] for _ in SPLITS for i in range(ITEMS)],
+        "candidates": [None] * n,
+        "logprobs": [None] * n,
+    }
+    table = pa.table([pa.array(columns[f.name], f.type) for f in stores.PREDICTION_COLUMNS], stores.PREDICTION_COLUMNS)
+    config = {
+        "recipes": [{"recipe": recipe}],
+        "learners": [{"learner": learner}],
+        "seeds": [seed],
+        "evaluate": [*SPLITS],
+    }
+    beside = store.path / "work" / f".tmp-{run}"
+    stores.write_run(beside, config, about, None, table, {"seconds": 1.5}, b"")
+    store.publish(run, beside)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        kept = sys.argv[sys.argv.index("--keep") + 1] if "--keep" in sys.argv else f"{scratch}/runs"
+        runs, out = Path(kept), Path(scratch) / "report.html"
+        if not runs.exists():
+            fill(runs)
+        began = time.process_time()
+        page = tl.report(runs, out)
+        took = time.process_time() - began
+        digest = blake2b(page.read_bytes()).hexdigest()[:12]
+        print(f"tl.report on {RUNS:,} runs: {took:.2f} CPU-s, {page.stat().st_size / 1e6:.1f} MB, digest {digest}")
+        if "--profile" in sys.argv:
+            profile = cProfile.Profile()
+            profile.runcall(tl.report, runs, out)
+            pstats.Stats(profile).sort_stats("tottime").print_stats(40)
+            pstats.Stats(profile).sort_stats("cumtime").print_stats("taskloom", 60)
+            return
+        done = subprocess.run(
+            [sys.executable, "-c", COMMAND, str(runs), str(out)], capture_output=True, text=True, check=True
+        )
+        print(f"the command with its start: {float(done.stderr.split()[-1]):.2f} CPU-s")
+
+
+if __name__ == "__main__":
+    main()
