@@ -10,6 +10,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -74,8 +75,7 @@ def clock(what: str, call: Callable[[], Any]) -> Any:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as scratch:
-        os.environ["TASKLOOM_CACHE"] = f"{scratch}/cache"
+    with tempfile.TemporaryDirectory() as scratch, patch.dict(os.environ, TASKLOOM_CACHE=f"{scratch}/cache"):
         fill(Path(scratch) / "runs")
         runs = clock("opening 10,000 runs as a table", lambda: tl.runs(Path(scratch) / "runs"))
         clock("accuracy over seeds, 2,000 groups", lambda: runs.accuracy(over="seeds"))

@@ -20,4 +20,4 @@ def test_a_store_of_made_up_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     for name, size in {"RECIPES": 2, "LEARNERS": 3, "SEEDS": 2, "ITEMS": 5}.items():
         monkeypatch.setattr(made, name, size)
     made.main()
-    assert capsys.readouterr().out.count("CPU-s") == 7
+    assert capsys.readouterr().out.count("CPU-s") == 9

@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 import taskloom as tl
 from taskloom.cli import run
 from taskloom.dataset import shards, workers
+from taskloom.dataset.processes import can_fork
 from taskloom.dataset.workers import MakeProgress
 from taskloom.errors import DataError, TaskloomError
 
@@ -208,9 +210,29 @@ def test_the_caller_makes_shards_too_and_others_join_it(tmp_path: Path) -> None:
 def test_work_that_is_done_before_others_have_started_waits_for_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(workers, "can_fork", lambda: False)
+    monkeypatch.setattr(workers, "FRESH_PAYS", 0.0)
     monkeypatch.setattr(workers, "_start_worker", never)
     data = tl.make("ctl/A", tmp_path / "d", set=TRAIN, workers=3, shard_rows=1000)
     assert data.digest == tl.make("ctl/A", set=TRAIN).digest
+
+
+def test_short_work_starts_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "ProcessPoolExecutor", never)
+    monkeypatch.setattr(workers, "FORK_PAYS", 600.0)
+    monkeypatch.setattr(workers, "FRESH_PAYS", 600.0)
+    data = tl.make("ctl/A", tmp_path / "d", set=TRAIN, workers=3, shard_rows=1000)
+    assert len(list((tmp_path / "d" / "train").iterdir())) > 3
+    assert data.digest == tl.make("ctl/A", set=TRAIN).digest
+
+
+def test_a_process_with_other_threads_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr(threading, "enumerate", lambda: [threading.main_thread()])
+    assert can_fork() == (sys.platform == "linux" and threading.current_thread() is threading.main_thread())
+    other = threading.Thread(target=time.sleep, args=(0,))
+    monkeypatch.setattr(threading, "enumerate", lambda: [threading.main_thread(), other])
+    assert not can_fork()
 
 
 def never(*_: object) -> None:
@@ -223,9 +245,7 @@ def test_a_killed_worker_is_one_sentence(tmp_path: Path, big_digest: str) -> Non
     words = [*BIG, "-o", str(folder), "--workers", "2"]
     process = start(*words)
     wait_for_shards(folder, 2)
-    children = subprocess.run(
-        ["pgrep", "-P", str(process.pid), "-f", "spawn_main"], capture_output=True, text=True
-    ).stdout.split()
+    children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
     assert children
     os.kill(int(children[-1]), signal.SIGKILL)
     _, said = process.communicate(timeout=60)

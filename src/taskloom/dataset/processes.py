@@ -1,10 +1,16 @@
-"""Fresh processes that do not run the caller's script again, so that `make` with several workers needs no `__main__` guard."""
+"""Processes beside the caller's, which never run its script again, so that `make` with several workers needs no `__main__` guard.
+
+A forked one has the plan at once, and costs milliseconds; a fresh one has to import the suite and to build the plan.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
 import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing import current_process
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
@@ -12,6 +18,9 @@ from types import ModuleType
 from typing import Any
 
 from taskloom.errors import ParameterError
+
+FORKABLE_THREADS = ("rich.live",)
+"""Modules of threads that may run beside a fork: the one that redraws the progress bar holds no lock that a worker takes."""
 
 _GUARD = re.compile(r"^if\s+__name__\b", re.MULTILINE)
 _swap = threading.Lock()
@@ -54,6 +63,25 @@ def context_for(module: str) -> SpawnContext:
             "of its own, or what the script does under if __name__ == '__main__'",
         )
     return SpawnContext()
+
+
+def can_fork() -> bool:
+    """Return whether this process can be copied safely: on Linux, by its main thread, with no other that might hold a lock.
+
+    Threads of Arrow and of BLAS are no obstacle, since both see to forks. Those of torch are not looked into.
+    """
+    if sys.platform != "linux" or "torch" in sys.modules or threading.current_thread() is not threading.main_thread():
+        return False
+    others = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
+    return all(type(thread).__module__ in FORKABLE_THREADS for thread in others)
+
+
+@contextmanager
+def forking() -> Iterator[None]:
+    """Silence Python's warning about forks beside native threads, which `can_fork` has thought of."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*use of fork\\(\\).*", DeprecationWarning)
+        yield
 
 
 def refuse_while_importing_main() -> None:

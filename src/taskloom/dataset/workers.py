@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -14,19 +15,28 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import parent_process
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from taskloom.dataset import shards
-from taskloom.dataset.processes import context_for
+from taskloom.dataset.processes import can_fork, context_for, forking
 from taskloom.errors import DataError
 from taskloom.files import json_digest, sweep
 from taskloom.plan import Plan, Split
 from taskloom.recipe import Recipe
 from taskloom.recipe.finder import load_definitions
+
+FORK_PAYS = 0.3
+"""Seconds of work from which a forked process helps: it takes some 20 ms to start and to end."""
+
+FRESH_PAYS = 2.0
+"""Seconds of work from which a fresh process helps: it needs half a second to import a suite, and longer to build some plans."""
+
+PROBED = 50
+"""Rows that are made for the estimate and dropped: 0.03 seconds of the slowest suite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +102,7 @@ def make_shards(
     """Make shards into a folder and return their stamps by file."""
     if where.engine == "ray":
         return _make_by_ray(recipe, seed, folder, pieces, where, report)
-    if where.workers == 1 or not pieces:
+    if where.workers == 1 or len(pieces) < 2:
         return _make_here(recipe, seed, plan, folder, pieces, report)
     return _make_together(recipe, seed, plan, folder, pieces, where.workers, report)
 
@@ -134,6 +144,17 @@ def _start_worker(recipe: dict[str, Any], name: str, files: dict[str, str], seed
     _worker = (rebuilt, seed, rebuilt.plan(seed), Path(folder))
 
 
+def _join_forked(recipe: Recipe, seed: int, plan: Plan, folder: Path) -> None:
+    """Take over the plan in a forked process, which must neither write where the caller does nor act on its signals."""
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # At its end a process flushes its streams, whose locks another thread may have held when it was copied.
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - until this process ends
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _worker = (recipe, seed, plan, folder)
+
+
 def _end_with_parent() -> None:
     """Stop this worker when its parent is killed: it holds both ends of its queue, so nothing else would end it."""
     parent = parent_process()
@@ -151,27 +172,53 @@ def _work(piece: Piece) -> shards.Stamp:
 def _make_together(
     recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], workers: int, report: RowCounter
 ) -> dict[str, shards.Stamp]:
-    """Make shards in this process and in fresh ones beside it (spawned: a fork would copy Arrow's threads in an unknown state).
+    """Make shards in this process and in others beside it, where the work is long enough for them.
 
-    This process works from the start, with the plan that it has; the others join when they have imported the suite and built
-    the plan for themselves. So several processes are never slower than one, however short the work.
+    Forked processes have the plan, and what the suite prepared for its first rows. Fresh ones join when they have imported the
+    suite and built the plan for themselves; this process works from the start.
     """
+    own_script = recipe.suite.module == "__main__"
     context = context_for(recipe.suite.module)
-    team = Team(
-        ProcessPoolExecutor(
-            max(1, min(workers, len(pieces)) - 1),
-            mp_context=context,
-            initializer=_start_worker,
-            initargs=(recipe.to_dict(), recipe.name, dict(recipe.files), seed, str(folder)),
-        ),
-        pieces,
-        # Whether a script can be imported again shows only in a worker; it must not depend on how long the work takes.
-        patient=recipe.suite.module == "__main__",
-    )
+    forked = not own_script and can_fork()
+    # Whether a script can be imported again shows only in a worker; it must not depend on how long the work takes.
+    if not own_script and _estimate(plan, pieces) < (FORK_PAYS if forked else FRESH_PAYS):
+        return _make_here(recipe, seed, plan, folder, pieces, report)
+    others = min(workers, len(pieces)) - 1
+    if forked:
+        pool = ProcessPoolExecutor(others, get_context("fork"), _join_forked, (recipe, seed, plan, folder))
+    else:
+        arguments = (recipe.to_dict(), recipe.name, dict(recipe.files), seed, str(folder))
+        pool = ProcessPoolExecutor(others, context, _start_worker, arguments)
+    team = Team(pool, pieces, patient=own_script or forked)
+    return _make_as_team(recipe, seed, plan, folder, pieces, team, others, report)
+
+
+def _estimate(plan: Plan, pieces: Sequence[Piece]) -> float:
+    """Estimate the seconds that one process takes, by some rows of the largest piece, after one with which a suite gets ready."""
+    largest = max(pieces, key=lambda piece: piece.stop - piece.start)
+    split = plan.split(largest.split)
+    table_of(plan, split, largest.start, largest.start + 1)
+    n = min(PROBED, largest.stop - largest.start)
+    began = time.perf_counter()
+    table_of(plan, split, largest.start, largest.start + n)
+    return (time.perf_counter() - began) / n * sum(piece.stop - piece.start for piece in pieces)
+
+
+def _make_as_team(
+    recipe: Recipe,
+    seed: int,
+    plan: Plan,
+    folder: Path,
+    pieces: list[Piece],
+    team: Team,
+    others: int,
+    report: RowCounter,
+) -> dict[str, shards.Stamp]:
     stamps: dict[str, shards.Stamp] = {}
     try:
-        for _ in range(min(workers, len(pieces)) - 1):
-            team.give()
+        with forking():
+            for _ in range(others):
+                team.give()
         while len(stamps) < len(pieces):
             for piece, stamp in team.done():
                 stamps[piece.file] = stamp
