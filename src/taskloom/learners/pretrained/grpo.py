@@ -203,7 +203,7 @@ class Grpo(Pretrained):
             beta=self.beta,
             seed=seed % 2**32,
             # Without one in between: the trainer would write its state at the end, which no run resumes from.
-            save_strategy="steps" if keep and how.checkpoint_every < how.steps else "no",
+            save_strategy="steps" if keep and how.checkpoint_every <= how.steps else "no",
             save_steps=how.checkpoint_every,
             save_total_limit=1,
             logging_steps=max(1, how.steps // 100),
