@@ -6,9 +6,12 @@ A page has blocks of its own words and blocks that a study makes:
     ...
     <!-- end -->
 
+Profiles of models stand in such a block as well: `<!-- study profile profiles/a.json,profiles/b.json -->`.
+
 What stands between the two lines is written anew; figures (SVG) and their data (CSV) go to the folder of the scores. `show` names
 the parts; all by default. `python scripts/build_results.py add docs/results/ctlpp/scores.json RUNS...` adds the scores of run
-stores or of other files of scores first; with `--traits=question,support` also the answers to single examples, with these traits.
+stores or of other files of scores first; with `--traits=question,support` also the answers to single examples, with these traits,
+and with `--curves` learning curves.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from taskloom.profiles.profile import read_profile
+from taskloom.profiles.profile_findings import profile_findings
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding
 from taskloom.studies.findings_folder import csv_text, markdown
@@ -42,15 +47,23 @@ def shown(finding: Finding, parts: list[str]) -> Finding:
 
 def block(page: Path, study: str, scores: str, parts: list[str], write: bool) -> str:
     """Return what a study says, and write its figures."""
-    _, _, findings = analyse(study, page.parent / scores if scores else None)
-    folder = Path(scores).parent if scores else Path(page.stem)
+    findings = findings_of(page, study, scores)
+    folder = Path(scores.partition(",")[0]).parent if scores else Path(page.stem)
     chosen = [shown(finding, parts) for finding in findings]
     for finding in chosen if write else []:
         for figure in finding.figures:
             stem = page.parent / folder / figure.name
             stem.with_suffix(".svg").write_text(figures.svg(figure.draw(figure.data)) + "\n", encoding="utf-8")
             stem.with_suffix(".csv").write_text(csv_text(figure.data), encoding="utf-8")
-    return "\n\n".join(markdown(finding, str(folder), level=0) for finding in chosen)
+    level = 3 if study == "profile" else 0  # a profile has several parts that a reader looks for
+    return "\n\n".join(markdown(finding, str(folder), level) for finding in chosen)
+
+
+def findings_of(page: Path, study: str, scores: str) -> list[Finding]:
+    """Return the findings of a study, or of profiles (`study profile A.json,B.json`)."""
+    if study == "profile":
+        return profile_findings([read_profile(page.parent / name) for name in scores.split(",")])
+    return analyse(study, page.parent / scores if scores else None)[2]
 
 
 def rewritten(page: Path, write: bool = True) -> str:
@@ -71,14 +84,14 @@ def pages() -> Iterator[Path]:
             yield page
 
 
-def add(target: Path, sources: list[str], traits: Sequence[str] = ()) -> None:
+def add(target: Path, sources: list[str], traits: Sequence[str] = (), curves: bool = False) -> None:
     """Add the scores of runs to a file of scores; a group that is there gets the seeds that it lacks, and traits are kept."""
     if target.exists():
         tables = json.loads(target.read_text(encoding="utf-8")).get("items", {}).values()
         traits = list(dict.fromkeys([*traits, *(name for table in tables for name in table["traits"])]))
-    groups, items = score_groups(open_runs(target), traits) if target.exists() else ([], {})
+    groups, items = score_groups(open_runs(target), traits, curves) if target.exists() else ([], {})
     for source in sources:
-        more, more_items = score_groups(open_runs(source), traits)
+        more, more_items = score_groups(open_runs(source), traits, curves)
         for group in more:
             own = [g for g in groups if all(g[k] == group[k] for k in ("recipe", "learner", "fields"))]
             if own:
@@ -108,8 +121,8 @@ def main(arguments: list[str]) -> None:
     """Add scores where that is asked for, and write the pages."""
     if arguments[:1] == ["add"]:
         given = [a.removeprefix("--traits=") for a in arguments if a.startswith("--traits=")]
-        target, *sources = [a for a in arguments[1:] if not a.startswith("--traits=")]
-        add(Path(target), sources, [name for names in given for name in names.split(",")])
+        target, *sources = [a for a in arguments[1:] if not a.startswith("--")]
+        add(Path(target), sources, [name for names in given for name in names.split(",")], "--curves" in arguments)
     for page in pages():
         text = rewritten(page)
         page.write_text(text, encoding="utf-8")

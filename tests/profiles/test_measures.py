@@ -39,6 +39,8 @@ def result(easy: Measurement, hard: Measurement, **more: bool) -> ContrastResult
         (measured(90), measured(40), BREAKS),
         (measured(900, 1000), measured(890, 1000), HOLDS),
         (measured(8, 10), measured(7, 10), OPEN),
+        (measured(40, 1000, chance=0.01), measured(10, 1000), BREAKS),
+        (measured(40, 1000, chance=0.01), measured(30, 1000), OPEN),  # it may have lost most of the little that it had
         (measured(12), measured(2), ABSENT),  # 0.12 of 100 is not above a chance of 0.1
         (measured(40, constant=0.35), measured(0), ABSENT),  # nor 0.40 above a constant of 0.35
         (measured(60, constant=0.35), measured(0), BREAKS),

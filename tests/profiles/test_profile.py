@@ -179,3 +179,32 @@ def test_the_commands_of_the_page_run(tmp_path: Path, capsys: pytest.CaptureFixt
     folders = [str(tmp_path / name) for name in ("p0", "p1")]
     assert run(["profile", "--compare", *folders, "-o", str(tmp_path / "both")]) == 0
     assert "Beside tiny, random weights" in (tmp_path / "both" / profiles.PAGE).read_text(encoding="utf-8")
+
+
+def test_profiles_are_findings_of_a_page(result: ModelProfile, panel: TaskPanel) -> None:
+    from dataclasses import replace
+
+    from taskloom.profiles.profile_findings import profile_findings
+    from taskloom.studies.findings_folder import markdown
+
+    better = [replace(m, scores=tuple((1.0,) * len(row) for row in m.scores)) for m in result.measurements]
+    oracle = replace(result, name="oracle", measurements=tuple(better))
+    findings = profile_findings([oracle, result], panel)
+    text = "\n\n".join(markdown(finding) for finding in findings)
+    assert "Against constant (majority): of" in text
+    assert "| paraphrase | verbs | zero-shot | 1.00" in text  # above guessing, and the same with another verb
+    assert "| one:test | zero-shot |" in text
+    [figure] = [figure for finding in findings for figure in finding.figures]
+    assert {row["side"] for row in figure.data} == {"easy", "hard", "guessing"}
+
+
+def test_replies_out_of_form_are_told_from_wrong_ones(result: ModelProfile, panel: TaskPanel) -> None:
+    from dataclasses import replace
+
+    from taskloom.profiles.profile_page import sentences
+
+    assert {m.formed for m in result.measurements} == {1.0}  # a constant is one of the answers
+    results = result.contrasts(panel)
+    assert not any("missed form" in sentence for sentence in sentences(result, results, []))
+    loose = replace(result, measurements=tuple(replace(m, formed=0.1) for m in result.measurements))
+    assert any("missed form" in sentence for sentence in sentences(loose, results, []))

@@ -5,7 +5,8 @@ A contrast asks whether the hard condition is as good as the easy one. The rule,
 1. The easy condition is not above guessing (its interval reaches down to the better of chance and the best constant):
    **not above guessing**. There is nothing that could break.
 2. The whole interval of *hard - easy* is below 0: **breaks**.
-3. The whole interval is above -0.1: **holds**.
+3. The whole interval is above -0.1, and above minus half of what the easy condition has over guessing: **holds**. The second part
+   is for what scores 0.04: it could lose all of that and hold.
 4. Otherwise **cannot be told**: both would fit these items.
 
 A control has no such question: nothing can be known of its hard side, so that it is **clean** where that is not above guessing, and
@@ -18,13 +19,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from taskloom.example import Example
 from taskloom.experiments.statistics import Estimate, over_items, two_way
 from taskloom.experiments.statistics.distributions import normal_quantile
 from taskloom.experiments.statistics.intervals import LEVEL
 from taskloom.profiles.panel import PanelContrast, PanelSide, TaskPanel, Way
+from taskloom.scoring import any_of
 
 SMALL = 0.1
 """A loss of accuracy up to this size counts as holding."""
+
+CLOSED = 32
+"""The most different answers of a condition that can be called its answer set."""
 
 HOLDS, BREAKS, ABSENT, OPEN = "holds", "breaks", "not above guessing", "cannot be told"
 CLEAN, ABOVE = "clean", "above guessing"
@@ -40,9 +46,11 @@ class Measurement:
         way: How the model was asked.
         items: The items, by their places in the split.
         scores: The score of each item, for each seed.
-        answers: A short digest of the first seed's answer to each item.
+        answers: A short digest of the first seed's answer to each item, where a contrast compares answers item by item.
         chance: The score of guessing evenly among all answers of the condition.
         constant: The score of the best constant answer of training; None where there is no training split.
+        formed: The share of answers that are right for some item of the condition, whether or not for their own: whether the model
+            answers in the form that is asked for. None where there are more than `CLOSED` answers.
     """
 
     side: str
@@ -52,6 +60,7 @@ class Measurement:
     answers: tuple[str, ...]
     chance: float
     constant: float | None = None
+    formed: float | None = None
 
     @property
     def estimate(self) -> Estimate:
@@ -123,7 +132,7 @@ def result_of(contrast: PanelContrast, way: Way, easy: Measurement, hard: Measur
     paired = contrast.same and easy.items == hard.items
     difference = paired_difference(easy, hard) if paired else unpaired_difference(easy.estimate, hard.estimate)
     consistency = None
-    if paired:
+    if paired and easy.answers and hard.answers:
         pairs = list(zip(easy.answers, hard.answers, strict=True))
         consistency = sum(a == b for a, b in pairs) / len(pairs)
     return ContrastResult(
@@ -161,7 +170,8 @@ def _verdict(contrast: PanelContrast, easy: Measurement, hard: Measurement, diff
         return ABSENT
     if difference.high < 0:
         return BREAKS
-    return HOLDS if difference.low > -SMALL else OPEN
+    margin = min(SMALL, (easy.estimate.mean - easy.guessing) / 2)
+    return HOLDS if difference.low > -margin else OPEN
 
 
 def chance_of(targets: Sequence[Sequence[str]]) -> float:
@@ -172,6 +182,19 @@ def chance_of(targets: Sequence[Sequence[str]]) -> float:
     """
     answers = {target for row in targets for target in row}
     return sum(len(set(row)) for row in targets) / (len(targets) * len(answers)) if answers else 0.0
+
+
+def formed_share(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> float | None:
+    """Return the share of predictions that are an answer of some item; None where there are too many different answers.
+
+    >>> formed_share([["a"], ["b"]], ["B.", "The answer may be b", "a", "c"])
+    0.5
+    """
+    answers = {target for row in targets for target in row}
+    if not answers or len(answers) > CLOSED:
+        return None
+    anything = Example("", sorted(answers))
+    return sum(any_of.score(prediction, anything) for prediction in predictions) / len(predictions)
 
 
 def matches(side: PanelSide, traits: Mapping[str, str | None]) -> bool:

@@ -14,7 +14,14 @@ from taskloom.experiments import api, cells, spec
 from taskloom.experiments.driver import Watch
 from taskloom.experiments.store import PREDICTIONS, Store
 from taskloom.files import atomic, digest, read_utf8
-from taskloom.profiles.measures import ContrastResult, Measurement, chance_of, contrast_results, matches
+from taskloom.profiles.measures import (
+    ContrastResult,
+    Measurement,
+    chance_of,
+    contrast_results,
+    formed_share,
+    matches,
+)
 from taskloom.profiles.panel import PanelRecipe, TaskPanel, Way, packaged_panel
 from taskloom.profiles.profiled_model import ProfiledModel, read_model
 
@@ -64,7 +71,10 @@ class ModelProfile:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the profile for JSON."""
-        return {"format": FORMAT, "schema": SCHEMA, **asdict(self)}
+        measurements = [
+            {**asdict(m), "scores": [[_short(x) for x in row] for row in m.scores]} for m in self.measurements
+        ]
+        return {"format": FORMAT, "schema": SCHEMA, **asdict(self), "measurements": measurements}
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,18 +227,22 @@ def _measure(
 ) -> list[Measurement]:
     tables = [_rows(store, run) for run in runs]
     first = tables[0]
+    compared = {side.key for contrast in panel.contrasts if contrast.same for side in (contrast.easy, contrast.hard)}
     measured = []
     for side, places in _places(first, panel, job.name):
         others = [dict(_places(table, panel, job.name))[side] for table in tables]
+        targets = [first["targets"][i] for i in places]
+        predictions = [str(t["prediction"][i] or "") for t, own in zip(tables, others, strict=True) for i in own]
         measured.append(
             Measurement(
                 side,
                 job.way,
                 tuple(first["index"][i] for i in places),
                 tuple(tuple(float(t["score"][i]) for i in own) for t, own in zip(tables, others, strict=True)),
-                tuple(digest(str(first["prediction"][i]), 4) for i in places),
-                chance_of([first["targets"][i] for i in places]),
+                tuple(digest(str(first["prediction"][i]), 4) for i in places) if side in compared else (),
+                chance_of(targets),
                 constants.get(side),
+                formed_share(targets, predictions),
             )
         )
     return measured
@@ -249,7 +263,8 @@ def _constants(store: Store, quick: bool, panel: TaskPanel) -> dict[str, float]:
 def write_profile(result: ModelProfile, path: Path) -> Path:
     """Write a profile as JSON."""
     with atomic(path) as beside:
-        beside.write_text(json.dumps(result.to_dict(), ensure_ascii=False) + "\n", encoding="utf-8")
+        text = json.dumps(result.to_dict(), ensure_ascii=False, separators=(",", ":"))
+        beside.write_text(text + "\n", encoding="utf-8")
     return path
 
 
@@ -287,4 +302,10 @@ def _measurement(data: Mapping[str, Any]) -> Measurement:
         raise ValueError(f"'{data['side']}' has not one score for each item")
     answers = tuple(map(str, data["answers"]))
     constant = None if data["constant"] is None else float(data["constant"])
-    return Measurement(str(data["side"]), way, items, scores, answers, float(data["chance"]), constant)
+    formed = None if data.get("formed") is None else float(data["formed"])
+    return Measurement(str(data["side"]), way, items, scores, answers, float(data["chance"]), constant, formed)
+
+
+def _short(score: float) -> float:
+    """Return a whole score as a whole number, which is shorter in JSON."""
+    return int(score) if score == int(score) else score

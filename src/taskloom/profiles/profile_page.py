@@ -16,6 +16,7 @@ from taskloom.profiles.measures import (
     ABSENT,
     BREAKS,
     CLEAN,
+    CLOSED,
     HOLDS,
     OPEN,
     SMALL,
@@ -30,11 +31,15 @@ from taskloom.reports import charts, page
 from taskloom.reports.page import Column, Section
 
 RULE = (
-    f"A contrast 'holds' where the hard condition loses less than {SMALL:g} for certain, 'breaks' where it loses something for "
-    "certain, and is 'not above guessing' where the easy condition is not better than chance and the best constant; else it "
-    "'cannot be told'. Of a control, nothing can be known beforehand: it is 'clean' where it is not above guessing. Intervals are "
-    "at 95 %, so of twenty contrasts that hold, one may be called broken by chance."
+    f"A contrast 'holds' where the hard condition loses less than {SMALL:g}, and less than half of what the easy one has over "
+    "guessing, for certain; it 'breaks' where the hard condition loses something for certain, and is 'not above guessing' where "
+    "the easy condition is not better than chance and the best constant; else it 'cannot be told'. Of a control, nothing can be "
+    "known beforehand: it is 'clean' where it is not above guessing. Intervals are at 95 %, so of twenty contrasts that hold, one "
+    "may be called broken by chance."
 )
+
+VERBS = ((HOLDS, "holds", "hold"), (BREAKS, "breaks", "break"), (OPEN, "cannot be told", "cannot be told"))
+HALF = 0.5
 
 SAME = "same answer"
 """The column of the share of items with the same answer, for contrasts that have the same items on both sides."""
@@ -109,31 +114,32 @@ def headline(result: ModelProfile, results: Sequence[ContrastResult]) -> str:
     """Return the one sentence that a reader should take along."""
     counts = Counter(r.verdict for r in results if not r.contrast.control)
     asked = sum(counts.values())
-    return (
-        f"{result.name}: of {asked} contrasts, {counts[HOLDS]} hold, {counts[BREAKS]} break, {counts[OPEN]} cannot be told, and "
-        f"{counts[ABSENT]} have an easy side that is not above guessing."
-    )
+    parts = [_counted(counts[v], one, many) for v, one, many in VERBS]
+    absent = _counted(counts[ABSENT], "has", "have")
+    return f"{result.name}: of {asked} contrasts, {', '.join(parts)}, and {absent} an easy side that is not above guessing."
 
 
 def sentences(result: ModelProfile, results: Sequence[ContrastResult], others: Sequence[ModelProfile]) -> Iterator[str]:
     """Yield what was found, one sentence for each axis, for controls, and for each profile beside."""
+    silent: dict[str, int] = {}
     for axis in dict.fromkeys(r.contrast.axis for r in results):
         own = [r for r in results if r.contrast.axis == axis and not r.contrast.control]
         able = [r for r in own if r.verdict != ABSENT]
         if own and not able:
-            yield f"{axis.capitalize()}: nothing to tell, since no easy condition ({len(own)}) is above guessing."
+            silent[axis] = len(own)
         elif own:
             worst = min(able, key=lambda r: r.difference.mean)
             counts = Counter(r.verdict for r in able)
-            parts = [
-                f"{counts[v]} {word}"
-                for v, word in ((HOLDS, "hold"), (BREAKS, "break"), (OPEN, "cannot be told"))
-                if counts[v]
-            ]
+            parts = [_counted(counts[v], one, many) for v, one, many in VERBS if counts[v]]
             yield (
-                f"{axis.capitalize()}: of {len(able)} contrasts above guessing, {' and '.join(parts)}; the largest loss is "
-                f"{worst.difference} ({worst.contrast.name}, {worst.way})."
+                f"{axis.capitalize()}: of {len(own)} contrasts, {len(able)} {'is' if len(able) == 1 else 'are'} above guessing, of "
+                f"which {' and '.join(parts)}. The largest loss: {worst.difference} ({worst.contrast.name}, {worst.way})."
             )
+    if silent:
+        yield (
+            f"Nothing can be told of {', '.join(silent)}: none of the {sum(silent.values())} contrasts has an easy side "
+            "that is above guessing."
+        )
     for r in results:
         if r.verdict == ABOVE:
             yield (
@@ -142,6 +148,13 @@ def sentences(result: ModelProfile, results: Sequence[ContrastResult], others: S
             )
     if any(r.contrast.control for r in results) and not any(r.verdict == ABOVE for r in results):
         yield f"All {sum(r.verdict == CLEAN for r in results)} controls are clean."
+    closed = [m for m in result.measurements if m.formed is not None]
+    loose = [m for m in closed if m.formed is not None and m.formed < HALF]
+    if loose:
+        yield (
+            f"In {len(loose)} of the {len(closed)} conditions that have at most {CLOSED} different answers, less than half of the "
+            "replies are one of these: there, a low score is a missed form in the first place ('in form' in the last table)."
+        )
     for other in others:
         shared = list(differences(other, result))
         if shared:
@@ -178,6 +191,10 @@ def row_of(result: ContrastResult) -> dict[str, Any]:
     }
 
 
+def _counted(n: int, one: str, many: str) -> str:
+    return f"{n} {one if n == 1 else many}"
+
+
 def _estimate(measurement: Measurement) -> str:
     e = measurement.estimate
     return f"{e.mean:.2f} [{e.low:.2f}, {e.high:.2f}]"
@@ -212,11 +229,11 @@ def _axes(results: Sequence[ContrastResult]) -> Section:
 
 def _axis_sections(results: Sequence[ContrastResult]) -> Iterator[Section]:
     """Yield a section for each axis: a figure of both sides of its contrasts for each way, and their table."""
-    colours = {"easy": 0, "hard": 1}
+    colours = {"easy": 0, "hard": 1, "guessing": 7}
     for axis in dict.fromkeys(r.contrast.axis for r in results):
         own = [r for r in results if r.contrast.axis == axis]
         panels = [
-            charts.interval_panel(way, [mark for r in own if r.way == way for mark in _marks(r)], colours)
+            charts.interval_panel(way, [mark for r in own if r.way == way for mark in _marks(r)], colours, above=True)
             for way in dict.fromkeys(r.way for r in own)
         ]
         paired = any(r.consistency is not None for r in own)
@@ -228,6 +245,7 @@ def _marks(result: ContrastResult) -> Iterator[charts.Mark]:
     for series, measurement in (("easy", result.easy), ("hard", result.hard)):
         e = measurement.estimate
         yield charts.Mark(series, result.contrast.name, e.mean, e.low, e.high)
+    yield charts.Mark("guessing", result.contrast.name, result.easy.guessing, None, None)
 
 
 def _beside(first: ModelProfile, other: ModelProfile) -> Section:
@@ -260,10 +278,14 @@ def _conditions(profiles: Sequence[ModelProfile]) -> Section:
         *(Column(one.name, _of(one), number=True) for one in profiles),
         Column("chance", lambda m: f"{m.chance:.2f}", number=True),
         Column("best constant", lambda m: "" if m.constant is None else f"{m.constant:.2f}", number=True),
+        Column("in form", lambda m: "" if m.formed is None else f"{m.formed:.2f}", number=True),
         Column("items", lambda m: len(m.items), number=True),
         Column("seeds", lambda m: len(m.scores), number=True),
     )
-    text = "Chance guesses evenly among all answers of a condition; the best constant is the most frequent answer of training."
+    text = (
+        "Chance guesses evenly among all answers of a condition; the best constant is the most frequent answer of training. "
+        f"In form: the share of replies of {first.name} that are one of the condition's answers, where these are at most {CLOSED}."
+    )
     return Section("All conditions", text, columns, first.measurements)
 
 

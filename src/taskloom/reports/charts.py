@@ -26,6 +26,9 @@ LETTER = 6.9
 LABEL = 20
 """Letters of a label beside an axis."""
 
+WHOLE_LINE = 48
+"""Letters of a label that has a line of its own."""
+
 ROW = 22
 """Height of a line of a chart."""
 
@@ -98,18 +101,32 @@ def colour_of(series: Sequence[str]) -> dict[str, int]:
     return {s: OWN[s] for s in series if s in OWN} | {s: free[i % len(free)] for i, s in enumerate(others)}
 
 
-def interval_panel(title: str, marks: Sequence[Mark], colours: Mapping[str, int], guess: Guess = None) -> Panel:
-    """Draw means with their intervals: a line for each place (a learner), a colour and a shape for each series (a split)."""
+def interval_panel(
+    title: str, marks: Sequence[Mark], colours: Mapping[str, int], guess: Guess = None, *, above: bool = False
+) -> Panel:
+    """Draw means with their intervals: a line for each place (a learner), a colour and a shape for each series (a split).
+
+    Args:
+        title: Above the panel.
+        marks: What is drawn.
+        colours: Of the series.
+        guess: The score of guessing.
+        above: Whether the name of a place stands above its line, whole, rather than beside it.
+    """
     places, series = _unique(m.place for m in marks), _unique(m.series for m in marks)
-    labels = distinct(places)
-    left = _left(labels.values())
-    step = max(ROW, 14 * len(series) + 6)
+    labels = distinct(places, WHOLE_LINE if above else LABEL)
+    head = ROW - 4 if above else 0
+    left = 8 if above else _left(labels.values())
+    step = head + max(ROW, 14 * len(series) + 6)
     top, height = 8, 8 + step * len(places) + 34
     x = _scale(left + 8, WIDTH - 12)
     parts = [_grid(x, top, height - 34), _guess_across(guess, colours, x, top, height - 34)]
     for row, place in enumerate(places):
-        middle = top + step * (row + 0.5)
-        parts.append(_label(labels[place], place, left, middle))
+        middle = top + step * row + head + (step - head) / 2
+        if above:
+            parts.append(_label(labels[place], place, left, top + step * row + head / 2, anchor="start"))
+        else:
+            parts.append(_label(labels[place], place, left, middle))
         for number, name in enumerate(series):
             y = middle + (number - (len(series) - 1) / 2) * 14
             for mark in (m for m in marks if m.place == place and m.series == name):
@@ -329,9 +346,9 @@ def _guess_title(level: float, name: str) -> str:
     return f"<title>guessing{escape(f' on {name}') if name else ''}: {level:.3f}</title>"
 
 
-def _label(short: str, whole: str, right: float, middle: float) -> str:
+def _label(short: str, whole: str, edge: float, middle: float, anchor: str = "end") -> str:
     title = f"<title>{escape(whole)}</title>" if short != whole else ""
-    return f'<text x="{right:.1f}" y="{middle + 4:.1f}" text-anchor="end">{escape(short)}{title}</text>'
+    return f'<text x="{edge:.1f}" y="{middle + 4:.1f}" text-anchor="{anchor}">{escape(short)}{title}</text>'
 
 
 def _grid(x: Scale, top: float, bottom: float) -> str:
