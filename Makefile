@@ -15,6 +15,9 @@ ifneq ($(wildcard ../shared/data),)
 export TASKLOOM_DATA ?= $(abspath ../shared/data)
 endif
 
+# Containers often switch bytecode off. A test run starts some hundred processes, and to compile the package in each cost 30 CPU-seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo demo-figure collect-demo test test-all test-servers lint types audit-pins fuzz bench docs dist gallery results fields scorers index clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-13s %s\n", $$1, $$2}'

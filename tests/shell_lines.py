@@ -20,6 +20,9 @@ HEREDOC = re.compile(r"<<\s*'?(\w+)'?")
 OPERATORS = set("();<>|&")
 PIPED = re.compile(r"(?P<typed>printf [^|]+) \| (?P<command>taskloom [^|]+)")
 WRITTEN = re.compile(r"(?P<command>taskloom [^>]+) > (?P<file>[\w.-]+)")
+ROWS = re.compile(r"\bn(=|: )\d{4,}\b")
+FEWER = 600
+"""Rows of a split by day, where the documentation asks for thousands: enough for every line to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,11 @@ class ShellResult:
     status: int
     output: str
     errors: str
+
+
+def with_fewer_rows(script: str) -> str:
+    """Ask for fewer rows where a script asks for thousands: the same commands, at a third of the time."""
+    return ROWS.sub(rf"n\g<1>{FEWER}", script)
 
 
 def statements(script: str) -> list[str]:

@@ -147,7 +147,9 @@ class Registry(Generic[T]):
 
     def _indexed_origin(self, name: str, origin: str) -> str:
         """Return which module a name is of by the index: `origin` itself, where that is the module or a class in it."""
-        module = self.index[name].module if name in self.index else origin
+        if name not in self.index:
+            return origin
+        module = self.index[name].module
         return origin if origin.startswith(f"{module}.") else module
 
     def __contains__(self, name: object) -> bool:

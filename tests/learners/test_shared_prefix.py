@@ -47,7 +47,10 @@ def test_answers_after_a_shared_prefix_are_those_of_whole_prompts(writer: Any, m
     shared = find_shared_prefix(writer.base, sources, writer.device)
     assert shared is not None
     assert len(shared.ids) >= 40
-    answers = [writer.say(sources, batch=batch) for batch in (2, 6)]
+    answers = []
+    for batch in (2, 6):
+        monkeypatch.setattr(type(writer), "_answered_at_once", batch)
+        answers.append(writer.say(sources))
     monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *_: None)
     assert answers == [writer.say(sources)] * 2
     assert len(set(answers[0])) > 1
@@ -71,7 +74,8 @@ def test_writing_ends_with_the_first_line(writer: Any, monkeypatch: pytest.Monke
         return ["one\n" if rows.shape[1] >= 2 else " "] * len(rows)
 
     monkeypatch.setattr(writer.base.tokeniser, "batch_decode", decoded)
-    writer.say(prompts(writer), batch=6, first_line=True)
+    monkeypatch.setattr(type(writer), "_answered_at_once", 6)
+    writer.say(prompts(writer), first_line=True)
     assert max(steps) == 2
 
 
