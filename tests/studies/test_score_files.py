@@ -12,6 +12,7 @@ from taskloom.errors import DataError
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import StoreError
+from taskloom.recipe.yaml_files import parse
 from taskloom.studies.conditions import conditions_of
 from taskloom.studies.score_files import open_runs, score_groups, write_scores
 from taskloom.studies.scored_items import pack_answers
@@ -49,6 +50,16 @@ def test_conditions_have_the_settings_of_presets_and_the_recipes_defaults(tmp_pa
     assert conditions["learner.feed_forward"] == 512
     assert conditions["recipe.functions"] == 32
     assert conditions["recipe.splits.train.n"] == 300_000
+
+
+def test_how_a_recipe_was_used_is_not_taken_for_its_fields(tmp_path: Path) -> None:
+    used = {"recipe.limit": 3_000, "recipe.task": "ab", "learner.best_of": 4}
+    runs = made_up(tmp_path, group("ctl/A", "ndr", {"ood": [0.9]}, used))
+    conditions = conditions_of(runs, runs.names[0])
+    assert conditions["recipe.splits.train.n"] == 300_000
+    assert conditions["learner.feed_forward"] == 512
+    config = parse(runs.store.config(runs.names[0]))
+    assert (config["limit"], config["tasks"], config["best_of"]) == (3_000, ["ab"], {"seeds": 4})
 
 
 def test_code_that_a_store_names_is_not_run(tmp_path: Path) -> None:

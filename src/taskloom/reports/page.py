@@ -51,6 +51,7 @@ class Section:
         columns: The table's columns.
         rows: What the table has a row for; no table where there are none.
         figure: SVG text.
+        caption: Of the figure, below it.
         blocks: Preformatted texts, such as examples; a `Marked` one has a coloured edge.
         folded: The line that unfolds the table; empty for a table that is always shown.
         sentences: Findings, one line each.
@@ -73,6 +74,7 @@ class Section:
     guessed: bool = False
     explorer: bool = False
     on_screen: str = ""
+    caption: str = ""
 
     @property
     def cells(self) -> list[list[Any]]:

@@ -22,6 +22,16 @@ Conditions = Mapping[str, Any]
 """`recipe.FIELD` and `learner.SETTING`, defaults filled in, with their values; nested ones by dots."""
 
 
+MODEL_NAMES = {"smollm2": "SmolLM2-135M", "t5-base": "T5-base", "roberta-base": "RoBERTa-base"}
+"""Pretrained models as tables and figures call them; others go by their own name."""
+
+
+def model_name(ours: Conditions) -> str:
+    """Return what a run's pretrained model is called; empty where it has none."""
+    model = str(ours.get("learner.model") or "")
+    return MODEL_NAMES.get(model, model)
+
+
 def conditions_of(runs: Runs, run: str) -> Conditions:
     """Return all settings under which a run was made.
 
@@ -86,7 +96,8 @@ def _differing(number: PublishedNumber, ours: Conditions) -> dict[str, str]:
     differing = {}
     for key, theirs in number.conditions.items():
         if key in ours and ours[key] != theirs:
-            differing[key] = f"{key.partition('.')[2]} {_shown(ours[key])} (paper: {_shown(theirs)})"
+            own, their = (MODEL_NAMES.get(str(value), _shown(value)) for value in (ours[key], theirs))
+            differing[key] = f"{key.partition('.')[2]} {own} (paper: {their})"
     return differing
 
 

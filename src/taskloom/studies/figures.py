@@ -62,8 +62,12 @@ def canvas(rows: int, columns: int, size: tuple[float, float], **options: Any) -
 
 
 def grid_of(panels: int, across: int = 3) -> tuple[int, int]:
-    """Return rows and columns for so many panels."""
-    columns = min(panels, across)
+    """Return rows and columns for so many panels; four are two by two, so that none stands alone.
+
+    >>> grid_of(3), grid_of(4), grid_of(5)
+    ((1, 3), (2, 2), (2, 3))
+    """
+    columns = 2 if panels == 4 else min(panels, across)
     return -(-panels // columns), columns
 
 
@@ -113,6 +117,7 @@ def intervals(
     limits: tuple[float, float] = (0.0, 1.0),
     published: str = "published",
     shared: bool = True,
+    ylabel: str = "",
 ) -> Any:
     """Draw means with their intervals along a line, and published numbers as open diamonds.
 
@@ -126,6 +131,7 @@ def intervals(
         limits: Of the axis.
         published: The column of the published numbers.
         shared: Whether all panels have the same lines; else each has its own, and one series.
+        ylabel: What the lines are; nothing by default, since most say it themselves.
     """
     with style():
         if not data:
@@ -150,6 +156,8 @@ def intervals(
             axis.set_ylim(len(places) - 0.5, -0.5)
             axis.grid(axis="x", color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
+        for axis in axes[: len(panels) : columns]:
+            axis.set_ylabel(ylabel)
         for axis in axes[len(panels) :]:
             axis.set_visible(False)
         has_published = any(row.get(published) is not None for row in data)
@@ -191,8 +199,9 @@ def _legend(figure: Any, names: Sequence[Any], published: bool) -> None:
         empty = {"marker": "D", "markerfacecolor": "none", "markeredgecolor": "#444444", "linestyle": "none"}
         handles.append(Line2D([], [], label="published", **empty))  # type: ignore[arg-type]
     if handles:
-        # An entry of one word takes about an inch and a tenth; more of them in a row than fit would be cut off at both sides.
-        across = max(1, int(figure.get_figwidth() / 1.1))
+        # A letter takes about 0.07 inches, a marker with its gaps 0.6; more in a row than fit would be cut off at both sides.
+        longest = max(len(str(handle.get_label())) for handle in handles)
+        across = max(1, int(figure.get_figwidth() / (0.6 + 0.07 * longest)))
         figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=min(4, across, len(handles)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -86,5 +86,31 @@ class Finding:
 
 def judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
     """Return judgements as a table: ours with its interval, the published number, the difference, the verdict."""
-    columns = ("claim", "place", "ours", "seeds", "published", "difference", "verdict", "conditions that differ")
-    return ResultTable(columns, [dict(zip(columns, j.cells(), strict=True)) for j in judgements])
+    return ResultTable(COLUMNS, [dict(zip(COLUMNS, j.cells(), strict=True)) for j in judgements])
+
+
+COLUMNS = ("claim", "place", "ours", "seeds", "published", "difference", "verdict", "conditions that differ")
+
+
+def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
+    """Return judgements as a table that fits a page: without conditions, and without a column that tells no two rows apart.
+
+    Conditions are long and many rows share them: `differing_conditions` has them. The place is the same for most findings, and
+    numbers that no training made have no seeds.
+    """
+    table = judgement_table(judgements)
+    alike = {column for column in ("place", "seeds") if len({row[column] for row in table}) < 2}
+    unsaid = {column for column in alike if column == "place" or not any(row[column] for row in table)}
+    return ResultTable([c for c in COLUMNS[:-1] if c not in unsaid], list(table))
+
+
+def differing_conditions(judgements: Sequence[Judgement]) -> list[str]:
+    """Return the conditions that differ from the paper's, a line for all claims that share them."""
+    concerned: dict[tuple[str, ...], list[str]] = {}
+    for judgement in judgements:
+        if judgement.conditions:
+            concerned.setdefault(judgement.conditions, []).append(judgement.claim)
+    return [
+        f"{'all' if len(claims) == len(judgements) else '; '.join(claims)}: {', '.join(conditions)}"
+        for conditions, claims in concerned.items()
+    ]

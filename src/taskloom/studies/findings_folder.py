@@ -13,6 +13,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -24,7 +25,13 @@ from taskloom.files import atomic
 from taskloom.reports import page
 from taskloom.reports.page import Column, Section
 from taskloom.studies import figures
-from taskloom.studies.findings import Finding, StudyFigure, judgement_table
+from taskloom.studies.findings import (
+    Finding,
+    StudyFigure,
+    differing_conditions,
+    judgement_table,
+    short_judgement_table,
+)
 from taskloom.studies.judgements import Judgement
 from taskloom.studies.score_files import score_groups, write_scores
 
@@ -91,31 +98,29 @@ def csv_text(table: ResultTable) -> str:
 def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
     """Return the sections of a page: the finding with its first figure and its table, more figures, and the judgements."""
     first = finding.figures[0] if finding.figures else None
-    text = " ".join([finding.text, f"Figure: {first.caption}" if first else ""]).strip()
-    sections = [Section(finding.title, text, *_rows(finding.table), figure=drawn[id(first)] if first else "")]
-    for number, figure in enumerate(finding.figures[1:], 2):
-        sections.append(Section(f"{finding.title}, figure {number}", figure.caption, figure=drawn[id(figure)]))
+    figure, caption = (drawn[id(first)], first.caption) if first else ("", "")
+    sections = [Section(finding.title, finding.text, *_rows(finding.table), figure=figure, caption=caption)]
+    for number, further in enumerate(finding.figures[1:], 2):
+        title = f"{finding.title}, figure {number}"
+        sections.append(Section(title, figure=drawn[id(further)], caption=further.caption))
     if finding.judgements:
-        columns, rows = _rows(judgement_table(finding.judgements))
+        columns, rows = _rows(short_judgement_table(finding.judgements))
         title = f"{finding.title}: beside the published numbers"
-        # Conditions are long and shared by many rows: below the table, so that it fits the page.
         rule = RULE if any(judgement.seeds for judgement in finding.judgements) else NUMBER_RULE
-        sections.append(Section(title, rule, columns[:-1], rows, blocks=tuple(_conditions(finding.judgements))))
+        sections.append(Section(title, rule, columns, rows, blocks=tuple(_conditions(finding.judgements))))
     if finding.notes:
         sections[-1] = page_with_notes(sections[-1], finding.notes)
     return sections
 
 
 def _conditions(judgements: Sequence[Judgement]) -> Iterator[str]:
-    """Yield one block with the conditions that differ from the paper's, each with the claims that it concerns."""
-    concerned: dict[str, list[str]] = {}
-    for judgement in judgements:
-        for condition in judgement.conditions:
-            concerned.setdefault(condition, []).append(judgement.claim)
-    if concerned:
-        lines = [f"• {condition}: {'; '.join(claims)}" for condition, claims in concerned.items()]
-        yield "\n".join(["Conditions that differ from the paper's:", *lines])
+    """Yield one block with the conditions that differ from the paper's."""
+    lines = [f"• {line}" for line in differing_conditions(judgements)]
+    if lines:
+        yield "\n".join([CONDITIONS, *lines])
 
+
+CONDITIONS = "Conditions that differ from the paper's:"
 
 RULE = (
     "Ours has a 95 % interval over seeds, or over tasks where tasks are counted. 'agrees' and 'disagrees' are verdicts on the "
@@ -131,7 +136,7 @@ NUMBER_RULE = (
 def page_with_notes(section: Section, notes: Sequence[str]) -> Section:
     """Return a section with notes below it."""
     block = "\n".join(f"• {note}" for note in notes)
-    return Section(section.title, section.text, section.columns, section.rows, section.figure, (*section.blocks, block))
+    return replace(section, blocks=(*section.blocks, block))
 
 
 def _rows(table: ResultTable | None) -> tuple[tuple[Column, ...], tuple[Any, ...]]:
@@ -168,7 +173,9 @@ def markdown(finding: Finding, figure_folder: str = "", level: int = 2) -> str:
         parts.append(f"![{alt}]({head}{figure.name}.svg)")
         parts.append(f"*{figure.caption}* Data: [{figure.name}.csv]({head}{figure.name}.csv).")
     if finding.judgements:
-        parts.append(markdown_table(judgement_table(finding.judgements)))
+        parts.append(markdown_table(short_judgement_table(finding.judgements)))
+        lines = differing_conditions(finding.judgements)
+        parts += ["<br>\n".join([CONDITIONS, *lines])] if lines else []
     parts += ["\n".join(f"- {note}" for note in finding.notes)] if finding.notes else []
     return "\n\n".join(parts)
 

@@ -261,7 +261,7 @@ def _judgement(
         *interval,
         outcome,
         tuple(conditions),
-        max(3, number.decimals + 1),
+        max(3, number.decimals),
         unit,
     )
 

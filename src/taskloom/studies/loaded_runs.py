@@ -37,3 +37,7 @@ class LoadedRuns(Store):
         if run not in self._scores:
             raise DataError(f"{self.path} has no run {run}")
         return self._scores[run]
+
+    def kind(self, run: str) -> str:
+        """Return what runs that differ only in the seed have in common."""
+        return str(self.scores(run)["kind"])

@@ -26,7 +26,7 @@ from pydantic import Field
 
 from taskloom.arguments import path_of
 from taskloom.errors import DataError
-from taskloom.experiments.cells import TASK_FIELD
+from taskloom.experiments.cells import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.runs import runs as read_store
 from taskloom.experiments.store import CURVE_COLUMNS, CURVES, PREDICTIONS, SCHEMA
@@ -40,6 +40,9 @@ from taskloom.studies.scored_items import AnswerFields, ItemTableFields, items_k
 FORMAT = "taskloom scores"
 VERSION = 1
 """Raised whenever files written before could be misread."""
+
+USED = (TASK_FIELD, LIMIT_FIELD, BEST_OF_FIELD)
+"""Fields of runs that the experiment sets, not the recipe or the learner."""
 
 
 class ScoreGroupFields(Fields):
@@ -116,14 +119,17 @@ class ScoreFile(LoadedRuns):
     def config(self, run: str) -> str:
         """Return the experiment of a run alone, as the settings that were written down make it."""
         group = self._groups[run]
-        fields = {head: {k.partition(".")[2]: v for k, v in group.fields.items() if k.startswith(f"{head}.")}
+        own = {name: value for name, value in group.fields.items() if name not in USED}
+        fields = {head: {k.partition(".")[2]: v for k, v in own.items() if k.startswith(f"{head}.")}
                   for head in ("recipe", "learner")}  # fmt: skip
-        task = fields["recipe"].pop(TASK_FIELD.partition(".")[2], None)  # which is not a field of a recipe
+        task, limit, tries = (group.fields.get(name) for name in USED)
         config = {
             "recipes": [{"recipe": group.recipe, **({"set": fields["recipe"]} if fields["recipe"] else {})}],
             "learners": [{"learner": group.learner, **fields["learner"]}],
             "seeds": [self._scores[run]["seed"]],
             **({"tasks": [task]} if task else {}),
+            **({"limit": limit} if limit else {}),
+            **({"best_of": {"seeds": tries}} if tries else {}),
         }
         return yaml.safe_dump(config, sort_keys=False)
 

@@ -70,7 +70,7 @@ def test_published_numbers_of_the_same_model_get_a_verdict_and_of_another_model_
     assert judgements["STM, T7: iid"].verdict == "agrees"  # 0.994 in the paper
     assert judgements["STM, T7: ood"].verdict == "disagrees"  # 0.267
     assert judgements["SmolLM2-135M, T7: ood"].verdict == "not comparable"
-    assert any("model smollm2" in c for c in judgements["SmolLM2-135M, T7: ood"].conditions)
+    assert any("model SmolLM2-135M (paper: T5-base)" in c for c in judgements["SmolLM2-135M, T7: ood"].conditions)
 
 
 # Tables 4 and 9

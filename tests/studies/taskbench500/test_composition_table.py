@@ -75,7 +75,7 @@ def test_another_model_is_not_compared_with_the_papers_numbers(tmp_path: Path) -
     runs = made_up(tmp_path, *groups, adapted("chain(antonyms[eng], hyponyms[eng])", 0.4, fields=smaller))
     main = analyse("taskbench500/table3", runs)[2][0]
     assert {j.verdict for j in main.judgements} == {"not comparable"}
-    assert "model smollm2 (paper: t5-base)" in main.judgements[0].conditions
+    assert "model SmolLM2-135M (paper: T5-base)" in main.judgements[0].conditions
 
 
 def test_what_only_the_number_of_answers_explains_is_not_put_down_to_the_parts(tmp_path: Path) -> None:

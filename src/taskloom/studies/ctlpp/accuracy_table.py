@@ -66,7 +66,8 @@ def table1(runs: Runs, *, converged: float = CONVERGED, most: int = MOST, draw: 
         replace(count(group, converged, most), name=name) for group, name in zip(drawn or every, names, strict=True)
     ]
     rows = [_row(g) for g in groups]
-    columns = ("model", "data", "draw", "always has", "steps", "seeds", "converged", "iid", "ood", "over 95 % ood")
+    shown = [c for c in TELLING if len({row[c] for row in rows}) > 1]
+    columns = ("model", "data", *shown, "seeds", "converged", "iid", "ood", "over 95 % ood")
     points = ResultTable(
         ("name", "split", "mean", "low", "high", "sd", "seeds", "published"), [p for g in groups for p in _points(g)]
     )
@@ -78,7 +79,7 @@ def table1(runs: Runs, *, converged: float = CONVERGED, most: int = MOST, draw: 
     return Finding(
         "CTL++ Table 1",
         f"Mean ± standard deviation over the first {most} seeds whose final iid accuracy is over {converged:g}, as in the "
-        f"paper; in the last column the seeds with an ood accuracy over {SUCCESS:g}.",
+        f"paper; in the last column the seeds with an ood accuracy over {SUCCESS:g}.{_of_all(rows)}",
         ResultTable(columns, rows),
         (StudyFigure("table1", caption, points, plot),),
         tuple(j for g in groups for j in _judgements(g)),
@@ -87,6 +88,17 @@ def table1(runs: Runs, *, converged: float = CONVERGED, most: int = MOST, draw: 
             *([] if drawn else [f"No run is on data of the draw '{draw}': all runs are shown."]),
         ),
     )
+
+
+TELLING = {"draw": "draw {}", "always has": "{} in training", "steps": "{:,} steps", "precision": "{}"}
+"""Columns that are shown where they differ, and how the text says what is the same in all rows."""
+
+
+def _of_all(rows: list[dict[str, Any]]) -> str:
+    """Return a sentence on what all rows have in common."""
+    values = {column: {row[column] for row in rows} for column in TELLING}
+    alike = [TELLING[c].format(*own) for c, own in values.items() if len(own) == 1 and next(iter(own))]
+    return f" All rows: {', '.join(alike)}." if alike else ""
 
 
 def count(group: Trainings, converged: float = CONVERGED, most: int = MOST) -> CountedSeeds:
@@ -110,8 +122,11 @@ def short_names(groups: list[Trainings]) -> list[str]:
 
 def _details(group: Trainings) -> tuple[str, ...]:
     steps = group.conditions.get("learner.steps")
-    precision = group.environment.get("precision") or group.conditions.get("learner.precision")
-    return (group.draw, group.contents, f"{steps:,} steps" if steps else "", str(precision or ""))
+    return (group.draw, group.contents, f"{steps:,} steps" if steps else "", _precision(group))
+
+
+def _precision(group: Trainings) -> str:
+    return str(group.environment.get("precision") or group.conditions.get("learner.precision") or "")
 
 
 def spread(scores: list[float]) -> str:
@@ -129,6 +144,7 @@ def _row(g: CountedSeeds) -> dict[str, Any]:
         "draw": g.group.draw,
         "always has": g.group.contents,
         "steps": g.group.conditions.get("learner.steps"),
+        "precision": _precision(g.group),
         "seeds": len(g.group.seeds),
         "converged": len(g.converged),
         "iid": spread(g.scores("iid")),

@@ -6,6 +6,7 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from math import inf
 from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
@@ -75,13 +76,27 @@ def singles(runs: Runs) -> Finding:
     )
 
 
-def _rest(group: Trainings, column: str) -> str:
+def _rest_parts(group: Trainings, column: str) -> tuple[str, ...]:
     """Return what else tells trainings apart, so that only runs that are alike in it are compared."""
     steps = group.conditions.get("learner.steps")
-    other = {"draw": group.contents, "processes": f"{group.draw} draw, {group.contents}"}.get(
-        column, f"{group.draw} draw"
-    )
-    return f"{group.label}, {group.variant}, {other}" + (f", {steps:,} steps" if steps else "")
+    draw = () if column == "draw" else (f"{group.draw} draw",)
+    contents = () if column == "contains" else (group.contents,)
+    return (group.label, group.variant, *draw, *contents, f"{steps:,} steps" if steps else "")
+
+
+def _rest(group: Trainings, column: str) -> str:
+    return ", ".join(part for part in _rest_parts(group, column) if part)
+
+
+def _short(groups: Sequence[Trainings], column: str) -> tuple[dict[str, str], str]:
+    """Return a short name for the rest of each group, and what all of them have in common, which it leaves out."""
+    parts = [_rest_parts(group, column) for group in groups]
+    telling = [place for place, values in enumerate(zip(*parts, strict=True)) if place < 2 or len(set(values)) > 1]
+    names = {
+        _rest(group, column): ", ".join(own[place] for place in telling if own[place])
+        for group, own in zip(groups, parts, strict=True)
+    }
+    return names, ", ".join(part for place, part in enumerate(parts[0]) if place not in telling and part)
 
 
 def contrast(runs: Runs, column: str, condition: Condition, title: str, text: str, figure: str) -> Finding:
@@ -97,32 +112,46 @@ def contrast(runs: Runs, column: str, condition: Condition, title: str, text: st
     """
     groups = trainings(runs)
     alike = [own for own in _by_rest(groups, column).values() if len({condition(g) for g in own}) > 1]
-    points = ResultTable(
-        ("trainings", column, "split", "mean", "low", "high", "sd", "seeds", "over 95 %"),
-        [point for own in alike for g in own for point in _points(g, column, condition)],
-    )
     tests = list(_tests(groups, column, condition))
     if not tests:
         raise StudyError(
             f"{runs.store.path} has no two groups of runs, with two seeds each, that differ in nothing but their {column}"
         )
+    names, common = _short([group for own in alike for group in own], column)
+    points = ResultTable(
+        ("trainings", column, "split", "mean", "low", "high", "sd", "seeds", "over 95 %"),
+        [
+            {**point, "trainings": names[point["trainings"]]}
+            for own in alike
+            for g in own
+            for point in _points(g, column, condition)
+        ],
+    )
     corrected = correct([test["p"] for test in tests], "holm")
     for test, p in zip(tests, corrected, strict=True):
         test["corrected_p"] = float(p)
+        test["trainings"] = names[test["trainings"]]
     columns = ("trainings", "split", "a", "b", "mean a", "mean b", "difference", "low", "high", "corrected_p", "seeds")
     different = [t for t in tests if t["corrected_p"] < 0.05]
     largest = max(tests, key=lambda t: abs(t["difference"]))
     caption = f"Mean accuracy by {column}, with 95 % intervals (t over seeds; {count_range(p['seeds'] for p in points)} seeds)."
+    shared = f"All trainings: {common}. " if common else ""
     draw = partial(figures.intervals, place=column, series="split", panel="trainings")
     return Finding(
         title,
-        f"{text} {len(different)} of {len(tests)} comparisons differ at the level of 5 %, corrected for all of them (Holm). The "
-        f"largest difference: {largest['trainings']}, {largest['split']}: {largest['a']} {largest['mean a']:.3f}, {largest['b']} "
-        f"{largest['mean b']:.3f}.",
+        f"{text} {shared}{len(different)} of {len(tests)} comparisons differ at the level of 5 %, corrected for all of them "
+        f"(Holm). The largest difference: {largest['trainings']}, {largest['split']}: {largest['a']} {largest['mean a']:.3f}, "
+        f"{largest['b']} {largest['mean b']:.3f}.",
         ResultTable(columns, tests),
         (StudyFigure(figure, caption, points, draw),),
-        notes=tuple(_alone(groups, column, condition)),
+        notes=(*([EQUAL] if any(test["df"] == inf for test in tests) else []), *_alone(groups, column, condition)),
     )
+
+
+EQUAL = (
+    "Where all seeds of both groups have one score, Welch's interval has no width; Wilson's, over as many seeds, stands in its "
+    "place and is wide."
+)
 
 
 def _points(group: Trainings, column: str, condition: Condition) -> Iterator[dict[str, Any]]:
@@ -168,6 +197,7 @@ def _tests(groups: Sequence[Trainings], column: str, condition: Condition) -> It
                 "low": result.low,
                 "high": result.high,
                 "p": result.p,
+                "df": result.df,
                 "seeds": f"{len(first)} and {len(second)}",
             }
 

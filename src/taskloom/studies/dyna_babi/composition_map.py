@@ -31,6 +31,7 @@ from taskloom.studies.dyna_babi.story_runs import (
     support_size,
 )
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.score_files import USED
 from taskloom.studies.study import StudyError, study
 
 PANELS: dict[str, Kept] = {
@@ -78,7 +79,7 @@ def seen_in(group: StoryTrainings) -> Seen:
     """Return the pairs of question and composition that a training's data have, from a sample that is generated."""
     run = group.by_seed[group.seeds[0]]
     recipe, fields = recipe_of(group.runs, run), group.runs.store.scores(run)["fields"]
-    own = {k.partition(".")[2]: v for k, v in fields.items() if k.startswith("recipe.") and k != "recipe.limit"}
+    own = {k.partition(".")[2]: v for k, v in fields.items() if k.startswith("recipe.") and k not in USED}
     size = min(SAMPLE, recipe.plan(0).split("train").n)
     changes = {**own, "splits.train.n": size}
     smaller = read(recipe.name, [f"{k}={json.dumps(v)}" for k, v in changes.items()]).plan(0).split("train")
@@ -161,6 +162,8 @@ def _contrast_rows(answers: StoryAnswers, panel: str, seen: Seen) -> Iterator[di
     kept = PANELS[panel]
     for known in (True, False):
         scores = answers.of(lambda item, known=known: kept(item) and is_seen(item, seen) == known)  # type: ignore[misc]
+        if not scores.size:
+            continue
         yield {
             "facts": panel,
             "training has it": "yes" if known else "no",

@@ -70,7 +70,7 @@ def table4(runs: Runs) -> list[Finding]:
         f"questions with 95 % intervals over both; diamonds are the paper's numbers (T5)."
     )
     drawn = ResultTable((*columns, "panel"), [{**c, "panel": f"tested on {c['test']}({c['part']})"} for c in cells])
-    plot = partial(figures.intervals, place="support", series="trained", panel="panel")
+    plot = partial(figures.intervals, place="support", series="trained", panel="panel", ylabel="supporting facts")
     main = Finding(
         "Dyna-bAbI Table 4",
         "Accuracy with its 95 % interval over seeds and questions, by the number of supporting facts.",

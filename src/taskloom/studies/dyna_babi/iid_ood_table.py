@@ -14,6 +14,7 @@ from taskloom.experiments.statistics import over_seeds, wilson
 from taskloom.studies import figures
 from taskloom.studies.dyna_babi.small_stories import table3_experiments
 from taskloom.studies.dyna_babi.story_runs import (
+    GUESSING,
     MIX,
     TEST,
     TRAITS,
@@ -28,9 +29,6 @@ from taskloom.studies.judgements import Judgement
 from taskloom.studies.paper_claims import PaperClaim, claim_table
 from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.study import study
-
-GUESSING = "majority"
-"""A learner that stands for guessing: it has no accuracy to lose."""
 
 SPLITS = {"iid": TEST, "ood": MIX}
 """The paper's words for the tests: of the training data's own kind, and the compositional one."""

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import Comparison, Estimate, mcnemar, paired_two_way, two_way
-from taskloom.studies.conditions import Conditions, comparable, conditions_of, differences
+from taskloom.studies.conditions import (
+    MODEL_NAMES,
+    Conditions,
+    comparable,
+    conditions_of,
+    differences,
+    model_name,
+)
 from taskloom.studies.judgements import Judgement, judge_mean
 from taskloom.studies.published_numbers import PublishedNumber
 from taskloom.studies.study import StudyError
@@ -23,7 +30,8 @@ TRAITS = ("question", "support", "composition", "group")
 LABELS = {"entnet": "EntNet", "stm": "STM", "bidaf": "BiDAF"}
 """Learners as the paper writes them; a pretrained model goes by its own name."""
 
-MODELS = {"smollm2": "SmolLM2-135M", "t5-base": "T5", "roberta-base": "RoBERTa"}
+GUESSING = "majority"
+"""A learner that stands for guessing: it has no accuracy to lose."""
 
 PAPER_MODELS = {"entnet": "entnet", "stm": "stm", "bidaf": "bidaf", "extractive": "roberta", "fine-tune": "t5"}
 """Which model of the paper stands for a learner: another pretrained model is compared with the paper's of its kind."""
@@ -165,7 +173,8 @@ def point(estimated: Estimate) -> dict[str, Any]:
 def story_trainings(runs: Runs, data: Sequence[str] = ("concat", "inject", "diverse")) -> list[StoryTrainings]:
     """Return the trainings on the paper's training sets, by part, training set and model; refuse runs that have none.
 
-    Trainings of one learner on one training set that differ in their settings are told apart by the number of their steps.
+    Trainings of one learner on one training set that differ in their settings are told apart by the number of their steps. Guessing
+    is left out of a part that nothing else was trained on.
     """
     kinds: dict[str, list[str]] = {}
     for run in runs.names:
@@ -176,7 +185,9 @@ def story_trainings(runs: Runs, data: Sequence[str] = ("concat", "inject", "dive
             f"{runs.store.path} has no runs on babi/{data[0]}-T7 or its like; this study needs some, e.g. of 'taskloom reproduce "
             "dyna-babi/table3'"
         )
-    order = [*LABELS.values(), *MODELS.values()]
+    trained = {group.part for group in groups if group.model != GUESSING}
+    groups = [group for group in groups if not trained or group.part in trained]
+    order = [*LABELS.values(), *MODEL_NAMES.values()]
     groups.sort(
         key=lambda g: (int(g.part[1:]), g.data, order.index(g.model) if g.model in order else len(order), g.model)
     )
@@ -190,8 +201,7 @@ def _group(runs: Runs, names: list[str]) -> Iterator[StoryTrainings]:
         return
     conditions = conditions_of(runs, names[0])
     learner = str(first["learner"]).rpartition("/")[2]
-    model = str(conditions.get("learner.model", ""))
-    label = LABELS.get(learner) or MODELS.get(model, model) or learner
+    label = LABELS.get(learner) or model_name(conditions) or learner
     by_seed = {int(runs.store.scores(run)["seed"]): run for run in names}
     yield StoryTrainings(label, PAPER_MODELS.get(learner, ""), match["data"], match["part"], conditions, by_seed, runs)
 

@@ -12,7 +12,7 @@ from taskloom.errors import TaskloomError
 from taskloom.experiments.cells import TASK_FIELD
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import SUITE_SCORE
-from taskloom.studies.conditions import Conditions, conditions_of
+from taskloom.studies.conditions import Conditions, conditions_of, model_name
 from taskloom.studies.study import StudyError
 from taskloom.suites.taskbench.catalog import composition, family
 from taskloom.suites.taskbench.language import name, read
@@ -241,7 +241,7 @@ def generalising(runs: Runs) -> list[Adaptation]:
 def model_notes(chosen: Iterable[Adaptation]) -> list[str]:
     """Return what every page says of the models and methods behind its numbers."""
     chosen = list(chosen)
-    models = sorted({str(one.conditions.get("learner.model", one.learner)) for one in chosen})
+    models = sorted({model_name(one.conditions) or one.learner for one in chosen})
     notes = [f"Model: {', '.join(models)} (the paper: T5-base, 220M parameters)."]
     if any(one.learner == "lora" for one in chosen):
         ranks = sorted({str(one.conditions.get("learner.rank")) for one in chosen if one.learner == "lora"})

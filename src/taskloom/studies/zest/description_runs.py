@@ -20,7 +20,7 @@ from taskloom.experiments.statistics import over_seeds
 from taskloom.experiments.store import PREDICTIONS
 from taskloom.files import json_digest
 from taskloom.recipe.yaml_files import parse
-from taskloom.studies.conditions import Conditions, conditions_of, recipe_of
+from taskloom.studies.conditions import Conditions, conditions_of, model_name, recipe_of
 from taskloom.studies.study import StudyError
 from taskloom.suites.zest.evaluation import Undefined, score_examples
 from taskloom.suites.zest.evaluation.corrected import says_na
@@ -179,7 +179,7 @@ def _constant(texts: Sequence[str]) -> bool:
 
 
 def _model(learner: str, conditions: Conditions) -> str:
-    model = conditions.get("learner.model")
+    model = model_name(conditions)
     return f"{model}, {learner}" if model else learner
 
 
