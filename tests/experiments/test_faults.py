@@ -20,7 +20,7 @@ import yaml
 
 from taskloom.experiments import api, predictions
 from taskloom.experiments.api import Outcome
-from taskloom.experiments.driver import failures
+from taskloom.experiments.failed_runs import failures
 from taskloom.experiments.spec import check, read
 from taskloom.experiments.store import Store, StoreError
 from tests.experiments.sweeps import (

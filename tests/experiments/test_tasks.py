@@ -11,8 +11,9 @@ import pytest
 
 from taskloom.experiments import api
 from taskloom.experiments.cell_data import read_recipes
-from taskloom.experiments.cells import TASK_FIELD, expand
+from taskloom.experiments.cells import expand
 from taskloom.experiments.errors import RunsError
+from taskloom.experiments.field_names import TASK_FIELD
 from taskloom.experiments.jobs import jobs
 from taskloom.experiments.rescore import rescore
 from taskloom.experiments.runs import Runs

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from taskloom.experiments import store as stores
 from taskloom.experiments.claims import Claims
-from taskloom.experiments.driver import failure
+from taskloom.experiments.failed_runs import failure
 from taskloom.experiments.runs import runs as read_runs
 from taskloom.experiments.store import Store
 from taskloom.viewer import viewed_stores

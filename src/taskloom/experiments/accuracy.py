@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from taskloom.arrow import numbers, strings
 from taskloom.errors import nearest
-from taskloom.experiments.cells import TASK_FIELD
 from taskloom.experiments.errors import RunsError
+from taskloom.experiments.field_names import TASK_FIELD
 from taskloom.experiments.groups import ScoreGroup, SortedScores, sort_scores
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.scored_rows import ScoredRows, shown_traits

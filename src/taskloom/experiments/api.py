@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from taskloom.arguments import path_of
 from taskloom.experiments import cells, engines, jobs, progress, spec, trackers
 from taskloom.experiments.cells import Cell
-from taskloom.experiments.driver import Driver, ExperimentState, Watch, failures
+from taskloom.experiments.driver import Driver, ExperimentState, Watch
+from taskloom.experiments.failed_runs import failures
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.spec import Experiment
 from taskloom.experiments.store import Store

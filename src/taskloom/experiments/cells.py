@@ -21,6 +21,7 @@ from taskloom.errors import nearest
 from taskloom.experiments.cell_data import CellData, RecipeMix, own_grid, products, read_data
 from taskloom.experiments.cell_limits import refuse_monsters
 from taskloom.experiments.evaluated_splits import EvaluatedSplit, SplitFinder, spell
+from taskloom.experiments.field_names import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
 from taskloom.experiments.spec import BestOf, Experiment, ExperimentError, Keep
 from taskloom.files import json_digest
 from taskloom.learners.config import read as read_learner
@@ -33,15 +34,6 @@ VERSION = 1
 
 ONE_TRY = BestOf()
 """No choice: a run is its own only try."""
-
-BEST_OF_FIELD = "learner.best_of"
-"""The field of a run that is the best of several tries."""
-
-LIMIT_FIELD = "recipe.limit"
-"""The field of a run that answers at most so many examples of each split."""
-
-TASK_FIELD = "recipe.task"
-"""The field of a run on one task of a recipe of several."""
 
 
 @dataclass(frozen=True)

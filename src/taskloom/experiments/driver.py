@@ -7,14 +7,12 @@ and waits for the rest.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from taskloom import files
 from taskloom.experiments import jobs
@@ -22,6 +20,7 @@ from taskloom.experiments.cell_data import CellData
 from taskloom.experiments.cells import Cell
 from taskloom.experiments.claims import Claims
 from taskloom.experiments.engines import Engine
+from taskloom.experiments.failed_runs import failure
 from taskloom.experiments.job_progress import EVERY, JobProgress, read_progress
 from taskloom.experiments.predictions import data_folder
 from taskloom.experiments.spec import Resources
@@ -260,20 +259,6 @@ class Driver:
 def _data_of(cells: Iterable[Cell]) -> list[CellData]:
     by_key = {d.key: d for cell in cells for d in cell.datasets}
     return list(by_key.values())
-
-
-def failure(store: Store, run: str) -> Path:
-    """Return the file that holds the reason of a failed run until the run succeeds."""
-    return store.path / "work" / "failed" / f"{run}.json"
-
-
-def failures(store: Store) -> dict[str, str]:
-    """Return the reasons of the runs that have failed and not succeeded since."""
-    reasons = {}
-    for path in sorted((store.path / "work" / "failed").glob("*.json")):
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            reasons[path.stem] = str(json.loads(path.read_text(encoding="utf-8"))["reason"])
-    return reasons
 
 
 def sweep(store: Store, claims: Claims) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 
 from taskloom.errors import TaskloomError
 from taskloom.experiments.cell_data import CellData
-from taskloom.experiments.cells import BEST_OF_FIELD, Cell
+from taskloom.experiments.cells import Cell
+from taskloom.experiments.field_names import BEST_OF_FIELD
 from taskloom.experiments.spec import Resources
 from taskloom.experiments.store import Store
 from taskloom.experiments.worker import SHARED, TOGETHER, Job

@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from taskloom.arrow import numbers, strings
 from taskloom.errors import nearest
 from taskloom.experiments.accuracy import accuracy, check_splits
-from taskloom.experiments.cells import TASK_FIELD
 from taskloom.experiments.compare import Selection, compare
 from taskloom.experiments.errors import RunsError
+from taskloom.experiments.field_names import TASK_FIELD
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
 from taskloom.experiments.store import SUITE_SCORE, Store, StoreError, scores_kept
 from taskloom.notebook_html import paragraph

@@ -7,7 +7,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from taskloom.audits import audit
 from taskloom.dataset import Dataset, dataset
 from taskloom.errors import DataError
 from taskloom.reports.page import Column, Section
@@ -68,6 +67,8 @@ def _row(name: str, data: Dataset) -> dict[str, Any]:
 
 
 def _audited(name: str, data: Dataset) -> dict[str, Any]:
+    from taskloom.audits import audit  # most reports have no dataset to audit
+
     certificate = audit(data)
     shortcuts = [s.accuracy for s in certificate.shortcuts]
     apart = [f"{d.split} {d.compounds:.2f}" for d in certificate.divergence]

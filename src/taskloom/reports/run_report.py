@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import taskloom
-from taskloom.experiments.driver import failure, failures
 from taskloom.experiments.errors import RunsError
+from taskloom.experiments.failed_runs import failure, failures
 from taskloom.experiments.runs import Runs, runs
 from taskloom.experiments.store import Store, predictions_kept
 from taskloom.reports import dataset_report, page

@@ -26,7 +26,7 @@ from pydantic import Field
 
 from taskloom.arguments import path_of
 from taskloom.errors import DataError
-from taskloom.experiments.cells import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
+from taskloom.experiments.field_names import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.runs import runs as read_store
 from taskloom.experiments.store import CURVE_COLUMNS, CURVES, PREDICTIONS, SCHEMA

@@ -13,7 +13,7 @@ from typing import Any
 
 from taskloom.errors import TaskloomError
 from taskloom.experiments.claims import LEASE, alive, place
-from taskloom.experiments.driver import failures
+from taskloom.experiments.failed_runs import failures
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import DIGEST, LOG, SCORES, Store

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from taskloom.errors import TaskloomError
-from taskloom.experiments.cells import TASK_FIELD
+from taskloom.experiments.field_names import TASK_FIELD
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import SUITE_SCORE
 from taskloom.studies.conditions import Conditions, conditions_of, model_name
