@@ -24,7 +24,8 @@ import torch
 
 import taskloom as tl
 from taskloom.dataset import Examples
-from taskloom.experiments.cells import TASK_FIELD, Cell, expand
+from taskloom.experiments.cells import Cell, expand
+from taskloom.experiments.field_names import TASK_FIELD
 from taskloom.experiments.predictions import data_folder, part_of, read_examples, read_part
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import Store
