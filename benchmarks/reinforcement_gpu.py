@@ -126,7 +126,7 @@ def main() -> None:
     trials = choose_rate(scale, model, given.short)
     left = given.seconds - (time.monotonic() - began) - 50  # for starting processes, supervised starts and testing
     pace = SLOWER * max(trial.seconds for trial in trials)
-    study.STEPS[scale] = max(given.short, min(study.STEPS[scale], int(left / pace) - study.STARTS[scale]))
+    study.STEPS[scale] = max(given.short, min(study.STEPS[scale], int(left / pace)))
     note(reinforced_trials=[vars(trial) for trial in trials])
     experiment = spec.check(dict(study.experiment(scale, model)), "the study")
     state = api.fill(experiment, given.store, workers=given.workers).state

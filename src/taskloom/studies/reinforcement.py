@@ -34,7 +34,7 @@ STARTS = {"quick": 2, "full": 40}
 """Supervised steps of the start, by scale."""
 
 STEPS = {"quick": 2, "full": 100}
-"""Further steps after the start, supervised or by reinforcement; reinforcement alone takes as many as both together."""
+"""Further steps after the start, supervised or by reinforcement; reinforcement alone takes as many."""
 
 SUPERVISED = {"batch": 64, "rate": 1e-4}
 """Of every supervised step: what the start takes, `fine-tune` takes as well."""
@@ -98,8 +98,8 @@ def supervised(steps: int, model: str = "") -> dict[str, Any]:
 def reinforced(scale: str, model: str = "") -> list[dict[str, Any]]:
     """Return the arms with reinforcement: after the start, and alone."""
     arm = {"learner": "grpo", **REINFORCED[scale], "compile": False, "graphs": False, **SHARED, **_named(model)}
-    start, steps = STARTS[scale], STEPS[scale]
-    return [{**arm, "steps": steps, "supervised": {"steps": start, **SUPERVISED}}, {**arm, "steps": start + steps}]
+    alone = {**arm, "steps": STEPS[scale]}
+    return [{**alone, "supervised": {"steps": STARTS[scale], **SUPERVISED}}, alone]
 
 
 def _named(model: str) -> dict[str, Any]:
