@@ -46,6 +46,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "compiled tf32": {"precision": "tf32", "compile": True},
     "compiled bf16": {"precision": "bf16", "compile": True},
     "compiled bf16, not packed": {"precision": "bf16", "compile": True, "pack": 1},
+    "kernels bf16": {"precision": "bf16", "compile": True, "kernels": True},
+    "kernels tf32": {"precision": "tf32", "compile": True, "kernels": True},
     "graphs tf32": {"precision": "tf32", "compile": False},
     "eager tf32": {"precision": "tf32", "compile": False, "graphs": False},
 }

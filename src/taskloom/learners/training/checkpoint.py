@@ -24,7 +24,7 @@ from taskloom.learners.training.settings import Training
 NAME = "checkpoint.safetensors"
 FAULT = "fault.json"
 
-WITHOUT_EFFECT = frozenset({"threads", "device", "compile", "graphs", "checkpoint_every"})
+WITHOUT_EFFECT = frozenset({"threads", "device", "compile", "kernels", "graphs", "checkpoint_every"})
 """Settings that a resumed run may change, since they change no result beyond rounding."""
 
 REMEDIES = frozenset({"rate", "warmup", "halve_every", "decay", "clip", "precision"})

@@ -16,7 +16,7 @@ from torch import Tensor
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.scratch.nets.dropout import Dice
 from taskloom.learners.scratch.nets.losses import judge
-from taskloom.learners.scratch.nets.ops import Net, Wrap
+from taskloom.learners.scratch.nets.ops import Kernels, Net, Wrap
 from taskloom.learners.scratch.tokens import Encoded
 from taskloom.learners.training.optimiser import Flat, TrainingState, update
 from taskloom.learners.training.out_of_memory import in_halves, is_short
@@ -163,15 +163,20 @@ def largest_difference(gradients: Mapping[str, Tensor], plain: Mapping[str, Tens
 
 
 def compiled_right(
-    gradients: Mapping[str, Tensor], plain: Mapping[str, Tensor], precision: str, device: torch.device
+    gradients: Mapping[str, Tensor],
+    plain: Mapping[str, Tensor],
+    precision: str,
+    device: torch.device,
+    what: str = "compiled layers",
+    then: str = "without compiling",
 ) -> bool:
     """Return whether compiled layers give the gradients of plain ones, but for rounding; warn where they do not."""
     worst, name = largest_difference(gradients, plain)
     if worst <= ROUNDING[precision]:
         return True
     warnings.warn(
-        f"compiled layers give other gradients than plain ones on {device} ({name} differs by {worst:.0%}): continuing "
-        f"without compiling; another version of torch may do better than {torch.__version__}",
+        f"{what} give other gradients than plain ones on {device} ({name} differs by {worst:.0%}): continuing "
+        f"{then}; another version of torch may do better than {torch.__version__}",
         stacklevel=5,
     )
     return False
@@ -216,6 +221,8 @@ class Stepper:
         self.parts = 1
         on_gpu = self.device.type == "cuda"
         self.wrap: Wrap | None = functools.partial(compiled, rounded=True) if on_gpu and how.compile else None
+        if self.wrap and how.kernels:
+            self.wrap = Kernels(self.wrap)
         self.graphs: dict[tuple[int, int], torch.cuda.CUDAGraph] | None = {} if on_gpu and how.graphs else None
         self._checked: set[tuple[int, int]] = set()
         self._rows: Tensor | None = None
@@ -275,13 +282,23 @@ class Stepper:
         if self.wrap is None or self.parts > 1 or (batch, width) in self._checked:
             return
         self._checked.add((batch, width))
-        gradient, wrap = self._part(rows, width, 0, batch)[2], self.wrap
-        self.wrap = None
-        plain = torch.zeros_like(gradient)
+        wrap, self.wrap = self.wrap, None
+        plain = torch.zeros_like(self.flat.matrix)
         for first in range(0, batch, PLAIN_ROWS):
             plain += self._part(rows[..., first : first + PLAIN_ROWS], width, first, batch)[2]
-        if compiled_right(self.flat.views(gradient), self.flat.views(plain), self.precision, self.device):
+        right = functools.partial(
+            compiled_right, plain=self.flat.views(plain), precision=self.precision, device=self.device
+        )
+        if isinstance(wrap, Kernels):
             self.wrap = wrap
+            gradient = self._part(rows, width, 0, batch)[2]
+            if right(self.flat.views(gradient), what="kernels", then="with compiled layers"):
+                return
+            wrap = wrap.compile
+        self.wrap = wrap
+        gradient = self._part(rows, width, 0, batch)[2]
+        if not right(self.flat.views(gradient)):
+            self.wrap = None
 
     def _replay(self, rows: Tensor, width: int) -> None:
         assert self.graphs is not None

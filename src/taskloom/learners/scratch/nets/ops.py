@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Protocol
 
 import torch
@@ -20,6 +20,21 @@ from taskloom.learners.scratch.nets.dropout import Dice
 Weights = Mapping[str, Tensor]
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 """What turns a layer's function into a faster one (`torch.compile` on a GPU)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """A `Wrap` with which networks that have kernels (`fused/`) train by them; it compiles everything else.
+
+    Attributes:
+        compile: What compiles a function.
+    """
+
+    compile: Wrap
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Compile a function that no kernel stands for."""
+        return self.compile(function)
 
 
 class Net(Protocol):
@@ -73,6 +88,12 @@ def one_by_one(x: Tensor) -> bool:
     return x.device.type == "cpu"
 
 
+def kind_of_products(x: Tensor) -> torch.dtype:
+    """Return the type in which matrix products of x are computed: autocast's, or its own."""
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Compute x [S, ..., in] times weight [S, out, in], transposed, plus bias [S, out]."""
     inner = x.reshape(x.shape[0], -1, x.shape[-1])
@@ -84,9 +105,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     elif bias is None:
         out = torch.bmm(inner, weight.transpose(1, 2))
     else:
-        device = x.device.type
-        kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
-        with torch.autocast(device, enabled=False):
+        kind = kind_of_products(x)
+        with torch.autocast(x.device.type, enabled=False):
             out = Affine.apply(inner.to(kind), weight.to(kind), bias.to(kind))  # type: ignore[no-untyped-call]
     return out.view(*x.shape[:-1], weight.shape[1])
 

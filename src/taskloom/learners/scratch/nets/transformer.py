@@ -17,12 +17,15 @@ from torch import Tensor
 
 from taskloom.learners.interface import later_setting
 from taskloom.learners.scratch.nets.dropout import Dice, drop
+from taskloom.learners.scratch.nets.fused.conditions import fit
 from taskloom.learners.scratch.nets.ops import (
+    Kernels,
     Weights,
     Wrap,
     default_linear,
     embed,
     join_heads,
+    kind_of_products,
     layer_norm,
     linear,
     mixtures,
@@ -115,8 +118,10 @@ class Transformer:
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
         """Compute logits [seeds, batch, classes]."""
-        run = wrap(_layer) if wrap else _layer
         x = embed(weights["embedding.weight"], tokens)
+        if isinstance(wrap, Kernels) and dice and trace is None and fit(x, self.heads, self.feed_forward, self.layers):
+            return self._by_kernels(weights, x, lengths, dice)
+        run = wrap(_layer) if wrap else _layer
         length = tokens.shape[-1]
         real = within(lengths, length)
         waves = sinusoids(length, self.state, x)
@@ -134,6 +139,20 @@ class Transformer:
             trace["readout"] = x[:, :, 0]
             trace["argument"] = read_at(x, lengths - 2)
         return linear(x[:, :, 0], weights["classifier.weight"], weights["classifier.bias"])
+
+    def _by_kernels(self, weights: Weights, x: Tensor, lengths: Tensor, dice: Dice) -> Tensor:
+        """Compute the logits in training mode by the kernels in `fused`."""
+        from taskloom.learners.scratch.nets.fused.launch import Pass
+        from taskloom.learners.scratch.nets.fused.transformer_layers import NAMES, TransformerLayers
+
+        seeds, _, length, size = x.shape
+        waves = sinusoids(length, size, x).expand(seeds, -1, -1)
+        far = linear(waves, weights["attention.position.weight"]).expand(self.layers, -1, -1, -1)
+        far = drop(far.flatten(0, 1), self.attention_dropout, dice.keys[1::_SITES].flatten(0, 1)).view(far.shape)
+        rates = (self.dropout, self.attention_dropout)
+        run = Pass(lengths, dice.keys, dice.first_row, self.heads, rates, kind_of_products(x))
+        column: Tensor = TransformerLayers.apply(run, x, far, *(weights[name] for name in NAMES))  # type: ignore[no-untyped-call]
+        return linear(column, weights["classifier.weight"], weights["classifier.bias"])
 
 
 def sinusoids(length: int, size: int, like: Tensor) -> Tensor:

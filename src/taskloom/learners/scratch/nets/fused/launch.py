@@ -1,0 +1,104 @@
+"""How the kernels of fused layers are started: shapes of tiles, shares of rows, keys and rates of dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+TILE = 1_024
+"""Numbers of a tile of rows: 8 to a thread, which are 16 bytes in bf16."""
+
+WARPS = 4
+
+PROGRAMS = 1_056
+"""Programs that sum over rows, for all seeds together: eight for each of an H200's multiprocessors."""
+
+EXAMPLE_ROWS = 64
+"""Rows of whole examples whose attention is computed as one product; matrix units take 64."""
+
+LINES = 128
+"""Rows whose order of asking one program computes, one in a thread."""
+
+EXAMPLES = 8
+"""Examples whose gradients of attention one program computes, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a pass through the layers needs besides states and weights.
+
+    Attributes:
+        lengths: [batch], or [seeds, batch].
+        keys: [sites, seeds, 2] of dropout.
+        first: The place of the first example in its batch.
+        heads: Of attention.
+        rates: Of dropout: of states, of keys, and of NDR's gates.
+        kind: The type of products.
+    """
+
+    lengths: Tensor
+    keys: Tensor
+    first: int
+    heads: int
+    rates: tuple[float, ...]
+    kind: torch.dtype
+
+
+def cut(p: float) -> int:
+    """Return the share of dropped numbers as `kept` compares it."""
+    return round(p * (1 << 32))
+
+
+def tile_rows(channels: int) -> int:
+    """Return the rows of a tile."""
+    return max(1, TILE // channels)
+
+
+def shares(rows: int, seeds: int, channels: int) -> tuple[int, int]:
+    """Return how many programs a seed's rows are shared among, and the rows of each, which are whole tiles."""
+    tile = tile_rows(channels)
+    programs = max(1, min(-(-rows // tile), PROGRAMS // seeds))
+    per = -(-rows // (programs * tile)) * tile
+    return -(-rows // per), per
+
+
+def tiles(rows: int, channels: int) -> int:
+    """Return the tiles of rows."""
+    return -(-rows // tile_rows(channels))
+
+
+def block(channels: int) -> int:
+    """Return the largest power of two up to 256 that divides the channels."""
+    return min(256, channels & -channels)
+
+
+def width_of(length: int) -> int:
+    """Return the side of attention's tile: a power of two, and 16 at least, which matrix units need."""
+    return max(16, 1 << (length - 1).bit_length())
+
+
+def example_tiles(batch: int, length: int) -> int:
+    """Return how many tiles of `EXAMPLE_ROWS` rows hold all examples."""
+    return -(-batch // (EXAMPLE_ROWS // length))
+
+
+def precision_of(kind: torch.dtype) -> str:
+    """Return how a kernel multiplies matrices of fp32: as the libraries are set."""
+    loose = kind == torch.float32 and torch.get_float32_matmul_precision() != "highest"
+    return "tf32" if loose else "ieee"
+
+
+def start(kernel: Any, grid: Sequence[int], *given: Any, warps: int = WARPS, **constants: Any) -> None:
+    """Start a kernel."""
+    kernel[tuple(grid)](*given, num_warps=warps, **constants)
+
+
+def outer(changes: Tensor, inputs: Tensor) -> Tensor:
+    """Compute the gradient of a map's weights, [S, out, in], from [layers, S, rows, out] and [layers, S, rows, in]."""
+    layers, seeds = changes.shape[:2]
+    each = torch.bmm(changes.flatten(0, 1).transpose(1, 2), inputs.flatten(0, 1))
+    return each.view(layers, seeds, *each.shape[1:]).sum(0, dtype=torch.float32)

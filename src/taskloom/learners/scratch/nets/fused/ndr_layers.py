@@ -1,0 +1,411 @@
+"""All layers of NDR in training, and their gradients, by kernels and batched products.
+
+What a layer computes stands in `ndr.py`; this is the same in other pieces. Buffers are [layers, seeds, rows, channels], rows being
+the tokens of all examples, so that the gradients of a weight are one batch of products over all layers. The last layer computes the
+first column alone and has buffers of its own.
+
+In bf16 the state between layers is the sum of two bf16 numbers: a gate that is nearly shut moves it by less than one of them
+resolves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from taskloom.learners.scratch.nets.fused import geometric_attention as attention
+from taskloom.learners.scratch.nets.fused import row_kernels as kernels
+from taskloom.learners.scratch.nets.fused.launch import (
+    EXAMPLE_ROWS,
+    LINES,
+    Pass,
+    block,
+    cut,
+    example_tiles,
+    outer,
+    precision_of,
+    shares,
+    start,
+    tile_rows,
+    tiles,
+)
+
+NAMES = (
+    "attention.kv.weight",
+    "attention.kv.bias",
+    "attention.q.weight",
+    "attention.q.bias",
+    "attention.direction.weight",
+    "attention.direction.bias",
+    "attention.scale",
+    "attention.scale_direction",
+    "attention.bias",
+    "attention.out.weight",
+    "data1.weight",
+    "data1.bias",
+    "gate1.weight",
+    "gate1.bias",
+    "data2.weight",
+    "data2.bias",
+    "gate2.weight",
+    "gate2.bias",
+    "norm_merge.weight",
+    "norm_merge.bias",
+    "norm_out.weight",
+    "norm_out.bias",
+)
+
+
+class _Maps:
+    """Weights in the type of products, joined where they read the same input; biases and norms in fp32."""
+
+    def __init__(self, w: dict[str, Tensor], kind: torch.dtype) -> None:
+        three = ("attention.kv", "attention.q", "attention.direction")
+        self.qkv = torch.cat([w[f"{name}.weight"] for name in three], 1).to(kind)
+        self.qkv_bias = torch.cat([w[f"{name}.bias"] for name in three], 1)
+        self.inner = torch.cat([w["data1.weight"], w["gate1.weight"]], 1).to(kind)
+        self.inner_bias = torch.cat([w["data1.bias"], w["gate1.bias"]], 1)
+        self.out = w["attention.out.weight"].to(kind)
+        self.data = w["data2.weight"].to(kind)
+        self.gate = w["gate2.weight"].to(kind)
+        self.data_bias, self.gate_bias = w["data2.bias"].contiguous(), w["gate2.bias"].contiguous()
+        self.merge = (w["norm_merge.weight"].contiguous(), w["norm_merge.bias"].contiguous())
+        self.end = (w["norm_out.weight"].contiguous(), w["norm_out.bias"].contiguous())
+        self.scales = torch.cat([w[f"attention.{name}"] for name in ("scale", "scale_direction", "bias")], 1)
+
+
+class _Layers:
+    """Buffers of some layers that have equally many columns, and the two ways through them."""
+
+    def __init__(self, maps: _Maps, run: Pass, layers: int, length: int, columns: int, batch: int) -> None:
+        self.maps, self.run = maps, run
+        self.length, self.columns, self.batch = length, columns, batch
+        self.seeds, self.state, inner = maps.out.shape[0], maps.out.shape[1], maps.inner.shape[1]
+        self.data = inner - self.state
+        self.rows = batch * columns
+
+        def buffer(rows: int, channels: int) -> Tensor:
+            return torch.empty(layers, self.seeds, rows, channels, dtype=run.kind, device=maps.out.device)
+
+        d = self.state
+        self.h, self.qkv = buffer(batch * length, d), buffer(batch * length, maps.qkv.shape[1])
+        self.mixture, self.mixed, self.a = buffer(self.rows, d), buffer(self.rows, d), buffer(self.rows, d)
+        table = batch * length * run.heads
+        self.weights = buffer(table, length)
+        self.products = torch.empty_like(self.weights, dtype=torch.float32)
+        self.z, self.inner = buffer(self.rows, inner), buffer(self.rows, inner)
+        self.y, self.g = buffer(self.rows, d), buffer(self.rows, d)
+        self.asking = self.h if columns == length else buffer(self.rows, d)
+
+    def allocate_changes(self) -> None:
+        """Make room for the gradients that weights' gradients are computed from."""
+        self.dqkv, self.dmixed = torch.empty_like(self.qkv), torch.empty_like(self.mixed)
+        self.dz, self.dy, self.dg = torch.empty_like(self.z), torch.empty_like(self.y), torch.empty_like(self.g)
+        layers, d = len(self.h), self.state
+        self.parts, self.per = shares(self.rows, self.seeds, d)
+        wide = self.z.shape[-1]
+        self.inner_parts, self.inner_per = shares(self.rows, self.seeds * wide // block(wide), block(wide))
+
+        def sums(*shape: int) -> Tensor:
+            return torch.empty(layers, self.seeds, *shape, dtype=torch.float32, device=self.h.device)
+
+        self.merge_sums, self.gate_sums = sums(self.parts, 3, d), sums(self.parts, 4, d)
+        self.inner_sums = sums(self.inner_parts, wide)
+        self.qkv_sums = sums(example_tiles(self.batch, self.length), 3 * d)
+        self.order_sums = sums(self._lines()[0][0], self.run.heads, 5)
+
+    def _tiles(self) -> tuple[tuple[int, int, int], dict[str, Any]]:
+        """Return the programs and constants of attention's products."""
+        heads = self.run.heads
+        grid = (example_tiles(self.batch, self.length), heads, self.seeds)
+        shape = {"H": heads, "C": self.state // heads, "LENGTH": self.length, "R": EXAMPLE_ROWS}
+        return grid, {**shape, "PRECISION": precision_of(self.run.kind)}
+
+    def _lines(self) -> tuple[tuple[int, int, int], tuple[int, int, int], dict[str, int]]:
+        """Return the programs, sizes and constants of the order of asking."""
+        heads, rows = self.run.heads, self.batch * self.length
+        stride = self.batch if self.run.lengths.dim() == 2 else 0
+        constants = {"H": heads, "D": self.state, "LENGTH": self.length, "BLOCK": LINES}
+        return (-(-rows // LINES), heads, self.seeds), (rows, self.columns, stride), constants
+
+    def _attend(self, i: int, layer: int) -> None:
+        """Compute the mixtures of values; keys are replaced by what dropout makes of them."""
+        maps, run, qkv, rate = self.maps, self.run, self.qkv[i], self.run.rates[1]
+        grid, shape = self._tiles()
+        start(
+            attention.products_forward,
+            grid,
+            qkv,
+            maps.qkv_bias,
+            run.keys[3 * layer],
+            self.products[i],
+            self.batch,
+            run.first,
+            CUT=cut(rate),
+            RATE=1 / (1 - rate),
+            **shape,
+        )
+        lines, sizes, constants = self._lines()
+        given = (self.products[i], qkv, maps.qkv_bias, run.lengths, maps.scales, self.weights[i], *sizes)
+        start(attention.order_forward, lines, *given, **constants)
+        given = (self.weights[i], qkv, maps.qkv_bias, self.mixture[i], self.batch, self.columns)
+        start(attention.mixture_forward, grid, *given, **shape)
+
+    def _unattend(self, i: int, change: Tensor) -> None:
+        """Compute the gradients of queries, keys, values and scores of direction."""
+        maps, run, qkv, rate = self.maps, self.run, self.qkv[i], self.run.rates[1]
+        grid, shape = self._tiles()
+        dweights, dproducts = torch.empty_like(self.products[i]), torch.empty_like(self.weights[i])
+        given: tuple[Any, ...] = (change, qkv, maps.qkv_bias, dweights, self.batch, self.columns)
+        start(attention.mixture_backward, grid, *given, **shape)
+        lines, sizes, constants = self._lines()
+        given = (dweights, self.weights[i], self.products[i], qkv, maps.qkv_bias, run.lengths, maps.scales)
+        start(
+            attention.order_backward,
+            lines,
+            *given,
+            dproducts,
+            self.dqkv[i],
+            self.order_sums[i],
+            *sizes,
+            **constants,
+        )
+        given = (change, dproducts, self.weights[i], qkv, maps.qkv_bias, self.dqkv[i], self.qkv_sums[i])
+        start(
+            attention.products_backward,
+            grid,
+            *given,
+            self.batch,
+            self.columns,
+            CUT=cut(rate),
+            RATE=1 / (1 - rate),
+            **shape,
+        )
+
+    def forward(self, i: int, layer: int, low: Tensor, out: Tensor, out_low: Tensor) -> None:
+        """Compute layer number `layer`, whose buffers are the i-th here; its input is in h[i] (and low)."""
+        maps, run, d, none = self.maps, self.run, self.state, self.maps.scales
+        torch.bmm(self.h[i], maps.qkv.transpose(1, 2), out=self.qkv[i])
+        self._attend(i, layer)
+        torch.bmm(self.mixture[i], maps.out.transpose(1, 2), out=self.mixed[i])
+        if self.asking is not self.h:
+            self.asking[i].copy_(self._first_columns(self.h[i]))
+            low = self._first_columns(low).contiguous() if low.dim() else low
+        first = run.first * self.columns
+        over_rows = {"D": d, "ROWS": tile_rows(d)}
+        start(
+            kernels.merge_forward,
+            (tiles(self.rows, d), self.seeds),
+            self.asking[i],
+            self.mixed[i],
+            none,
+            *maps.merge,
+            run.keys[3 * layer + 1],
+            self.a[i],
+            self.rows,
+            first,
+            CUT=cut(run.rates[0]),
+            RATE=1 / (1 - run.rates[0]),
+            BIAS=False,
+            **over_rows,
+        )
+        torch.bmm(self.a[i], maps.inner.transpose(1, 2), out=self.z[i])
+        wide = self.z.shape[-1]
+        start(
+            kernels.gelu_forward,
+            (tiles(self.rows, block(wide)), wide // block(wide), self.seeds),
+            self.z[i],
+            maps.inner_bias,
+            self.inner[i],
+            self.rows,
+            W=wide,
+            BLOCK=block(wide),
+            ROWS=tile_rows(block(wide)),
+        )
+        torch.bmm(self.inner[i, ..., : self.data], maps.data.transpose(1, 2), out=self.y[i])
+        torch.bmm(self.inner[i, ..., self.data :], maps.gate.transpose(1, 2), out=self.g[i])
+        start(
+            kernels.gate_forward,
+            (tiles(self.rows, d), self.seeds),
+            self.y[i],
+            self.g[i],
+            self.a[i],
+            self.asking[i],
+            low,
+            maps.data_bias,
+            maps.gate_bias,
+            *maps.end,
+            run.keys[3 * layer + 2],
+            out,
+            out_low,
+            self.rows,
+            first,
+            CUT=cut(run.rates[2]),
+            SPLIT=run.kind != torch.float32,
+            **over_rows,
+        )
+
+    def _first_columns(self, states: Tensor) -> Tensor:
+        return states.view(self.seeds, self.batch, self.length, -1)[:, :, : self.columns].flatten(1, 2)
+
+    def backward(self, i: int, layer: int, change: Tensor) -> Tensor:
+        """Compute the gradient of the layer's input from that of its output, [S, rows, d]."""
+        maps, run, d, none = self.maps, self.run, self.state, self.maps.scales
+        first = run.first * self.columns
+        through = torch.empty_like(change)
+        programs = (self.parts, self.seeds)
+        over_rows = {"D": d, "ROWS": tile_rows(d)}
+        start(
+            kernels.gate_backward,
+            programs,
+            change,
+            self.y[i],
+            self.g[i],
+            self.a[i],
+            self.asking[i],
+            maps.data_bias,
+            maps.gate_bias,
+            *maps.end,
+            run.keys[3 * layer + 2],
+            self.dy[i],
+            self.dg[i],
+            through,
+            self.gate_sums[i],
+            self.rows,
+            first,
+            PER=self.per,
+            CUT=cut(run.rates[2]),
+            **over_rows,
+        )
+        dinner = torch.empty_like(self.dz[i])
+        torch.bmm(self.dy[i], maps.data, out=dinner[..., : self.data])
+        torch.bmm(self.dg[i], maps.gate, out=dinner[..., self.data :])
+        wide = dinner.shape[-1]
+        start(
+            kernels.gelu_backward,
+            (self.inner_parts, wide // block(wide), self.seeds),
+            dinner,
+            self.z[i],
+            maps.inner_bias,
+            self.dz[i],
+            self.inner_sums[i],
+            self.rows,
+            PER=self.inner_per,
+            W=wide,
+            BLOCK=block(wide),
+            ROWS=tile_rows(block(wide)),
+        )
+        da = torch.bmm(self.dz[i], maps.inner)
+        dh = torch.empty_like(change)
+        start(
+            kernels.merge_backward,
+            programs,
+            da,
+            self.dy[i],
+            self.asking[i],
+            self.mixed[i],
+            through,
+            none,
+            maps.merge[0],
+            run.keys[3 * layer + 1],
+            self.dmixed[i],
+            dh,
+            self.merge_sums[i],
+            self.rows,
+            first,
+            PER=self.per,
+            CUT=cut(run.rates[0]),
+            RATE=1 / (1 - run.rates[0]),
+            BIAS=False,
+            MORE=True,
+            ADD=True,
+            **over_rows,
+        )
+        dmixture = torch.bmm(self.dmixed[i], maps.out)
+        self._unattend(i, dmixture)
+        if self.asking is self.h:
+            return torch.baddbmm(dh, self.dqkv[i], maps.qkv)
+        whole = torch.bmm(self.dqkv[i], maps.qkv)
+        whole.view(self.seeds, self.batch, self.length, d)[:, :, : self.columns] += dh.view(
+            self.seeds, self.batch, self.columns, d
+        )
+        return whole
+
+    def gradients(self) -> dict[str, Tensor]:
+        """Compute the gradients of all weights from those of all layers here."""
+        d, data = self.state, self.data
+        qkv, inner = outer(self.dqkv, self.h), outer(self.dz, self.a)
+        order, inner_bias = self.order_sums.sum((0, 2)), self.inner_sums.sum((0, 2))
+        scales = order[..., :3].sum(1)
+        qkv_bias = torch.cat([self.qkv_sums.sum((0, 2)), order[..., 3:].flatten(1)], 1)
+        merge = self.merge_sums.sum((0, 2))
+        gate = self.gate_sums.sum((0, 2))
+        parts = (slice(2 * d), slice(2 * d, 3 * d), slice(3 * d, None))
+        names = ("attention.kv", "attention.q", "attention.direction")
+        found = {f"{name}.weight": qkv[:, part] for name, part in zip(names, parts, strict=True)}
+        found |= {f"{name}.bias": qkv_bias[:, part] for name, part in zip(names, parts, strict=True)}
+        found |= {
+            "attention.scale": scales[:, 0:1],
+            "attention.scale_direction": scales[:, 1:2],
+            "attention.bias": scales[:, 2:3],
+            "attention.out.weight": outer(self.dmixed, self.mixture),
+            "data1.weight": inner[:, :data],
+            "data1.bias": inner_bias[:, :data],
+            "gate1.weight": inner[:, data:],
+            "gate1.bias": inner_bias[:, data:],
+            "data2.weight": outer(self.dy, self.inner[..., :data]),
+            "gate2.weight": outer(self.dg, self.inner[..., data:]),
+            "norm_merge.weight": merge[:, 0],
+            "norm_merge.bias": merge[:, 1],
+            "norm_out.weight": gate[:, 0],
+            "norm_out.bias": gate[:, 1],
+            "data2.bias": gate[:, 2],
+            "gate2.bias": gate[:, 3],
+        }
+        return found
+
+
+class NDRLayers(torch.autograd.Function):
+    """The first column after all layers, [S, batch, d], from the states before them, [S, batch, length, d]."""
+
+    @staticmethod
+    def forward(ctx: Any, run: Pass, layers: int, h: Tensor, *weights: Tensor) -> Tensor:
+        """Compute all layers."""
+        seeds, batch, length, d = h.shape
+        split = run.kind != torch.float32
+        with torch.autocast(h.device.type, enabled=False):
+            maps = _Maps(dict(zip(NAMES, weights, strict=True)), run.kind)
+            whole = _Layers(maps, run, layers - 1, length, length, batch)
+            last = _Layers(maps, run, 1, length, 1, batch)
+            flat = h.view(seeds, batch * length, d)
+            states = [*whole.h, last.h[0]]
+            states[0].copy_(flat)
+            none = h.new_zeros(())
+            low = (flat - states[0]).to(run.kind) if split else none
+            for i in range(layers - 1):
+                more = torch.empty_like(low)
+                whole.forward(i, i, low, states[i + 1], more)
+                low = more
+            out = torch.empty(seeds, batch, d, dtype=run.kind, device=h.device)
+            more = torch.empty_like(out) if split else none
+            last.forward(0, layers - 1, low, out, more)
+        ctx.both = (whole, last)
+        return out.float() + more.float() if split else out
+
+    @staticmethod
+    def backward(ctx: Any, change: Tensor) -> tuple[Any, ...]:
+        """Compute the gradients of the states and of every weight."""
+        whole, last = ctx.both
+        layers = len(whole.h) + 1
+        with torch.autocast(change.device.type, enabled=False):
+            whole.allocate_changes()
+            last.allocate_changes()
+            step = last.backward(0, layers - 1, change.to(last.run.kind).contiguous())
+            for i in reversed(range(layers - 1)):
+                step = whole.backward(i, i, step)
+            most, rest = whole.gradients(), last.gradients()
+        ctx.both = None
+        shape = (whole.seeds, whole.batch, whole.length, whole.state)
+        return None, None, step.float().view(shape), *(most[name] + rest[name] for name in NAMES)
