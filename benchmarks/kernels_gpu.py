@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import numpy as np
 import torch
 
+from taskloom.learners.scratch.nets.fused import launch
 from taskloom.learners.scratch.nets.ndr import NDR
 from taskloom.learners.scratch.nets.ops import Kernels, Net
 from taskloom.learners.scratch.nets.transformer import Transformer
@@ -35,6 +36,9 @@ BATCHES = 4
 """Batches that are taken in turn, so that no step finds its inputs in the cache."""
 
 STEPS = 40
+VARIANTS: list[dict[str, Any]] = [{"PRODUCTS": False}, {"TILE": 2048}, {"PROGRAMS": 2112}]
+"""Other values of the constants in `fused/launch.py`, for the first model."""
+
 NETS: dict[str, Net] = {"ndr": NDR(40, 8), "transformer": Transformer(40, 8)}
 
 
@@ -143,9 +147,13 @@ def main() -> None:
             torch.cuda.empty_cache()
         return result
 
-    def measure(model: str, seeds: int, precision: str, length: int, kernels: bool) -> None:
-        what = f"{model} x {seeds} {precision} {length} {'kernels' if kernels else 'compiled'}"
+    def measure(model: str, seeds: int, precision: str, length: int, kernels: bool, **constants: Any) -> None:
+        what = f"{model} x {seeds} {precision} {length} {'kernels' if kernels else 'compiled'} {constants or ''}"
+        before = {name: getattr(launch, name) for name in constants}
+        vars(launch).update(constants)
         result = attempt(what, lambda: cell(model, seeds, precision, length, kernels))
+        vars(launch).update(before)
+        result["constants"] = constants
         about["cells"].append(result)
         (args.out / "kernels.json").write_text(json.dumps(about, indent=1))
         if "ms a step" in result:
@@ -167,6 +175,9 @@ def main() -> None:
         for seeds in heights:
             for model in models:
                 measure(model, seeds, "bf16", 9, True)
+        for constants in VARIANTS:
+            if left() > 8:
+                measure(models[0], heights[0], "bf16", 9, True, **constants)
         for length in (8, 7):
             for model in models:
                 if left() > 8:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from taskloom.learners.scratch.nets.fused.row_kernels import kept, sigmoid
+from taskloom.learners.scratch.nets.fused.row_kernels import KEYS, VARYING, kept, sigmoid
 
 
 @triton.jit
@@ -54,7 +54,7 @@ SMALL = tl.constexpr(1e-30)
 """What a key that is 0 becomes where it is kept, so that 0 means dropped; fp16 has no such number and forgets that key."""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def products_forward(qkv, bias, keys, products, batch, first, H: tl.constexpr, C: tl.constexpr, LENGTH: tl.constexpr,
                      R: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """Compute the products of queries and keys; keys are replaced by what bias and dropout make of them."""
@@ -83,7 +83,7 @@ def softplus(x):
     return tl.maximum(x, 0.0) + tl.log(1 + tl.exp(-tl.abs(x)))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def order_forward(products, qkv, bias, lengths, scales, weights, n, columns, length_stride, H: tl.constexpr,
                   D: tl.constexpr, LENGTH: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     """Compute the weights A: ask outwards, at equal distance the right column first, until there is a match."""
@@ -117,7 +117,7 @@ def order_forward(products, qkv, bias, lengths, scales, weights, n, columns, len
             tl.store(weights + line + j, weight.to(weights.dtype.element_ty), inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def mixture_forward(weights, qkv, bias, out, batch, columns, H: tl.constexpr, C: tl.constexpr, LENGTH: tl.constexpr,
                     R: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """Compute the mixture of values for every column that asks, [S, batch * columns, d]."""
@@ -132,7 +132,7 @@ def mixture_forward(weights, qkv, bias, out, batch, columns, H: tl.constexpr, C:
     tl.store(out + to, mixed.to(out.dtype.element_ty), (valid & (t < columns))[:, None])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def mixture_backward(dout, qkv, bias, dweights, batch, columns, H: tl.constexpr, C: tl.constexpr,
                      LENGTH: tl.constexpr, R: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """Compute the gradient of the weights."""
@@ -147,7 +147,7 @@ def mixture_backward(dout, qkv, bias, dweights, batch, columns, H: tl.constexpr,
     tl.store(dweights + place, tl.dot(change, tl.trans(v), input_precision=PRECISION), same)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def order_backward(dweights, weights, products, qkv, bias, lengths, scales, dproducts, dqkv, sums, n, columns,
                    length_stride, H: tl.constexpr, D: tl.constexpr, LENGTH: tl.constexpr,
                    BLOCK: tl.constexpr):  # fmt: skip
@@ -201,7 +201,7 @@ def order_backward(dweights, weights, products, qkv, bias, lengths, scales, dpro
     tl.store(place + 4, sum_front * scale_direction)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def products_backward(dout, dproducts, weights, qkv, bias, dqkv, sums, batch, columns, H: tl.constexpr, C: tl.constexpr,
                       LENGTH: tl.constexpr, R: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr,
                       PRECISION: tl.constexpr):  # fmt: skip

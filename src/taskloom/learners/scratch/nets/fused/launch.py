@@ -59,10 +59,9 @@ def tile_rows(channels: int) -> int:
 
 
 def shares(rows: int, seeds: int, channels: int) -> tuple[int, int]:
-    """Return how many programs a seed's rows are shared among, and the rows of each, which are whole tiles."""
-    tile = tile_rows(channels)
-    programs = max(1, min(-(-rows // tile), PROGRAMS // seeds))
-    per = -(-rows // (programs * tile)) * tile
+    """Return how many programs a seed's rows are shared among, and the rows of each: multiples of 32, so that few kernels do."""
+    tile = max(32, tile_rows(channels))
+    per = -(-rows * seeds // (PROGRAMS * tile)) * tile
     return -(-rows // per), per
 
 
@@ -79,6 +78,18 @@ def block(channels: int) -> int:
 def width_of(length: int) -> int:
     """Return the side of attention's tile: a power of two, and 16 at least, which matrix units need."""
     return max(16, 1 << (length - 1).bit_length())
+
+
+PRODUCTS = True
+"""Whether NDR's inner maps are products of our own, which end in a GELU; False leaves them to the library."""
+
+PRODUCT_ROWS, PRODUCT_COLUMNS, PRODUCT_STEP, PRODUCT_WARPS = 128, 128, 64, 8
+
+
+def product_shape(d: int, feed_forward: int) -> dict[str, int]:
+    """Return the tile of our own products: rows, columns, and channels at a time."""
+    both = d | feed_forward
+    return {"M": PRODUCT_ROWS, "N": min(PRODUCT_COLUMNS, both & -both), "K": min(PRODUCT_STEP, d)}
 
 
 def example_tiles(batch: int, length: int) -> int:

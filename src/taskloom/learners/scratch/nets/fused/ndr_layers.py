@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 
 from taskloom.learners.scratch.nets.fused import geometric_attention as attention
+from taskloom.learners.scratch.nets.fused import launch
+from taskloom.learners.scratch.nets.fused import product_kernels as products
 from taskloom.learners.scratch.nets.fused import row_kernels as kernels
 from taskloom.learners.scratch.nets.fused.launch import (
     EXAMPLE_ROWS,
@@ -26,6 +28,7 @@ from taskloom.learners.scratch.nets.fused.launch import (
     example_tiles,
     outer,
     precision_of,
+    product_shape,
     shares,
     start,
     tile_rows,
@@ -112,7 +115,7 @@ class _Layers:
             return torch.empty(layers, self.seeds, *shape, dtype=torch.float32, device=self.h.device)
 
         self.merge_sums, self.gate_sums = sums(self.parts, 3, d), sums(self.parts, 4, d)
-        self.inner_sums = sums(self.inner_parts, wide)
+        self.inner_sums = sums(self._products()[0][1] if launch.PRODUCTS else self.inner_parts, wide)
         self.qkv_sums = sums(example_tiles(self.batch, self.length), 3 * d)
         self.order_sums = sums(self._lines()[0][0], self.run.heads, 5)
 
@@ -184,6 +187,59 @@ class _Layers:
             **shape,
         )
 
+    def _products(self) -> tuple[tuple[int, int, int], dict[str, Any]]:
+        """Return the programs and constants of our own products."""
+        shape = product_shape(self.state, self.data)
+        grid = ((self.data + self.state) // shape["N"], -(-self.rows // shape["M"]), self.seeds)
+        return grid, {**shape, "D": self.state, "warps": launch.PRODUCT_WARPS, "PRECISION": precision_of(self.run.kind)}
+
+    def _inner(self, i: int) -> None:
+        """Compute the inner maps with their GELU; z keeps its input, or its slope where the product is our own."""
+        maps, wide = self.maps, self.z.shape[-1]
+        if launch.PRODUCTS:
+            grid, shape = self._products()
+            given = (self.a[i], maps.inner, maps.inner_bias, self.z[i], self.inner[i], self.rows)
+            start(products.inner_forward, grid, *given, W=wide, **shape)
+            return
+        torch.bmm(self.a[i], maps.inner.transpose(1, 2), out=self.z[i])
+        start(
+            kernels.gelu_forward,
+            (tiles(self.rows, block(wide)), wide // block(wide), self.seeds),
+            self.z[i],
+            maps.inner_bias,
+            self.inner[i],
+            self.rows,
+            W=wide,
+            BLOCK=block(wide),
+            ROWS=tile_rows(block(wide)),
+        )
+
+    def _uninner(self, i: int) -> None:
+        """Compute the gradient before the GELU."""
+        maps, wide = self.maps, self.z.shape[-1]
+        if launch.PRODUCTS:
+            grid, shape = self._products()
+            given = (self.dy[i], self.dg[i], maps.data, maps.gate, self.z[i], self.dz[i], self.inner_sums[i], self.rows)
+            start(products.inner_backward, grid, *given, F=self.data, **shape)
+            return
+        dinner = torch.empty_like(self.dz[i])
+        torch.bmm(self.dy[i], maps.data, out=dinner[..., : self.data])
+        torch.bmm(self.dg[i], maps.gate, out=dinner[..., self.data :])
+        start(
+            kernels.gelu_backward,
+            (self.inner_parts, wide // block(wide), self.seeds),
+            dinner,
+            self.z[i],
+            maps.inner_bias,
+            self.dz[i],
+            self.inner_sums[i],
+            self.rows,
+            PER=self.inner_per,
+            W=wide,
+            BLOCK=block(wide),
+            ROWS=tile_rows(block(wide)),
+        )
+
     def forward(self, i: int, layer: int, low: Tensor, out: Tensor, out_low: Tensor) -> None:
         """Compute layer number `layer`, whose buffers are the i-th here; its input is in h[i] (and low)."""
         maps, run, d, none = self.maps, self.run, self.state, self.maps.scales
@@ -211,19 +267,7 @@ class _Layers:
             BIAS=False,
             **over_rows,
         )
-        torch.bmm(self.a[i], maps.inner.transpose(1, 2), out=self.z[i])
-        wide = self.z.shape[-1]
-        start(
-            kernels.gelu_forward,
-            (tiles(self.rows, block(wide)), wide // block(wide), self.seeds),
-            self.z[i],
-            maps.inner_bias,
-            self.inner[i],
-            self.rows,
-            W=wide,
-            BLOCK=block(wide),
-            ROWS=tile_rows(block(wide)),
-        )
+        self._inner(i)
         torch.bmm(self.inner[i, ..., : self.data], maps.data.transpose(1, 2), out=self.y[i])
         torch.bmm(self.inner[i, ..., self.data :], maps.gate.transpose(1, 2), out=self.g[i])
         start(
@@ -279,24 +323,7 @@ class _Layers:
             CUT=cut(run.rates[2]),
             **over_rows,
         )
-        dinner = torch.empty_like(self.dz[i])
-        torch.bmm(self.dy[i], maps.data, out=dinner[..., : self.data])
-        torch.bmm(self.dg[i], maps.gate, out=dinner[..., self.data :])
-        wide = dinner.shape[-1]
-        start(
-            kernels.gelu_backward,
-            (self.inner_parts, wide // block(wide), self.seeds),
-            dinner,
-            self.z[i],
-            maps.inner_bias,
-            self.dz[i],
-            self.inner_sums[i],
-            self.rows,
-            PER=self.inner_per,
-            W=wide,
-            BLOCK=block(wide),
-            ROWS=tile_rows(block(wide)),
-        )
+        self._uninner(i)
         da = torch.bmm(self.dz[i], maps.inner)
         dh = torch.empty_like(change)
         start(

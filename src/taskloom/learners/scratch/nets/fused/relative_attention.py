@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from taskloom.learners.scratch.nets.fused.row_kernels import kept
+from taskloom.learners.scratch.nets.fused.row_kernels import KEYS, VARYING, kept
 
 
 @triton.jit
@@ -20,7 +20,7 @@ def softmaxed(logits, allowed):
     return e / tl.maximum(tl.sum(e, 1), 1e-30)[:, None]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def relative_forward(qkv, far, content, position, lengths, scale, keys, out, batch, length, columns, length_stride,
                      first, H: tl.constexpr, C: tl.constexpr, T: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr,
                      PRECISION: tl.constexpr):  # fmt: skip
@@ -56,7 +56,7 @@ def relative_forward(qkv, far, content, position, lengths, scale, keys, out, bat
     tl.store(out + to[:, None] + c[None, :], mixed.to(kind), (t < columns)[:, None])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def relative_backward(dout, qkv, far, content, position, lengths, scale, keys, dqkv, dfar, sums, scalars, batch,
                       length, columns, length_stride, first, PER: tl.constexpr, H: tl.constexpr, C: tl.constexpr,
                       T: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip

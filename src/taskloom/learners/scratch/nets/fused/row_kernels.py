@@ -15,6 +15,10 @@ import triton.language as tl
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
 """Whether kernels run in Triton's interpreter, which knows no machine instructions."""
 
+VARYING = ("n", "first", "batch", "length", "columns", "length_stride")
+KEYS = ("keys",)
+"""Numbers and addresses of which kernels know nothing in advance, so that all layers share them: building one takes a second."""
+
 EPSILON = tl.constexpr(1e-5)
 """What torch's layer norm adds to the variance."""
 
@@ -80,7 +84,7 @@ def sigmoid(x):
     return inverse(1 + power_of_two(-1.4426950408889634 * x))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def merge_forward(h, mixed, bias, gain, shift, keys, out, n, first, D: tl.constexpr, ROWS: tl.constexpr,
                   CUT: tl.constexpr, RATE: tl.constexpr, BIAS: tl.constexpr):  # fmt: skip
     """Compute out = LN(h + Drop(mixed + bias))."""
@@ -101,7 +105,7 @@ def merge_forward(h, mixed, bias, gain, shift, keys, out, n, first, D: tl.conste
     tl.store(out + at, x.to(out.dtype.element_ty), there)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def merge_backward(da, more, h, mixed, dh_in, bias, gain, keys, dmixed, dh, sums, n, first, PER: tl.constexpr,
                    D: tl.constexpr, ROWS: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr, BIAS: tl.constexpr,
                    MORE: tl.constexpr, ADD: tl.constexpr):  # fmt: skip
@@ -147,7 +151,7 @@ def merge_backward(da, more, h, mixed, dh_in, bias, gain, keys, dmixed, dh, sums
     tl.store(place + 2 * D, tl.sum(total, 0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def relu_forward(z, bias, keys, out, n, first, W: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
                  CUT: tl.constexpr, RATE: tl.constexpr):  # fmt: skip
     """Compute out = Drop(ReLU(z + bias)), W channels in blocks."""
@@ -163,7 +167,7 @@ def relu_forward(z, bias, keys, out, n, first, W: tl.constexpr, BLOCK: tl.conste
     tl.store(out + at, x.to(out.dtype.element_ty), there)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def relu_backward(dout, out, dz, sums, n, PER: tl.constexpr, W: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
                   RATE: tl.constexpr):  # fmt: skip
     """Compute the gradient of `relu_forward`, and its sum over rows: what came out as 0 was dropped or not above 0."""
@@ -181,7 +185,7 @@ def relu_backward(dout, out, dz, sums, n, PER: tl.constexpr, W: tl.constexpr, BL
     tl.store(sums + (s * tl.num_programs(0) + p) * W + c, tl.sum(total, 0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def gelu_forward(z, bias, out, n, W: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr):
     """Compute out = GELU(z + bias), W channels in blocks."""
     s = tl.program_id(2)
@@ -194,7 +198,7 @@ def gelu_forward(z, bias, out, n, W: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl
     tl.store(out + at, (x * cdf).to(out.dtype.element_ty), there)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def gelu_backward(
     dout, z, bias, dz, sums, n, PER: tl.constexpr, W: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr
 ):
@@ -216,7 +220,7 @@ def gelu_backward(
     tl.store(sums + (s * tl.num_programs(0) + p) * W + c, tl.sum(total, 0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def gate_forward(y, g, a, h, low, y_bias, g_bias, gain, shift, keys, out, out_low, n, first, D: tl.constexpr,
                  ROWS: tl.constexpr, CUT: tl.constexpr, SPLIT: tl.constexpr):  # fmt: skip
     """Compute out = h + gate (LN(y + a) - h); the state is h + low, so that steps smaller than bf16's are not lost."""
@@ -242,7 +246,7 @@ def gate_forward(y, g, a, h, low, y_bias, g_bias, gain, shift, keys, out, out_lo
         tl.store(out_low + at, (state - high.to(tl.float32)).to(out.dtype.element_ty), there)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def gate_backward(dout, y, g, a, h, y_bias, g_bias, gain, shift, keys, dy, dg, dh, sums, n, first,
                   PER: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, CUT: tl.constexpr):  # fmt: skip
     """Compute the gradients of `gate_forward`: of y (and a), g, h, and sums for gain, shift and the two biases."""
