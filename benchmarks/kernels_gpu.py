@@ -164,29 +164,28 @@ def main() -> None:
             for name, share, calls in result["where the time goes"][:24]:
                 print(f"   {share:9.1f} us {calls:6.1f} x {name}", flush=True)
 
+    def check(model: str, precision: str) -> None:
+        what = f"{model} {precision}"
+        about["gradients"][what] = attempt(f"gradients of {what}", lambda: gradients(model, precision))
+        print(what, about["gradients"][what], f"{left():.0f} s left", flush=True)
+
     models, heights = args.models.split(","), [int(one) for one in args.seeds.split(",")]
     for model in models:
-        for precision in ("bf16", "tf32"):
-            about["gradients"][f"{model} {precision}"] = attempt(
-                f"gradients of {model} in {precision}", lambda m=model, p=precision: gradients(m, p)
-            )
-            print(model, precision, about["gradients"][f"{model} {precision}"], flush=True)
-    if DEVICE == "cuda":
-        for seeds in heights:
-            for model in models:
-                measure(model, seeds, "bf16", 9, True)
-        for constants in VARIANTS:
-            if left() > 8:
-                measure(models[0], heights[0], "bf16", 9, True, **constants)
-        for length in (8, 7):
-            for model in models:
-                if left() > 8:
-                    measure(model, heights[0], "bf16", length, True)
-        if left() > 8:
-            measure(models[0], heights[0], "tf32", 9, True)
-        for model in models:
-            if left() > args.compiled:
-                measure(model, heights[-1], "bf16", 9, False)
+        check(model, "bf16")
+        if DEVICE == "cuda":
+            measure(model, heights[0], "bf16", 9, True)
+    cells = [(models[0], heights[0], "bf16", 9, True, constants) for constants in VARIANTS]
+    cells += [(model, heights[0], "bf16", length, True, {}) for length in (7, 8) for model in models]
+    cells += [(model, height, "bf16", 9, True, {}) for model in models for height in heights[1:]]
+    for *one, constants in cells:
+        if DEVICE == "cuda" and left() > 8:
+            measure(*one, **constants)
+    for model in models:
+        if left() > args.compiled and DEVICE == "cuda":
+            measure(model, heights[-1], "bf16", 9, False)
+    for model in models:
+        if left() > 15:
+            check(model, "tf32")
     (args.out / "kernels.json").write_text(json.dumps(about, indent=1))
     print(f"{time.monotonic() - began:.0f} s")
 
