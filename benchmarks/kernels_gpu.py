@@ -85,7 +85,7 @@ def cell(model: str, seeds: int, precision: Any, length: int, kernels: bool) -> 
     ready = time.monotonic() - began
     times = []
     for _ in range(5):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         start.record()
         for i in range(STEPS // 5):
             stepper.advance(rows[i % BATCHES], length)

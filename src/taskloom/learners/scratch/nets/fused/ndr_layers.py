@@ -71,8 +71,8 @@ class _Maps:
         self.inner = torch.cat([w["data1.weight"], w["gate1.weight"]], 1).to(kind)
         self.inner_bias = torch.cat([w["data1.bias"], w["gate1.bias"]], 1)
         self.out = w["attention.out.weight"].to(kind)
-        self.data = w["data2.weight"].to(kind)
-        self.gate = w["gate2.weight"].to(kind)
+        self.data = w["data2.weight"].to(kind).contiguous()  # our own products take no strides
+        self.gate = w["gate2.weight"].to(kind).contiguous()
         self.data_bias, self.gate_bias = w["data2.bias"].contiguous(), w["gate2.bias"].contiguous()
         self.merge = (w["norm_merge.weight"].contiguous(), w["norm_merge.bias"].contiguous())
         self.end = (w["norm_out.weight"].contiguous(), w["norm_out.bias"].contiguous())
@@ -151,7 +151,15 @@ class _Layers:
             **shape,
         )
         lines, sizes, constants = self._lines()
-        given = (self.products[i], qkv, maps.qkv_bias, run.lengths, maps.scales, self.weights[i], *sizes)
+        given: tuple[Any, ...] = (
+            self.products[i],
+            qkv,
+            maps.qkv_bias,
+            run.lengths,
+            maps.scales,
+            self.weights[i],
+            *sizes,
+        )
         start(attention.order_forward, lines, *given, **constants)
         given = (self.weights[i], qkv, maps.qkv_bias, self.mixture[i], self.batch, self.columns)
         start(attention.mixture_forward, grid, *given, **shape)
