@@ -17,7 +17,7 @@ from torch import Tensor
 
 from taskloom.learners.interface import later_setting
 from taskloom.learners.scratch.nets.dropout import Dice, drop
-from taskloom.learners.scratch.nets.fused.conditions import fit
+from taskloom.learners.scratch.nets.fused.kernel_limits import fit
 from taskloom.learners.scratch.nets.ops import (
     Kernels,
     Weights,

@@ -61,7 +61,7 @@ NAMES = (
 )
 
 
-class _Maps:
+class _RouterMaps:
     """Weights in the type of products, joined where they read the same input; biases and norms in fp32."""
 
     def __init__(self, w: dict[str, Tensor], kind: torch.dtype) -> None:
@@ -79,10 +79,10 @@ class _Maps:
         self.scales = torch.cat([w[f"attention.{name}"] for name in ("scale", "scale_direction", "bias")], 1)
 
 
-class _Layers:
+class _RouterPart:
     """Buffers of some layers that have equally many columns, and the two ways through them."""
 
-    def __init__(self, maps: _Maps, run: Pass, layers: int, length: int, columns: int, batch: int) -> None:
+    def __init__(self, maps: _RouterMaps, run: Pass, layers: int, length: int, columns: int, batch: int) -> None:
         self.maps, self.run = maps, run
         self.length, self.columns, self.batch = length, columns, batch
         self.seeds, self.state, inner = maps.out.shape[0], maps.out.shape[1], maps.inner.shape[1]
@@ -411,9 +411,9 @@ class NDRLayers(torch.autograd.Function):
         seeds, batch, length, d = h.shape
         split = run.kind != torch.float32
         with torch.autocast(h.device.type, enabled=False):
-            maps = _Maps(dict(zip(NAMES, weights, strict=True)), run.kind)
-            whole = _Layers(maps, run, layers - 1, length, length, batch)
-            last = _Layers(maps, run, 1, length, 1, batch)
+            maps = _RouterMaps(dict(zip(NAMES, weights, strict=True)), run.kind)
+            whole = _RouterPart(maps, run, layers - 1, length, length, batch)
+            last = _RouterPart(maps, run, 1, length, 1, batch)
             flat = h.view(seeds, batch * length, d)
             states = [*whole.h, last.h[0]]
             states[0].copy_(flat)

@@ -46,7 +46,7 @@ NAMES = (
 _SITES = 5
 
 
-class _Maps:
+class _TransformerMaps:
     """Weights in the type of products; biases and norms in fp32."""
 
     def __init__(self, w: dict[str, Tensor], kind: torch.dtype) -> None:
@@ -59,10 +59,12 @@ class _Maps:
         self.norms = [[w[f"norm{i}.{part}"].contiguous() for part in ("weight", "bias")] for i in (1, 2)]
 
 
-class _Layers:
+class _TransformerPart:
     """Buffers of some layers that have equally many columns, and the two ways through them."""
 
-    def __init__(self, maps: _Maps, run: Pass, far: Tensor, layers: int, length: int, columns: int, batch: int) -> None:
+    def __init__(
+        self, maps: _TransformerMaps, run: Pass, far: Tensor, layers: int, length: int, columns: int, batch: int
+    ) -> None:
         self.maps, self.run, self.far = maps, run, far
         self.length, self.columns, self.batch = length, columns, batch
         self.seeds, self.state, hidden = maps.out.shape[0], maps.out.shape[1], maps.one.shape[1]
@@ -266,10 +268,10 @@ class TransformerLayers(torch.autograd.Function):
         seeds, batch, length, d = x.shape
         layers = len(far)
         with torch.autocast(x.device.type, enabled=False):
-            maps = _Maps(dict(zip(NAMES, weights, strict=True)), run.kind)
+            maps = _TransformerMaps(dict(zip(NAMES, weights, strict=True)), run.kind)
             far = far.to(run.kind).contiguous()
-            whole = _Layers(maps, run, far, layers - 1, length, length, batch)
-            last = _Layers(maps, run, far, 1, length, 1, batch)
+            whole = _TransformerPart(maps, run, far, layers - 1, length, length, batch)
+            last = _TransformerPart(maps, run, far, 1, length, 1, batch)
             states = [*whole.x, last.x[0]]
             states[0].copy_(x.view(seeds, batch * length, d))
             for i in range(layers - 1):
