@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ import torch
 from taskloom.learners.config import read
 from taskloom.learners.pretrained import fitted as fitted_models
 from taskloom.learners.pretrained import shared_prefix
+from taskloom.learners.pretrained.fast import greedy
+from taskloom.learners.pretrained.fast.greedy import write
 from taskloom.learners.pretrained.shared_prefix import find_shared_prefix, has_whole_line
 
 WORDS = "grass sky snow coal blood"
@@ -48,11 +51,12 @@ def test_answers_after_a_shared_prefix_are_those_of_whole_prompts(writer: Any, m
     assert shared is not None
     assert len(shared.ids) >= 40
     answers = []
-    for batch in (2, 6):
+    for batch, own_pass in ((2, True), (6, True), (6, False)):
         monkeypatch.setattr(type(writer), "_answered_at_once", batch)
+        monkeypatch.setattr(fitted_models, "can_write", lambda _, own_pass=own_pass: own_pass)
         answers.append(writer.say(sources))
     monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *_: None)
-    assert answers == [writer.say(sources)] * 2
+    assert answers == [writer.say(sources)] * 3
     assert len(set(answers[0])) > 1
 
 
@@ -66,17 +70,56 @@ def test_inputs_that_do_not_begin_alike_share_nothing(writer: Any) -> None:
     assert shared_prefix.LEAST > 1
 
 
-def test_writing_ends_with_the_first_line(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("own_pass", [True, False])
+def test_writing_ends_with_the_first_line(writer: Any, monkeypatch: pytest.MonkeyPatch, own_pass: bool) -> None:
     steps: list[int] = []
 
     def decoded(rows: Any, **_: Any) -> list[str]:
-        steps.append(rows.shape[1])
-        return ["one\n" if rows.shape[1] >= 2 else " "] * len(rows)
+        steps.append(len(rows[0]))
+        return ["one\n" if len(row) >= 2 else " " for row in rows]
 
+    monkeypatch.setattr(fitted_models, "can_write", lambda _: own_pass)
     monkeypatch.setattr(writer.base.tokeniser, "batch_decode", decoded)
     monkeypatch.setattr(type(writer), "_answered_at_once", 6)
     writer.say(prompts(writer), first_line=True)
     assert max(steps) == 2
+
+
+def test_a_row_that_is_done_is_left_out_of_the_next_steps(writer: Any) -> None:
+    sources = prompts(writer)
+    shared = find_shared_prefix(writer.base, sources, writer.device)
+    assert shared is not None
+    rests = [source[len(shared.ids) :] for source in sources]
+    asked: list[int] = []
+
+    def finished(rows: Sequence[list[int]]) -> list[bool]:
+        asked.append(len(rows))
+        return [row[0] % 2 == 0 or len(row) == 3 for row in rows]
+
+    with torch.no_grad():
+        whole = write(writer.base.model, shared.states, rests, 3, lambda rows: [False] * len(rows))
+        some = write(writer.base.model, shared.states, rests, 3, finished)
+        alone = [write(writer.base.model, shared.states, [rest], 3, lambda rows: [False])[0] for rest in rests]
+    assert whole == alone
+    assert some == [row[:1] if row[0] % 2 == 0 else row for row in whole]
+    odd = sum(row[0] % 2 for row in whole)
+    assert 0 < odd < len(whole), "some end early and some do not"
+    assert asked == [len(whole), odd, odd]
+
+
+def test_many_rows_are_written_in_parts(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = prompts(writer)
+    whole = writer.say(sources)
+    monkeypatch.setattr(greedy, "MOST_SCORES", 1)
+    assert writer.say(sources) == whole
+
+
+def test_a_model_that_would_not_write_the_likeliest_token_is_left_to_the_library(writer: Any) -> None:
+    model = writer.base.model
+    assert greedy.can_write(model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model.generation_config, "repetition_penalty", 1.2)
+        assert not greedy.can_write(model)
 
 
 @pytest.mark.parametrize(

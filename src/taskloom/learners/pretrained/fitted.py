@@ -16,9 +16,10 @@ from taskloom.extraction import Extraction
 from taskloom.learners.inputs import check_candidates, texts
 from taskloom.learners.interface import LearnerError, Point
 from taskloom.learners.pretrained.encoding import Cut, EncodedRows, read_source, read_targets
+from taskloom.learners.pretrained.fast.greedy import can_write, write
 from taskloom.learners.pretrained.forward import collate, losses, with_prompts
 from taskloom.learners.pretrained.models import Base
-from taskloom.learners.pretrained.shared_prefix import FirstLine, SharedPrefix, find_shared_prefix
+from taskloom.learners.pretrained.shared_prefix import FirstLine, SharedPrefix, WholeLine, find_shared_prefix
 from taskloom.learners.run_watch import report_answers
 from taskloom.learners.training.out_of_memory import in_halves
 from taskloom.learners.training.step import computing
@@ -154,6 +155,8 @@ class Writer:
             chosen = [sources[r] for r in rows]
             if shared is None:
                 return self._generate(*self._aligned(chosen), *adapters(rows), first_line=first_line)
+            if can_write(self.base.model):
+                return self._write_after(shared, chosen, first_line)
             given = shared.aligned(chosen, int(tokeniser.pad_token_id), self.device)
             return self._generate(*given, None, None, first_line=first_line, past=shared.cache(len(rows)))
 
@@ -174,6 +177,20 @@ class Writer:
             return None
         with torch.no_grad(), computing("fp32", self.device):
             return find_shared_prefix(self.base, sources, self.device)
+
+    def _write_after(self, shared: SharedPrefix, sources: Sequence[Sequence[int]], first_line: bool) -> list[list[int]]:
+        """Return the tokens that the model writes after inputs that begin with a shared prefix."""
+        rests = [source[len(shared.ids) :] for source in sources]
+        end = self.base.tokeniser.eos_token_id
+        whole_line = WholeLine(self.base.tokeniser) if first_line else None
+
+        def finished(rows: Sequence[list[int]]) -> list[bool]:
+            lines = [False] * len(rows) if whole_line is None else whole_line(rows)
+            return [line or row[-1] == end for line, row in zip(lines, rows, strict=True)]
+
+        with torch.no_grad(), computing("fp32", self.device):
+            written = write(self.base.model, shared.states, rests, self.learner.longest_answer, finished)
+        return [_until(row, end) for row in written]
 
     def _own_adapters(self, rows: list[int]) -> tuple[Tensor | None, Tensor | None]:
         return None if self.prompt is None else self.prompt.unsqueeze(0), None

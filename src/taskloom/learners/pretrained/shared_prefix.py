@@ -67,16 +67,26 @@ def find_shared_prefix(base: Base, sources: Sequence[Sequence[int]], device: tor
     return SharedPrefix(ids, [(layer.keys, layer.values) for layer in cache.layers])
 
 
+class WholeLine:
+    """Says of rows of tokens whether each has a line that is not empty and is whole: nothing after it is read."""
+
+    def __init__(self, tokeniser: Any) -> None:
+        self._tokeniser = tokeniser
+
+    def __call__(self, rows: Sequence[Sequence[int]]) -> list[bool]:
+        """Return which rows have one."""
+        return [has_whole_line(text) for text in self._tokeniser.batch_decode(rows, skip_special_tokens=True)]
+
+
 class FirstLine:
-    """Ends each row of `generate` when its first line that is not empty is whole: nothing after it is read."""
+    """Ends each row of `generate` with its first whole line."""
 
     def __init__(self, tokeniser: Any, start: int) -> None:
-        self._tokeniser, self._start = tokeniser, start
+        self._has_line, self._start = WholeLine(tokeniser), start
 
     def __call__(self, ids: Tensor, scores: Any, **_: Any) -> Tensor:
         """Return which rows have one."""
-        texts = self._tokeniser.batch_decode(ids[:, self._start :], skip_special_tokens=True)
-        return torch.tensor([has_whole_line(text) for text in texts], device=ids.device)
+        return torch.tensor(self._has_line(ids[:, self._start :].tolist()), device=ids.device)
 
 
 def has_whole_line(text: str) -> bool:
