@@ -204,7 +204,11 @@ def run(args: argparse.Namespace) -> None:
     net = data.net(entry(**{name: value for name, value in preset.items() if name in known}))  # type: ignore[arg-type]
     changes: dict[str, Any] = {name: value for name, value in preset.items() if name not in known}
     changes |= {"steps": args.steps} if args.steps else {}
-    changes |= {"evaluate_every": args.evaluate_every, "checkpoint_every": args.checkpoint_every}
+    changes |= {
+        "evaluate_every": args.evaluate_every,
+        "checkpoint_every": args.checkpoint_every,
+        "kernels": args.kernels,
+    }
     how = settings(args.model, net, device=args.device, precision=args.precision, **changes)
     sources = [source(one, net) for one in datasets]
     began = time.monotonic()
@@ -344,6 +348,7 @@ def main() -> None:
     two.add_argument("--evaluate-every", type=int, default=1000)
     two.add_argument("--checkpoint-every", type=int, default=20_000)
     two.add_argument("--seconds", type=float, default=540)
+    two.add_argument("--kernels", action="store_true", help="layers by kernels of Taskloom's own")
     two.add_argument("--until", type=float, default=0.0, help="end when all seeds have this iid score; 0: never")
     for command in (one, two):
         several = {"nargs": "+"} if command is two else {}
