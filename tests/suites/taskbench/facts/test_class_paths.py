@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from taskloom.errors import InputError
+from taskloom.seeding import Key
 from taskloom.suites.taskbench.language import read_typed
 from taskloom.suites.taskbench.worlds.facts.fact_functions import FactFunctions
-from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld
+from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld, TableWorld
+from taskloom.suites.taskbench.worlds.facts.invented_facts import synthetic_world
+from taskloom.suites.taskbench.worlds.facts.negatives import balanced
 from taskloom.suites.taskbench.worlds.facts.properties import CLASS_PROPERTIES, PREDICATES
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 from taskloom.suites.taskbench.worlds.facts.relation import Relation
@@ -100,6 +105,40 @@ def test_the_shares_of_the_real_graph(real: RdfWorld) -> None:
             truth = real.predicate(name)
             measured[name] = (exact, len(truth.positives), len(truth.negatives))
     assert measured == MEASURED
+
+
+def above(world: FactWorld, cls: str) -> set[str]:
+    """Walk up from a class, one class after the other: an independent reading of what it is a kind of."""
+    seen, frontier = {cls}, [cls]
+    while frontier:
+        for broader in world.relation("subclass_of").get(frontier.pop(), ()):
+            if broader not in seen:
+                seen.add(broader)
+                frontier.append(broader)
+    return seen
+
+
+@pytest.mark.parametrize("facts", ["real", "invented"])
+def test_no_false_row_is_a_kind_and_only_silence_is_left_out(facts: str, request: pytest.FixtureRequest) -> None:
+    """For every predicate of occupations and types, in the Wikidata subset and in the packaged invented world."""
+    world: FactWorld = request.getfixturevalue("real") if facts == "real" else synthetic_world()
+    names = [name for name, what in PREDICATES.items() if what.prop in CLASS_PROPERTIES]
+    assert len(names) == 11
+    walked = cache(lambda cls: above(world, cls))
+    silent = 0
+    for name in names:
+        what, truth = PREDICATES[name], world.predicate(name)
+        for x, values in world.relation(what.prop).items():
+            if any(what.object in walked(value) for value in values):
+                assert truth[x] is True
+            elif all(ROOT in walked(value) for value in values):
+                assert truth[x] is False
+            else:
+                assert x not in truth
+                silent += 1
+        drawn = balanced(world, truth, 1_000, Key("kinds"))
+        assert all(truth[x] is value for x, value in drawn.items())
+    assert silent or facts == "invented"
 
 
 def test_hardly_a_false_actor_or_writer_is_called_one(real: RdfWorld) -> None:

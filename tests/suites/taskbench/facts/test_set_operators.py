@@ -6,9 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskloom.errors import RecipeError
+from taskloom.suites.taskbench.worlds.facts import set_operators
+from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs, synthetic_world
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
 from taskloom.suites.taskbench.worlds.facts.set_operators import (
     Domain,
+    FactComposer,
     chain,
     difference,
     intersection,
@@ -138,3 +142,21 @@ def test_order_and_emptiness() -> None:
     assert (len(relation), relation.size, "c" in relation) == (2, 3, False)
     with pytest.raises(KeyError):
         relation["c"]
+
+
+def test_a_chain_with_too_many_paths_is_refused_before_they_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    composer = FactComposer(synthetic_world(WorldKnobs(people=120)))
+    text = "chain(inverse(sex_or_gender), sex_or_gender)"
+    genders = composer.world.relation("sex_or_gender")
+    paths = sum(len(genders.inverse()[y]) for ys in genders.values() for y in ys)
+    monkeypatch.setattr(set_operators, "MOST_PATHS", paths - 1)
+    with pytest.raises(RecipeError, match=f"sex_or_gender.* has {paths:,} paths from an input to an answer"):
+        composer.function(text)
+    monkeypatch.setattr(set_operators, "MOST_PATHS", paths)
+    assert len(composer.function(text)[1]) == len(genders)
+
+
+def test_everybody_reached_from_everybody_is_refused_at_once() -> None:
+    crowd, everybody = {str(x): ["human"] for x in range(30_000)}, {"human": [str(x) for x in range(50_000)]}
+    with pytest.raises(RecipeError, match="has 1,500,000,000 paths"):
+        chain(Relation(everybody), Relation(crowd))
