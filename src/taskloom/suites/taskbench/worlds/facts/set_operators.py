@@ -43,7 +43,7 @@ MOST_PATHS = 20_000_000
 from everybody by `chain(inverse(sex_or_gender), sex_or_gender)`; the largest chain of the paper's list has 12,000."""
 
 
-def chain(outer: Relation, inner: Relation, text: str = "the chain") -> Relation:
+def chain(outer: Relation, inner: Relation, *, text: str = "the chain") -> Relation:
     """Apply the outer relation to every output of the inner one; refuse what would be too many before it is done.
 
     Args:
@@ -63,7 +63,7 @@ def chain(outer: Relation, inner: Relation, text: str = "the chain") -> Relation
             "functions with fewer answers, or narrow one of them by an intersection"
         )
     rows = {x: set().union(*(known.get(y, ()) for y in ys)) for x, ys in inner.items()}
-    return Relation(rows, (lambda ids: chain(outer, inner.at(ids), text)) if inner.partial else None)
+    return Relation(rows, (lambda ids: chain(outer, inner.at(ids), text=text)) if inner.partial else None)
 
 
 def union(a: Relation, b: Relation, domain: Domain = "either") -> Relation:
@@ -195,7 +195,7 @@ class FactComposer:
                 return self.world.relation(relation_name(tree))
             case Chain(parts):
                 name = tree.notation
-                return reduce(lambda inner, outer: chain(outer, inner, name), map(self.relation, reversed(parts)))
+                return reduce(lambda inner, outer: chain(outer, inner, text=name), map(self.relation, reversed(parts)))
             case Union(parts):
                 return reduce(self.union, map(self.relation, parts))
             case Intersection(parts):
