@@ -90,7 +90,7 @@ def main() -> None:
 
     print("Table 9, mix(T7): facts, GIVE, questions (paper)")
     counts = gift_counts(examples_of("mix-T7"))
-    for cell in published("dyna-babi", "Table 9"):
+    for cell in published("dyna-babi", "Table 9", what="samples"):
         size, give = cell.of["support"], cell.of["give"]
         print(f"  {size} {give:7} {counts[size, give == 'with']:5} ({cell.value:.0f})")
 
