@@ -5,9 +5,7 @@ Rows are decoded column by column and in blocks: 4,000 of them at one time cost 
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -17,6 +15,7 @@ import pyarrow.compute as pc
 from taskloom.dataset import shards
 from taskloom.errors import DataError, echo, nearest
 from taskloom.example import Example
+from taskloom.garbage_collector import collector_paused
 
 BLOCK = 1_024
 """Examples that are decoded at one time when a split is read in order: long enough to be fast, short enough to start at once."""
@@ -29,18 +28,6 @@ SHOWN = 3
 
 COLUMNS = ("index", "task", "input", "target", "targets", "question", "key")
 """What `batches` can give, besides traits."""
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Pause the garbage collector while a block is built: it would look at its examples seven times, and none is garbage."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @dataclass(slots=True)
@@ -122,7 +109,7 @@ class Examples:
         blocks = self._decoded.blocks
         if len(blocks) >= KEPT:
             del blocks[next(iter(blocks))]
-        with _collector_paused():
+        with collector_paused():
             blocks[block] = list(shards.to_examples(self.table.slice(block * BLOCK, BLOCK)))
         return blocks[block]
 

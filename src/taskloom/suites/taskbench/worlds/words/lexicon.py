@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import blake2b
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from taskloom.errors import DataError
+from taskloom.garbage_collector import collector_paused
 from taskloom.plan import Source
 from taskloom.suites.taskbench import array_cache
 from taskloom.suites.taskbench.tables import Table, of_sets
 from taskloom.suites.taskbench.worlds.words import corpora, invented_words, packaged
-from taskloom.suites.taskbench.worlds.words.morphology import ENDS, POS, bases
+from taskloom.suites.taskbench.worlds.words.morphology import ENDINGS, POS, bases
 from taskloom.suites.taskbench.worlds.words.wordnet import (
     RawLexicon,
     WordNet,
@@ -174,7 +175,8 @@ def _cached(name: str, sources: tuple[Source, ...], read: Any) -> Lexicon:
     place = f"lexicon-{name}-{fingerprint}"
     compiled = array_cache.load(place)
     if compiled is None:
-        compiled = compile_raw(read())
+        with collector_paused():
+            compiled = compile_raw(read())
         array_cache.store(place, *compiled)
     return _lexicon(*compiled, sources)
 
@@ -215,32 +217,58 @@ def compile_raw(raw: RawLexicon) -> tuple[dict[str, NDArray[Any]], str]:
     return arrays, "\n".join([str(len(texts)), *texts, *irregular])
 
 
+INFLECTED = tuple({ending for endings in ENDINGS.values() for ending in endings})
+"""The endings of forms that may have a base form."""
+
+
 def _english_senses(net: WordNet, texts: list[str]) -> Table:
-    known: dict[str, dict[str, list[tuple[int, int, int]]]] = {p: {} for p in POS}
-    for form, row in net.index.items():
-        for place, (sense, count) in enumerate(zip(row, net.counts[form], strict=True)):
-            known[net.pos[sense]].setdefault(form, []).append((-count, place, sense))
-    memo: dict[str, list[int]] = {}
-    irregular = {form for p in POS for form in net.exceptions[p]}
+    """Rank the senses of every text: the most frequent first, of equal ones those of nouns first, then in WordNet's order."""
     english = {lemma for row in net.lemmas for lemma in row}
+    irregular = {form for p in POS for form in net.exceptions[p]}
+    forms_of: dict[str, set[str]] = {p: set() for p in POS}
+    for form, row in net.index.items():
+        for pos in {net.pos[sense] for sense in row}:
+            forms_of[pos].add(form)
+    memo: dict[str, list[int]] = {}
 
     def senses(text: str) -> list[int]:
         form = text.lower()
         if form not in memo:
-            ranked = []
-            regular = form[-1] not in ENDS and form not in irregular
-            for rank, p in enumerate(POS):
-                own = [form] if form in known[p] else []
-                for base in own if regular else bases(form, p, known[p], net.exceptions[p]):
-                    ranked += [(count, rank, place, sense) for count, place, sense in known[p][base]]
-            memo[form] = list(dict.fromkeys(sense for *_, sense in sorted(ranked)))
+            if form.endswith(INFLECTED) or form in irregular:
+                memo[form] = _inflected_senses(net, form, forms_of)
+            else:
+                memo[form] = _own_senses(net.index.get(form, ()), net.counts.get(form, ()))
         return memo[form]
 
     return of_sets([senses(text) if text in english else [] for text in texts])
 
 
+def _own_senses(row: Sequence[int], counts: Sequence[int]) -> list[int]:
+    """Rank the senses of a form that has no base form but itself; the index has them by part of speech."""
+    if not any(counts):
+        return list(dict.fromkeys(row))
+    return list(dict.fromkeys(sense for _, sense in sorted(zip(counts, row, strict=True), key=_most_frequent)))
+
+
+def _most_frequent(counted: tuple[int, int]) -> int:
+    return -counted[0]
+
+
+def _inflected_senses(net: WordNet, form: str, forms_of: Mapping[str, Collection[str]]) -> list[int]:
+    """Rank the senses of a form and of its base forms."""
+    ranked = []
+    for rank, p in enumerate(POS):
+        for base in bases(form, p, forms_of[p], net.exceptions[p]):
+            for place, (sense, count) in enumerate(zip(net.index[base], net.counts[base], strict=True)):
+                if net.pos[sense] == p:
+                    ranked.append((-count, rank, place, sense))
+    return list(dict.fromkeys(sense for *_, sense in sorted(ranked)))
+
+
 def _spanish_senses(raw: RawLexicon, texts: list[str]) -> Table:
     """Rank Spanish senses by the counts of the English words that share them; Spanish has none of its own."""
+    if not any(raw.spanish):
+        return Table.empty(len(texts))
     weight = [0] * len(raw.net.pos)
     for form, row in raw.net.index.items():
         for sense, count in zip(row, raw.net.counts[form], strict=True):

@@ -29,8 +29,8 @@ _RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "r": (),
 }
 
-ENDS = frozenset(old[-1] for rules in _RULES.values() for old, _ in rules)
-"""The last letters of forms that a rule may apply to."""
+ENDINGS = {pos: tuple(old for old, _ in rules) for pos, rules in _RULES.items()}
+"""The endings that a rule of a part of speech may detach."""
 
 
 def bases(form: str, pos: str, known: Collection[str], exceptions: Mapping[str, list[str]]) -> list[str]:
@@ -44,6 +44,8 @@ def bases(form: str, pos: str, known: Collection[str], exceptions: Mapping[str, 
     """
     if form in exceptions:
         return _known([form, *exceptions[form]], known)
+    if not form.endswith(ENDINGS[pos]):
+        return [form] if form in known else []
     forms = _detach([form], pos)
     listed = _known([form, *forms], known)
     while forms and not listed:
