@@ -65,6 +65,19 @@ def test_indices_slices_and_iteration_agree(monkeypatch: pytest.MonkeyPatch) -> 
         rows[30]
 
 
+@pytest.mark.parametrize("most", [30, 29])
+def test_a_split_that_is_read_at_random_is_kept_whole(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    for name, size in {"BLOCK": 4, "KEPT": 2, "GLANCES": 3, "MOST_KEPT": most}.items():
+        monkeypatch.setattr(example_sequence, name, size)
+    rows = data()["train"]
+    every, order = list(rows), [(7 * i + 5) % 30 for i in range(30)]
+    assert [rows[i] for i in order[:3]] == [every[i] for i in order[:3]]
+    assert not rows._decoded.blocks, "a look here and there decodes nothing else"
+    for _ in range(2):
+        assert [rows[i] for i in order] == [every[i] for i in order]
+    assert len(rows._decoded.blocks) == (8 if most == 30 else 0)
+
+
 def test_a_dataset_is_a_mapping_of_splits() -> None:
     d = data()
     assert (len(d), list(d), "test" in d) == (2, ["train", "test"], True)

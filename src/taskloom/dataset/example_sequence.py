@@ -23,6 +23,12 @@ BLOCK = 1_024
 KEPT = 64
 """Decoded blocks that are kept: 65,536 examples, 50 to 150 MB. Larger splits keep the blocks used last."""
 
+GLANCES = 256
+"""Examples of a large split that are decoded one by one, 0.1 ms each; who asks for more wants most of them, in any order."""
+
+MOST_KEPT = 500_000
+"""Examples of a split that are kept for such a reader: 0.3 to 0.8 GB. Beyond, they are decoded one by one."""
+
 SHOWN = 3
 """Examples that a notebook shows of a split."""
 
@@ -32,10 +38,11 @@ COLUMNS = ("index", "task", "input", "target", "targets", "question", "key")
 
 @dataclass(slots=True)
 class _Decoded:
-    """The blocks of a split that are decoded, and the index that was read last."""
+    """The blocks of a split that are decoded, the index that was read last, and how many examples were decoded one by one."""
 
     blocks: dict[int, list[Example]] = field(default_factory=dict)
     last: int = -1
+    glances: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +106,20 @@ class Examples:
         self._decoded.last = row
         if examples is not None:
             return examples[place]
-        if (
-            not follows and rows > KEPT * BLOCK
-        ):  # somebody looks here and there: a block would be decoded for one example
+        if not follows and rows > KEPT * BLOCK and not self._wanted_whole:
+            # Somebody looks here and there: a block would be decoded for one example.
+            self._decoded.glances += 1
             return next(iter(shards.to_examples(self.table.slice(row, 1))))
         return self._decode(block)[place]
 
+    @property
+    def _wanted_whole(self) -> bool:
+        """Return whether so many examples were read here and there that all of them are worth keeping."""
+        return self._decoded.glances >= GLANCES and len(self) <= MOST_KEPT
+
     def _decode(self, block: int) -> list[Example]:
         blocks = self._decoded.blocks
-        if len(blocks) >= KEPT:
+        if len(blocks) >= KEPT and not self._wanted_whole:
             del blocks[next(iter(blocks))]
         with collector_paused():
             blocks[block] = list(shards.to_examples(self.table.slice(block * BLOCK, BLOCK)))
