@@ -65,7 +65,7 @@ def write_page(path: Path, profiles: Sequence[ModelProfile], panel: TaskPanel | 
         panel: The panel that they were made with.
     """
     chosen = panel or packaged_panel()
-    check_comparable(profiles, chosen)
+    check_comparable(profiles, chosen.version)
     first, *others = profiles
     results = first.contrasts(chosen)
     sections = [
@@ -79,13 +79,12 @@ def write_page(path: Path, profiles: Sequence[ModelProfile], panel: TaskPanel | 
     return page.write(path, title(profiles), lead(first), sections, headline=headline(first, results))
 
 
-def check_comparable(profiles: Sequence[ModelProfile], panel: TaskPanel) -> None:
-    """Refuse profiles of another panel, or of another number of items."""
+def check_comparable(profiles: Sequence[ModelProfile], version: int) -> None:
+    """Refuse profiles of another version of the panel, or of another number of items."""
     for one in profiles:
-        if one.version != panel.version:
+        if one.version != version:
             raise DataError(
-                f"the profile of {one.name} was made with version {one.version} of the panel, and this taskloom has "
-                f"{panel.version}; make it again"
+                f"the profile of {one.name} was made with version {one.version} of the panel, and not with {version}; make it again"
             )
         if one.quick != profiles[0].quick:
             raise DataError(
