@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 FIRST_HALF = {
-    "audits", "dataset", "experiments", "interop", "learners", "reports", "studies", "viewer",
+    "audits", "dataset", "experiments", "interop", "learners", "profiles", "reports", "studies", "viewer",
     "test_cli.py", "test_docs.py", "test_first_minutes.py",
 }  # fmt: skip
 """The tests that need torch, SciPy or scikit-learn, and as many others as make the halves equally long."""
@@ -60,6 +60,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.parent.name == "fuzz")  # its audit hook stays, and slows what comes after it
     if config.getoption("--nightly"):
         return
     skip = pytest.mark.skip(reason="a long test: run with --nightly")

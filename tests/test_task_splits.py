@@ -160,11 +160,16 @@ def held_file(folder: Path, predicate: str) -> Path:
 )
 def test_ood_has_what_is_held_out_and_no_other_split_has_it(tmp_path: Path, predicate: str) -> None:
     file = held_file(tmp_path, predicate)
-    data = tl.make(str(file), tmp_path / "d", set=["length=3..6", SPLITS], workers=1)
+    data = tl.make(str(file), set=["length=3..6", SPLITS])
     for split in data.splits:
         lengths = {len(e.input.split()) for e in data[split]}
         assert lengths == {5} if split.startswith("ood") else lengths == {3, 4, 6}
         assert {e.traits["held_out"] for e in data[split]} == {split.startswith("ood")}
+
+
+def test_audit_and_verify_certify_what_is_held_out(tmp_path: Path) -> None:
+    file = held_file(tmp_path, "lambda example, length: len(example.input.split()) == length == 5")
+    data = tl.make(str(file), tmp_path / "d", set=["length=3..6", SPLITS], workers=1)
     report = tl.audit(data)
     assert not report.leaks
     assert not report.misplaced

@@ -258,7 +258,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def prompt_tuned(model: Path, **more: Any) -> dict[str, Any]:
     """An experiment that tunes a prompt for each of three functions, in two steps."""
     few = {"functions": FUNCTIONS, "shares": {"train": 0.995, "test": 0.005}}
-    quick = {"n": 2, "first_rows": 50, "steps": 2, "batch": 4, "evaluate_every": 0, "longest_answer": 40, "threads": 1}
+    quick = {"n": 2, "first_rows": 50, "steps": 2, "batch": 4, "evaluate_every": 0, "longest_answer": 24, "threads": 1}
     return {
         "recipes": [{"recipe": "taskbench/english", "set": few}],
         "learners": [{"learner": "prompt-tune", "model": str(model), "shots": 8, "device": "cpu", **quick}],
@@ -268,36 +268,19 @@ def prompt_tuned(model: Path, **more: Any) -> dict[str, Any]:
     }
 
 
-def test_run_trains_all_tasks_in_one_batch_and_gives_a_row_for_each(
-    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from taskloom.learners.pretrained.language_models import PromptTune
-
-    batches: list[int] = []
-    many_tasks = PromptTune.adapt
-
-    def counting(learner: PromptTune, train: Any, *more: Any) -> Any:
-        batches.append(len(train))
-        return many_tasks(learner, train, *more)
-
-    monkeypatch.setattr(PromptTune, "adapt", counting)
-    outcome = fill(prompt_tuned(tiny_model), tmp_path / "runs")
-    assert not outcome.state.failed
-    assert batches == [3]  # one training of three tasks, not three of one
-    table = Runs(outcome.store).table
-    assert sorted(table[TASK_FIELD].to_pylist()) == sorted(NAMES)
-    about = [outcome.store.environment(run) for run in outcome.runs]
-    assert [(one["trained"], one["together"]) for one in about] == [("tasks", 3)] * 3
-
-
-def test_tasks_that_were_trained_together_answer_together_and_as_they_would_alone(
+def test_tasks_are_trained_in_one_batch_answer_together_and_as_they_would_alone(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from taskloom.learners.interface import LearnerError
     from taskloom.learners.pretrained.language_models import PromptTune
 
+    batches: list[int] = []
     calls: list[list[str]] = []
-    answer_tasks = PromptTune.answer_tasks
+    many_tasks, answer_tasks = PromptTune.adapt, PromptTune.answer_tasks
+
+    def training(learner: PromptTune, train: Any, *more: Any) -> Any:
+        batches.append(len(train))
+        return many_tasks(learner, train, *more)
 
     def counting(learner: PromptTune, models: Any, inputs: Any) -> Any:
         calls.append(list(inputs))
@@ -306,12 +289,17 @@ def test_tasks_that_were_trained_together_answer_together_and_as_they_would_alon
     def refusing(learner: PromptTune, models: Any, inputs: Any) -> Any:
         raise LearnerError("an input needs too many tokens")
 
+    monkeypatch.setattr(PromptTune, "adapt", training)
     tables = []
     for name, way in (("together", counting), ("alone", refusing)):
         monkeypatch.setattr(PromptTune, "answer_tasks", way)
         outcome = fill(prompt_tuned(tiny_model), tmp_path / name)
         assert not outcome.state.failed
         tables.append([outcome.store.predictions(run)["prediction"].to_pylist() for run in sorted(outcome.runs)])
+        assert sorted(Runs(outcome.store).table[TASK_FIELD].to_pylist()) == sorted(NAMES)  # a row for each
+        about = [outcome.store.environment(run) for run in outcome.runs]
+        assert [(one["trained"], one["together"]) for one in about] == [("tasks", 3)] * 3
+    assert batches == [3, 3]  # one training of three tasks, not three of one
     assert [len(names) for names in calls] == [3] * len(calls)
     assert calls
     assert tables[0] == tables[1]

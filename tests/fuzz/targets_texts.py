@@ -167,9 +167,9 @@ def recipe_texts(draw: st.DrawFn) -> str:
     return text
 
 
-def _warm_lexicons() -> None:
+def _warm_lexicons(*lexicons: str) -> None:
     """Build the lexicons that recipes may name: a fresh cache takes seconds for each."""
-    for lexicon in ("synthetic", "packaged"):
+    for lexicon in lexicons or ("synthetic", "packaged"):
         check_plan(read("taskbench/antonyms[eng]", {"lexicon": lexicon, "few_shot": None}).plan(0))
 
 
@@ -274,7 +274,7 @@ def expressions(text: str, folder: Path) -> Verdict:
     return "checked"
 
 
-@target("functions", typed_expressions, weight=1, cost=90, warm=_warm_lexicons, siblings=0)
+@target("functions", typed_expressions, weight=1, cost=90, warm=lambda: _warm_lexicons("synthetic"), siblings=0)
 def functions(text: str, folder: Path) -> Verdict:
     """Make the rows of a function over invented words and answer them again."""
     few = {"minimum": 1, "few_shot": None, "answers": False, "shares": {"train": 0.8, "test": 0.2}}

@@ -61,7 +61,7 @@ def test_from_scratch_fits_a_tiny_task(kind: str, tokens: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "steps", "rate"), [("fine-tune", 40, 1e-2), ("lora", 60, 5e-3)])
-@pytest.mark.daily("decoder-fine-tune-40-0.01", "encoder-decoder-fine-tune-40-0.01", "decoder-lora-60-0.005")
+@pytest.mark.daily("encoder-decoder-fine-tune-40-0.01", "decoder-lora-60-0.005")
 def test_adapting_fits_a_tiny_task(folder: Path, name: str, steps: int, rate: float, tmp_path: Path) -> None:
     fitted = read({"learner": name, "model": str(folder), **QUICK, "steps": steps, "rate": rate}).fit(COLOURS, seed=0)
     inputs = [x for x, _ in COLOURS]
@@ -74,6 +74,7 @@ def test_adapting_fits_a_tiny_task(folder: Path, name: str, steps: int, rate: fl
     assert np.allclose(again.represent(inputs), fitted.represent(inputs), atol=1e-5)
 
 
+@pytest.mark.daily("decoder")
 def test_prompt_tuning_trains_all_vectors_and_nothing_else(folder: Path, tmp_path: Path) -> None:
     learner: Any = read({"learner": "prompt-tune", "model": str(folder), "n": 7, **QUICK, "steps": 40, "rate": 0.1})
     before = open_base(str(folder))
@@ -269,6 +270,7 @@ def test_tasks_that_were_measured_together_are_not_answered_again(
 
 
 @pytest.mark.parametrize("prompt", [False, True])
+@pytest.mark.daily("encoder-decoder-True", "decoder-False")
 def test_answers_do_not_depend_on_batch_or_padding(folder: Path, prompt: bool) -> None:
     name = "prompt-tune" if prompt else "fine-tune"
     more = {"n": 3} if prompt else {}
@@ -288,6 +290,7 @@ def test_answers_do_not_depend_on_batch_or_padding(folder: Path, prompt: bool) -
         assert np.allclose(states, results[0][2], atol=1e-4)
 
 
+@pytest.mark.daily("decoder")
 def test_seeds_of_a_model_that_is_trained_whole_differ(folder: Path) -> None:
     """Without dropout only the order of batches can tell them apart."""
     learner: Any = read({"learner": "fine-tune", "model": str(folder), **QUICK, "batch": 2, "steps": 3, "rate": 0.02})

@@ -169,10 +169,10 @@ def test_a_pair_of_tasks_does_not_move_the_tests_of_either() -> None:
 
 
 def test_one_word_split_serves_all_tasks_of_a_world() -> None:
-    """In one recipe, and in one recipe for each of its tasks."""
+    """In one recipe, and in recipes of its tasks one by one; every third: words, a union, sequences."""
     english: Any = read("taskbench/english").fields
     made = [plan("taskbench/english", "sequences.n=200")]
-    made += [plan(f"taskbench/{function}", "sequences.n=200", "few_shot=null") for function in english.functions]
+    made += [plan(f"taskbench/{function}", "sequences.n=200", "few_shot=null") for function in english.functions[1::3]]
     place: dict[str, str] = {}
     met = 0
     for each in made:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 
+UNSEEN = -2
+"""The number of a text that nobody has asked for yet: a lexicon has ten times more texts than a function has answers."""
+
+
 class TestedPairs:
     """The pairs of all relations of a recipe whose input is held out.
 
@@ -81,16 +85,19 @@ class TestedPairs:
 
     def _pairs(self, table: FunctionTable) -> tuple[I64, I64, I64]:
         """Return the numbers of inputs and answers of all pairs whose answer is an input of some function, and their rows."""
-        answers = self._numbers(table.outputs)[table.answers.values]
+        answers = self._numbers(table.outputs, table.answers.values)
         rows = table.answers.owners()
         known = answers >= 0
         rows = rows[known]
-        return self._numbers(table.inputs)[table.domain[rows]], answers[known], rows
+        return self._numbers(table.inputs, table.domain[rows]), answers[known], rows
 
-    def _numbers(self, texts: Sequence[str]) -> I64:
-        """Return the number of each of these texts, -1 for texts that are no input; reckoned once for a list."""
+    def _numbers(self, texts: Sequence[str], places: NDArray[np.integer]) -> I64:
+        """Return the numbers of the texts at some places of a list, -1 for texts that are no input; each is looked up once."""
         if id(texts) not in self._numbered:
-            ids = self._ids
-            numbers = np.fromiter((ids.get(text, -1) for text in texts), dtype=np.int64, count=len(texts))
-            self._numbered[id(texts)] = texts, numbers
-        return self._numbered[id(texts)][1]
+            self._numbered[id(texts)] = texts, np.full(len(texts), UNSEEN, dtype=np.int64)
+        numbers = self._numbered[id(texts)][1]
+        new = np.flatnonzero(np.bincount(places[numbers[places] == UNSEEN], minlength=0))
+        ids = self._ids
+        numbers[new] = [ids.get(texts[place], -1) for place in new.tolist()]
+        chosen: I64 = numbers[places]
+        return chosen

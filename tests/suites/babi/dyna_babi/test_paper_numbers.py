@@ -119,7 +119,7 @@ WHOLE = 6_000
 """Rows of mix-T12; they are shuffled, so that a quarter of them shows the shares."""
 
 
-@pytest.mark.parametrize("n", [WHOLE // 4, pytest.param(WHOLE, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("n", [WHOLE // 8, pytest.param(WHOLE, marks=pytest.mark.nightly)])
 def test_no_answer_of_a_mix_is_one_that_training_never_has(n: int) -> None:
     known = {e.target for task in PARTS["T12"] for e in rows(str(task), 2_000 if task in (7, 8) else 200)}
     assert {e.target for e in rows("mix-T12", n)} <= known

@@ -15,9 +15,9 @@ from taskloom.suites.babi.numbered.task import as_story
 from taskloom.suites.babi.numbered.task16_induction import HasColor
 from taskloom.suites.babi.numbered.task17_positions import RELATIONS, loose
 
-STORIES = 100
+STORIES = 40
 NIGHTLY = 8_000
-"""Stories for each of the seven tasks: 700 by day and 56,000 by night."""
+"""Stories for each of the seven tasks: 280 by day and 56,000 by night."""
 
 PEOPLE = ("Ann", "Bob", "Cid")
 THINGS = ("box", "cup", "jar", "red pot", "tin")
@@ -177,7 +177,7 @@ def test_solvers_agree(number: int) -> None:
     asked, known, supports = _compare(number, range(STORIES))
     # The stories must be worth something: both sorts of answers, and supports compared.
     assert 0 < known < asked
-    assert supports > 5
+    assert supports > 1
 
 
 @pytest.mark.nightly

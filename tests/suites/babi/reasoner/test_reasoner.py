@@ -141,10 +141,10 @@ def check_many(count: int, seed: int) -> int:
     return compared
 
 
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", range(4))
 @pytest.mark.daily("0")
 def test_answers_and_supports_equal_possible_worlds(part: int) -> None:
-    assert check_many(125, part) > 1_250
+    assert check_many(63, part) > 600
 
 
 @pytest.mark.nightly

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import Literal
 
@@ -140,7 +141,7 @@ def _pools(request: TaskRequest, key: Key, own: Key, split: str, plenty: int, fl
     """
     by_type: _Pools = {True: [], False: []}
     for domain in request.domains:
-        owned = [g for g, owner in _owners(request, key, domain, plenty) if owner == split]
+        owned = [g for g, owner in _owners(request.domains, request.unseen, key, domain, plenty) if owner == split]
         ranked = sorted(owned, key=lambda g: own.hash64("group", domain.name, program_text(g.programs[0])))
         for yes_no, pool in by_type.items():
             seen: Counter[Form] = Counter()
@@ -154,14 +155,18 @@ def _pools(request: TaskRequest, key: Key, own: Key, split: str, plenty: int, fl
     return by_type
 
 
-def _owners(request: TaskRequest, key: Key, domain: Domain, plenty: int) -> list[tuple[FlipGroup, str]]:
-    """Return the groups of a domain, each with the split that owns it."""
+@lru_cache(maxsize=64)
+def _owners(
+    domains: tuple[Domain, ...], unseen: Literal["form", "program"], key: Key, domain: Domain, plenty: int
+) -> list[tuple[FlipGroup, str]]:
+    """Return the groups of a domain, each with the split that owns it: the same for all splits and draws."""
     made = groups(domain, key.random("groups", domain.name), plenty)
-    if request.unseen == "program":
+    if unseen == "program":
         return [(g, _slot(key, domain, OWNERS, *_constants(g))) for g in made]
+    forms_of = {id(group): group.form for group in made}
     types: dict[Form, set[bool]] = {}
     for group in made:
-        types.setdefault(group.form, set()).add(group.programs[0].yes_no)
+        types.setdefault(forms_of[id(group)], set()).add(group.programs[0].yes_no)
     owners: dict[Form, str] = {}
     # Yes/no forms, forms of extraction and those that have both are divided for themselves, so that each split has some.
     for kind in ({True}, {False}, {True, False}):
@@ -169,10 +174,10 @@ def _owners(request: TaskRequest, key: Key, domain: Domain, plenty: int) -> list
         forms.sort(key=lambda f: key.hash64("form", domain.name, *f))
         owners |= {f: OWNERS[i % len(OWNERS)] for i, f in enumerate(forms)}
     # By their numbers, comparisons of records have base tasks as many as it takes, so each split gets some of them.
-    turn = key.hash64("comparisons") + request.domains.index(domain)
+    turn = key.hash64("comparisons") + domains.index(domain)
     compared = sorted((f for f in types if f[0] == "over"), key=lambda f: key.hash64("form", domain.name, *f))
     owners |= {f: TABLE_OWNERS[(turn + i) % len(TABLE_OWNERS)] for i, f in enumerate(compared)}
-    return [(g, owners[g.form]) for g in made]
+    return [(g, owners[forms_of[id(g)]]) for g in made]
 
 
 def _constants(group: FlipGroup) -> tuple[str, ...]:

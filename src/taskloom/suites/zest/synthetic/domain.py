@@ -305,6 +305,11 @@ class Domain:
         """Collect the names that programs may use: attributes, records and their fields."""
         return frozenset({*self.by_name, *self.records_by_name, *(f.name for r in self.records for f in r.fields)})
 
+    @cached_property
+    def worded(self) -> dict[object, list[list[str]]]:
+        """Keep the wordings of programs: a draw asks for those of the same few hundred programs thousands of times."""
+        return {}
+
     @property
     def this(self) -> str:
         """Name the entity in a question."""

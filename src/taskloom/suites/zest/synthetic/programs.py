@@ -70,9 +70,13 @@ def wordings(domain: Domain, program: Program) -> list[str]:
 
 def by_predicate(domain: Domain, program: Program) -> list[list[str]]:
     """Return the question forms of a program that reads facts, those together that say "is longer than" in the same words."""
+    if (known := domain.worded.get(program)) is not None:
+        return known
     records = domain.records_by_name.get(program.args[0])
     forms = _of_records(records, program) if records else [[text] for text in _of_attribute(domain, program)]
-    return [[text.replace("{this}", domain.this) for text in alike] for alike in forms]
+    return domain.worded.setdefault(
+        program, [[text.replace("{this}", domain.this) for text in alike] for alike in forms]
+    )
 
 
 def _of_attribute(domain: Domain, program: Program) -> list[str]:
