@@ -27,7 +27,7 @@ from typing import Any
 from taskloom.profiles.profile import read_profile
 from taskloom.profiles.profile_findings import profile_findings
 from taskloom.studies import figures
-from taskloom.studies.findings import Finding
+from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.findings_folder import csv_text, markdown
 from taskloom.studies.reproduction import analyse
 from taskloom.studies.score_files import open_runs, score_groups, write_scores
@@ -45,18 +45,17 @@ def shown(finding: Finding, parts: list[str]) -> Finding:
     return replace(finding, **{name: empty[name] for name in PARTS if name not in parts})
 
 
-def block(page: Path, study: str, scores: str, parts: list[str], write: bool) -> str:
-    """Return what a study says, and write its figures."""
-    findings = findings_of(page, study, scores)
+Made = tuple[str, list[tuple[Path, StudyFigure]]]
+"""A text and the figures that it shows, each with the stem of its files."""
+
+
+def block(page: Path, study: str, scores: str, parts: list[str]) -> Made:
+    """Return what a study says, and its figures."""
     folder = Path(scores.partition(",")[0]).parent if scores else Path(page.stem)
-    chosen = [shown(finding, parts) for finding in findings]
-    for finding in chosen if write else []:
-        for figure in finding.figures:
-            stem = page.parent / folder / figure.name
-            stem.with_suffix(".svg").write_text(figures.svg(figure.draw(figure.data)) + "\n", encoding="utf-8")
-            stem.with_suffix(".csv").write_text(csv_text(figure.data), encoding="utf-8")
+    chosen = [shown(finding, parts) for finding in findings_of(page, study, scores)]
+    drawn = [(page.parent / folder / figure.name, figure) for finding in chosen for figure in finding.figures]
     level = 3 if study == "profile" else 0  # a profile has several parts that a reader looks for
-    return "\n\n".join(markdown(finding, str(folder), level) for finding in chosen)
+    return "\n\n".join(markdown(finding, str(folder), level) for finding in chosen), drawn
 
 
 def findings_of(page: Path, study: str, scores: str) -> list[Finding]:
@@ -66,15 +65,31 @@ def findings_of(page: Path, study: str, scores: str) -> list[Finding]:
     return analyse(study, page.parent / scores if scores else None)[2]
 
 
-def rewritten(page: Path, write: bool = True) -> str:
-    """Return a page with all its blocks made anew."""
+def rewritten(page: Path) -> Made:
+    """Return a page with all its blocks made anew, and their figures."""
+    drawn: list[tuple[Path, StudyFigure]] = []
 
     def anew(match: re.Match[str]) -> str:
         head, study, scores, parts, _, end = match.groups()
-        wanted = parts.split(",") if parts else list(PARTS)
-        return f"{head}\n{block(page, study, scores or '', wanted, write)}\n\n{end}"
+        text, more = block(page, study, scores or "", parts.split(",") if parts else list(PARTS))
+        drawn.extend(more)
+        return f"{head}\n{text}\n\n{end}"
 
-    return BLOCK.sub(anew, page.read_text(encoding="utf-8"))
+    return BLOCK.sub(anew, page.read_text(encoding="utf-8")), drawn
+
+
+def drawing(figure: StudyFigure) -> str:
+    """Return the SVG file of a figure."""
+    return figures.svg(figure.draw(figure.data)) + "\n"
+
+
+def write(page: Path) -> None:
+    """Write a page, its figures and their data."""
+    text, drawn = rewritten(page)
+    for stem, figure in drawn:
+        stem.with_suffix(".svg").write_text(drawing(figure), encoding="utf-8")
+        stem.with_suffix(".csv").write_text(csv_text(figure.data), encoding="utf-8")
+    page.write_text(text, encoding="utf-8")
 
 
 def pages() -> Iterator[Path]:
@@ -124,8 +139,7 @@ def main(arguments: list[str]) -> None:
         target, *sources = [a for a in arguments[1:] if not a.startswith("--")]
         add(Path(target), sources, [name for names in given for name in names.split(",")], "--curves" in arguments)
     for page in pages():
-        text = rewritten(page)
-        page.write_text(text, encoding="utf-8")
+        write(page)
         print(f"wrote {page}")
 
 

@@ -211,3 +211,10 @@ def test_a_second_solver_shares_no_code_with_what_makes_the_answers(solver: str)
         room = f"{suite}.{part_of}"
         assert any(name == room or name.startswith(f"{room}.") for name in MODULES), f"there is no {room}"
         assert not [name for name in used if name == room or name.startswith(f"{room}.")]
+
+
+@pytest.mark.parametrize("package", ["studies", "experiments", "reports", "audits", "dataset"])
+def test_what_serves_all_suites_names_none(package: str) -> None:
+    """What a suite does in its own way it offers to the registry; studies of a paper are in folders of their own."""
+    for path in (SOURCE / package).glob("*.py"):
+        assert "taskloom.suites" not in path.read_text(encoding="utf-8"), path

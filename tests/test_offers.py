@@ -10,6 +10,7 @@ import pytest
 
 from taskloom import registry
 from taskloom.cli import run
+from taskloom.studies.score_files import open_runs
 
 SUITE = """
 from pathlib import Path
@@ -39,6 +40,9 @@ def evaluate(gold, predictions, thresholds, tone="dull"):
     lines = predictions.read_text().splitlines()
     return Report(right=sum(a == b for a, b in zip(texts, lines)), at=list(thresholds), tone=tone)
 
+def read_predictions(path, examples):
+    return path.read_text().split("/")[:examples]
+
 def fetch(folder):
     (folder / "sounds").mkdir(parents=True)
     (folder / "sounds" / "a").touch()
@@ -50,6 +54,7 @@ def fetch(folder):
         tl.Option("solve", "pitch", "low or high."),
         tl.Option("score", "tone", "dull or bright."),
     ],
+    predictions=read_predictions,
     resources=[tl.Resource("sounds", "sounds of all kinds", ("sounds/a",), fetch=fetch)],
     function=lambda fields: lambda text: tl.Answer((fields.table.get(text, text),)),
 )
@@ -116,6 +121,18 @@ def test_every_offer_works_from_anywhere(suite: str, tmp_path: Path, capsys: pyt
     assert report == {"right": 5, "at": [50.0], "tone": "bright"}
     (tmp_path / "gold.txt").write_text("echo\nno\n")
     assert json.loads(output(capsys, *words, "--gold", str(tmp_path / "gold.txt")))["right"] == 1
+
+
+def test_a_suite_reads_predictions_in_its_own_way(tmp_path: Path) -> None:
+    (tmp_path / "echo_file.py").write_text(SUITE)
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "any.yaml").write_text("suite: echoes\n")
+    (tmp_path / "said.txt").write_text("echo/echo/no/echo/no")
+    file = tmp_path / "mine.yaml"
+    recipe = f"{tmp_path / 'echo_file.py'}::echoes/any"
+    file.write_text(f"recipe: '{recipe}'\npredictions: [{{model: parrot, split: test, file: said.txt}}]\n")
+    (row,) = open_runs(file).table.to_pylist()
+    assert row["score"] == 0.6
 
 
 def test_a_resource_of_another_package_is_listed_and_fetched(

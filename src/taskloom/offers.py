@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from taskloom.example import Example
     from taskloom.plan import Plan
 
@@ -96,3 +98,6 @@ Solver = Callable[..., SolveReport]
 
 Evaluator = Callable[..., Evaluation]
 """`evaluate(gold, predictions, thresholds=…, **options)`: gold is a file, or the examples of a dataset's split."""
+
+PredictionReader = Callable[["Path", int], list[str]]
+"""From a file of predictions and the number of examples of a split to the predicted answers, as the suite's programs write them."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from taskloom.example import Answer
-    from taskloom.offers import Evaluator, Exporter, Option, RunScores, Solver, TaskForm, View
+    from taskloom.offers import Evaluator, Exporter, Option, PredictionReader, RunScores, Solver, TaskForm, View
     from taskloom.pictures import PictureMaker
     from taskloom.plan import Plan
     from taskloom.resources import Resource
@@ -195,6 +195,7 @@ class Suite:
         resources: Outside data that it can use: `taskloom data`.
         views: Other forms in which `taskloom show` prints a recipe's tasks, by the name of the option.
         picture: Draws an example for `taskloom view`: a proof, a tree, a chain, a family; suites without one show the derivation.
+        predictions: Reads files of predictions that programs for this suite write: `taskloom study`; lines or records by default.
     """
 
     name: str
@@ -215,6 +216,7 @@ class Suite:
     task_form: TaskForm | None = None
     views: Mapping[str, View] = field(default_factory=dict)
     picture: PictureMaker | None = None
+    predictions: PredictionReader | None = None
 
     def recipe_files(self) -> dict[str, Path]:
         """Return the recipe names of this suite with their files."""
@@ -245,6 +247,7 @@ def suite(
     task_form: TaskForm | None = None,
     views: Mapping[str, View] | None = None,
     picture: PictureMaker | None = None,
+    predictions: PredictionReader | None = None,
 ) -> Callable[[Callable[[F, Key], Plan]], Callable[[F, Key], Plan]]:
     """Register a function from checked recipe fields and a key to a plan as a suite; the arguments are `Suite`'s attributes."""
 
@@ -268,6 +271,7 @@ def suite(
             task_form,
             views or {},
             picture,
+            predictions,
         )
         SUITES.add(name, recorded, weave.__module__)
         return weave

@@ -37,11 +37,33 @@ def test_the_pages_are_current(script: dict[str, Any]) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("stem", sorted(SLOW))
 def test_pages_of_generated_data_are_current(script: dict[str, Any], stem: str) -> None:
-    check(script, ROOT / "docs" / "results" / f"{stem}.md")
+    check(script, ROOT / "docs" / "results" / f"{stem}.md", drawings=True)
 
 
-def check(script: dict[str, Any], page: Path) -> None:
-    assert script["rewritten"](page, write=False) == page.read_text(encoding="utf-8"), "run `make results`"
+def check(script: dict[str, Any], page: Path, drawings: bool = False) -> None:
+    """Check that a page and the data of its figures, and by night the figures, are what `make results` writes."""
+    text, drawn = script["rewritten"](page)
+    assert text == page.read_text(encoding="utf-8"), "run `make results`"
+    for stem, figure in drawn:
+        assert script["csv_text"](figure.data) == stem.with_suffix(".csv").read_text(encoding="utf-8"), stem
+        assert not drawings or script["drawing"](figure) == stem.with_suffix(".svg").read_text(encoding="utf-8"), stem
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("stem", ["ctlpp", "taskbench500"])
+def test_figures_are_what_their_data_draw(script: dict[str, Any], stem: str) -> None:
+    check(script, ROOT / "docs" / "results" / f"{stem}.md", drawings=True)
+
+
+def test_every_figure_in_the_folders_is_on_a_page(script: dict[str, Any]) -> None:
+    for page in script["pages"]():
+        text = page.read_text(encoding="utf-8")
+        files = {
+            f"{page.stem}/{path.name}"
+            for kind in ("svg", "csv")
+            for path in (page.parent / page.stem).glob(f"*.{kind}")
+        }
+        assert {file for file in files if f"({file})" not in text} == set()
 
 
 def test_scores_are_added_by_seed(script: dict[str, Any], tmp_path: Path) -> None:

@@ -32,7 +32,6 @@ from taskloom.recipe import Fields
 from taskloom.recipe.validation_errors import validated
 from taskloom.recipe.yaml_files import load
 from taskloom.studies.loaded_runs import LoadedRuns
-from taskloom.suites.zest.task_files import read_script_predictions, with_braces
 
 
 class PredictionFields(Fields):
@@ -107,13 +106,12 @@ class PredictedRuns(LoadedRuns):
         return self._examples[name]
 
     def _read(self, file: Path, examples: Sequence[Example]) -> list[str]:
-        zest = self._data.recipe.suite.name == "zest"
-        rows = predictions_for(file, len(examples), objects=zest, lines=read_script_predictions if zest else None)
-        if len(rows) != len(examples):
+        texts = (self._data.recipe.suite.predictions or _read_file)(file, len(examples))
+        if len(texts) != len(examples):
             raise DataError(
-                f"{file} has {len(rows):,} predictions and the split has {len(examples):,} examples; give one for each"
+                f"{file} has {len(texts):,} predictions and the split has {len(examples):,} examples; give one for each"
             )
-        return [with_braces(row.text) if zest else row.text for row in rows]
+        return texts
 
     def config(self, run: str) -> str:
         """Return the recipe of a run; how its model was trained is not known."""
@@ -131,6 +129,10 @@ class PredictedRuns(LoadedRuns):
     def environment(self, run: str) -> dict[str, Any]:
         """Return nothing: where the predictions were made is not known."""
         return {}
+
+
+def _read_file(file: Path, examples: int) -> list[str]:
+    return [row.text for row in predictions_for(file, examples)]
 
 
 def _table(split: str, examples: Sequence[Example], texts: Sequence[str], scores: Sequence[float]) -> pa.Table:

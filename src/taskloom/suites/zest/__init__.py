@@ -46,6 +46,15 @@ def _run_scores(plan: Plan, examples: Sequence[Example], predictions: Sequence[s
     return scores
 
 
+def _predictions(file: Path, examples: int) -> list[str]:
+    """Read predictions as the public script does: T5's substitutes for braces become braces, also in records."""
+    from taskloom.prediction_files import predictions_for
+    from taskloom.suites.zest.task_files import read_script_predictions, with_braces
+
+    rows = predictions_for(file, examples, objects=True, lines=read_script_predictions)
+    return [with_braces(row.text) for row in rows]
+
+
 def _picture(example: Example, fields: ZestFields, key: Key) -> FamilyPicture | None:
     """Return the family of a generated example; published tasks have none that could be made."""
     if fields.files or fields.parts != "both":
@@ -65,6 +74,7 @@ def _picture(example: Example, fields: ZestFields, key: Key) -> FamilyPicture | 
     run_scores=_run_scores,
     resources=(Resource("zest", "the ZEST files (zest: its own tasks)", ("zest/train.jsonl", "zest/dev.jsonl")),),
     picture=_picture,
+    predictions=_predictions,
 )
 def weave(fields: ZestFields, key: Key) -> Plan:
     """Plan a ZEST recipe: its files, or else generated tasks."""
