@@ -87,11 +87,12 @@ def _write_figure(folder: Path, figure: StudyFigure) -> str:
 
 
 def csv_text(table: ResultTable) -> str:
-    """Return a table as CSV."""
+    """Return a table as CSV; numbers have nine digits, which rounding on another machine does not reach."""
     out = io.StringIO()
     writer = csv.DictWriter(out, table.columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(table.to_dicts())
+    for row in table.to_dicts():
+        writer.writerow({k: float(f"{v:.9g}") if isinstance(v, float) else v for k, v in row.items()})
     return out.getvalue()
 
 
