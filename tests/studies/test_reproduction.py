@@ -15,6 +15,7 @@ from taskloom.errors import TaskloomError
 from taskloom.experiments import engines
 from taskloom.experiments.engines.here import HereEngine
 from taskloom.studies import STUDIES, reproduction
+from taskloom.studies.findings import differing_conditions
 from taskloom.studies.published_numbers import PaperData, PaperPlace, paper, paper_names, published
 from taskloom.studies.reproduction import analyse, catalogue, write_study
 from tests.studies.made_up_scores import group, made_up
@@ -155,9 +156,20 @@ def test_the_page_lists_conditions_below_the_judgements(tmp_path: Path) -> None:
     runs = made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [1.0] * 3, "ood": [0.9] * 3}, {"learner.steps": 1_000}))
     study, used, findings = analyse("ctlpp/table1", runs)
     page = write_study(study, findings, tmp_path / "out", used).read_text()
-    assert "steps 1,000 (paper: 80,000): bi-LSTM, A: iid; bi-LSTM, A: ood" in page
+    assert "• all: steps 1,000 (paper: 80,000)" in page
     assert "not comparable" in page
     assert "steps 1,000 (paper: 80,000)" in (tmp_path / "out" / "page.md").read_text()
+
+
+def test_conditions_of_some_claims_are_listed_with_them(tmp_path: Path) -> None:
+    scores = {"iid": [1.0] * 3, "ood": [0.9] * 3}
+    short = group("ctl/A", "bilstm", scores, {"learner.steps": 1_000})
+    runs = made_up(tmp_path, short, group("ctl/R", "bilstm", scores))
+    (finding,) = analyse("ctlpp/table1", runs)[2]
+    (line,) = differing_conditions(finding.judgements)
+    assert line.startswith("bi-LSTM, A: iid; bi-LSTM, A: ood")
+    assert line.endswith(": steps 1,000 (paper: 80,000)")
+    assert "bi-LSTM, R" not in line
 
 
 def test_the_page_of_a_study_without_trainings_does_not_speak_of_seeds(tmp_path: Path) -> None:
