@@ -9,7 +9,7 @@ from functools import cache
 from taskloom.example import Example, Trait
 from taskloom.suites.babi.reasoner.answers import Verdict
 from taskloom.suites.babi.reasoner.proofs import derivation
-from taskloom.suites.babi.story.events import Event, Question, composition
+from taskloom.suites.babi.story.events import Event, Kind, Question, composition
 
 TRAITS: dict[str, type] = {
     "group": str,
@@ -51,18 +51,17 @@ class AnsweredQuestion:
 
 def signature(events: Sequence[Event]) -> str:
     """Return a story's structure: its sentences with persons, objects and places numbered by first appearance, verbs aside."""
-    seen: dict[str, str] = {}
+    seen: dict[str, str] = {"": ""}
     parts: list[str] = []
     for kind, who, places, thing, to, pronoun, _, also, them, denied in events:
         part: str = kind
         if pronoun or them or denied:
             part += f" {'~' * (pronoun + them)}{'!' if denied else ''}"
         for name in (*who, thing, also, to, *places) if thing else (*who, *places):
-            if name:
-                number = seen.get(name)
-                if number is None:
-                    number = seen[name] = f" {len(seen)}"
-                part += number
+            number = seen.get(name)
+            if number is None:
+                number = seen[name] = f" {len(seen) - 1}"
+            part += number
         parts.append(part)
     return ";".join(parts)
 
@@ -81,17 +80,22 @@ def tokens(text: str) -> int:
 
 def concepts_of_sentence(event: Event) -> frozenset[str]:
     """Return the events and constructs in a sentence; COMPOUND where a pronoun stands for two."""
-    return _distinct(event.concepts(), event.compound)
+    kind, who, places, thing, _, pronoun, _, also, them, denied = event
+    return _concepts(kind, len(who), len(places), thing != "", pronoun, also != "", them, denied)
 
 
 @cache
-def _distinct(concepts: tuple[str, ...], compound: bool) -> frozenset[str]:
-    return frozenset((*concepts, "COMPOUND") if compound else concepts)
+def _concepts(
+    kind: Kind, who: int, places: int, thing: bool, pronoun: bool, also: bool, them: bool, denied: bool
+) -> frozenset[str]:
+    """Return the concepts of all sentences that have so many names, whichever they are."""
+    event = Event(kind, ("",) * who, ("",) * places, "it" * thing, "", pronoun, "", "it" * also, them, denied)
+    return frozenset((*event.concepts(), *(("COMPOUND",) if event.compound else ())))
 
 
 def concepts_of(events: Iterable[Event]) -> frozenset[str]:
     """Return the events and constructs in a story."""
-    return frozenset[str]().union(*map(concepts_of_sentence, events))
+    return frozenset[str]().union(*{concepts_of_sentence(event) for event in events})
 
 
 def make_example(

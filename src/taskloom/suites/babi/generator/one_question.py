@@ -536,9 +536,8 @@ def _compound(events: list[Event], answered: AnsweredQuestion) -> set[str]:
 def _gaps(units: int, spare: int, position: str, rng: Random) -> list[int]:
     """Draw how many other sentences stand before each unit and after the last."""
     slots = units + spare
-    low, high = {"any": (0, slots), "early": (0, max(units, slots // 2)), "late": (min(spare, slots // 2), slots)}[
-        position
-    ]
+    low = min(spare, slots // 2) if position == "late" else 0
+    high = max(units, slots // 2) if position == "early" else slots
     chosen = sorted(sample(rng, range(low, high), units))
     ends = [-1, *chosen, slots]
     return [b - a - 1 for a, b in pairwise(ends)]

@@ -27,30 +27,32 @@ TRIES = 12
 class WeightTable:
     """Names to draw from, by weight; `StoryGroup` refuses a group in which one that is drawn from would be empty."""
 
-    __slots__ = ("_bounds", "_total", "names")
+    __slots__ = ("bounds", "names", "total")
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         positive = {name: weight for name, weight in weights.items() if weight > 0}
         bounds = list(accumulate(positive.values()))
         self.names = tuple(positive)
-        self._total = bounds[-1] if bounds else 0.0
-        self._bounds = [*bounds[:-1], inf]  # rounding may bring a draw up to the total: that is the last name's
+        self.total = bounds[-1] if bounds else 0.0
+        self.bounds = [*bounds[:-1], inf]  # rounding may bring a draw up to the total: that is the last name's
 
     def draw(self, rng: Random) -> str:
         """Draw one of the names."""
-        return self.names[bisect_right(self._bounds, rng.random() * self._total)]
+        return self.names[bisect_right(self.bounds, rng.random() * self.total)]
 
 
 class ActionWeights:
     """What may happen, with weights: events and constructs, and the topics of each construct, what it may be said of."""
 
-    __slots__ = ("_topics", "conj", "coref", "weights")
+    __slots__ = ("_topics", "conj", "coref", "plain", "weights")
 
     def __init__(self, weights: Mapping[str, float], topics: Mapping[str, Mapping[str, float]]) -> None:
         self.weights = WeightTable(weights)
         self.coref = WeightTable(topics["COREF"])
         self.conj = WeightTable(topics["CONJ"])
         self._topics = {name: WeightTable(topics[name]) for name in ("NEGATE", "INDEF")}
+        # What each name is if it is said of one subject in one way, which is most of a story.
+        self.plain = [KINDS[n] if n in KINDS and n not in self._topics else None for n in self.weights.names]
 
     def draw_topic(self, name: str, rng: Random) -> str:
         """Draw what a NEGATE or INDEF sentence is about: where somebody is (MOVE), or what they do; MOVE for all else."""
@@ -91,8 +93,17 @@ class Simulator:
 
     def act(self, weights: ActionWeights, room: int = 2) -> list[Event]:
         """Draw and perform what can happen now: one or two sentences (COREF and COMPOUND take two); none if nothing can."""
+        table, random = weights.weights, self.rng.random
         for _ in range(TRIES):
-            name = weights.weights.draw(self.rng)
+            at = bisect_right(table.bounds, random() * table.total)
+            kind = weights.plain[at]
+            if kind is not None:
+                event = self._MAKERS[kind](self, None)
+                if event is None:
+                    continue
+                self.perform(event)
+                return [event]
+            name = table.names[at]
             if name == "COREF":
                 done = self._coref(weights) if room > 1 else []
             elif name == "CONJ":
@@ -108,8 +119,10 @@ class Simulator:
     def perform(self, event: Event) -> None:
         """Apply an event that is known to be possible; `places[0]` is where an "either" is true."""
         if event.thing:
-            for thing in () if event.denied else event.things:
-                self._handle(event, thing)
+            if not event.denied:
+                self._handle(event, event.thing)
+                if event.also:
+                    self._handle(event, event.also)
         elif event.kind != "not":
             for person in event.who:
                 self.where[person] = event.places[0]
@@ -303,16 +316,17 @@ class Simulator:
     def _mover(self, who: str | None) -> str | None:
         if who is not None:
             return None if who in self.still else who
-        person = pick(self.rng, self.vocabulary.persons)
+        persons = self.vocabulary.persons
+        person = persons[int(self.rng.random() * len(persons))]
         if person not in self.still:
             return person
-        free = [p for p in self.vocabulary.persons if p not in self.still]
+        free = [p for p in persons if p not in self.still]
         return pick(self.rng, free) if free else None
 
     def _elsewhere(self, person: str) -> str:
-        here = self.where.get(person)
+        here, places, random = self.where.get(person), self.vocabulary.places, self.rng.random
         while True:
-            place = pick(self.rng, self.vocabulary.places)
+            place = places[int(random() * len(places))]
             if place != here:
                 return place
 
@@ -345,15 +359,31 @@ class Simulator:
         free = [o for o in self.vocabulary.objects if o not in self.holder and o not in self.kept]
         persons = self.vocabulary.persons if who is None and free else (who,) if who and free else ()
         # Where each may be taken: anywhere if nobody touched it yet, nowhere if a proof stands on where it lies.
-        places = [(o, self.lies.get(o)) for o in free if o not in self.left]
+        lies, left = self.lies, self.left
+        things = [o for o in free if o not in left] if left else free
+        lying = [o for o in things if o in lies]
+        idle = self.idle
+        if not lying:
+            return [(person, thing) for person in persons if person not in idle for thing in things]
+        untouched = [o for o in things if o not in lies]
+        guarded, where = self.guarded, self.where
+        within: dict[str | None, list[str]] = {
+            None: things
+        }  # what can be taken in each place, or by somebody who may be anywhere
         able = []
         for person in persons:
-            if person in self.idle:
+            if person in idle:
                 continue
-            guarded, here = person in self.guarded, self.where.get(person)
-            for thing, place in places:
-                if place is None or (not guarded and (here is None or here == place)):
-                    able.append((person, thing))
+            if person in guarded:
+                reach = untouched
+            else:
+                here = where.get(person)
+                known = within.get(here)
+                if known is None:
+                    known = within[here] = [o for o in things if lies.get(o, here) == here]
+                reach = known
+            for thing in reach:
+                able.append((person, thing))
         return able
 
     def _grab(self, who: str | None) -> Event | None:

@@ -10,7 +10,7 @@ from taskloom.example import Example
 from taskloom.plan import role_of
 from taskloom.recipe import Size
 from taskloom.recipe.fields import split_key
-from taskloom.seeding import Key
+from taskloom.seeding import TABLE_LIMIT, Key
 from taskloom.suites.babi.fields import BabiFields, StoryGroup
 from taskloom.suites.babi.generator import many_questions
 from taskloom.suites.babi.generator.exhaustive import ExhaustiveExamples
@@ -70,18 +70,29 @@ class SplitExamples:
         self._total = sum(p.n for p in self.parts)
         mixed = _mixed([p.group for p in self.parts])
         self._order = key.permutation(self._total, "order", split) if mixed else None
+        self._slots: list[int] | None = None
         self._groups: dict[int, _GroupOfExamples] = {}
 
     def rows(self, start: int, stop: int) -> Iterator[Example]:
         """Yield examples start..stop."""
         for row in range(start, stop):
             done, slot = divmod(row, self._total) if self._order is not None else (0, row)
-            slot = self._order(slot) if self._order is not None else slot
+            slot = self._slot(slot)
             at = next((i for i, p in enumerate(self.parts) if slot < p.start + p.n), len(self.parts) - 1)
             part = self.parts[at]
             example = self._examples(at).example(done * part.n + slot - part.start)
             check_example(self._holdout, example, self._split)
             yield example
+
+    def _slot(self, row: int) -> int:
+        """Return which row of the groups, one after the other, stands in a row of a round."""
+        if self._order is None:
+            return row
+        if self._slots is None and self._total <= TABLE_LIMIT:
+            import numpy as np
+
+            self._slots = self._order(np.arange(self._total)).tolist()
+        return int(self._order(row)) if self._slots is None else self._slots[row]
 
     def try_out(self) -> None:
         """Refuse the split if one of its groups cannot be had.

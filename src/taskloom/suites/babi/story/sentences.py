@@ -31,6 +31,8 @@ def sentence(event: Event, vocabulary: Vocabulary, lexicon: StoryLexicon, rng: R
     if event.thing:
         return _handling(event, who, lexicon, rng)
     form = EVENT_TYPES[event.kind].form
+    if event.kind == "move":  # every other sentence, and short
+        return form.format(who=who, verb=pick(rng, lexicon.verbs["move"]), place=event.places[0])
     return form.format(
         who=who,
         verb=pick(rng, lexicon.verbs[event.kind]) if "{verb}" in form else "",
