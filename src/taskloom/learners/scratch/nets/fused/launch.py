@@ -14,14 +14,17 @@ TILE = 1_024
 
 WARPS = 4
 
+STAGES = 3
+"""Tiles of rows that a program which sums over rows has on their way from memory."""
+
 PROGRAMS = 1_056
 """Programs that sum over rows, for all seeds together: eight for each of an H200's multiprocessors."""
 
 EXAMPLE_ROWS = 64
 """Rows of whole examples whose attention is computed as one product; matrix units take 64."""
 
-LINES = 128
-"""Rows whose order of asking one program computes, one in a thread."""
+LINES = 64
+"""Rows whose order of asking one program computes."""
 
 EXAMPLES = 8
 """Examples whose gradients of attention one program computes, one after the other."""
@@ -80,18 +83,6 @@ def width_of(length: int) -> int:
     return max(16, 1 << (length - 1).bit_length())
 
 
-PRODUCTS = True
-"""Whether NDR's inner maps are products of our own, which end in a GELU; False leaves them to the library."""
-
-PRODUCT_ROWS, PRODUCT_COLUMNS, PRODUCT_STEP, PRODUCT_WARPS = 128, 128, 64, 8
-
-
-def product_shape(d: int, feed_forward: int) -> dict[str, int]:
-    """Return the tile of our own products: rows, columns, and channels at a time."""
-    both = d | feed_forward
-    return {"M": PRODUCT_ROWS, "N": min(PRODUCT_COLUMNS, both & -both), "K": min(PRODUCT_STEP, d)}
-
-
 def example_tiles(batch: int, length: int) -> int:
     """Return how many tiles of `EXAMPLE_ROWS` rows hold all examples."""
     return -(-batch // (EXAMPLE_ROWS // length))
@@ -101,6 +92,11 @@ def precision_of(kind: torch.dtype) -> str:
     """Return how a kernel multiplies matrices of fp32: as the libraries are set."""
     loose = kind == torch.float32 and torch.get_float32_matmul_precision() != "highest"
     return "tf32" if loose else "ieee"
+
+
+def looped(rows: int) -> dict[str, int]:
+    """Return the constants of a kernel that goes over so many rows, tile by tile."""
+    return {"PER": rows, "STAGES": STAGES}
 
 
 def start(kernel: Any, grid: Sequence[int], *given: Any, warps: int = WARPS, **constants: Any) -> None:

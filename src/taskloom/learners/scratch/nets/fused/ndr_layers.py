@@ -16,8 +16,6 @@ import torch
 from torch import Tensor
 
 from taskloom.learners.scratch.nets.fused import geometric_attention as attention
-from taskloom.learners.scratch.nets.fused import launch
-from taskloom.learners.scratch.nets.fused import product_kernels as products
 from taskloom.learners.scratch.nets.fused import row_kernels as kernels
 from taskloom.learners.scratch.nets.fused.launch import (
     EXAMPLE_ROWS,
@@ -26,13 +24,14 @@ from taskloom.learners.scratch.nets.fused.launch import (
     block,
     cut,
     example_tiles,
+    looped,
     outer,
     precision_of,
-    product_shape,
     shares,
     start,
     tile_rows,
     tiles,
+    width_of,
 )
 
 NAMES = (
@@ -71,8 +70,8 @@ class _RouterMaps:
         self.inner = torch.cat([w["data1.weight"], w["gate1.weight"]], 1).to(kind)
         self.inner_bias = torch.cat([w["data1.bias"], w["gate1.bias"]], 1)
         self.out = w["attention.out.weight"].to(kind)
-        self.data = w["data2.weight"].to(kind).contiguous()  # our own products take no strides
-        self.gate = w["gate2.weight"].to(kind).contiguous()
+        self.data = w["data2.weight"].to(kind)
+        self.gate = w["gate2.weight"].to(kind)
         self.data_bias, self.gate_bias = w["data2.bias"].contiguous(), w["gate2.bias"].contiguous()
         self.merge = (w["norm_merge.weight"].contiguous(), w["norm_merge.bias"].contiguous())
         self.end = (w["norm_out.weight"].contiguous(), w["norm_out.bias"].contiguous())
@@ -115,7 +114,7 @@ class _RouterPart:
             return torch.empty(layers, self.seeds, *shape, dtype=torch.float32, device=self.h.device)
 
         self.merge_sums, self.gate_sums = sums(self.parts, 3, d), sums(self.parts, 4, d)
-        self.inner_sums = sums(self._products()[0][1] if launch.PRODUCTS else self.inner_parts, wide)
+        self.inner_sums = sums(self.inner_parts, wide)
         self.qkv_sums = sums(example_tiles(self.batch, self.length), 3 * d)
         self.order_sums = sums(self._lines()[0][0], self.run.heads, 5)
 
@@ -130,7 +129,7 @@ class _RouterPart:
         """Return the programs, sizes and constants of the order of asking."""
         heads, rows = self.run.heads, self.batch * self.length
         stride = self.batch if self.run.lengths.dim() == 2 else 0
-        constants = {"H": heads, "D": self.state, "LENGTH": self.length, "BLOCK": LINES}
+        constants = {"H": heads, "D": self.state, "LENGTH": self.length, "T": width_of(self.length), "BLOCK": LINES}
         return (-(-rows // LINES), heads, self.seeds), (rows, self.columns, stride), constants
 
     def _attend(self, i: int, layer: int) -> None:
@@ -169,10 +168,18 @@ class _RouterPart:
         maps, run, qkv, rate = self.maps, self.run, self.qkv[i], self.run.rates[1]
         grid, shape = self._tiles()
         dweights, dproducts = torch.empty_like(self.products[i]), torch.empty_like(self.weights[i])
-        given: tuple[Any, ...] = (change, qkv, maps.qkv_bias, dweights, self.batch, self.columns)
-        start(attention.mixture_backward, grid, *given, **shape)
+        tables = (self.weights[i], qkv, maps.qkv_bias, dweights, self.dqkv[i], self.qkv_sums[i])
+        start(attention.mixture_backward, grid, change, *tables, self.batch, self.columns, **shape)
         lines, sizes, constants = self._lines()
-        given = (dweights, self.weights[i], self.products[i], qkv, maps.qkv_bias, run.lengths, maps.scales)
+        given: tuple[Any, ...] = (
+            dweights,
+            self.weights[i],
+            self.products[i],
+            qkv,
+            maps.qkv_bias,
+            run.lengths,
+            maps.scales,
+        )
         start(
             attention.order_backward,
             lines,
@@ -183,32 +190,12 @@ class _RouterPart:
             *sizes,
             **constants,
         )
-        given = (change, dproducts, self.weights[i], qkv, maps.qkv_bias, self.dqkv[i], self.qkv_sums[i])
-        start(
-            attention.products_backward,
-            grid,
-            *given,
-            self.batch,
-            self.columns,
-            CUT=cut(rate),
-            RATE=1 / (1 - rate),
-            **shape,
-        )
-
-    def _products(self) -> tuple[tuple[int, int, int], dict[str, Any]]:
-        """Return the programs and constants of our own products."""
-        shape = product_shape(self.state, self.data)
-        grid = ((self.data + self.state) // shape["N"], -(-self.rows // shape["M"]), self.seeds)
-        return grid, {**shape, "D": self.state, "warps": launch.PRODUCT_WARPS, "PRECISION": precision_of(self.run.kind)}
+        given = (dproducts, qkv, maps.qkv_bias, self.dqkv[i], self.qkv_sums[i], self.batch)
+        start(attention.products_backward, grid, *given, CUT=cut(rate), RATE=1 / (1 - rate), **shape)
 
     def _inner(self, i: int) -> None:
-        """Compute the inner maps with their GELU; z keeps its input, or its slope where the product is our own."""
+        """Compute the inner maps with their GELU."""
         maps, wide = self.maps, self.z.shape[-1]
-        if launch.PRODUCTS:
-            grid, shape = self._products()
-            given = (self.a[i], maps.inner, maps.inner_bias, self.z[i], self.inner[i], self.rows)
-            start(products.inner_forward, grid, *given, W=wide, **shape)
-            return
         torch.bmm(self.a[i], maps.inner.transpose(1, 2), out=self.z[i])
         start(
             kernels.gelu_forward,
@@ -225,11 +212,6 @@ class _RouterPart:
     def _uninner(self, i: int) -> None:
         """Compute the gradient before the GELU."""
         maps, wide = self.maps, self.z.shape[-1]
-        if launch.PRODUCTS:
-            grid, shape = self._products()
-            given = (self.dy[i], self.dg[i], maps.data, maps.gate, self.z[i], self.dz[i], self.inner_sums[i], self.rows)
-            start(products.inner_backward, grid, *given, F=self.data, **shape)
-            return
         dinner = torch.empty_like(self.dz[i])
         torch.bmm(self.dy[i], maps.data, out=dinner[..., : self.data])
         torch.bmm(self.dg[i], maps.gate, out=dinner[..., self.data :])
@@ -242,7 +224,7 @@ class _RouterPart:
             self.dz[i],
             self.inner_sums[i],
             self.rows,
-            PER=self.inner_per,
+            **looped(self.inner_per),
             W=wide,
             BLOCK=block(wide),
             ROWS=tile_rows(block(wide)),
@@ -327,7 +309,7 @@ class _RouterPart:
             self.gate_sums[i],
             self.rows,
             first,
-            PER=self.per,
+            **looped(self.per),
             CUT=cut(run.rates[2]),
             **over_rows,
         )
@@ -350,7 +332,7 @@ class _RouterPart:
             self.merge_sums[i],
             self.rows,
             first,
-            PER=self.per,
+            **looped(self.per),
             CUT=cut(run.rates[0]),
             RATE=1 / (1 - run.rates[0]),
             BIAS=False,
@@ -361,7 +343,7 @@ class _RouterPart:
         dmixture = torch.bmm(self.dmixed[i], maps.out)
         self._unattend(i, dmixture)
         if self.asking is self.h:
-            return torch.baddbmm(dh, self.dqkv[i], maps.qkv)
+            return dh.baddbmm_(self.dqkv[i], maps.qkv)
         whole = torch.bmm(self.dqkv[i], maps.qkv)
         whole.view(self.seeds, self.batch, self.length, d)[:, :, : self.columns] += dh.view(
             self.seeds, self.batch, self.columns, d

@@ -18,6 +18,7 @@ from taskloom.learners.scratch.nets.fused.launch import (
     Pass,
     block,
     cut,
+    looped,
     outer,
     precision_of,
     shares,
@@ -181,7 +182,7 @@ class _TransformerPart:
             *given,
             self.rows,
             self.run.first * self.columns,
-            PER=self.per,
+            **looped(self.per),
             MORE=more is not None,
             ADD=False,
             **constants,
@@ -203,7 +204,7 @@ class _TransformerPart:
             self.dz[i],
             self.hidden_sums[i],
             self.rows,
-            PER=self.hidden_per,
+            **looped(self.hidden_per),
             **constants,
         )
         dmiddle = torch.bmm(self.dz[i], maps.one)
@@ -226,7 +227,7 @@ class _TransformerPart:
             **constants,
         )
         if self.asking is self.x:
-            return torch.baddbmm(dx, self.dqkv[i], maps.qkv)
+            return dx.baddbmm_(self.dqkv[i], maps.qkv)
         whole = torch.bmm(self.dqkv[i], maps.qkv)
         columns = whole.view(self.seeds, self.batch, self.length, -1)[:, :, : self.columns]
         columns += dx.view(columns.shape)
