@@ -19,7 +19,7 @@ from taskloom.scoring import SCORERS
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "scorers.md"
 
 CHEAP = ("ctl/A", "babi/1", "babi/7", "babi/8", "babi/mix-T7", "babi/19")
-RECIPES = (*CHEAP, "zest/synthetic", "taskbench/english")
+RECIPES = (*CHEAP, "zest/synthetic", "taskbench/english", "taskbench/map(antonyms[eng])")
 """Recipes with the scorers of every suite, and those of them that take no time."""
 
 SHOWN = 100

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.errors import DataError, ParameterError
-from taskloom.interop.curriculum import Curriculum, Levels
+from taskloom.errors import DataError, ParameterError, RecipeError
+from taskloom.interop.curriculum import Curriculum, Levels, levels_of
 from taskloom.interop.graded import open_split
+from taskloom.recipe import read
 
 SPLIT = open_split("ctl/A", "iid", 300)
 
@@ -75,6 +76,38 @@ def test_the_state_of_another_curriculum_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"curriculum.json cannot be read"):
         Curriculum(SPLIT, Levels("length")).load(tmp_path)
     assert json.dumps(Curriculum(SPLIT, Levels("length")).state())
+
+
+def test_a_recipe_declares_its_levels(tmp_path: Path) -> None:
+    import taskloom as tl
+
+    declared = "curriculum: {trait: length, bounds: [2, 3], threshold: 0.5, window: 8}"
+    small = "extends: ctl/A-independent\nfunctions: 4\nsplits: {train: {n: 60}, iid: {n: 5}, ood: {n: 5}}\n"
+    (tmp_path / "rising.yaml").write_text(small + declared, encoding="utf-8")
+    (tmp_path / "flat.yaml").write_text(small, encoding="utf-8")
+    rising, flat = (tl.make(tmp_path / name) for name in ("rising.yaml", "flat.yaml"))
+    assert rising.recipe.digest == flat.recipe.digest  # an order of examples changes none of them
+    levels = levels_of(open_split(tmp_path / "rising.yaml", role="train"))
+    assert levels == Levels("length", (2, 3), 0.5, 8)
+    tl.make(tmp_path / "rising.yaml", out=tmp_path / "made")
+    assert levels_of(open_split(tmp_path / "made", role="train")) == levels
+    with pytest.raises(ParameterError, match=r"levels is missing, and .*flat\.yaml declares none"):
+        levels_of(open_split(tmp_path / "flat.yaml", role="train"))
+
+
+@pytest.mark.parametrize(
+    ("declared", "sentence"),
+    [
+        ("length", "curriculum: write {trait: length"),
+        ("{bounds: [2]}", "trait"),
+        ("{trait: length, bounds: [3, 2]}", "must rise from level to level"),
+        ("{trait: length, threshold: 2}", "threshold"),
+    ],
+)
+def test_a_wrong_declaration_is_refused_with_the_recipe(declared: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "wrong.yaml").write_text(f"extends: ctl/A\ncurriculum: {declared}\n", encoding="utf-8")
+    with pytest.raises(RecipeError, match=sentence):
+        read(tmp_path / "wrong.yaml")
 
 
 def test_wrong_levels_are_named() -> None:

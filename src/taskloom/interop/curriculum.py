@@ -52,6 +52,16 @@ class Levels:
             raise ParameterError("bounds", f"must rise from level to level, not {echo(self.bounds)}")
 
 
+def levels_of(examples: GradedSplit) -> Levels:
+    """Return the levels that the recipe of a split declares under `curriculum`."""
+    declared = examples.curriculum
+    if declared is None:
+        raise ParameterError(
+            "levels", f"is missing, and {examples.name} declares none: curriculum: {{trait: length, bounds: [3, 4, 5]}}"
+        )
+    return Levels(declared.trait, declared.bounds, declared.threshold, declared.window)
+
+
 class Curriculum:
     """Examples by position, and the level that answers have reached.
 

@@ -21,6 +21,7 @@ from taskloom.example import Example
 from taskloom.extraction import Extraction
 from taskloom.plan import Plan, Split
 from taskloom.recipe import read
+from taskloom.recipe.fields import CurriculumFields
 from taskloom.recipe.overrides import Changes, parse_changes
 from taskloom.scoring import Scorer
 
@@ -76,6 +77,7 @@ class GradedSplit:
         extraction: How answers are cut out of replies.
         size: How many examples there are.
         data: The dataset that rows come from; None: they are made by the plan.
+        curriculum: What the recipe declares of its curriculum.
     """
 
     name: str
@@ -85,6 +87,7 @@ class GradedSplit:
     extraction: Extraction
     size: int
     data: Dataset | None = None
+    curriculum: CurriculumFields | None = None
     _block: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -152,7 +155,8 @@ def open_split(
         chosen = choose_split(plan, split, role)
         if n is not None and n > chosen.n:
             raise ParameterError("n", f"is {n}, and the split '{chosen.name}' of {name} has {chosen.n} examples")
-        return GradedSplit(name, chosen.name, data.manifest["seed"], plan, extraction, n or chosen.n, data)
+        declared = data.recipe.curriculum
+        return GradedSplit(name, chosen.name, data.manifest["seed"], plan, extraction, n or chosen.n, data, declared)
     changes = {
         **(set if isinstance(set, Mapping) else parse_changes(set)),
         **({"described": True} if described else {}),
@@ -162,7 +166,8 @@ def open_split(
     chosen = choose_split(plan, split, role)
     if n is not None and n > chosen.n:
         plan = _larger(name, changes, chosen, n, seed)
-    return GradedSplit(name, chosen.name, checked.seed if seed is None else seed, plan, extraction, n or chosen.n)
+    used = checked.seed if seed is None else seed
+    return GradedSplit(name, chosen.name, used, plan, extraction, n or chosen.n, curriculum=checked.curriculum)
 
 
 def choose_split(plan: Plan, name: str | None, role: str) -> Split:

@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from taskloom.interop.curriculum import Curriculum, Levels
+from taskloom.interop.curriculum import Curriculum, Levels, levels_of
 from taskloom.interop.graded import DEFAULT_EXTRACT, GradedSplit, from_record, open_split, to_record
 from taskloom.interop.packages import need
 
@@ -91,7 +91,7 @@ def recipe_rewards(
 
 def curriculum_rewards(
     recipe: str | PathLike[str],
-    levels: Levels,
+    levels: Levels | None = None,
     split: str | None = None,
     n: int | None = None,
     *,
@@ -108,7 +108,7 @@ def curriculum_rewards(
 
     Args:
         recipe: As for `recipe_rewards`, like all other arguments.
-        levels: How it rises.
+        levels: How it rises; as the recipe declares under `curriculum` by default.
         split: As for `recipe_rewards`.
         n: As for `recipe_rewards`.
         seed: As for `recipe_rewards`; also of the order of prompts.
@@ -119,7 +119,7 @@ def curriculum_rewards(
     """
     datasets = need("datasets", "datasets", "IterableDataset")
     graded = _open(recipe, split, n, seed, set, described, extract)
-    curriculum = Curriculum(graded, levels, graded.seed)
+    curriculum = Curriculum(graded, levels or levels_of(graded), graded.seed)
 
     def rows() -> Iterator[dict[str, Any]]:
         for example in curriculum:

@@ -257,6 +257,24 @@ class Described(Fields):
         raise ValueError(f"write a share from 0 to below 1, or a list of task names, not {echo(value)}")
 
 
+class CurriculumFields(Fields):
+    """How training that is rewarded begins with easy examples: `curriculum: {trait: length, bounds: [3, 4, 5]}`."""
+
+    trait: str = Field(description="The trait that makes examples hard; its values are numbers")
+    bounds: tuple[float, ...] = Field(
+        (), description="Its largest value at each level; empty: every value that there is"
+    )
+    threshold: float = Field(0.8, gt=0, le=1, description="The mean score from which the next level begins")
+    window: int = Field(64, ge=1, description="Over how many answers the mean is taken")
+
+    @field_validator("bounds")
+    @classmethod
+    def _rising(cls, bounds: tuple[float, ...]) -> tuple[float, ...]:
+        if list(bounds) != sorted(set(bounds)):
+            raise ValueError(f"must rise from level to level, not {echo(list(bounds))}")
+        return bounds
+
+
 class Span:
     """A range of whole numbers, written `2..6`, or one number; both ends belong to it."""
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from taskloom.arguments import path_of, plain, whole
 from taskloom.errors import ParameterError, RecipeError, TaskloomError, echo, nearest
 from taskloom.files import json_digest
-from taskloom.recipe.fields import Described, Fields, texts
+from taskloom.recipe.fields import CurriculumFields, Described, Fields, texts
 from taskloom.recipe.finder import find, from_mapping
 from taskloom.recipe.input_parts import InputParts, keep_part
 from taskloom.recipe.overrides import Changes, override, parse_changes
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from taskloom.plan import Plan
     from taskloom.tasks import Task
 
-RESERVED = ("suite", "task", "extends", "describe", "seed", "described")
+RESERVED = ("suite", "task", "extends", "describe", "seed", "described", "curriculum")
 """Keys of a recipe file that are not fields of its suite."""
 
 
@@ -70,6 +70,7 @@ class Recipe:
         seed: The default seed; not part of the digest.
         described: Whether and how inputs begin with the description of their task.
         files: Where files are that its fields name, if not where the text says; not part of the digest.
+        curriculum: How training that is rewarded begins with easy examples; not part of the digest, since it changes none.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Recipe:
     seed: int = 0
     described: Described | None = None
     files: Mapping[str, str] = field(default_factory=dict)
+    curriculum: CurriculumFields | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.fields, Fields):
@@ -125,6 +127,7 @@ class Recipe:
             **({"code": core["code"]} if "code" in core else {}),
             "describe": self.describe,
             **({"described": self.described.model_dump(mode="json")} if self.described else {}),
+            **({"curriculum": self.curriculum.model_dump(mode="json")} if self.curriculum else {}),
             **core["fields"],
         }
 
@@ -247,7 +250,8 @@ def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
     given = {key: value for key, value in data.items() if key not in RESERVED}
     fields = validated(suite.fields, given, where, RecipeError)
     described = _described(data.get("described", False), where)
-    return Recipe(name, suite, fields, str(data.get("describe", "")).strip(), seed, described)
+    curriculum = _curriculum(data.get("curriculum"), where)
+    return Recipe(name, suite, fields, str(data.get("describe", "")).strip(), seed, described, curriculum=curriculum)
 
 
 def _fields_model(data: Mapping[str, Any]) -> type[BaseModel] | None:
@@ -265,6 +269,14 @@ def _described(given: Any, where: str) -> Described | None:
     if given is not True and not isinstance(given, Mapping):
         raise RecipeError(f"{where}: described: write true, or {{level: explicit, unseen: 0.3}}, not {echo(given)}")
     return validated(Described, {} if given is True else dict(given), f"{where}: described", RecipeError)
+
+
+def _curriculum(given: Any, where: str) -> CurriculumFields | None:
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise RecipeError(f"{where}: curriculum: write {{trait: length, bounds: [3, 4, 5]}}, not {echo(given)}")
+    return validated(CurriculumFields, dict(given), f"{where}: curriculum", RecipeError)
 
 
 def task_suite(task: Task) -> Suite:
