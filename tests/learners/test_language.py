@@ -235,6 +235,7 @@ def count_writing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("patience", [0, 9])
+@pytest.mark.daily("decoder-0", "encoder-decoder-9")
 def test_a_split_that_was_measured_with_the_last_weights_is_not_answered_again(
     folder: Path, patience: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

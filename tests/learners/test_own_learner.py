@@ -118,7 +118,7 @@ def test_names_that_are_not_there_are_one_sentence(own: Path) -> None:
 def test_any_other_way_to_learn_is_a_dataclass_with_fit(tmp_path: Path) -> None:
     (tmp_path / "shout.py").write_text(SHOUT)
     data = {"recipe": "ctl/A", "set": SMALL}
-    runs = tl.run(recipes=[data], learners=[str(tmp_path / "shout.py")], store=tmp_path / "runs", workers=1)
+    runs = tl.run(recipes=[data], learners=[str(tmp_path / "shout.py")], store=tmp_path / "runs", engine="here")
     assert set(runs.table["learner"].to_pylist()) == {"mine/shout"}
     with pytest.raises(TaskloomError, match="has fit but is not a dataclass"):
         tl.learner("mine/bare", describe="bare")(type("Bare", (), {"fit": None}))

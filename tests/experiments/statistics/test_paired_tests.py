@@ -65,6 +65,7 @@ def test_the_order_of_items_does_not_matter(pairs: list[tuple[int, int]], random
 
 
 @pytest.mark.parametrize(("items", "differing"), [(20, 0.3), (50, 0.1), (50, 0.4), (100, 0.2)])
+@pytest.mark.daily("20-0.3", "50-0.4")
 def test_mid_p_errs_as_often_as_promised(items: int, differing: float) -> None:
     """The exact error rate where neither model is better, summed over all outcomes: how many items differ, and which way."""
     rate = {"exact": 0.0, "mid-p": 0.0}

@@ -121,13 +121,16 @@ def tree(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return corpora
 
 
-def test_damaged_wordnet_files(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("fault", ["cut", "number", "byte"])
+@pytest.mark.daily("number")
+def test_damaged_wordnet_files(tree: Path, fault: str, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("show", "taskbench/synonyms[spa]")
     nouns = tree / "wordnet" / "data.noun"
     whole = nouns.read_bytes()
-    for damaged in (whole[:1_000_000], whole.replace(b"00001740 03 n 01", b"00001740 03 n zz", 1), b"\xff" + whole):
-        nouns.write_bytes(damaged)
-        assert "wordnet is damaged" in refused(capsys, *asked)
+    faults = {"cut": whole[:1_000_000], "byte": b"\xff" + whole}
+    faults["number"] = whole.replace(b"00001740 03 n 01", b"00001740 03 n zz", 1)
+    nouns.write_bytes(faults[fault])
+    assert "wordnet is damaged" in refused(capsys, *asked)
     nouns.unlink()
     assert "lacks the file data.noun" in refused(capsys, *asked)
     nouns.write_bytes(whole)

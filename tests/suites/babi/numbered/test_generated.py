@@ -67,7 +67,7 @@ def examples(number: int, values: dict[str, Any], stories: int) -> list[Example]
 
 @pytest.mark.parametrize(("number", "values"), SETTINGS, ids=IDS)
 def test_answers_by_the_second_solver(number: int, values: dict[str, Any]) -> None:
-    made = examples(number, values, 25)
+    made = examples(number, values, 15)
     assert made
     for example in made:
         assert sorted(TASKS[number].check(example)) == sorted(example.targets), example

@@ -65,10 +65,11 @@ def test_every_atom(small: RdfWorld, name: str) -> None:
     assert queried(small, name) == joined(small, name)
 
 
-def test_every_factual_task_of_the_paper(small: RdfWorld, catalogue: Catalogue) -> None:
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.nightly)])
+def test_every_factual_task_of_the_paper(small: RdfWorld, catalogue: Catalogue, every: int) -> None:
     tasks = {read_typed(text)[0].notation: text for text in catalogue.expressions}
     assert len(tasks) > 250
-    for text in tasks.values():
+    for text in list(tasks.values())[::every]:
         assert queried(small, text) == joined(small, text), text
 
 

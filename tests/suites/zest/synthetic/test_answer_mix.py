@@ -21,6 +21,7 @@ def test_na_rate(rate: float) -> None:
 
 
 @pytest.mark.parametrize(("size", "classification"), [(20, 1.0), (40, None), (120, 0.3)])
+@pytest.mark.daily("20-1.0", "40-None")
 def test_na_rate_is_met_in_every_split_whatever_its_size(size: int, classification: float | None) -> None:
     changes = {"tasks": {"train": size, "dev": size, "test": size}, "classification": classification}
     made = small(3, **changes)

@@ -63,9 +63,7 @@ def test_instances_have_the_kind_of_answer_that_was_settled(
             assert (e.target in ("yes", "no")) == (settled in ("yes", "no"))
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(1, 4), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(4, 13))]
-)
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 13))])
 def test_table_2_under_other_seeds(seed: int) -> None:
     """What the seed can move without a passage being written: output types, words of the descriptions, n/a."""
     world = default(seed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 
 from taskloom.errors import InputError
 from taskloom.plan import Source
@@ -75,10 +76,16 @@ class WorldKnobs:
             )
 
 
+@lru_cache(maxsize=4)
+def _built(knobs: WorldKnobs) -> _WorldBuilder:
+    """Build the facts of a world once for the recipes of a process: nothing changes them afterwards."""
+    return _WorldBuilder(knobs)
+
+
 def synthetic_world(knobs: WorldKnobs | None = None) -> TableWorld:
     """Build the invented world of these knobs."""
     knobs = knobs or WorldKnobs()
-    builder = _WorldBuilder(knobs)
+    builder = _built(knobs)
     digest = Key("synthetic facts", VERSION, *(f"{k}={v!r}" for k, v in sorted(asdict(knobs).items()))).digest.hex()
     source = Source("synthetic world", digest)
     return TableWorld(lambda p: builder.pairs.get(p, {}), lambda: builder.labels.items(), lambda: (source,))

@@ -122,7 +122,7 @@ class Lexicon:
         return tuple(senses)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=3)
 def open_lexicon(name: str) -> Lexicon:
     """Open a lexicon: `nltk` (the paper's, from an NLTK data tree), `packaged` (English) or `synthetic` (invented)."""
     if name == "synthetic":

@@ -199,7 +199,7 @@ def _padded(table: Table, rows: int) -> Table:
     return Table(np.pad(table.starts, (0, rows - table.rows), mode="edge"), table.values)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def open_words(lexicon: str, rules: Rules, pairing: random_relations.Pairing, own: tuple[str, ...]) -> Words:
     """Open words with their tables, kept for the whole process: equal settings share their tables."""
     return Words(open_lexicon(lexicon), rules, pairing, own)
