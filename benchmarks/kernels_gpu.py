@@ -36,7 +36,7 @@ BATCHES = 4
 """Batches that are taken in turn, so that no step finds its inputs in the cache."""
 
 STEPS = 40
-VARIANTS: list[dict[str, Any]] = [{"STAGES": 1}, {"PROGRAMS": 528}]
+VARIANTS: list[dict[str, Any]] = [{"PROGRAMS": 528}]
 """Other values of the constants in `fused/launch.py`, for the first model."""
 
 NETS: dict[str, Net] = {"ndr": NDR(40, 8), "transformer": Transformer(40, 8)}
@@ -46,7 +46,7 @@ def stepper_for(model: str, seeds: int, precision: Any, length: int, kernels: bo
     random = np.random.default_rng(length)
     n = BATCH * BATCHES
     data = Encoded(random.integers(0, 40, (n, length)), np.full(n, length), random.integers(0, 8, n))
-    how = Training(batch=BATCH, precision=precision, device=DEVICE, kernels=kernels)
+    how = Training(batch=BATCH, precision=precision, device=DEVICE, kernels="always" if kernels else "never")
     return Stepper(NETS[model], data, list(range(seeds)), how)
 
 

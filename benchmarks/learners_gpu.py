@@ -43,11 +43,11 @@ from taskloom.learners.training.step import Resident, Stepper
 
 MODELS = ("bilstm", "ndr", "transformer")
 VARIANTS: dict[str, dict[str, Any]] = {
-    "compiled tf32": {"precision": "tf32", "compile": True},
-    "compiled bf16": {"precision": "bf16", "compile": True},
-    "compiled bf16, not packed": {"precision": "bf16", "compile": True, "pack": 1},
-    "kernels bf16": {"precision": "bf16", "compile": True, "kernels": True},
-    "kernels tf32": {"precision": "tf32", "compile": True, "kernels": True},
+    "compiled tf32": {"precision": "tf32", "compile": True, "kernels": "never"},
+    "compiled bf16": {"precision": "bf16", "compile": True, "kernels": "never"},
+    "compiled bf16, not packed": {"precision": "bf16", "compile": True, "kernels": "never", "pack": 1},
+    "kernels bf16": {"precision": "bf16", "compile": True, "kernels": "always"},
+    "kernels tf32": {"precision": "tf32", "compile": True, "kernels": "always"},
     "graphs tf32": {"precision": "tf32", "compile": False},
     "eager tf32": {"precision": "tf32", "compile": False, "graphs": False},
 }
@@ -348,7 +348,7 @@ def main() -> None:
     two.add_argument("--evaluate-every", type=int, default=1000)
     two.add_argument("--checkpoint-every", type=int, default=20_000)
     two.add_argument("--seconds", type=float, default=540)
-    two.add_argument("--kernels", action="store_true", help="layers by kernels of Taskloom's own")
+    two.add_argument("--kernels", choices=("auto", "always", "never"), default="auto", help="see the setting kernels")
     two.add_argument("--until", type=float, default=0.0, help="end when all seeds have this iid score; 0: never")
     for command in (one, two):
         several = {"nargs": "+"} if command is two else {}

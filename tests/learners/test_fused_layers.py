@@ -74,7 +74,7 @@ def stack_of(net: Net, precision: Any, batch: int = 4, length: int = 5) -> Stepp
     random = np.random.default_rng(0)
     tokens, lengths = random.integers(0, 6, (batch, length)), random.integers(2, length + 1, batch)
     data = Encoded(tokens, lengths, random.integers(0, 3, batch))
-    how = Training(batch=batch, precision=precision, device=DEVICE, compile=GPU, kernels=GPU)
+    how = Training(batch=batch, precision=precision, device=DEVICE, compile=GPU, kernels="always")
     stepper = Stepper(net, data, [0, 1], how)
     if not GPU:
         stepper.wrap = Kernels(plainly)
@@ -101,6 +101,22 @@ def test_wrong_kernels_are_found_and_layers_compiled_instead(monkeypatch: pytest
     assert wrong.wrap is plainly
     compiled.advance(torch.arange(4), 5)
     assert torch.equal(wrong.state.weights, compiled.state.weights)
+
+
+@pytest.mark.skipif(GPU, reason="kernels run in Triton's interpreter only where there is no GPU")
+def test_kernels_that_do_not_run_leave_the_layers_to_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    from taskloom.learners.scratch.nets.fused import ndr_layers
+
+    def no_start(*given: Any, **more: Any) -> None:
+        raise ValueError("out of shared memory")
+
+    monkeypatch.setattr(ndr_layers, "start", no_start)
+    stepper = stack_of(NETS["ndr"], "fp32")
+    with pytest.warns(
+        UserWarning, match=r"kernels do not run on cpu \(ValueError: out of shared memory\): .* compiled"
+    ):
+        stepper.advance(torch.arange(4), 5)
+    assert stepper.wrap is plainly
 
 
 @pytest.mark.skipif(GPU, reason="kernels run in Triton's interpreter only where there is no GPU")

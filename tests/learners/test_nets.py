@@ -21,7 +21,13 @@ from taskloom.learners.scratch.nets.ops import Net, count  # noqa: E402
 from taskloom.learners.scratch.nets.transformer import Transformer  # noqa: E402
 from taskloom.learners.scratch.tokens import Encoded  # noqa: E402
 from taskloom.learners.training.settings import Training  # noqa: E402
-from taskloom.learners.training.step import Stepper, computing  # noqa: E402
+from taskloom.learners.training.step import (  # noqa: E402
+    ROUNDING,
+    Stepper,
+    computing,
+    largest_difference,
+    takes_kernels,
+)
 
 # The oracle's names for the weights, in its own words, and ours.
 RENAME = {
@@ -146,7 +152,7 @@ def stack_of_ndr(device: str, precision: Any, state: int = 16, batch: int = 24) 
     net = NDR(6, 3, state=state, heads=2, feed_forward=2 * state, layers=2)
     random = np.random.default_rng(0)
     data = Encoded(random.integers(0, 6, (batch, 9)), random.integers(3, 10, batch), random.integers(0, 3, batch))
-    return Stepper(net, data, [0, 1], Training(batch=batch, precision=precision, device=device))
+    return Stepper(net, data, [0, 1], Training(batch=batch, precision=precision, device=device, kernels="never"))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
@@ -178,6 +184,35 @@ def test_layers_that_are_compiled_wrong_are_found_and_computed_plainly() -> None
     assert wrong.wrap is None
     right.advance(torch.arange(24), 9)
     assert torch.equal(right.state.weights, wrong.state.weights)
+
+
+@pytest.mark.parametrize(
+    ("net", "precision", "kernels", "taken"),
+    [
+        (NDR(6, 3), "bf16", "auto", True),
+        (NDR(6, 3), "tf32", "auto", False),
+        (NDR(6, 3), "bf16", "never", False),
+        (Transformer(6, 3), "bf16", "auto", False),
+        (Transformer(6, 3), "bf16", "always", True),
+    ],
+)
+def test_kernels_are_taken_where_they_were_measured(net: Net, precision: Any, kernels: Any, taken: bool) -> None:
+    assert takes_kernels(net, Training(kernels=kernels), precision) == taken
+
+
+def test_gradients_that_rounding_alone_moves_are_no_reason_to_refuse_a_compiler() -> None:
+    """Rounding moves the plain gradient by a tenth here: a compiled one may be as far off elsewhere, but not thrice as far."""
+    random = torch.Generator().manual_seed(0)
+    exact = {"a": torch.randn(1, 100, generator=random), "b": torch.randn(1, 100, generator=random)}
+
+    def moved(by: float) -> dict[str, Any]:
+        return {"a": exact["a"] + by * torch.randn(1, 100, generator=random), "b": exact["b"]}
+
+    plain, as_far, farther = moved(0.1), moved(0.1), moved(0.3)
+    assert largest_difference(as_far, plain)[0] > ROUNDING["bf16"]
+    assert largest_difference(as_far, plain, exact)[0] == 0.0
+    assert largest_difference(farther, plain, exact)[1] == "a"
+    assert largest_difference({**as_far, "b": 1.1 * exact["b"]}, plain, exact)[1] == "b"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")

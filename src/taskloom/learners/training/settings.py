@@ -40,7 +40,8 @@ class Training:
         threads: CPU threads. One by default: results are then the same bits on any number of cores, and neighbours do no harm.
         shortest: Batches are padded to at least this many tokens, so that rare short lengths need no program of their own.
         compile: Whether layers are compiled on a GPU.
-        kernels: Whether NDR and the Transformer compute their layers on a GPU by kernels of Taskloom's own; needs `compile`.
+        kernels: When NDR and the Transformer compute their layers on a GPU by Triton kernels of Taskloom's own: `always`, `never`,
+            or `auto`, which is where they were measured to be faster (NDR in bf16). Needs `compile`.
         graphs: Whether steps are captured as CUDA graphs, one per length.
         epochs: Passes over the training split in place of `steps`; 0: `steps` counts.
         evaluate_epochs: Epochs between points of the learning curve in place of `evaluate_every`; 0: that counts.
@@ -74,7 +75,7 @@ class Training:
     decay: Literal["constant", "linear", "cosine"] = later_setting("constant")
     epsilon: float = later_setting(1e-8)
     label_smoothing: float = later_setting(0.0)
-    kernels: bool = later_setting(False)
+    kernels: Literal["auto", "always", "never"] = later_setting("auto")
 
     def __post_init__(self) -> None:
         for one in fields(self):

@@ -190,6 +190,11 @@ def compiled_right(
     return False
 
 
+def takes_kernels(net: Net, how: Training, precision: str) -> bool:
+    """Return whether a network's layers are computed by kernels where they fit; `kernels_in` are precisions in which that pays."""
+    return how.kernels == "always" or (how.kernels == "auto" and precision in getattr(net, "kernels_in", ()))
+
+
 class Resident:
     """Encoded data on the device, where batches are gathered by row numbers."""
 
@@ -229,7 +234,7 @@ class Stepper:
         self.parts = 1
         on_gpu = self.device.type == "cuda"
         self.wrap: Wrap | None = functools.partial(compiled, rounded=True) if on_gpu and how.compile else None
-        if self.wrap and how.kernels:
+        if self.wrap and takes_kernels(net, how, self.precision):
             self.wrap = Kernels(self.wrap)
         self.graphs: dict[tuple[int, int], torch.cuda.CUDAGraph] | None = {} if on_gpu and how.graphs else None
         self._checked: set[tuple[int, int]] = set()
@@ -299,14 +304,28 @@ class Stepper:
         )
         if isinstance(wrap, Kernels):
             self.wrap = wrap
-            gradient = self._part(rows, width, 0, batch)[2]
-            if right(self.flat.views(gradient), what="kernels", then="with compiled layers"):
+            gradient = self._gradient_by_kernels(rows, width)
+            if gradient is not None and right(self.flat.views(gradient), what="kernels", then="with compiled layers"):
                 return
             wrap = wrap.compile
         self.wrap = wrap
         gradient = self._part(rows, width, 0, batch)[2]
         if not right(self.flat.views(gradient)):
             self.wrap = None
+
+    def _gradient_by_kernels(self, rows: Tensor, width: int) -> Tensor | None:
+        """Compute the gradient, or None where this device cannot build or start the kernels."""
+        try:
+            return self._part(rows, width, 0, rows.shape[-1])[2]
+        except Exception as error:  # Triton's errors have no class in common
+            if isinstance(error, RuntimeError) and is_short(error):
+                raise
+            what = (str(error).splitlines() or [""])[0]
+            warnings.warn(
+                f"kernels do not run on {self.device} ({type(error).__name__}: {what}): continuing with compiled layers",
+                stacklevel=4,
+            )
+            return None
 
     def _plain_gradient(self, rows: Tensor, width: int) -> Tensor:
         gradient = torch.zeros_like(self.flat.matrix)

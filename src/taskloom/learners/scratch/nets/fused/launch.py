@@ -14,17 +14,14 @@ TILE = 1_024
 
 WARPS = 4
 
-STAGES = 3
-"""Tiles of rows that a program which sums over rows has on their way from memory."""
-
 PROGRAMS = 1_056
 """Programs that sum over rows, for all seeds together: eight for each of an H200's multiprocessors."""
 
 EXAMPLE_ROWS = 64
 """Rows of whole examples whose attention is computed as one product; matrix units take 64."""
 
-LINES = 64
-"""Rows whose order of asking one program computes."""
+LINES = 128
+"""Rows whose order of asking one program computes, one in a thread."""
 
 EXAMPLES = 8
 """Examples whose gradients of attention one program computes, one after the other."""
@@ -92,11 +89,6 @@ def precision_of(kind: torch.dtype) -> str:
     """Return how a kernel multiplies matrices of fp32: as the libraries are set."""
     loose = kind == torch.float32 and torch.get_float32_matmul_precision() != "highest"
     return "tf32" if loose else "ieee"
-
-
-def looped(rows: int) -> dict[str, int]:
-    """Return the constants of a kernel that goes over so many rows, tile by tile."""
-    return {"PER": rows, "STAGES": STAGES}
 
 
 def start(kernel: Any, grid: Sequence[int], *given: Any, warps: int = WARPS, **constants: Any) -> None:

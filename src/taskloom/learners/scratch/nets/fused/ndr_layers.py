@@ -24,14 +24,12 @@ from taskloom.learners.scratch.nets.fused.launch import (
     block,
     cut,
     example_tiles,
-    looped,
     outer,
     precision_of,
     shares,
     start,
     tile_rows,
     tiles,
-    width_of,
 )
 
 NAMES = (
@@ -129,7 +127,7 @@ class _RouterPart:
         """Return the programs, sizes and constants of the order of asking."""
         heads, rows = self.run.heads, self.batch * self.length
         stride = self.batch if self.run.lengths.dim() == 2 else 0
-        constants = {"H": heads, "D": self.state, "LENGTH": self.length, "T": width_of(self.length), "BLOCK": LINES}
+        constants = {"H": heads, "D": self.state, "LENGTH": self.length, "BLOCK": LINES}
         return (-(-rows // LINES), heads, self.seeds), (rows, self.columns, stride), constants
 
     def _attend(self, i: int, layer: int) -> None:
@@ -168,18 +166,10 @@ class _RouterPart:
         maps, run, qkv, rate = self.maps, self.run, self.qkv[i], self.run.rates[1]
         grid, shape = self._tiles()
         dweights, dproducts = torch.empty_like(self.products[i]), torch.empty_like(self.weights[i])
-        tables = (self.weights[i], qkv, maps.qkv_bias, dweights, self.dqkv[i], self.qkv_sums[i])
-        start(attention.mixture_backward, grid, change, *tables, self.batch, self.columns, **shape)
+        given: tuple[Any, ...] = (change, qkv, maps.qkv_bias, dweights, self.batch, self.columns)
+        start(attention.mixture_backward, grid, *given, **shape)
         lines, sizes, constants = self._lines()
-        given: tuple[Any, ...] = (
-            dweights,
-            self.weights[i],
-            self.products[i],
-            qkv,
-            maps.qkv_bias,
-            run.lengths,
-            maps.scales,
-        )
+        given = (dweights, self.weights[i], self.products[i], qkv, maps.qkv_bias, run.lengths, maps.scales)
         start(
             attention.order_backward,
             lines,
@@ -190,8 +180,17 @@ class _RouterPart:
             *sizes,
             **constants,
         )
-        given = (dproducts, qkv, maps.qkv_bias, self.dqkv[i], self.qkv_sums[i], self.batch)
-        start(attention.products_backward, grid, *given, CUT=cut(rate), RATE=1 / (1 - rate), **shape)
+        given = (change, dproducts, self.weights[i], qkv, maps.qkv_bias, self.dqkv[i], self.qkv_sums[i])
+        start(
+            attention.products_backward,
+            grid,
+            *given,
+            self.batch,
+            self.columns,
+            CUT=cut(rate),
+            RATE=1 / (1 - rate),
+            **shape,
+        )
 
     def _inner(self, i: int) -> None:
         """Compute the inner maps with their GELU."""
@@ -224,7 +223,7 @@ class _RouterPart:
             self.dz[i],
             self.inner_sums[i],
             self.rows,
-            **looped(self.inner_per),
+            PER=self.inner_per,
             W=wide,
             BLOCK=block(wide),
             ROWS=tile_rows(block(wide)),
@@ -309,7 +308,7 @@ class _RouterPart:
             self.gate_sums[i],
             self.rows,
             first,
-            **looped(self.per),
+            PER=self.per,
             CUT=cut(run.rates[2]),
             **over_rows,
         )
@@ -332,7 +331,7 @@ class _RouterPart:
             self.merge_sums[i],
             self.rows,
             first,
-            **looped(self.per),
+            PER=self.per,
             CUT=cut(run.rates[0]),
             RATE=1 / (1 - run.rates[0]),
             BIAS=False,

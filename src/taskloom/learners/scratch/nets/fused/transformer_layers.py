@@ -18,7 +18,6 @@ from taskloom.learners.scratch.nets.fused.launch import (
     Pass,
     block,
     cut,
-    looped,
     outer,
     precision_of,
     shares,
@@ -182,7 +181,7 @@ class _TransformerPart:
             *given,
             self.rows,
             self.run.first * self.columns,
-            **looped(self.per),
+            PER=self.per,
             MORE=more is not None,
             ADD=False,
             **constants,
@@ -204,7 +203,7 @@ class _TransformerPart:
             self.dz[i],
             self.hidden_sums[i],
             self.rows,
-            **looped(self.hidden_per),
+            PER=self.hidden_per,
             **constants,
         )
         dmiddle = torch.bmm(self.dz[i], maps.one)
