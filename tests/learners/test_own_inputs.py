@@ -52,6 +52,7 @@ MEMBERS = [(1, 0), (0, 0), (2, 3), (1, 4)]
 
 @pytest.mark.parametrize("batched", [False, True], ids=["as on a CPU", "as on a GPU"])
 @pytest.mark.parametrize("name", NETS)
+@pytest.mark.daily("bilstm-as on a CPU", "transformer-as on a GPU", "ndr-as on a CPU", "ndr-as on a GPU")
 def test_a_member_ends_as_it_does_alone(name: str, batched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if batched:
         monkeypatch.setattr(ops, "one_by_one", lambda x: False)

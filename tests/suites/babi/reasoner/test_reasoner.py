@@ -176,9 +176,10 @@ def test_every_sentence_is_read_as_it_was_meant() -> None:
             assert [e._replace(text="") for e in story.events] == events, passage
 
 
-def test_the_second_solver_equals_possible_worlds() -> None:
+@pytest.mark.parametrize("stories", [60, pytest.param(2_000, marks=pytest.mark.nightly)])
+def test_the_second_solver_equals_possible_worlds(stories: int) -> None:
     rng = random.Random(5)
-    for i in range(120):
+    for i in range(stories):
         strict = bool(i % 2)
         events = small_story(rng, 7, strict)
         universe = oracle.Universe(PERSONS, OBJECTS, PLACES, strict)
@@ -188,9 +189,10 @@ def test_the_second_solver_equals_possible_worlds() -> None:
             assert solve(events, question, PLACES, strict) == said, (events, question)
 
 
-def test_longer_stories_have_the_same_answers() -> None:
+@pytest.mark.parametrize("stories", [30, pytest.param(1_000, marks=pytest.mark.nightly)])
+def test_longer_stories_have_the_same_answers(stories: int) -> None:
     rng = random.Random(7)
-    for i in range(60):
+    for i in range(stories):
         strict = bool(i % 2)
         events = small_story(rng, 12, strict)
         universe = oracle.Universe(PERSONS, OBJECTS, PLACES, strict)

@@ -92,7 +92,7 @@ def slow(*args):
     loaded(*args)
     time.sleep(0.05)
 triple_store._load = slow
-triple_store.disk_store([Path(sys.argv[1])], "d" * 64, Path(sys.argv[2]), 2_000)
+triple_store.disk_store([Path(sys.argv[1])], "d" * 64, Path(sys.argv[2]), 10_000)
 """
 
 
@@ -118,9 +118,9 @@ def test_a_killed_load_goes_on(folder: Path, tmp_path: Path, monkeypatch: pytest
         really(store, name, first_line, lines, only)
 
     monkeypatch.setattr(triple_store, "_load", counted)
-    store = disk_store([folder / "a.nt"], "d" * 64, cache, 2_000)
+    store = disk_store([folder / "a.nt"], "d" * 64, cache, 10_000)
     assert len(store) == 3_000
-    total = sum(1 for _ in triple_store._chunks([folder / "a.nt"], 2_000))
+    total = sum(1 for _ in triple_store._chunks([folder / "a.nt"], 10_000))
     assert len(loads) == total - done < total - 4
 
 
