@@ -84,6 +84,22 @@ def test_the_reward_in_training_is_drawn_where_runs_kept_it(tmp_path: Path) -> N
     }
 
 
+def test_accuracy_by_composition_needs_the_tasks_of_items(tmp_path: Path) -> None:
+    kinds = [
+        ["a", "false", "taskbench/filter(is_pos_noun[eng])"],
+        ["a", "true", f"taskbench/filter({next(iter(UNSEEN))})"],
+    ]
+    items = {"traits": ["answer", "unseen_task", "task"], "kinds": kinds, "of": [0] * 6 + [1] * 4}
+    one = arm("fine-tune", 100, "1110000000", "1110001000")
+    runs = open_runs(write_scores([one], tmp_path / "scores.json", {"items": items}))
+    _, _, found = find_study("reinforcement")(runs)
+    assert found.table is not None
+    rows = {row["kept"]: row["SFT 100"] for row in found.table}
+    assert rows["noun"] == pytest.approx(1 / 2)
+    assert rows["not an adjective"] == pytest.approx(1 / 8)
+    assert rows["verb"] is None
+
+
 def test_runs_of_something_else_are_refused(tmp_path: Path) -> None:
     runs = made_up(tmp_path, group("zest/synthetic", "majority", {"test": [0.5]}))
     with pytest.raises(StudyError, match="tested on seen and unseen compositions"):
@@ -107,7 +123,7 @@ def test_conditions_are_told_apart_by_the_trait_of_the_items(tmp_path: Path) -> 
     withheld = {f"taskbench/filter({predicate})" for predicate in UNSEEN}
     for row in runs.predictions().to_pylist():
         scores["ood" if row["task"] in withheld else "iid"].append(float(row["score"] == 1))
-    arms, _ = find_study("reinforcement")(runs)
+    arms, *_ = find_study("reinforcement")(runs)
     assert arms.table is not None
     means = {row["split"]: row["mean"] for row in arms.table}
     assert means == pytest.approx({name: sum(values) / len(values) for name, values in scores.items()})

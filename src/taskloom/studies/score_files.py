@@ -239,7 +239,7 @@ def _curve_points(runs: Runs) -> dict[str, list[list[Any]]]:
 
 def _add_answers(runs: Runs, run: str, group: dict[str, Any], items: dict[str, Any], traits: Sequence[str]) -> None:
     """Add the answers of a run to its group, and the items that they are to."""
-    rows = runs.store.rows(run, PREDICTIONS, ["split", "targets", "traits", "prediction", "score"])
+    rows = runs.store.rows(run, PREDICTIONS, ["split", "targets", "traits", "task", "prediction", "score"])
     if rows is None:
         return
     texts = {text: place for place, text in enumerate(group.get("texts", ()))}

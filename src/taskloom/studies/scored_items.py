@@ -27,6 +27,9 @@ from taskloom.recipe import Fields
 ANSWER = "answer"
 """The name that the official answer has among the traits of an item; a trait of that name is not kept."""
 
+TASK = "task"
+"""The name under which the task of an item is kept, where it is wanted."""
+
 
 class ItemTableFields(Fields):
     """The items of a split: `traits` are names, `kinds` combinations of their values, `of` the kind of each item."""
@@ -65,14 +68,15 @@ def pack_items(rows: pa.Table, traits: Sequence[str]) -> dict[str, Any]:
     """Return the items of a split's predictions, with the traits that are wanted.
 
     Args:
-        rows: Columns `targets` and `traits` of the predictions of one run and split.
-        traits: Names of traits; the official answer is always kept.
+        rows: Columns `targets`, `traits` and `task` of the predictions of one run and split.
+        traits: Names of traits, or `task`; the official answer is always kept.
     """
     names = [ANSWER, *(name for name in traits if name != ANSWER)]
     kinds: dict[tuple[str | None, ...], int] = {}
     of = []
-    for targets, pairs in zip(rows["targets"].to_pylist(), rows["traits"].to_pylist(), strict=True):
-        known = {**dict(pairs or ()), ANSWER: targets[0] if targets else None}
+    columns = (rows[name].to_pylist() for name in ("targets", "traits", "task"))
+    for targets, pairs, task in zip(*columns, strict=True):
+        known = {TASK: task, **dict(pairs or ()), ANSWER: targets[0] if targets else None}
         of.append(kinds.setdefault(tuple(known.get(name) for name in names), len(kinds)))
     return {"traits": names, "kinds": [list(kind) for kind in kinds], "of": of}
 
@@ -103,11 +107,12 @@ def unpack(split: str, items: ItemTableFields, answers: AnswerFields, texts: Seq
     kinds = [items.kinds[place] for place in items.of]
     traits = [[(k, v) for k, v in zip(items.traits, kind, strict=True) if v is not None] for kind in kinds]
     targets = [[v for k, v in pairs if k == ANSWER] for pairs in traits]
+    tasks = [dict(pairs).get(TASK, "") for pairs in traits]
     predictions: list[str | None] = [texts[place] for place in answers.predictions]
     columns: dict[str, Iterable[Any]] = {
         "split": [split] * n,
         "index": range(n),
-        "task": [""] * n,
+        "task": tasks,
         "input": [None] * n,
         "targets": targets,
         "prediction": predictions or [None] * n,
