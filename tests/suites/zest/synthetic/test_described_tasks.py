@@ -61,7 +61,7 @@ def test_the_size_of_a_split_moves_no_other() -> None:
 
 
 def test_a_flip_changes_at_least_half_of_the_answers(full: TaskWorld) -> None:
-    """On its own passages the base task answers otherwise; every twelfth flip is looked at (all by `zest_tasks_new.py`)."""
+    """On its own passages the base task answers otherwise; every twelfth flip is looked at (all by `zest_new_tasks.py`)."""
     flips = [(s, t) for s, t in every_task(full) if t.kind == "target_semantics"][::12]
     for split, task in flips:
         base = next(t for t in full.splits[split] if t.id == task.derives_from[0])
