@@ -59,14 +59,16 @@ def claim_table(claims: Iterable[PaperClaim]) -> ResultTable:
     return ResultTable(columns, rows)
 
 
-def claim_findings(title: str, claims: Iterable[PaperClaim]) -> list[Finding]:
+RULE = (
+    "A claim holds where the whole 95 % interval of our number is on its side of the limit, does not hold where it is on the "
+    "other, and cannot be told otherwise."
+)
+
+
+def claim_findings(title: str, claims: Iterable[PaperClaim], rule: str = RULE) -> list[Finding]:
     """Return the claims as a finding of their own; none where these runs say nothing about any."""
     table = claim_table(claims)
-    text = (
-        "A claim holds where the whole 95 % interval of our number is on its side of the limit, does not hold where it is on the "
-        "other, and cannot be told otherwise."
-    )
-    return [Finding(f"{title}: the paper's claims", text, table)] if table else []
+    return [Finding(f"{title}: the paper's claims", rule, table)] if table else []
 
 
 def difference_claim(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,14 +9,14 @@ from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import over_seeds
 from taskloom.studies import figures
 from taskloom.studies.conditions import comparable, differences
 from taskloom.studies.ctlpp.small_worlds import table_experiments
-from taskloom.studies.ctlpp.trainings import Trainings, count_range, trainings
+from taskloom.studies.ctlpp.trainings import Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement, judge_mean, judge_share
 from taskloom.studies.published_numbers import PublishedNumber, published
+from taskloom.studies.seed_scores import count_range, mean_and_sd, seed_point
 from taskloom.studies.study import study
 
 SPLITS = ("iid", "ood")
@@ -129,14 +128,6 @@ def _precision(group: Trainings) -> str:
     return str(group.environment.get("precision") or group.conditions.get("learner.precision") or "")
 
 
-def spread(scores: list[float]) -> str:
-    """Return mean ± standard deviation as people write it."""
-    if not scores:
-        return "–"
-    mean = statistics.fmean(scores)
-    return f"{mean:.3f} ± {statistics.stdev(scores):.3f}" if len(scores) > 1 else f"{mean:.3f}"
-
-
 def _row(g: CountedSeeds) -> dict[str, Any]:
     return {
         "model": g.group.label,
@@ -147,8 +138,8 @@ def _row(g: CountedSeeds) -> dict[str, Any]:
         "precision": _precision(g.group),
         "seeds": len(g.group.seeds),
         "converged": len(g.converged),
-        "iid": spread(g.scores("iid")),
-        "ood": spread(g.scores("ood")),
+        "iid": mean_and_sd(g.scores("iid")),
+        "ood": mean_and_sd(g.scores("ood")),
         "over 95 % ood": f"{g.successes} of {len(g.counted)}" if g.counted else "–",
     }
 
@@ -166,18 +157,9 @@ def _points(g: CountedSeeds) -> Iterator[dict[str, Any]]:
         scores = g.scores(split)
         if not scores:
             continue
-        estimate = over_seeds(scores) if len(scores) > 1 else None
         number = _number(g, split)
-        yield {
-            "name": g.name,
-            "split": split,
-            "mean": statistics.fmean(scores),
-            "low": estimate.low if estimate else None,
-            "high": estimate.high if estimate else None,
-            "sd": statistics.stdev(scores) if len(scores) > 1 else None,
-            "seeds": len(scores),
-            "published": number.value if number else None,
-        }
+        published_mean = number.value if number else None
+        yield {"name": g.name, "split": split, **seed_point(scores), "published": published_mean}
 
 
 def _judgements(g: CountedSeeds) -> Iterator[Judgement]:
@@ -208,5 +190,5 @@ def _notes(groups: list[CountedSeeds], converged: float) -> Iterator[str]:
         if left_out:
             yield (
                 f"{g.name}: {left_out} of {len(g.group.seeds)} seeds did not pass {converged:g} on iid and are left out by the "
-                f"paper's rule; with them ood is {spread(g.group.of('ood'))}."
+                f"paper's rule; with them ood is {mean_and_sd(g.group.of('ood'))}."
             )

@@ -14,8 +14,9 @@ from taskloom.experiments.store import MODEL
 from taskloom.learners.saved import load
 from taskloom.studies import figures
 from taskloom.studies.ctlpp.small_worlds import layer_experiments
-from taskloom.studies.ctlpp.trainings import Trainings, count_range, trainings
+from taskloom.studies.ctlpp.trainings import Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError, study
 
 FEWER, MORE = 2, 4

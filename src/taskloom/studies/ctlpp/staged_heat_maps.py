@@ -12,8 +12,9 @@ from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seeds
 from taskloom.studies import figures
 from taskloom.studies.ctlpp.small_worlds import staged_experiments
-from taskloom.studies.ctlpp.trainings import MODELS, Trainings, count_range, trainings
+from taskloom.studies.ctlpp.trainings import MODELS, Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError, study
 
 SOLVED = 0.99

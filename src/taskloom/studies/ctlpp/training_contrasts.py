@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import inf
@@ -11,12 +10,13 @@ from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import correct, over_seeds, welch
+from taskloom.experiments.statistics import correct, welch
 from taskloom.studies import figures
-from taskloom.studies.ctlpp.accuracy_table import SUCCESS, spread
+from taskloom.studies.ctlpp.accuracy_table import SUCCESS
 from taskloom.studies.ctlpp.small_worlds import draw_experiments, process_experiments, single_experiments
-from taskloom.studies.ctlpp.trainings import Trainings, count_range, trainings
+from taskloom.studies.ctlpp.trainings import Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.seed_scores import count_range, mean_and_sd, seed_point
 from taskloom.studies.study import StudyError, study
 
 SPLITS = ("iid", "ood")
@@ -158,18 +158,8 @@ def _points(group: Trainings, column: str, condition: Condition) -> Iterator[dic
     for split in SPLITS:
         scores = group.of(split)
         if scores:
-            estimate = over_seeds(scores) if len(scores) > 1 else None
-            yield {
-                "trainings": _rest(group, column),
-                column: condition(group),
-                "split": split,
-                "mean": statistics.fmean(scores),
-                "low": estimate.low if estimate else None,
-                "high": estimate.high if estimate else None,
-                "sd": statistics.stdev(scores) if len(scores) > 1 else None,
-                "seeds": len(scores),
-                "over 95 %": sum(score > SUCCESS for score in scores),
-            }
+            what = {"trainings": _rest(group, column), column: condition(group), "split": split}
+            yield {**what, **seed_point(scores), "over 95 %": sum(score > SUCCESS for score in scores)}
 
 
 def _by_rest(groups: Sequence[Trainings], column: str) -> dict[str, list[Trainings]]:
@@ -208,5 +198,5 @@ def _alone(groups: Sequence[Trainings], column: str, condition: Condition) -> It
         conditions = {condition(group) for group in alike if len(group.seeds) > 1}
         for group in alike:
             if len(conditions) < 2 or len(group.seeds) < 2:
-                numbers = ", ".join(f"{split} {spread(group.of(split))}" for split in SPLITS if group.of(split))
+                numbers = ", ".join(f"{split} {mean_and_sd(group.of(split))}" for split in SPLITS if group.of(split))
                 yield f"Not compared: {rest}, {condition(group)}, n = {len(group.seeds)}: {numbers}."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from taskloom.experiments.runs import Runs
 from taskloom.studies.conditions import Conditions, conditions_of
+from taskloom.studies.seed_scores import repeated_runs
 from taskloom.studies.study import StudyError
 
 MODELS = {"bilstm": "bi-LSTM", "transformer": "Transformer", "ndr": "NDR"}
@@ -64,24 +65,9 @@ class Trainings:
         return [known[seed] for seed in (self.seeds if seeds is None else seeds) if seed in known]
 
 
-def count_range(counts: Iterable[int]) -> str:
-    """Return numbers of seeds as a caption gives them: `25`, or `2 to 25`; groups without any are left out.
-
-    >>> count_range([25, 2, 0]), count_range([25, 25])
-    ('2 to 25', '25')
-    """
-    known = [count for count in counts if count]
-    if len(set(known)) <= 1:
-        return str(known[0] if known else 0)
-    return f"{min(known)} to {max(known)}"
-
-
 def trainings(runs: Runs, variants: str = "AR") -> list[Trainings]:
     """Return the trainings on some variants, by model, variant and draw; refuse runs that have none."""
-    kinds: dict[str, list[str]] = {}
-    for run in runs.names:
-        kinds.setdefault(str(runs.store.scores(run)["kind"]), []).append(run)
-    groups = [_group(runs, names) for names in kinds.values()]
+    groups = [_group(runs, names) for names in repeated_runs(runs)]
     chosen = [g for g in groups if g.variant and g.variant in variants and g.model != "majority"]
     if not chosen:
         raise StudyError(

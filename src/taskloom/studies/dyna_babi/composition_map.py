@@ -25,13 +25,13 @@ from taskloom.studies.dyna_babi.story_runs import (
     StoryTrainings,
     estimate,
     point,
-    span,
     spread,
     story_trainings,
     support_size,
 )
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.score_files import USED
+from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError, study
 
 PANELS: dict[str, Kept] = {
@@ -131,7 +131,7 @@ def _panel(
     caption = (
         f"Accuracy of {group.name} on the {total:,} questions of mix({group.part}) with {panel} supporting facts, by support "
         f"composition (down) and question (across): mean over {seeds} seed{'s' if seeds > 1 else ''} and "
-        f"{span(c['n'] for c in cells)} questions a cell. Framed: training has this composition with this question. "
+        f"{count_range(c['n'] for c in cells)} questions a cell. Framed: training has this composition with this question. "
         f"{total - sum(c['n'] for c in cells):,} questions are in rarer cells. Intervals (95 %) are in the data."
     )
     plot = partial(

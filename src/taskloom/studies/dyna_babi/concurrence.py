@@ -20,10 +20,11 @@ from taskloom.files import read_utf8
 from taskloom.studies import figures
 from taskloom.studies.divergence_accuracy import FEWEST, pearson
 from taskloom.studies.dyna_babi.small_stories import concurrence_experiments
-from taskloom.studies.dyna_babi.story_runs import MIX, TEST, StoryTrainings, span, story_trainings
+from taskloom.studies.dyna_babi.story_runs import MIX, TEST, StoryTrainings, story_trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement, judge_number
 from taskloom.studies.published_numbers import published
+from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import study
 
 PAPER_TESTS = {"task 2": "bAbI task 2", "mix-T2": "mix(T2)", "mix-T7": "mix(T7)"}
@@ -198,7 +199,7 @@ def figure2(runs: Runs, *, external: str = "") -> Finding:
     across = external or "the test of concat"
     caption = (
         f"Mean accuracy of {len({p['model'] for p in points})} models against {across}. Means over "
-        f"{span(p['seeds'] for p in points)} seeds."
+        f"{count_range(p['seeds'] for p in points)} seeds."
     )
     plot = partial(
         figures.lines, x="external", y="accuracy", series="model", panel="benchmark", xlabel=across, joined=False

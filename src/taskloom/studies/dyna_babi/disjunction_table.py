@@ -13,10 +13,11 @@ from taskloom.experiments.runs import Runs
 from taskloom.recipe import read
 from taskloom.studies import figures
 from taskloom.studies.dyna_babi.small_stories import probe_experiments
-from taskloom.studies.dyna_babi.story_runs import TRAITS, StoryTrainings, estimate, judged, point, span, story_trainings
+from taskloom.studies.dyna_babi.story_runs import TRAITS, StoryTrainings, estimate, judged, point, story_trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement
 from taskloom.studies.published_numbers import published
+from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError, study
 
 RECIPE = "babi/double-disjunctions"
@@ -47,8 +48,8 @@ def figure8(runs: Runs) -> Finding:
     drawn = ResultTable((*columns, "right"), [{**row, "right": _right(row)} for row in rows])
     caption = (
         "Share of each answer to double disjunctions, whose right answer is yes, and to questions about one indefinite sentence, "
-        f"whose right answer is maybe. Means over {span(r['seeds'] for r in rows)} seeds and "
-        f"{span(r['n'] for r in rows)} questions with 95 % intervals over both."
+        f"whose right answer is maybe. Means over {count_range(r['seeds'] for r in rows)} seeds and "
+        f"{count_range(r['n'] for r in rows)} questions with 95 % intervals over both."
     )
     plot = partial(figures.intervals, place="question", series="answered", panel="trained", xlabel="share of answers")
     return Finding(

@@ -24,15 +24,15 @@ from taskloom.studies.dyna_babi.story_runs import (
     has_gift,
     judged,
     point,
-    span,
     spread,
     story_trainings,
     support_size,
 )
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement
-from taskloom.studies.paper_claims import PaperClaim, claim_table
+from taskloom.studies.paper_claims import PaperClaim, claim_findings
 from taskloom.studies.published_numbers import published
+from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError, study
 
 SIZES: dict[str, Kept] = {
@@ -66,7 +66,7 @@ def table4(runs: Runs) -> list[Finding]:
     columns = ("trained", "test", "support", "mean", "low", "high", "n", "seeds", "published")
     seeds, items = ([cell[name] for cell in cells] for name in ("seeds", "n"))
     caption = (
-        f"Accuracy by number of supporting facts. Means over {span(seeds)} seeds and {span(items)} "
+        f"Accuracy by number of supporting facts. Means over {count_range(seeds)} seeds and {count_range(items)} "
         f"questions with 95 % intervals over both; diamonds are the paper's numbers (T5)."
     )
     drawn = ResultTable((*columns, "panel"), [{**c, "panel": f"tested on {c['test']}({c['part']})"} for c in cells])
@@ -81,10 +81,7 @@ def table4(runs: Runs) -> list[Finding]:
             "Every training set is learned for the same number of steps here; the paper's 12 epochs are more steps on larger sets.",
         ),
     )
-    claims = list(_claims(groups))
-    return (
-        [main, Finding("Dyna-bAbI Table 4: what enriching does", CLAIM_RULE, claim_table(claims))] if claims else [main]
-    )
+    return [main, *claim_findings("Dyna-bAbI Table 4", _claims(groups), CLAIM_RULE)]
 
 
 CLAIM_RULE = (
@@ -202,7 +199,7 @@ def gift_accuracy(runs: Runs) -> Finding:
     data = ResultTable(("model", "support", "mean", "low", "high", "n", "seeds", "published"), rows)
     caption = (
         "Accuracy on mix(T7) after training on concat(T7), by number of supporting facts and whether GIVE is among them. Means "
-        f"over {span(r['seeds'] for r in rows)} seeds with 95 % intervals over seeds and "
+        f"over {count_range(r['seeds'] for r in rows)} seeds with 95 % intervals over seeds and "
         "questions; diamonds are the paper's."
     )
     plot = partial(figures.intervals, place="support", series="model")

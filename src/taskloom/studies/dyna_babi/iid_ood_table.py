@@ -21,13 +21,13 @@ from taskloom.studies.dyna_babi.story_runs import (
     StoryTrainings,
     contrast,
     judged,
-    span,
     story_trainings,
 )
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement
-from taskloom.studies.paper_claims import PaperClaim, claim_table
+from taskloom.studies.paper_claims import PaperClaim, claim_findings
 from taskloom.studies.published_numbers import PublishedNumber, published
+from taskloom.studies.seed_scores import count_range, mean_and_sd
 from taskloom.studies.study import study
 
 SPLITS = {"iid": TEST, "ood": MIX}
@@ -52,8 +52,9 @@ def table3(runs: Runs) -> list[Finding]:
     )
     seeds = sorted({len(group.seeds) for group in groups})
     caption = (
-        f"Accuracy of models trained on concat, on its own test (iid) and on mix (ood). Means over {span(seeds)} seeds with 95 % "
-        "intervals: over seeds, of one seed over its questions. Diamonds are the paper's numbers for the model of the same kind."
+        "Accuracy of models trained on concat, on its own test (iid) and on mix (ood). Means over "
+        f"{count_range(seeds)} seeds with 95 % intervals: over seeds, of one seed over its questions. Diamonds are the paper's "
+        "numbers for the model of the same kind."
     )
     main = Finding(
         "Dyna-bAbI Table 3",
@@ -67,8 +68,7 @@ def table3(runs: Runs) -> list[Finding]:
             "The paper's EntNet and STM are the best of ten trainings by their score on dev, its other models one training.",
         ),
     )
-    claims = list(_claims(groups))
-    return [main, Finding("Dyna-bAbI Table 3: pretraining", CLAIM_RULE, claim_table(claims))] if claims else [main]
+    return [main, *claim_findings("Dyna-bAbI Table 3", _claims(groups), CLAIM_RULE)]
 
 
 CLAIM_RULE = (
@@ -103,14 +103,6 @@ def _row(group: StoryTrainings) -> dict[str, Any]:
         "drop": f"{gap:+.3f} [{low:+.3f}, {high:+.3f}]" if gap == gap else "–",
         "falls": "–" if gap != gap else "yes" if low > 0 else "no" if high <= 0 else "cannot be told",
     }
-
-
-def mean_and_sd(scores: Sequence[float]) -> str:
-    """Return mean ± standard deviation as people write it."""
-    if not scores:
-        return "–"
-    mean = statistics.fmean(scores)
-    return f"{mean:.3f} ± {statistics.stdev(scores):.3f}" if len(scores) > 1 else f"{mean:.3f}"
 
 
 def sizes(group: StoryTrainings) -> tuple[int, int]:

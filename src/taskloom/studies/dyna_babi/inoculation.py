@@ -20,9 +20,10 @@ from taskloom.studies.dyna_babi.small_stories import (
     dose_learner,
     inoculation_experiments,
 )
-from taskloom.studies.dyna_babi.story_runs import MIX, StoryTrainings, span, story_trainings
+from taskloom.studies.dyna_babi.story_runs import MIX, StoryTrainings, story_trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.paper_claims import PaperClaim, claim_table
+from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError, study
 
 RECIPE = re.compile(r"(?:.*/)?mix-(?P<part>T2|T7|T12)")
@@ -64,8 +65,8 @@ def figure7(runs: Runs) -> list[Finding]:
     data = ResultTable(columns, rows)
     caption = (
         "Accuracy on mix over the number of additional training examples of each kind of question, of models that were trained on "
-        f"concat before. Means over {span(r['seeds'] for r in rows)} seeds with 95 % intervals (over seeds; of one "
-        f"seed over {span(r['n'] for r in rows)} questions)."
+        f"concat before. Means over {count_range(r['seeds'] for r in rows)} seeds with 95 % intervals (over seeds; of one "
+        f"seed over {count_range(r['n'] for r in rows)} questions)."
     )
     plot = partial(figures.lines, x="dose", series="trained", xlabel="examples of each kind of question")
     return [

@@ -23,13 +23,13 @@ from taskloom.studies.dyna_babi.story_runs import (
     everything,
     judged,
     point,
-    span,
     story_trainings,
     support_size,
 )
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement
 from taskloom.studies.published_numbers import published
+from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError, study
 
 RECIPES = {"yes-no": "babi/phrasing-T12", "where-P": "babi/phrasing-T12-where"}
@@ -64,7 +64,7 @@ def table10(runs: Runs) -> Finding:
     seeds = [row["seeds"] for row in points]
     caption = (
         "Accuracy on the same questions in two phrasings, by number of supporting facts; the right answer of yes-no is always yes. "
-        f"Means over {span(seeds)} seeds and {span(r['n'] for r in points)} questions with "
+        f"Means over {count_range(seeds)} seeds and {count_range(r['n'] for r in points)} questions with "
         " 95 % intervals over both."
     )
     plot = partial(figures.intervals, place="support", series="phrasing", panel="trained")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from taskloom.studies.conditions import (
 )
 from taskloom.studies.judgements import Judgement, judge_mean
 from taskloom.studies.published_numbers import PublishedNumber
+from taskloom.studies.seed_scores import repeated_runs
 from taskloom.studies.study import StudyError
 
 TRAITS = ("question", "support", "composition", "group")
@@ -154,16 +155,6 @@ def spread(estimated: Estimate | None) -> str:
     return f"{estimated.mean:.3f} [{estimated.low:.3f}, {estimated.high:.3f}]"
 
 
-def span(counts: Iterable[int]) -> str:
-    """Return numbers of seeds or questions as a caption gives them.
-
-    >>> span([2, 2]), span([3, 1_500])
-    ('2', '3 to 1,500')
-    """
-    known = sorted(set(counts)) or [0]
-    return f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,} to {known[-1]:,}"
-
-
 def point(estimated: Estimate) -> dict[str, Any]:
     """Return the columns of a figure's row."""
     columns = {"mean": estimated.mean, "low": estimated.low, "high": estimated.high}
@@ -176,10 +167,7 @@ def story_trainings(runs: Runs, data: Sequence[str] = ("concat", "inject", "dive
     Trainings of one learner on one training set that differ in their settings are told apart by the number of their steps. Guessing
     is left out of a part that nothing else was trained on.
     """
-    kinds: dict[str, list[str]] = {}
-    for run in runs.names:
-        kinds.setdefault(str(runs.store.scores(run)["kind"]), []).append(run)
-    groups = [group for names in kinds.values() for group in _group(runs, names) if group.data in data]
+    groups = [group for names in repeated_runs(runs) for group in _group(runs, names) if group.data in data]
     if not groups:
         raise StudyError(
             f"{runs.store.path} has no runs on babi/{data[0]}-T7 or its like; this study needs some, e.g. of 'taskloom reproduce "

@@ -13,6 +13,7 @@ from taskloom.experiments.field_names import TASK_FIELD
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import SUITE_SCORE
 from taskloom.studies.conditions import Conditions, conditions_of, model_name
+from taskloom.studies.seed_scores import repeated_runs
 from taskloom.studies.study import StudyError
 from taskloom.suites.taskbench.catalog import composition, family
 from taskloom.suites.taskbench.language import name, read
@@ -145,12 +146,9 @@ def _atomic(tree: Expression) -> Iterator[Expression]:
 
 def adaptations(runs: Runs) -> list[Adaptation]:
     """Return what was adapted to each task; refuse runs without a task of TaskBench500."""
-    kinds: dict[str, list[str]] = {}
-    for run in runs.names:
-        kinds.setdefault(str(runs.store.scores(run)["kind"]), []).append(run)
     known: dict[str, Conditions] = {}
     counts = _answer_counts(runs)
-    groups = [_adaptation(runs, names, known, counts) for names in kinds.values()]
+    groups = [_adaptation(runs, names, known, counts) for names in repeated_runs(runs)]
     chosen = [one for one in groups if one is not None]
     if not chosen:
         raise StudyError(

@@ -15,12 +15,12 @@ from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import over_tasks
 from taskloom.studies.conditions import comparable, differences
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement, judge_estimate, judge_mean
 from taskloom.studies.paper_claims import PaperClaim, claim_findings
 from taskloom.studies.published_numbers import PublishedNumber, published
+from taskloom.studies.seed_scores import mean_and_se
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.taskbench500.adaptability_table import method_difference
 from taskloom.studies.taskbench500.adaptations import Adaptation, generalising, model_notes, procedures
@@ -236,7 +236,7 @@ def line_table(groups: Sequence[CompositionTasks]) -> ResultTable:
                 "procedure": group.procedure,
                 "scoring": group.scoring,
                 "tasks": f"{len(group.tasks)}{group.star}",
-                "mean": _spread(scores),
+                "mean": mean_and_se(scores),
                 "parts": f"{sum(t.parts for t in group.tasks) / len(scores):.3f}",
                 "slope": interval(line.slope, line.slope_low, line.slope_high),
                 "intercept": "–" if math.isnan(line.intercept) else f"{line.intercept:+.3f}",
@@ -245,11 +245,6 @@ def line_table(groups: Sequence[CompositionTasks]) -> ResultTable:
             }
         )
     return ResultTable(columns, rows)
-
-
-def _spread(scores: Sequence[float]) -> str:
-    mean = sum(scores) / len(scores)
-    return f"{mean:.3f} ± {over_tasks(scores).se:.3f}" if len(scores) > 1 else f"{mean:.3f}"
 
 
 def interval(value: float, low: float, high: float) -> str:

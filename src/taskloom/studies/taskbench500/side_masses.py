@@ -24,6 +24,7 @@ from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement, judge_mean
 from taskloom.studies.paper_claims import PaperClaim, claim_findings, difference_claim
 from taskloom.studies.published_numbers import published
+from taskloom.studies.seed_scores import mean_and_se
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.taskbench500.adaptability_table import method_difference
 from taskloom.studies.taskbench500.adaptations import Adaptation, adaptations, generalising, model_notes, procedures
@@ -171,17 +172,12 @@ def pair_table(groups: Mapping[str, Sequence[TaskPair]], sides: tuple[str, str])
             {
                 "procedure": name,
                 "pairs": len(pairs),
-                sides[0]: _spread(easier),
-                sides[1]: _spread(harder),
+                sides[0]: mean_and_se(easier),
+                sides[1]: mean_and_se(harder),
                 f"more on the {sides[0]}": f"{more} of {len(pairs)}",
             }
         )
     return ResultTable(columns, rows)
-
-
-def _spread(masses: Sequence[float]) -> str:
-    mean = statistics.fmean(masses)
-    return f"{mean:.3f} ± {over_tasks(masses).se:.3f}" if len(masses) > 1 else f"{mean:.3f}"
 
 
 def _points(name: str, pairs: Sequence[TaskPair], sides: tuple[str, str]) -> Iterator[dict[str, Any]]:

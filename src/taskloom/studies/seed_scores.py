@@ -1,0 +1,62 @@
+"""Runs that differ in the seed alone, and their scores as tables, figures and captions show them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.statistics import over_seeds, over_tasks
+
+
+def repeated_runs(runs: Runs) -> list[list[str]]:
+    """Return the runs in groups that differ in the seed alone, in the order of their first runs."""
+    kinds: dict[str, list[str]] = {}
+    for run in runs.names:
+        kinds.setdefault(str(runs.store.scores(run)["kind"]), []).append(run)
+    return list(kinds.values())
+
+
+def mean_and_sd(scores: Sequence[float]) -> str:
+    """Return mean ± standard deviation as people write it.
+
+    >>> mean_and_sd([0.9, 0.8]), mean_and_sd([0.9]), mean_and_sd([])
+    ('0.850 ± 0.071', '0.900', '–')
+    """
+    if not scores:
+        return "–"
+    mean = statistics.fmean(scores)
+    return f"{mean:.3f} ± {statistics.stdev(scores):.3f}" if len(scores) > 1 else f"{mean:.3f}"
+
+
+def mean_and_se(scores: Sequence[float]) -> str:
+    """Return the mean over tasks ± its standard error as people write it.
+
+    >>> mean_and_se([0.9, 0.8]), mean_and_se([0.9])
+    ('0.850 ± 0.050', '0.900')
+    """
+    mean = statistics.fmean(scores)
+    return f"{mean:.3f} ± {over_tasks(scores).se:.3f}" if len(scores) > 1 else f"{mean:.3f}"
+
+
+def seed_point(scores: Sequence[float]) -> dict[str, Any]:
+    """Return the mean of scores with its interval over seeds, as the columns of a figure's row; none of one score."""
+    estimate = over_seeds(scores) if len(scores) > 1 else None
+    return {
+        "mean": statistics.fmean(scores),
+        "low": estimate.low if estimate else None,
+        "high": estimate.high if estimate else None,
+        "sd": statistics.stdev(scores) if len(scores) > 1 else None,
+        "seeds": len(scores),
+    }
+
+
+def count_range(counts: Iterable[int]) -> str:
+    """Return numbers of seeds or questions as a caption gives them; groups without any are left out.
+
+    >>> count_range([25, 2, 0]), count_range([25, 25]), count_range([3, 1_500]), count_range([])
+    ('2 to 25', '25', '3 to 1,500', '0')
+    """
+    known = sorted({count for count in counts if count}) or [0]
+    return f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,} to {known[-1]:,}"
