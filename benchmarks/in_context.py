@@ -50,10 +50,13 @@ def main() -> None:
     inputs = [f"{x} {n}" for n in range(9, 9 + args.inputs) for x, _ in WORDS][: args.inputs]
     block = {"learner": "in-context", "model": args.model, "shots": args.shots, "device": args.device}
     fitted: Any = read(block).fit(train, seed=0)
-    prompts = [read_source(fitted.writer.base, fitted.prompt.before(text), fitted.learner.join) for text in inputs]
+    writer, prompt = fitted.writer, fitted.prompt
+
+    def prompts() -> list[list[int]]:
+        return [read_source(writer.base, prompt.before(text), fitted.learner.join) for text in inputs]
 
     def plain() -> list[str]:
-        return [fitted.prompt.extract(reply) for reply in fitted.writer.say(prompts)]
+        return [prompt.extract(reply) for reply in writer.say(prompts())]
 
     rounds = 1 if args.device == "cpu" else 3  # a GPU has to load its kernels first: the last round counts
     for _ in range(rounds):
@@ -64,7 +67,7 @@ def main() -> None:
         whole, each = clock(args.device, plain)
     shared_prefix.LEAST = least
     same = sum(a == b for a, b in zip(answers, whole, strict=True))
-    tokens = min(map(len, prompts))
+    tokens = min(map(len, prompts()))
     unit = "CPU-s" if args.device == "cpu" else "s"
     print(f"{args.shots} shots, prompts of {tokens} tokens, {len(inputs)} inputs: {same} answers equal")
     print(
