@@ -34,7 +34,9 @@ KnobKind = Literal["world", "draw", "presentation"]
 
 K = TypeVar("K", int, float, str, bool)
 
-TAKEN = frozenset(["suite", "task", "extends", "describe", "described", "seed", "splits", "name", "version", "code"])
+TAKEN = frozenset(
+    ["suite", "task", "extends", "describe", "described", "seed", "splits", "name", "version", "code", "curriculum"]
+)
 """Names that mean something else in a recipe or a manifest: a knob of that name could never be set, or would hide it."""
 
 DEFAULT_SPLITS: dict[str, int] = {"train": 10_000, "dev": 1_000, "test": 1_000}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -23,6 +24,12 @@ from tests.fuzz.strategies import TOKEN, sibling
 FILES = sorted(REGRESSIONS.glob("*/*.json"))
 SLOW = {"runs", "apply", "functions", "domains", "endpoints", "experiments", "pages"}
 """Targets that import or build something for seconds first; their regressions are replayed all the same."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _light_collections() -> None:
+    """Leave out of the collections after each campaign what the tests before these have left: a second each."""
+    gc.freeze()
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")

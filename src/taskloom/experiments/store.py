@@ -201,7 +201,7 @@ class Store:
     def kind(self, run: str) -> str:
         """Return what runs that differ only in the seed have in common; what the table of runs has read is not read again."""
         if run not in self._kinds:
-            self.scores(run)
+            self._kinds[run] = self.scores(run)["kind"]
         return self._kinds[run]
 
     def config(self, run: str) -> str:
