@@ -10,6 +10,7 @@ from taskloom.experiments import cells
 from taskloom.profiles.panel import PanelError, packaged_panel, read_panel
 from taskloom.profiles.profile import planned
 from taskloom.profiles.profiled_model import read_model
+from taskloom.recipe import read
 
 
 def test_the_packaged_panel_has_every_suite_axis_and_way() -> None:
@@ -40,6 +41,12 @@ def test_a_contrast_names_conditions_that_exist(hard: str, sentence: str, tmp_pa
     path.write_text(PANEL.replace("HARD", hard))
     with pytest.raises(PanelError, match=sentence):
         read_panel(path)
+
+
+def test_zest_has_as_many_tasks_of_each_kind_as_the_panel_asks_for() -> None:
+    for name, recipe in packaged_panel().recipes.items():
+        if name.startswith("zest-"):
+            assert read(recipe.recipe, recipe.set).plan().split("test").n == 200
 
 
 @pytest.mark.nightly

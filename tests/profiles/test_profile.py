@@ -105,6 +105,8 @@ def test_profiles_of_other_panels_or_sizes_are_not_compared(
     ):
         with pytest.raises(DataError, match=sentence):
             write_page(tmp_path / "page.html", [result, other], panel)
+    old = replace(result, version=0)
+    assert "panel 0" in write_page(tmp_path / "page.html", [old, old], panel).read_text(encoding="utf-8")
 
 
 def spoil(data: dict[str, Any], key: str, value: object) -> dict[str, Any]:

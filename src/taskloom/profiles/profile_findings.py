@@ -23,7 +23,7 @@ def profile_findings(profiles: Sequence[ModelProfile], panel: TaskPanel | None =
         panel: The panel that they were made with.
     """
     chosen = panel or packaged_panel()
-    check_comparable(profiles, profiles[0].version)  # what was published stays readable when the panel changes
+    check_comparable(profiles)
     first, *others = profiles
     found = [_summary(one, [] if one is not first else others, chosen) for one in profiles]
     return [*found, _contrasts(first, chosen), *(_beside(first, other) for other in others), _conditions(profiles)]

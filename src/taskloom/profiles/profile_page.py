@@ -65,7 +65,7 @@ def write_page(path: Path, profiles: Sequence[ModelProfile], panel: TaskPanel | 
         panel: The panel that they were made with.
     """
     chosen = panel or packaged_panel()
-    check_comparable(profiles, chosen.version)
+    check_comparable(profiles)
     first, *others = profiles
     results = first.contrasts(chosen)
     sections = [
@@ -79,12 +79,13 @@ def write_page(path: Path, profiles: Sequence[ModelProfile], panel: TaskPanel | 
     return page.write(path, title(profiles), lead(first), sections, headline=headline(first, results))
 
 
-def check_comparable(profiles: Sequence[ModelProfile], version: int) -> None:
-    """Refuse profiles of another version of the panel, or of another number of items."""
+def check_comparable(profiles: Sequence[ModelProfile]) -> None:
+    """Refuse profiles of two versions of the panel, or of two numbers of items; those of an old version can be compared."""
     for one in profiles:
-        if one.version != version:
+        if one.version != profiles[0].version:
             raise DataError(
-                f"the profile of {one.name} was made with version {one.version} of the panel, and not with {version}; make it again"
+                f"the profile of {one.name} was made with version {one.version} of the panel and that of {profiles[0].name} with "
+                f"{profiles[0].version}; make both alike"
             )
         if one.quick != profiles[0].quick:
             raise DataError(
