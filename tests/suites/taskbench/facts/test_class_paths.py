@@ -136,8 +136,10 @@ def test_no_false_row_is_a_kind_and_only_silence_is_left_out(facts: str, request
             else:
                 assert x not in truth
                 silent += 1
-        drawn = balanced(world, truth, 1_000, Key("kinds"))
-        assert all(truth[x] is value for x, value in drawn.items())
+        if "occupation" in name:  # tens of thousands of other things would only be hashed
+            drawn = balanced(world, truth, 1_000, Key("kinds"))
+            assert drawn
+            assert all(truth[x] is value for x, value in drawn.items())
     assert silent or facts == "invented"
 
 
