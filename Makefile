@@ -107,8 +107,8 @@ dist: $(VENV)/.ready ## a wheel and a source archive in dist/
 gallery: $(VENV)/.ready ## write docs/gallery.md: one example of every recipe
 	$(BIN)/python scripts/build_gallery.py
 
-results: $(VENV)/.ready ## write the pages of docs/results again from the stored scores
-	$(BIN)/python scripts/build_results.py
+results: $(VENV)/.ready ## write the pages of docs/results again from the stored scores; PAGES=zest for one
+	$(BIN)/python scripts/build_results.py $(PAGES)
 
 fields: $(VENV)/.ready ## write docs/reference/fields.md: every field of every suite
 	$(BIN)/python scripts/build_fields.py

@@ -1,4 +1,4 @@
-"""Write the pages of docs/results again from the stored scores: `make results`.
+"""Write the pages of docs/results again from the stored scores: `make results`, or `make results PAGES="zest ctlpp"` for some.
 
 A page has blocks of its own words and blocks that a study makes:
 
@@ -137,14 +137,19 @@ def merge(group: dict[str, Any], more: dict[str, Any]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Add scores where that is asked for, and write the pages."""
+    """Add scores where that is asked for, and write the pages that are named (all by default; after adding, that of the scores)."""
+    named = arguments
     if arguments[:1] == ["add"]:
         given = [a.removeprefix("--traits=") for a in arguments if a.startswith("--traits=")]
         target, *sources = [a for a in arguments[1:] if not a.startswith("--")]
         add(Path(target), sources, [name for names in given for name in names.split(",")], "--curves" in arguments)
-    for page in pages():
-        write(page)
-        print(f"wrote {page}")
+        named = [Path(target).parent.name]
+    known = {page.stem: page for page in pages()}
+    if unknown := [name for name in named if name not in known]:
+        sys.exit(f"there is no page '{unknown[0]}'; the pages are {', '.join(known)}")
+    for name in named or known:
+        write(known[name])
+        print(f"wrote {known[name]}")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from taskloom.studies.findings import short_judgement_table
 from taskloom.studies.judgements import AGREES, DISAGREES, OPEN, OTHER, judge_mean, judge_number, judge_share, verdict
 from taskloom.studies.published_numbers import PublishedNumber
 from tests.studies.made_up_scores import spread
@@ -97,3 +98,11 @@ def test_the_same_learner_is_rarely_said_to_disagree() -> None:
         ours = [rng.gauss(0.6, 0.15) for _ in range(6)]
         wrong += judge_mean(ours, number(round(mean, 2), round(sd, 2))).verdict == DISAGREES
     assert wrong / 400 < 0.06
+
+
+def test_the_short_table_has_no_column_that_says_nothing() -> None:
+    of_tasks = [judge_mean([0.5, 0.6, 0.7], number(0.6, 0.1), unit="tasks") for _ in range(2)]
+    assert short_judgement_table(of_tasks).columns == ("claim", "ours", "tasks", "published", "difference", "verdict")
+    assert [row["tasks"] for row in short_judgement_table(of_tasks)] == ["3", "3"]
+    counted = [judge_number(1_004, number(1_000, decimals=0))]
+    assert short_judgement_table(counted).columns == ("claim", "ours", "published", "difference", "verdict")

@@ -98,10 +98,15 @@ def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
     Conditions are long and many rows share them: `differing_conditions` has them. The place is the same for most findings, and
     numbers that no training made have no seeds.
     """
+    judgements = list(judgements)
     table = judgement_table(judgements)
-    alike = {column for column in ("place", "seeds") if len({row[column] for row in table}) < 2}
-    unsaid = {column for column in alike if column == "place" or not any(row[column] for row in table)}
-    return ResultTable([c for c in COLUMNS[:-1] if c not in unsaid], list(table))
+    units = {judgement.unit for judgement in judgements if judgement.seeds}
+    unit = units.pop() if len(units) == 1 else "seeds"  # what the column counts, where all rows count the same
+    rows = [{**row, unit: row["seeds"].removesuffix(f" {unit}")} for row in table]
+    shown = [unit if column == "seeds" else column for column in COLUMNS[:-1]]
+    unsaid = {"place"} if len({row["place"] for row in rows}) < 2 else set()
+    unsaid |= set() if any(row[unit] for row in rows) else {unit}
+    return ResultTable([column for column in shown if column not in unsaid], rows)
 
 
 def differing_conditions(judgements: Sequence[Judgement]) -> list[str]:
