@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,9 @@ from taskloom.seeding import Key
 
 SAMPLE = 1_000
 """Answers checked per split unless all are asked for."""
+
+TOGETHER = 1_000
+"""Neighbouring rows that are made again at once: one by one they take nearly twice as long, and all would fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,22 +243,60 @@ def _check_answers(data: Dataset, plan: Plan, split: str, chosen: NDArray[np.int
         stop = start + table.num_rows
         rows = chosen[slice(*np.searchsorted(chosen, [start, stop]))]
         sampled = table if len(rows) == table.num_rows else table.take(numbers(rows - start))
-        for index, example in zip(rows.tolist(), shards.to_examples(sampled), strict=True):
-            solved = _solved(plan, split, index, example)
+        examples = shards.to_examples(sampled)
+        answers = _made_again(plan, split, rows, examples) if plan.check is None else _solved(plan, examples)
+        for index, (example, solved) in zip(rows.tolist(), answers, strict=True):
             if solved != example.targets and sorted(solved) != sorted(example.targets):
                 yield Wrong(split, index, example.input, example.targets, solved)
         start = stop
 
 
-def _solved(plan: Plan, split: str, index: int, example: Example) -> tuple[str, ...]:
-    """Return the answer to an example, derived again; where there is none, why."""
+Answered = tuple[Example, tuple[str, ...]]
+"""An example, and its answer derived again, or why there is none."""
+
+
+def _solved(plan: Plan, examples: Iterable[Example]) -> Iterator[Answered]:
+    """Yield examples with their answers by the second solver."""
+    assert plan.check is not None
+    for example in examples:
+        try:
+            yield example, tuple(plan.check(example))
+        except DataError:
+            raise  # A file or a server that is not there proves nothing about the answer.
+        except TaskloomError as error:
+            yield example, (f"no answer: {error}",)
+
+
+def _made_again(plan: Plan, split: str, rows: NDArray[np.int64], examples: Iterable[Example]) -> Iterator[Answered]:
+    """Yield examples with their answers as the plan makes them again, neighbours together."""
+    stored = iter(examples)
+    ends = np.flatnonzero((np.diff(rows) != 1) | (np.arange(1, len(rows)) % TOGETHER == 0)) + 1
+    for block in np.split(rows, ends) if len(rows) else ():
+        start, stop = int(block[0]), int(block[-1]) + 1
+        remade: list[Example | str]
+        try:
+            remade = [*_rows(plan, split, start, stop)]
+        except DataError:
+            raise
+        except TaskloomError:
+            remade = [_row(plan, split, index) for index in range(start, stop)]
+        for again, example in zip(remade, stored, strict=False):
+            if isinstance(again, str):
+                yield example, (f"no answer: {again}",)
+            else:
+                yield example, again.targets if again.input == example.input else (f"another input: {again.input}",)
+
+
+def _rows(plan: Plan, split: str, start: int, stop: int) -> list[Example]:
+    """Make rows again, as they would be written and read."""
+    return list(shards.to_examples(shards.to_table(plan.split(split).rows(start, stop), start, plan.traits)))
+
+
+def _row(plan: Plan, split: str, index: int) -> Example | str:
+    """Make a row again; where it cannot be made, say why."""
     try:
-        if plan.check is not None:
-            return tuple(plan.check(example))
-        remade = shards.to_table(plan.split(split).rows(index, index + 1), index, plan.traits)
-        again = next(iter(shards.to_examples(remade)))
-        return again.targets if again.input == example.input else (f"another input: {again.input}",)
+        return _rows(plan, split, index, index + 1)[0]
     except DataError:
-        raise  # A file or a server that is not there proves nothing about the answer.
+        raise
     except TaskloomError as error:
-        return (f"no answer: {error}",)
+        return str(error)
