@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import taskloom as tl
 from taskloom.dataset import dataset, shards
-from taskloom.dataset.verify import _check_answers, _chosen
-from taskloom.errors import DataError
+from taskloom.dataset.verify import _check_answers, _chosen, _made_again
+from taskloom.errors import DataError, InputError
+from taskloom.recipe import read
 
 
 @pytest.fixture
@@ -110,3 +113,30 @@ def test_a_source_that_is_no_longer_what_it_was_is_named(tmp_path: Path) -> None
     (tmp_path / "d/manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(DataError, match="but synthetic world has changed since the dataset was made; bring it back"):
         tl.verify(tmp_path / "d")
+
+
+def test_rows_without_a_second_solver_are_made_again_and_each_is_judged_alone(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text(
+        "import taskloom as tl\n@tl.task('a/b', describe='d')\n"
+        "def f(rng: tl.Random) -> tl.Example: return tl.Example(str(rng.random()), str(rng.random()))\n"
+    )
+    data = tl.make(tmp_path / "t.py", set=["splits={train: {n: 1200}}"])
+    plan = read(tmp_path / "t.py", ["splits={train: {n: 1200}}"]).plan(0)
+    examples = list(data["train"])
+    rows = np.array([*range(1100), 1150, 1151], dtype=np.int64)  # two blocks, and a few rows apart
+    stored = [examples[row] for row in rows.tolist()]
+    wanted = [example.targets for example in stored]
+    assert [solved for _, solved in _made_again(plan, "train", rows, stored)] == wanted
+    whole = plan.split("train").rows
+
+    def failing(start: int, stop: int) -> Iterable[tl.Example]:
+        if start <= 1050 < stop:
+            raise InputError("this row is gone")
+        return whole(start, stop)
+
+    broken = replace(plan, splits=tuple(replace(split, rows=failing) for split in plan.splits))
+    wanted[1050] = ("no answer: this row is gone",)
+    assert [solved for _, solved in _made_again(broken, "train", rows, stored)] == wanted
+    wanted[0] = (f"another input: {examples[0].input}",)
+    stored[0] = examples[1]
+    assert [solved for _, solved in _made_again(broken, "train", rows, stored)] == wanted
