@@ -98,12 +98,12 @@ def prepared(folder: Path, experiment: dict[str, Any]) -> Path:
 
 
 def test_a_sweep_killed_at_random_moments_ends_with_the_same_table(tmp_path: Path) -> None:
-    """One kill of a worker, one of a driver; fifty in the nightly run."""
+    """One kill of a worker in the middle of a stack; fifty kills in the nightly run, half of them of drivers."""
     experiment = networks(seeds=2, steps=60)  # a stack that leaves checkpoints
     write(tmp_path, {**experiment, "recipes": [recipe()], "learners": experiment["learners"][:2]})
     fill(yaml.safe_load((tmp_path / "experiment.yaml").read_text()), tmp_path / "undisturbed")
-    done = torment(tmp_path, kills=2, seed=1, longest=3.0, workers=1)
-    assert (done["driver"], done["worker"]) == (1, 1)
+    done = torment(tmp_path, kills=1, seed=1, longest=3.0, workers=1)
+    assert (done["driver"], done["worker"]) == (0, 1)
 
 
 @pytest.mark.nightly
