@@ -60,3 +60,15 @@ def count_range(counts: Iterable[int]) -> str:
     """
     known = sorted({count for count in counts if count}) or [0]
     return f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,} to {known[-1]:,}"
+
+
+def seeds_caption(counts: Iterable[int]) -> str:
+    """Return the sentence of a caption on seeds and intervals.
+
+    >>> seeds_caption([1, 1]), seeds_caption([1, 3])
+    ('One training each, without intervals', 'Means over 1 to 3 seeds with 95 % intervals (t over seeds)')
+    """
+    counts = list(counts)
+    if max(counts, default=0) < 2:
+        return "One training each, without intervals"
+    return f"Means over {count_range(counts)} seeds with 95 % intervals (t over seeds)"

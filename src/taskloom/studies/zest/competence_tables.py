@@ -15,6 +15,7 @@ from taskloom.studies.conditions import comparable, differences
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement, judge_mean
 from taskloom.studies.published_numbers import PublishedNumber, published
+from taskloom.studies.seed_scores import seeds_caption
 from taskloom.studies.study import study
 from taskloom.studies.zest.description_experiments import KEPT_TRAITS, description_experiments
 from taskloom.studies.zest.description_runs import (
@@ -27,6 +28,7 @@ from taskloom.studies.zest.description_runs import (
     overall,
     percent,
     summary,
+    tasks_of,
 )
 from taskloom.studies.zest.directions import ClaimedDirection, directions_finding
 from taskloom.suites.zest.evaluation.score_report import ScoreReport
@@ -111,7 +113,7 @@ def table3(runs: Runs, *, mode: str = "official") -> Finding:
         "Scores in percent, mean ± standard deviation over seeds; the row Overall of the tables by generalization type, each type "
         "with the same weight. Below ours are the paper's rows.",
         ResultTable(("model", "split", "seeds", *SCORES.values()), rows),
-        (_figure("table3", points, "Scores over all tasks, by model and split.", groups),),
+        (_figure("table3", points, _over_tasks(groups), groups),),
         tuple(judgements),
         tuple(notes_of(groups)),
     )
@@ -125,10 +127,14 @@ def _paper_row(model: str, split: str) -> dict[str, Any]:
     return row
 
 
+def _over_tasks(groups: Sequence[DescriptionRuns]) -> str:
+    splits = [split for split in SPLITS if any(split in group.reports for group in groups)]
+    return f"Scores over all tasks, by model and split: {', '.join(tasks_of(groups, split) for split in splits)}."
+
+
 def _figure(name: str, points: list[dict[str, Any]], what: str, groups: Sequence[DescriptionRuns]) -> StudyFigure:
-    seeds = sorted({len(by_seed) for group in groups for by_seed in group.reports.values()})
-    many = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
-    caption = f"{what} Means over seeds ({many}) with 95 % intervals (t over seeds); diamonds are the paper's numbers."
+    seeds = [len(by_seed) for group in groups for by_seed in group.reports.values()]
+    caption = f"{what} {seeds_caption(seeds)}; diamonds are the paper's numbers."
     columns = ("name", "score", "mean", "low", "high", "seeds", "published")
     data = ResultTable(columns, [{**dict.fromkeys(columns), **point} for point in points])
     return StudyFigure(
@@ -213,7 +219,11 @@ def by_type(runs: Runs, table: str, mode: str) -> list[Finding]:
         f"ZEST {place}",
         f"Scores in percent, mean ± standard deviation over seeds; in brackets those of {BY_TYPE[table]} in the paper.",
         ResultTable(("model", "generalization", *heads), rows),
-        (_figure(table, points, f"Scores by generalization type on {_shown_split(groups[0])}.", groups),),
+        (
+            _figure(
+                table, points, f"Scores by generalization type on {tasks_of(groups, _shown_split(groups[0]))}.", groups
+            ),
+        ),
         tuple(judgements),
         tuple(notes_of(groups)),
     )

@@ -21,6 +21,7 @@ from taskloom.experiments.store import PREDICTIONS
 from taskloom.files import json_digest
 from taskloom.recipe.yaml_files import parse
 from taskloom.studies.conditions import Conditions, conditions_of, model_name, recipe_of
+from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError
 from taskloom.suites.zest.evaluation import Undefined, score_examples
 from taskloom.suites.zest.evaluation.corrected import says_na
@@ -82,6 +83,12 @@ def summary(values: Sequence[float]) -> dict[str, Any]:
         "high": estimate.high if estimate else None,
         "seeds": len(values),
     }
+
+
+def tasks_of(groups: Sequence[DescriptionRuns], split: str) -> str:
+    """Return a split with the number of its tasks, as captions say it: `the 114 tasks of dev`."""
+    sizes = [int(group.conditions.get(f"recipe.tasks.{split}") or 0) for group in groups if split in group.reports]
+    return f"the {count_range(sizes)} tasks of {split}" if any(sizes) else split  # files of somebody else do not say
 
 
 def percent(values: Iterable[float]) -> str:

@@ -12,10 +12,19 @@ from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement
 from taskloom.studies.published_numbers import published
+from taskloom.studies.seed_scores import seeds_caption
 from taskloom.studies.study import study
 from taskloom.studies.zest.competence_tables import EXPERIMENT, beside, judged, notes_of
 from taskloom.studies.zest.description_experiments import KEPT_TRAITS
-from taskloom.studies.zest.description_runs import SPLITS, DescriptionRuns, Measure, description_runs, percent, summary
+from taskloom.studies.zest.description_runs import (
+    SPLITS,
+    DescriptionRuns,
+    Measure,
+    description_runs,
+    percent,
+    summary,
+    tasks_of,
+)
 from taskloom.suites.zest.evaluation.errors import MISTAKES
 from taskloom.suites.zest.evaluation.score_report import ScoreReport
 from taskloom.suites.zest.task_files import is_structure
@@ -77,7 +86,7 @@ def table6(runs: Runs, *, mode: str = "official", split: str = "") -> Finding:
         "ZEST Table 6",
         f"Errors on {shown} by category, in percent of all errors, mean ± standard deviation over seeds; in brackets the paper's.",
         ResultTable(("model", "error", "what", "share of errors", "errors"), rows),
-        (_figure(points),),
+        (_figure(points, tasks_of(groups, shown)),),
         tuple(judgements),
         (*notes_of(groups), *_structure_notes(groups, shown)),
     )
@@ -95,11 +104,11 @@ def _row(group: DescriptionRuns, split: str, category: str) -> dict[str, Any]:
     }
 
 
-def _figure(points: list[dict[str, Any]]) -> StudyFigure:
+def _figure(points: list[dict[str, Any]], where: str) -> StudyFigure:
     columns = ("name", "model", "mean", "low", "high", "seeds", "published")
     caption = (
-        "Categories of errors, as shares of all errors. Means over seeds with 95 % intervals (t over seeds); diamonds are the "
-        "paper's shares of 100 errors that its authors looked at."
+        f"Categories of errors, as shares of all errors on {where}. {seeds_caption(point['seeds'] for point in points)}; diamonds "
+        "are the paper's shares of 100 errors that its authors looked at."
     )
     plot = partial(figures.intervals, place="name", series="model", xlabel="share of errors")
     return StudyFigure("table6", caption, ResultTable(columns, points), plot)

@@ -11,6 +11,7 @@ from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement
 from taskloom.studies.published_numbers import published
+from taskloom.studies.seed_scores import seeds_caption
 from taskloom.studies.study import study
 from taskloom.studies.zest.competence_tables import beside, judged, notes_of
 from taskloom.studies.zest.description_experiments import KEPT_TRAITS, PARTS, description_experiments
@@ -21,6 +22,7 @@ from taskloom.studies.zest.description_runs import (
     overall,
     percent,
     summary,
+    tasks_of,
 )
 from taskloom.studies.zest.directions import ClaimedDirection, directions_finding
 
@@ -65,8 +67,8 @@ def table5(runs: Runs, *, mode: str = "official", split: str = "dev") -> list[Fi
             judgements += judged(group, split, overall(score), numbers, f"{group.model}, {name}: {head}")
     columns = ("name", "score", "mean", "low", "high", "seeds", "published")
     caption = (
-        f"Scores on {split} with all of the input and with half of it. Means over seeds with 95 % intervals (t over seeds); "
-        "diamonds are the paper's numbers."
+        f"Scores on {tasks_of(groups, split)} with all of the input and with half of it. "
+        f"{seeds_caption(len(group.reports[split]) for group in groups)}; diamonds are the paper's numbers."
     )
     plot = partial(figures.intervals, place="name", series="score", xlabel="F1, or share of tasks")
     finding = Finding(
