@@ -119,6 +119,7 @@ def above(world: FactWorld, cls: str) -> set[str]:
 
 
 @pytest.mark.parametrize("facts", ["real", "invented"])
+@pytest.mark.daily("invented")
 def test_no_false_row_is_a_kind_and_only_silence_is_left_out(facts: str, request: pytest.FixtureRequest) -> None:
     """For every predicate of occupations and types, in the Wikidata subset and in the packaged invented world."""
     world: FactWorld = request.getfixturevalue("real") if facts == "real" else synthetic_world()
