@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch and numpy, also of processes that tests start: sizes are tiny
 
 settings.register_profile(
-    "ci", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    "ci", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 settings.register_profile("nightly", parent=settings.get_profile("ci"), max_examples=5_000, derandomize=False)
 settings.load_profile("ci")
