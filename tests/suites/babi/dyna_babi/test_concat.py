@@ -56,7 +56,6 @@ def check_means(name: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "size"), [("concat-T2", 6_000), ("concat-T7", 4_200)])
-@pytest.mark.daily("concat-T7-4200")
 def test_means_are_those_of_table_2(name: str, size: int) -> None:
     check_means(name, size)
 

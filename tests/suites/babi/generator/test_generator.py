@@ -81,7 +81,6 @@ TABLE_2 = {
 
 
 @pytest.mark.parametrize("name", AIMED)
-@pytest.mark.daily("mix-T12", "diverse-T7")
 def test_means_are_those_of_table_2(name: str) -> None:
     split = plan_of(name).splits[0]
     rows = list(split.rows(0, min(900, split.n)))
