@@ -69,6 +69,15 @@ def test_a_member_ends_as_it_does_alone(name: str, batched: bool, monkeypatch: p
         assert {split for _, split, _ in scores} == {"train", "ood"}
 
 
+def test_datasets_with_equally_many_inputs_of_each_length_are_padded_no_further_than_alone() -> None:
+    first, second = rows(48, 7, 0), rows(48, 7, 1)
+    second = dataclasses.replace(second, lengths=first.lengths)
+    data = [LearningData(first, {}), LearningData(second, {})]
+    members = [(0, 0), (1, 0), (1, 3)]
+    for (place, seed), outcome in zip(members, train_each(NETS["ndr"], data, members, HOW), strict=True):
+        assert largest(outcome, train(NETS["ndr"], data[place].train, [seed], HOW)[0]) == 0
+
+
 def test_members_learn_from_their_own_data() -> None:
     """Two datasets that contradict each other: each member follows its own."""
     one = rows(64, 3, 0)

@@ -106,8 +106,10 @@ def train_each(
 ) -> list[TrainingOutcome]:
     """Train a network once per member of a stack, all at once, where members learn from data of their own.
 
-    Every batch is padded to the longest input of all, as `shortest` pads: a member ends as it does alone with `shortest` at that
-    length, if its own longest input has it. Otherwise its masks of dropout are others, since they belong to the padded batch.
+    Where the datasets have equally many inputs of each length, the batches of a step are equally wide (borders between two lengths
+    aside), and a member ends as it does alone. Otherwise every batch is padded to the longest input of all, as `shortest` pads: a
+    member ends as it does alone with `shortest` at that length, if its own longest input has it. Masks of dropout belong to the
+    padded batch, so wider batches have others.
 
     Args:
         net: A network that takes an input for each seed (`own_inputs`).
@@ -124,9 +126,16 @@ def train_each(
         )
     if not members or len(set(members)) != len(members):
         raise LearnerError("the members of a stack must be different pairs of dataset and seed, and at least one")
-    longest = max(int(source.train.lengths.max(initial=0)) for source in sources)
-    how = dataclasses.replace(how, shortest=max(how.shortest, longest))
+    if not _equally_long(sources):
+        longest = max(int(source.train.lengths.max(initial=0)) for source in sources)
+        how = dataclasses.replace(how, shortest=max(how.shortest, longest))
     return _train(net, sources, members, how, folder, progress, seconds, None)
+
+
+def _equally_long(sources: Sequence[LearningData]) -> bool:
+    """Return whether all datasets have as many inputs of each length."""
+    counts = [np.bincount(source.train.lengths).tolist() for source in sources]
+    return all(one == counts[0] for one in counts)
 
 
 def _train(
