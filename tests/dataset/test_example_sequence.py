@@ -75,6 +75,9 @@ def test_a_split_that_is_read_at_random_is_kept_whole(monkeypatch: pytest.Monkey
     for _ in range(2):
         assert [rows[i] for i in order] == [every[i] for i in order]
     assert len(rows._decoded.blocks) == (8 if most == 30 else 0)
+    for beyond in (30, -31):
+        with pytest.raises(IndexError, match=f"has 30 examples; {beyond} is not one of them"):
+            rows[beyond]
 
 
 def test_a_dataset_is_a_mapping_of_splits() -> None:
@@ -113,6 +116,20 @@ def test_a_text_that_is_not_utf8_is_a_data_error() -> None:
     table = pa.table({"input": bad, "targets": pa.array([["x"]], pa.list_(pa.string()))})
     with pytest.raises(DataError, match="not UTF-8"):
         list(Examples(table))
+
+
+def test_what_is_missing_in_a_row_is_empty_in_its_example() -> None:
+    columns = {
+        "input": pa.array(["a", "b", "c"]),
+        "targets": pa.array([["x"], None, ["y", "z"]], pa.list_(pa.string())),
+        "key": pa.array([None, "k", None], pa.string()),
+        "question": pa.nulls(3, pa.string()),
+        "derivation": pa.array([None, [{"rule": "r", "value": "v", "of": [0]}], []], pa.list_(shards.STEP)),
+        "traits": pa.array([{"n": 1, "s": None}, {"n": 2, "s": "t"}, {"n": None, "s": None}]),
+    }
+    first, second, third = Examples(pa.table(columns))
+    assert (first, third) == (tl.Example("a", "x", {"n": 1}), tl.Example("c", ("y", "z"), {}))
+    assert second == tl.Example("b", (), {"n": 2, "s": "t"}, key="k", derivation=(tl.Step("r", "v", (0,)),))
 
 
 def test_a_name_is_no_number_of_an_example() -> None:

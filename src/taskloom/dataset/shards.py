@@ -6,13 +6,14 @@ it is the same for every shard size, number of workers, compression and version 
 
 from __future__ import annotations
 
-import itertools
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import accumulate, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -89,35 +90,28 @@ def _traits(example: Example, declared: Mapping[str, type], index: int) -> Mappi
     return example.traits
 
 
-_SLOTS = ("input", "targets", "traits", "key", "question", "derivation", "task")
-_PUT_SLOTS = [getattr(Example, name).__set__ for name in _SLOTS]
+_PUT_SLOTS = {
+    name: getattr(Example, name).__set__
+    for name in ("input", "targets", "traits", "key", "question", "derivation", "task")
+}
 
 
 def to_examples(table: pa.Table) -> Iterable[Example]:
     """Yield the rows of a table as examples."""
-    new = object.__new__
-    put_input, put_targets, put_traits, put_key, put_question, put_derivation, put_task = _PUT_SLOTS
     for batch in table.to_batches(max_chunksize=4096):
         columns = {name: batch.column(name) for name in batch.schema.names}
         n = batch.num_rows
-        empty: list[Any] = [None] * n
-        texts = [values(columns[name]) if name in columns else empty for name in ("input", "key", "question", "task")]
-        targets = _lists(columns["targets"], values)
-        steps = _lists(columns["derivation"], _steps) if "derivation" in columns else empty
-        traits: Iterable[Mapping[str, Trait]] = (
-            _trait_rows(columns["traits"]) if "traits" in columns else ({} for _ in empty)
-        )
-        for text, key, question, task, outputs, derivation, facts in zip(*texts, targets, steps, traits, strict=True):
-            # By its slots: `Example(...)` takes twice the time, and what it would convert is converted here.
-            example = new(Example)
-            put_input(example, text)
-            put_targets(example, outputs or ())
-            put_traits(example, facts)
-            put_key(example, key or "")
-            put_question(example, question or "")
-            put_derivation(example, derivation or ())
-            put_task(example, task or "")
-            yield example
+        slots: dict[str, Iterable[Any]] = {"input": values(columns["input"])}
+        for name in ("key", "question", "task"):
+            slots[name] = _texts(columns[name]) if name in columns else repeat("", n)
+        slots["targets"] = _tuples(columns["targets"], values)
+        slots["derivation"] = _tuples(columns["derivation"], _steps) if "derivation" in columns else repeat((), n)
+        slots["traits"] = _trait_rows(columns["traits"]) if "traits" in columns else ({} for _ in range(n))
+        # Slot by slot, without a loop in Python: `Example(...)` takes three times as long, and what it would convert is converted.
+        examples = list(map(object.__new__, repeat(Example, n)))
+        for name, put in _PUT_SLOTS.items():
+            deque(map(put, examples, slots[name]), maxlen=0)
+        yield from examples
 
 
 def values(array: Any) -> list[Any]:
@@ -131,10 +125,24 @@ def values(array: Any) -> list[Any]:
     return plain
 
 
+def _texts(array: Any) -> Iterable[str]:
+    """Return the texts of a column, empty ones for those that are missing."""
+    if array.null_count == len(array):
+        return repeat("", len(array))
+    return [text or "" for text in values(array)] if array.null_count else values(array)
+
+
+def _tuples(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...]]:
+    """Return a column of lists as tuples, empty ones for those that are missing."""
+    lists = _lists(array, read)
+    return [part or () for part in lists] if array.null_count else cast("list[tuple[Any, ...]]", lists)
+
+
 def _lists(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...] | None]:
     """Return a column of lists as tuples, with None for those that are missing; `read` decodes their members all at once."""
     # Not by way of NumPy: `to_numpy` imports pandas, where that is installed.
-    ends = list(itertools.accumulate(length or 0 for length in pc.list_value_length(array).to_pylist()))
+    lengths = pc.list_value_length(array).to_pylist()
+    ends = list(accumulate(length or 0 for length in lengths) if array.null_count else accumulate(lengths))
     members = tuple(read(array.flatten()))
     lists: list[tuple[Any, ...] | None] = [
         members[start:stop] for start, stop in zip([0, *ends[:-1]], ends, strict=True)
@@ -179,7 +187,7 @@ def _trait_rows(array: Any) -> Iterable[Mapping[str, Trait]]:
     rows = zip(*map(values, columns), strict=True)
     if any(column.null_count for column in columns):
         return ({name: value for name, value in zip(names, row, strict=True) if value is not None} for row in rows)
-    return (dict(zip(names, row, strict=True)) for row in rows)
+    return map(dict, map(zip, repeat(names), rows))  # without a loop in Python
 
 
 def block_digests(table: pa.Table) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskloom.errors import CapacityError, RecipeError
-from taskloom.seeding import WORD_LIMIT, Key
+from taskloom.seeding import WORD_LIMIT, Key, Permutation
 from taskloom.suites.ctl.fields import PAPER_TEST, PAPER_TRAIN, CtlFields, drawn_tests
 from taskloom.suites.ctl.graphs import ChainPool, Expressions, Ints, Pool, anything, split_graph
 from taskloom.suites.ctl.orders import DrawnOrder, DrawOrder, GroupedOrder, PoolOrder, code_limit, whole_chains
@@ -122,7 +122,8 @@ class LengthDraw:
     Attributes:
         order: The order in which its expressions are drawn.
         reserve: First places of the order, which no test split has: as many as the paper's training and iid take.
-        iid: Places that iid has.
+        iid_order: The keyed order of those places whose first ones iid has.
+        iid_size: Number of expressions that iid has.
         train: Number of expressions that training has.
         tested: The expressions of this length that test splits have.
     """
@@ -130,14 +131,21 @@ class LengthDraw:
     length: int
     order: DrawOrder
     reserve: int
-    iid: NDArray[np.int64]
+    iid_order: Permutation
+    iid_size: int
     train: int
     tested: Tested
 
     @cached_property
+    def iid(self) -> NDArray[np.int64]:
+        """Return the places that iid has; shuffling them takes 4 ms, which a few rows of another length do not need."""
+        places: NDArray[np.int64] = self.iid_order(np.arange(self.iid_size))
+        return places
+
+    @cached_property
     def _withheld(self) -> NDArray[np.int64]:
         """Return the places that training leaves out, in rising order."""
-        if self.train + len(self.iid) <= self.reserve:
+        if self.train + self.iid_size <= self.reserve:
             return np.sort(self.iid)
         places = [self.iid, *(self.order.positions(e) for e in self.tested(self.length))]
         withheld = np.unique(np.concatenate(places))
@@ -221,8 +229,8 @@ class TrainingDraw:
         for k, pool in pools.items():
             taken = train[k] + iid[k]
             counts = [taken, reserve[k]] if taken <= reserve[k] else [min(pool.size, taken + self._room_for_tests())]
-            places = self._key.permutation(reserve[k], "iid", k)(np.arange(iid[k]))
-            draws[k] = LengthDraw(k, self._order(pool, counts), reserve[k], places, train[k], tested)
+            places = self._key.permutation(reserve[k], "iid", k)
+            draws[k] = LengthDraw(k, self._order(pool, counts), reserve[k], places, iid[k], train[k], tested)
         return draws
 
     def _tight_quotas(
@@ -319,7 +327,7 @@ class TrainingDraw:
 
     def iid_parts(self) -> list[tuple[int, Callable[[Ints], Expressions]]]:
         """Return the parts that iid consists of, each with its size."""
-        return [(len(draw.iid), draw.iid_expressions) for draw in self.lengths.values()]
+        return [(draw.iid_size, draw.iid_expressions) for draw in self.lengths.values()]
 
     def in_train(self, length: int, expressions: Expressions) -> NDArray[np.bool_]:
         """Return which expressions of a length training has."""

@@ -273,7 +273,8 @@ class Rounds:
         # Chains come by chain, then process; expressions are taken round by round, in each process by process.
         place = np.arange(len(chains)).reshape(rounds, ROUND, self._walkers).transpose(0, 2, 1)
         chain_of = np.broadcast_to(place, shape).ravel()
-        new = self._first(chain_of, symbols.ravel(), len(chains)) if self._shared else slice(None)
+        number = chain_of * self._world.symbols + symbols.ravel()
+        new = _first(number, len(chains) * self._world.symbols) if self._shared else slice(None)
         self._symbols.append(symbols.ravel()[new])
         self._chain_of.append(chain_of[new] + self._chain_count)
         self._chains.append(chains)
@@ -283,24 +284,28 @@ class Rounds:
     def different(self) -> I64:
         """Return the places of all expressions that occur for the first time."""
         world, chains = self._world, np.concatenate(self._chains)
-        chain = codes(world, np.zeros(len(chains), dtype=np.int64), chains)[np.concatenate(self._chain_of)]
-        number = chain * world.symbols + np.concatenate(self._symbols)
-        return first_places(number, code_limit(world, self._length))
+        code = codes(world, np.zeros(len(chains), dtype=np.int64), chains)
+        chain_of, symbols = np.concatenate(self._chain_of), np.concatenate(self._symbols)
+        self._chains, self._chain_of, self._symbols = [chains], [chain_of], [symbols]  # joined once for all
+        if self._shared:
+            # Few chains with many symbols each: those that are equal get one number, and only they are sorted.
+            different, same = np.unique(code, return_inverse=True)
+            return _first(same[chain_of] * world.symbols + symbols, len(different) * world.symbols)
+        return first_places(code[chain_of] * world.symbols + symbols, code_limit(world, self._length))
 
     def expressions(self, places: I64) -> tuple[I64, NDArray[np.int16]]:
-        """Return the start symbols and functions of the expressions at these places."""
-        return np.concatenate(self._symbols)[places], np.concatenate(self._chains)[
-            np.concatenate(self._chain_of)[places]
-        ]
+        """Return the start symbols and functions of the expressions at these places, which `different` gave."""
+        (chains,), (chain_of,), (symbols,) = self._chains, self._chain_of, self._symbols
+        return symbols[places], chains[chain_of[places]]
 
-    def _first(self, chain: I64, symbols: I64, chains: int) -> I64:
-        """Return the places at which a chain and a symbol come together for the first time."""
-        number = chain * self._world.symbols + symbols
-        places = np.arange(len(number), dtype=np.int32)  # of one block of rounds; half the memory of 64 bits
-        # Of several values for one index the last is kept: backwards, that is the first place.
-        first = np.empty(chains * self._world.symbols, dtype=np.int32)
-        first[number[::-1]] = places[::-1]
-        return np.flatnonzero(first[number] == places)
+
+def _first(numbers: I64, limit: int) -> I64:
+    """Return the places at which each number occurs first, in rising order; by a table, for limits that are not far above."""
+    places = np.arange(len(numbers), dtype=np.int32)  # half the memory of 64 bits
+    # Of several values for one index the last is kept: backwards, that is the first place.
+    first = np.empty(limit, dtype=np.int32)
+    first[numbers[::-1]] = places[::-1]
+    return np.flatnonzero(first[numbers] == places)
 
 
 def published_count(world: SymbolWorld, length: int) -> int:
