@@ -1,7 +1,7 @@
 """What the site of the documentation adds to its pages, which are plain Markdown: used by mkdocs.yml.
 
-Fences lose the mark that keeps tests from running them, links that leave docs/ lead to the repository, and the page of the Python
-names gets their signatures and docstrings, from the code.
+Fences lose the mark that keeps tests from running them, links that leave docs/ lead to the repository, numbers in tables are not
+broken inside an interval, and the page of the Python names gets their signatures and docstrings, from the code.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ from typing import Any
 REPOSITORY = "https://github.com/taskloom/taskloom/blob/main"
 FENCE = re.compile(r"^```(\w+) no-test[^\n]*$", re.M)
 OUTSIDE = re.compile(r"\]\((?:\.\./)+([A-Z][\w.-]+|examples/[\w./-]+|src/[\w./-]+|benchmarks/[\w./-]+)\)")
+TABLE_ROW = re.compile(r"^\|.*\|$", re.M)
+INSIDE_NUMBERS = re.compile(r"(?<=\[)([-+−]?[\d.,]+,) (?=[-+−]?[\d.,]+\])|(?<=\d) (±) (?=\d)")
+"""The space of `[0.1, 0.2]`, and those of `0.1 ± 0.2`; a line may still break before the bracket."""
+
 NAMES = "reference/python.md"
 
 
@@ -20,7 +24,14 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Return the Markdown of a page as the site needs it."""
     text = FENCE.sub(r"```\1", markdown)
     text = OUTSIDE.sub(rf"]({REPOSITORY}/\1)", text)
+    text = TABLE_ROW.sub(lambda row: INSIDE_NUMBERS.sub(_unbroken, row[0]), text)
     return f"{text}\n\n{public_names()}" if page.file.src_uri == NAMES else text
+
+
+def _unbroken(match: re.Match[str]) -> str:
+    """Return the end of an interval's first number, or a ±, with spaces that do not break."""
+    low, sign = match.groups()
+    return f"{low}\u00a0" if low else f"\u00a0{sign}\u00a0"
 
 
 def public_names() -> str:

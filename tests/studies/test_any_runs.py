@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import taskloom as tl
+from taskloom.audits.divergence import divergences
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import Store
 from taskloom.studies.divergence_accuracy import pearson
@@ -108,6 +110,51 @@ def test_accuracy_against_the_divergence_of_splits(tmp_path: Path) -> None:
     assert all(0 <= row["divergence"] <= 1 and row["seeds"] == 2 for row in rows.values())
     with pytest.raises(StudyError, match="no datasets with derivations"):
         analyse("runs/divergence", made_up(tmp_path / "other", [1.0] * 120))
+
+
+def test_planted_relations_to_divergence_are_found_with_their_sign(tmp_path: Path) -> None:
+    """Accuracy falls with divergence, rises with it, or is the same everywhere; runs on other data say nothing."""
+    store = Store(tmp_path / "runs", create=True)
+    sizes = [f"splits.{name}.n={n}" for name, n in (("train", 400), ("iid", 20), ("ood", 40))]
+    datasets = [
+        tl.make(name, tmp_path / "runs" / "data" / name[-1], set=["symbols=4", "functions=8", "max_length=4", *sizes])
+        for name in ("ctl/A", "ctl/R")
+    ]
+    planted = {"falls": lambda d: 0.9 - 0.5 * d, "rises": lambda d: 0.1 + 0.5 * d, "even": lambda d: 0.5}
+    for data in datasets:
+        measured = divergences({s: data.table(s) for s in data.splits}, {s: data.role(s) for s in data.splits})
+        for learner, mean in planted.items():
+            for seed, shift in enumerate((-0.05, 0.05)):
+                scores = {d.split: [mean(d.compounds) + shift] * 4 for d in measured if d.split in ("iid", "ood")}
+                write(store, scores, recipe=data.recipe.name, learner=learner, seed=seed, data=data.digest)
+    write(store, {"iid": [0.0], "ood": [1.0]}, learner="falls", data="elsewhere")
+    _, _, (finding,) = analyse("runs/divergence", Runs(store))
+    assert (
+        finding.text
+        == "even: too few, or all alike (4 splits). falls: r = -1.00 (4 splits). rises: r = 1.00 (4 splits)."
+    )
+    assert finding.table is not None
+    rows = [row for row in finding.table if row["learner"] == "falls"]
+    assert [row["split"] for row in rows] == ["iid", "iid", "ood", "ood"]
+    for row in rows:
+        assert row["mean"] == pytest.approx(0.9 - 0.5 * row["divergence"])
+        assert row["low"] < row["mean"] - 0.05 < row["mean"] + 0.05 < row["high"]
+    assert "12 points, means over 2 seeds with 95 % intervals" in finding.figures[0].caption
+    assert finding.figures[0].draw(finding.figures[0].data) is not None
+
+
+def test_learners_with_other_settings_are_other_points(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    tl.make("ctl/A", tmp_path / "runs" / "data" / "A", set=["splits.train.n=400", "splits.iid.n=20", "splits.ood.n=40"])
+    digest = tl.load(tmp_path / "runs" / "data" / "A").digest
+    for steps in (10, 1_000):
+        write(store, {"ood": [steps / 1_000]}, fields={"learner.steps": steps}, data=digest)
+    _, _, (finding,) = analyse("runs/divergence", Runs(store))
+    assert finding.table is not None
+    assert {row["learner"]: row["mean"] for row in finding.table} == {
+        "bilstm, steps 10": 0.01,
+        "bilstm, steps 1000": 1.0,
+    }
 
 
 def test_a_correlation_needs_three_points_that_vary() -> None:

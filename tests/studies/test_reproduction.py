@@ -16,7 +16,8 @@ from taskloom.experiments import engines
 from taskloom.experiments.engines.here import HereEngine
 from taskloom.studies import STUDIES, reproduction
 from taskloom.studies.findings import differing_conditions
-from taskloom.studies.published_numbers import PaperData, PaperPlace, paper, paper_names, published
+from taskloom.studies.judgements import Judgement, judge_number
+from taskloom.studies.published_numbers import PaperData, PaperPlace, PublishedNumber, paper, paper_names, published
 from taskloom.studies.reproduction import analyse, catalogue, write_study
 from tests.studies.made_up_scores import group, made_up
 
@@ -167,9 +168,22 @@ def test_conditions_of_some_claims_are_listed_with_them(tmp_path: Path) -> None:
     runs = made_up(tmp_path, short, group("ctl/R", "bilstm", scores))
     (finding,) = analyse("ctlpp/table1", runs)[2]
     (line,) = differing_conditions(finding.judgements)
-    assert line.startswith("bi-LSTM, A: iid; bi-LSTM, A: ood")
-    assert line.endswith(": steps 1,000 (paper: 80,000)")
-    assert "bi-LSTM, R" not in line
+    assert line == "bi-LSTM, A: steps 1,000 (paper: 80,000)"
+
+
+def test_conditions_that_all_claims_share_are_listed_once_and_claims_about_one_thing_by_its_name() -> None:
+    def judged(claim: str, *conditions: str) -> Judgement:
+        return judge_number(1.0, PublishedNumber("x", "Table 1", {}, 1.0), claim=claim, conditions=conditions)
+
+    judgements = [
+        judged("chain: slope", "model", "LoRA"),
+        judged("chain: r²", "model", "LoRA"),
+        judged("union: slope", "model", "LoRA"),
+        judged("union: r²", "model"),
+        judged("all tasks", "n 20", "model"),
+    ]
+    assert differing_conditions(judgements) == ["all: model", "chain; union: slope: LoRA", "all tasks: n 20"]
+    assert differing_conditions([]) == []
 
 
 def test_the_page_of_a_study_without_trainings_does_not_speak_of_seeds(tmp_path: Path) -> None:

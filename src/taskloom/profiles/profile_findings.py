@@ -13,6 +13,7 @@ from taskloom.profiles.profile import ModelProfile
 from taskloom.profiles.profile_page import RULE, check_comparable, differences, headline, sentences
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.seed_scores import count_range
 
 
 def profile_findings(profiles: Sequence[ModelProfile], panel: TaskPanel | None = None) -> list[Finding]:
@@ -45,7 +46,12 @@ def _contrasts(one: ModelProfile, panel: TaskPanel) -> Finding:
         [row for r in able for row in _sides(r)],
     )
     plot = partial(figures.intervals, place="contrast", series="side")
-    caption = f"Both sides of the contrasts of {one.name} that are above guessing, with 95 % intervals."
+    sides = [side for r in able for side in (r.easy, r.hard)]
+    caption = (
+        f"Both sides of the contrasts of {one.name} that are above guessing: means over "
+        f"{count_range(len(side.scores) for side in sides)} draws and {count_range(len(side.items) for side in sides)} items, "
+        "with 95 % intervals over both."
+    )
     return Finding(
         f"Contrasts of {one.name} above guessing",
         f"{len(able)} of {len(results)}. {RULE}",

@@ -15,10 +15,13 @@ from typing import Any
 from taskloom.audits.divergence import Divergence, divergences
 from taskloom.dataset import dataset
 from taskloom.errors import TaskloomError
+from taskloom.experiments.accuracy import varying
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
+from taskloom.experiments.statistics import over_seeds
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError, study
 
 FEWEST = 3
@@ -28,28 +31,26 @@ FEWEST = 3
 @study("runs/divergence", describe="Accuracy against the compound divergence of each test split from training")
 def divergence_accuracy(runs: Runs) -> Finding:
     """Relate the mean accuracy on each split to its distance from training."""
-    measured = _measured(runs)
+    measured, names = _measured(runs), _learner_names(runs)
     sums: dict[tuple[str, str, str, float, float], list[float]] = {}
     for row in runs.table.to_pylist():
         known = measured.get((row["run"], row["split"]))
         if known is not None and row["score"] is not None:
-            place = (row["learner"], row["recipe"], row["split"], known.compounds, known.atoms)
+            place = (names[row["run"]], row["recipe"], row["split"], known.compounds, known.atoms)
             sums.setdefault(place, []).append(row["score"])
     if not sums:
         raise StudyError(
             f"{runs.store.path} has no datasets with derivations and a training split (STORE/data), so that no divergence can be "
             "computed"
         )
-    columns = ("learner", "recipe", "split", "divergence", "atoms", "mean", "seeds")
-    rows = [
-        dict(zip(columns, (*place, statistics.fmean(scores), len(scores)), strict=True))
-        for place, scores in sums.items()
-    ]
+    columns = ("learner", "recipe", "split", "divergence", "atoms", "mean", "low", "high", "seeds")
+    rows = [dict(zip(columns, (*place, *_over_seeds(scores)), strict=True)) for place, scores in sums.items()]
     rows.sort(key=lambda r: (r["learner"], r["divergence"]))
     data = ResultTable(columns, rows)
     caption = (
-        "Mean accuracy over seeds of each recipe and split against the compound divergence of the split from training. "
-        f"{len(rows)} points."
+        "Accuracy of each recipe and split against the compound divergence of the split from training: "
+        f"{len(rows)} points, means over {count_range(row['seeds'] for row in rows)} seeds with 95 % intervals (t over seeds) "
+        "where there are several."
     )
     plot = partial(
         figures.lines, x="divergence", series="learner", joined=False, xlabel="compound divergence from training"
@@ -63,6 +64,23 @@ def divergence_accuracy(runs: Runs) -> Finding:
             "Splits differ in more than their divergence; a correlation over few of them is a description, not a test.",
         ),
     )
+
+
+def _learner_names(runs: Runs) -> dict[str, str]:
+    """Return the learner of each run, with the settings in which learners vary: others are not repetitions of it."""
+    columns = [column for column in varying(runs) if column.startswith("learner.")]
+    names = {}
+    for row in runs.table.to_pylist():
+        settings = [f"{column.partition('.')[2]} {row[column]}" for column in columns if row[column] is not None]
+        names[row["run"]] = ", ".join([str(row["learner"]), *settings])
+    return names
+
+
+def _over_seeds(scores: list[float]) -> tuple[float, float | None, float | None, int]:
+    """Return mean, ends of the interval, and number of scores."""
+    estimate = over_seeds(scores) if len(scores) > 1 else None
+    ends = (None, None) if estimate is None else (estimate.low, estimate.high)
+    return (statistics.fmean(scores), *ends, len(scores))
 
 
 def _measured(runs: Runs) -> dict[tuple[str, str], Divergence]:

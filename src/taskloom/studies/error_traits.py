@@ -22,6 +22,7 @@ from taskloom.experiments.statistics import correct, over_items
 from taskloom.studies import figures
 from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError, study
 
 PERMUTATIONS = 2_000
@@ -80,8 +81,8 @@ def error_traits(runs: Runs, *, split: str = "") -> Finding:
     points = [p for group in shown for p in _points(by_group[group], best[group]["trait"])]
     data = ResultTable(("group", "value", "trait", "mean", "low", "high", "n"), points)
     caption = (
-        "Mean score by the values of the trait that explains most, with 95 % intervals over items; "
-        f"the {len(shown)} groups of {len(best)} in which it is surest."
+        "Mean score by the values of the trait that explains most, with 95 % intervals over items "
+        f"({count_range(point['n'] for point in points)} a value); the {len(shown)} groups of {len(best)} in which it is surest."
     )
     plot = partial(figures.intervals, place="value", series="trait", panel="group", xlabel="score", shared=False)
     sure = sum(row["corrected_p"] < 0.05 for row in best.values())

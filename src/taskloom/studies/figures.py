@@ -144,7 +144,8 @@ def intervals(
         rows, columns = grid_of(len(panels))
         height = 0.75 + 0.2 * max(map(len, lists)) * max(1.6, markers)
         longest = max(len(str(p)) for p in everywhere)
-        figure, axes = canvas(rows, columns, (2.6 + 0.065 * longest, height), sharey=shared)
+        width = (ALONE if columns == 1 else 2.6) + 0.065 * longest
+        figure, axes = canvas(rows, columns, (width, height), sharey=shared)
         for axis, title, share, places in zip(axes, panels, shares, lists, strict=False):
             for row in share:
                 number = names.index(row[series])
@@ -163,6 +164,10 @@ def intervals(
         has_published = any(row.get(published) is not None for row in data)
         _legend(figure, names if shared and len(names) > 1 else [], has_published)
         return figure
+
+
+ALONE = 4.0
+"""Inches of a panel that stands alone: beside others it has less, so that three of them fit a page."""
 
 
 def _shift(number: int, count: int) -> float:
@@ -293,9 +298,11 @@ def _print(
 
 
 def _frame(axis: Any, at: int, down: int) -> None:
+    """Draw a dark frame on a white one: whatever the shade of the cell, one of the two stands out in grey as well."""
     from matplotlib.patches import Rectangle
 
-    axis.add_patch(Rectangle((at - 0.46, down - 0.46), 0.92, 0.92, fill=False, edgecolor="#c4472b", linewidth=1.8))
+    for color, width in (("#ffffff", 3.4), ("#c4472b", 1.6)):
+        axis.add_patch(Rectangle((at - 0.45, down - 0.45), 0.9, 0.9, fill=False, edgecolor=color, linewidth=width))
 
 
 def lines(
@@ -329,7 +336,7 @@ def lines(
         panels = values_of(data, panel) if panel else [None]
         names = values_of(data, series)
         rows, columns = grid_of(len(panels))
-        figure, axes = canvas(rows, columns, (3.4, 2.6), sharey=True)
+        figure, axes = canvas(rows, columns, (ALONE + 0.6 if columns == 1 else 3.4, 2.6), sharey=True)
         for axis, title in zip(axes, panels, strict=False):
             for number, name in enumerate(names):
                 own = [r for r in data if r[series] == name and (not panel or r[panel] == title) and _known(r[y])]

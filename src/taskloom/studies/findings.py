@@ -110,12 +110,22 @@ def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
 
 
 def differing_conditions(judgements: Sequence[Judgement]) -> list[str]:
-    """Return the conditions that differ from the paper's, a line for all claims that share them."""
+    """Return the conditions that differ from the paper's: first those of all claims, then a line for all claims that share some."""
+    common = [c for c in (judgements[0].conditions if judgements else ()) if all(c in j.conditions for j in judgements)]
     concerned: dict[tuple[str, ...], list[str]] = {}
     for judgement in judgements:
-        if judgement.conditions:
-            concerned.setdefault(judgement.conditions, []).append(judgement.claim)
-    return [
-        f"{'all' if len(claims) == len(judgements) else '; '.join(claims)}: {', '.join(conditions)}"
+        if further := tuple(c for c in judgement.conditions if c not in common):
+            concerned.setdefault(further, []).append(judgement.claim)
+    every = [judgement.claim for judgement in judgements]
+    lines = [f"all: {', '.join(common)}"] if common else []
+    return lines + [
+        f"{'; '.join(_joined_claims(claims, every))}: {', '.join(conditions)}"
         for conditions, claims in concerned.items()
     ]
+
+
+def _joined_claims(claims: Sequence[str], every: Sequence[str]) -> list[str]:
+    """Return claims, where all that there are about one thing ('chain, FPT: slope', 'chain, FPT: r²') are named by it alone."""
+    things = {claim: claim.rpartition(": ")[0] for claim in every}
+    whole = {thing for thing in things.values() if thing and all(c in claims for c in every if things[c] == thing)}
+    return list(dict.fromkeys(things[claim] if things[claim] in whole else claim for claim in claims))

@@ -269,8 +269,17 @@ def _judgement(
 def _with_interval(value: float, low: float, high: float, decimals: int, sign: str = "") -> str:
     if math.isnan(value):
         return "not measured"
-    shown = f"{value:{sign},.{decimals}f}"
-    return shown if math.isnan(low) else f"{shown} [{low:{sign},.{decimals}f}, {high:{sign},.{decimals}f}]"
+    shown = _rounded(value, decimals, sign)
+    return shown if math.isnan(low) else f"{shown} [{_rounded(low, decimals, sign)}, {_rounded(high, decimals, sign)}]"
+
+
+def _rounded(value: float, decimals: int, sign: str) -> str:
+    """Format a number; what rounds to zero has no minus.
+
+    >>> _rounded(-0.0004, 3, "+"), _rounded(-0.4, 0, ""), _rounded(-0.02, 2, "+")
+    ('+0.000', '0', '-0.02')
+    """
+    return f"{round(value, decimals) + 0.0:{sign},.{decimals}f}"
 
 
 def _trainings(n: int, unit: str) -> str:

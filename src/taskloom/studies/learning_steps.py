@@ -13,6 +13,7 @@ from taskloom.experiments.statistics import over_seeds
 from taskloom.studies import figures
 from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError, study
 
 Curve = dict[int, float]
@@ -35,7 +36,8 @@ def learning_steps(runs: Runs, *, threshold: float = 0.95, split: str = "") -> F
     points = [p for group, seeds in curves.items() for p in _points(*group, seeds)]
     data = ResultTable(("trainings", "split", "step", "mean", "low", "high", "seeds"), points)
     caption = (
-        f"Score by training step: means over seeds with 95 % intervals (t over seeds). The threshold is {threshold:g}."
+        f"Score by training step: means over {count_range(len(seeds) for seeds in curves.values())} seeds with 95 % intervals "
+        f"(t over seeds). The threshold is {threshold:g}."
     )
     plot = partial(figures.lines, x="step", series="split", panel="trainings", xlabel="training steps", ylabel="score")
     return Finding(

@@ -26,6 +26,7 @@ from taskloom.experiments.store import CURVES, PREDICTIONS
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.scored_items import TASK
+from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError, study
 
 CONDITIONS = ("iid", "ood")
@@ -149,7 +150,11 @@ def reinforcement(runs: Runs) -> list[Finding]:
     means = [_mean(arm, split, seeds) for arm, splits in arms.items() for split, seeds in splits.items()]
     table = ResultTable(("arm", "split", "mean", "low", "high", "seeds", "items"), means)
     plot = partial(figures.intervals, place="arm", series="split")
-    caption = "Share of items that are right as a whole, by arm and split, with 95 % intervals over seeds and items."
+    caption = (
+        "Share of items that are right as a whole, by arm and split: means over "
+        f"{count_range(row['seeds'] for row in means)} seeds and {count_range(row['items'] for row in means)} items, with 95 % "
+        "intervals over both."
+    )
     first = Finding(
         "Accuracy of each arm",
         "iid: compositions that training has, on new words; ood: compositions that it lacks. An item counts where its whole "
@@ -267,9 +272,10 @@ def _compositions(runs: Runs) -> list[Finding]:
          **{arm: sum(own) / len(own) if (own := answers[arm].get(phrase)) else None for arm in arms}}
         for phrase in PHRASES.values()
     ]  # fmt: skip
+    counts = count_range(len(own) for arm in arms for own in answers[arm].values())
     text = (
-        "The share of items that are right, by what the filter keeps; arms that get nothing right are left out. Guessing two of "
-        "the four words gives 0.17."
+        f"The share of answers that are right ({counts} of each arm, over all its seeds), by what the filter keeps; arms that get "
+        "nothing right are left out. Guessing two of the four words gives 0.17."
     )
     return [Finding("Accuracy by composition", text, ResultTable(("kept", "split", *arms), rows))]
 
@@ -291,6 +297,10 @@ def _rewards(runs: Runs) -> list[Finding]:
     ]
     data = ResultTable(("arm", "step", "reward", "seeds"), rows)
     plot = partial(figures.lines, x="step", y="reward", series="arm", xlabel="step of reinforcement", ylabel="reward")
-    caption = "Mean reward of the sampled answers in training, over seeds."
+    seeds = count_range(row["seeds"] for row in rows)
+    caption = (
+        f"Mean reward of the answers that are sampled in training, over {seeds} seeds; intervals are not drawn, since every "
+        "step has other inputs."
+    )
     text = "The share of sampled answers that are right, on the inputs of training, as reinforcement goes on."
     return [Finding("The reward in training", text, figures=(StudyFigure("rewards", caption, data, plot),))]

@@ -16,6 +16,7 @@ from taskloom.studies.ctlpp.small_worlds import similarity_experiments
 from taskloom.studies.ctlpp.symbol_similarity import CONVERGED, group_numbers, symbol_cosines
 from taskloom.studies.ctlpp.trained_models import TrainedModel, chosen_model, outcome_note
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.seed_scores import count_range
 from taskloom.studies.similarity import Labels, evidence, paper_clusters
 from taskloom.studies.study import StudyError, study
 from taskloom.suites.ctl.world import SymbolWorld
@@ -72,7 +73,7 @@ def figure6(
     )  # fmt: skip
     caption = (
         f"Share of right answers after two functions whose intermediate value is the symbol {chosen}: {model.name} (ood accuracy "
-        f"{model.ood:.3f}; one model, all inputs, so no interval)."
+        f"{model.ood:.3f}; one model, all inputs ({count_range(row['inputs'] for row in rows)} a cell), so no interval)."
     )
     return Finding(
         "CTL++ Figure 6: accuracy by cluster and group",

@@ -15,6 +15,7 @@ from taskloom.arguments import path_of
 from taskloom.errors import DataError
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
+from taskloom.experiments.statistics import over_seeds
 from taskloom.experiments.statistics.distributions import normal_quantile
 from taskloom.files import read_utf8
 from taskloom.studies import figures
@@ -195,11 +196,11 @@ def figure2(runs: Runs, *, external: str = "") -> Finding:
             result = concurrence([p["external"] for p in known], [p["accuracy"] for p in known])
             rows.append(_row(benchmark, external or f"concat({part})", result))
             points += [{**p, "benchmark": benchmark} for p in known]
-    data = ResultTable(("model", "benchmark", "external", "accuracy", "seeds"), points)
+    data = ResultTable(("model", "benchmark", "external", "accuracy", "low", "high", "seeds"), points)
     across = external or "the test of concat"
     caption = (
         f"Mean accuracy of {len({p['model'] for p in points})} models against {across}. Means over "
-        f"{count_range(p['seeds'] for p in points)} seeds."
+        f"{count_range(p['seeds'] for p in points)} seeds, with 95 % intervals (t over seeds) where there are several."
     )
     plot = partial(
         figures.lines, x="external", y="accuracy", series="model", panel="benchmark", xlabel=across, joined=False
@@ -227,7 +228,15 @@ def _known(
         if not external and iid:
             other = statistics.fmean(iid)
         if scores and other is not None:
-            yield {"model": group.model, "external": other, "accuracy": statistics.fmean(scores), "seeds": len(scores)}
+            spread = over_seeds(scores) if len(scores) > 1 else None
+            ends = {"low": spread.low if spread else None, "high": spread.high if spread else None}
+            yield {
+                "model": group.model,
+                "external": other,
+                "accuracy": statistics.fmean(scores),
+                **ends,
+                "seeds": len(scores),
+            }
 
 
 def read_external(path: str) -> dict[str, float]:

@@ -199,8 +199,8 @@ def gift_accuracy(runs: Runs) -> Finding:
     data = ResultTable(("model", "support", "mean", "low", "high", "n", "seeds", "published"), rows)
     caption = (
         "Accuracy on mix(T7) after training on concat(T7), by number of supporting facts and whether GIVE is among them. Means "
-        f"over {count_range(r['seeds'] for r in rows)} seeds with 95 % intervals over seeds and "
-        "questions; diamonds are the paper's."
+        f"over {count_range(r['seeds'] for r in rows)} seeds and {count_range(r['n'] for r in rows)} questions with "
+        "95 % intervals over both; diamonds are the paper's."
     )
     plot = partial(figures.intervals, place="support", series="model")
     return Finding(

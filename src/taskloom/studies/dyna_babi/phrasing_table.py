@@ -65,7 +65,7 @@ def table10(runs: Runs) -> Finding:
     caption = (
         "Accuracy on the same questions in two phrasings, by number of supporting facts; the right answer of yes-no is always yes. "
         f"Means over {count_range(seeds)} seeds and {count_range(r['n'] for r in points)} questions with "
-        " 95 % intervals over both."
+        "95 % intervals over both."
     )
     plot = partial(figures.intervals, place="support", series="phrasing", panel="trained")
     return Finding(
