@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -120,7 +121,11 @@ def test_planted_relations_to_divergence_are_found_with_their_sign(tmp_path: Pat
         tl.make(name, tmp_path / "runs" / "data" / name[-1], set=["symbols=4", "functions=8", "max_length=4", *sizes])
         for name in ("ctl/A", "ctl/R")
     ]
-    planted = {"falls": lambda d: 0.9 - 0.5 * d, "rises": lambda d: 0.1 + 0.5 * d, "even": lambda d: 0.5}
+    planted: dict[str, Callable[[float], float]] = {
+        "falls": lambda d: 0.9 - 0.5 * d,
+        "rises": lambda d: 0.1 + 0.5 * d,
+        "even": lambda d: 0.5,
+    }
     for data in datasets:
         measured = divergences({s: data.table(s) for s in data.splits}, {s: data.role(s) for s in data.splits})
         for learner, mean in planted.items():

@@ -44,7 +44,9 @@ def divergence_accuracy(runs: Runs) -> Finding:
             "computed"
         )
     columns = ("learner", "recipe", "split", "divergence", "atoms", "mean", "low", "high", "seeds")
-    rows = [dict(zip(columns, (*place, *_over_seeds(scores)), strict=True)) for place, scores in sums.items()]
+    rows: list[dict[str, Any]] = [
+        dict(zip(columns, (*place, *_over_seeds(scores)), strict=True)) for place, scores in sums.items()
+    ]
     rows.sort(key=lambda r: (r["learner"], r["divergence"]))
     data = ResultTable(columns, rows)
     caption = (

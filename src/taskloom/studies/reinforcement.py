@@ -291,7 +291,7 @@ def _rewards(runs: Runs) -> list[Finding]:
                 points.setdefault((arm_of(scores["learner"], scores["fields"]), row["step"]), []).append(row["score"])
     if not points:
         return []
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"arm": arm, "step": step, "reward": sum(rewards) / len(rewards), "seeds": len(rewards)}
         for (arm, step), rewards in points.items()
     ]
