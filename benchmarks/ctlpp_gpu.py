@@ -114,7 +114,7 @@ class Stack:
     def progress(self, now: Progress) -> None:
         """Print the loss now and then, and write the curves after every checkpoint."""
         # A checkpoint is written after the report of its step, so that the next report is the first to see it.
-        if now.step % 2_000 == 0 or now.step == 100:
+        if now.step % 2_000 == 0 or (now.step <= 2_000 and now.step % 500 in (0, 100)):
             print(f"step {now.step:,} loss {now.loss:.4f} {now.seconds:.0f} s", flush=True)
         if now.step % self.how.checkpoint_every == LOOK_EVERY and now.step > self.how.checkpoint_every:
             saved = read_about(self.args.work)

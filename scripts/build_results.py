@@ -6,7 +6,8 @@ A page has blocks of its own words and blocks that a study makes:
     ...
     <!-- end -->
 
-A study of networks' states takes them from a file: `<!-- study ctlpp/figure9 ctlpp/scores.json states=ctlpp/ndr-states.npz -->`.
+A study of networks' states takes them from a file: `<!-- study ctlpp/figure9 ctlpp/scores.json states=ctlpp/ndr-states.npz -->`;
+`by_layers=ctlpp/layers.json` gives that of layers at test the accuracies.
 Profiles of models stand in such a block as well: `<!-- study profile profiles/a.json,profiles/b.json -->`.
 
 What stands between the two lines is written anew; figures (SVG) and their data (CSV) go to the folder of the scores. `show` names
@@ -36,7 +37,7 @@ from taskloom.studies.score_files import open_runs, score_groups, write_scores
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 
 BLOCK = re.compile(
-    r"(<!-- study (\S+)(?: ([^\s=]+))?(?: states=(\S+))?(?: show=(\S+))? -->\n)(.*?)(<!-- end -->)", re.S
+    r"(<!-- study (\S+)(?: ([^\s=]+))?(?: ((?:states|by_layers)=\S+))?(?: show=(\S+))? -->\n)(.*?)(<!-- end -->)", re.S
 )
 
 PARTS = ("text", "table", "figures", "judgements", "notes")
@@ -65,7 +66,8 @@ def findings_of(page: Path, study: str, scores: str, states: str) -> list[Findin
     """Return the findings of a study, or of profiles (`study profile A.json,B.json`)."""
     if study == "profile":
         return profile_findings([read_profile(page.parent / name) for name in scores.split(",")])
-    settings = {"states": str(page.parent / states)} if states else {}
+    name, _, file = states.partition("=")
+    settings = {name: str(page.parent / file)} if file else {}
     return analyse(study, page.parent / scores if scores else None, **settings)[2]
 
 

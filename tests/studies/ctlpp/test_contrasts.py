@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,30 @@ def test_a_heat_map_has_each_setting_once_with_its_spread(tmp_path: Path) -> Non
     assert "(16, 6)" in finding.text
     with pytest.raises(StudyError, match="no runs of 'ndr'"):
         analyse("ctlpp/figure4", made_up(tmp_path, *cells))
+
+
+def test_accuracies_by_layers_of_a_file_are_those_of_the_seeds_that_learned(tmp_path: Path) -> None:
+    runs = made_up(tmp_path, group("ctl/A", "ndr", {"iid": [1.0, 0.1, 0.9], "ood": [0.9, 0.1, 0.7]}))
+    accuracy = {
+        "iid": {"8": [0.8, 0.1, 1.0], "10": [1.0, 0.1, 0.9]},
+        "ood": {"8": [0.5, 0.1, 0.7], "10": [0.9, 0.1, 0.7]},
+    }
+    entry = {"learner": "ndr", "variant": "A", "draw": "published", "seeds": [0, 1, 2], "accuracy": accuracy}
+    (tmp_path / "layers.json").write_text(json.dumps({"trainings": [entry]}))
+    _, _, (finding,) = analyse("ctlpp/layers", runs, by_layers=str(tmp_path / "layers.json"))
+    assert finding.table is not None
+    means = {(row["layers"], row["split"]): (row["mean"], row["seeds"]) for row in finding.table}
+    assert means == {
+        (8, "iid"): (pytest.approx(0.9), 2),
+        (10, "iid"): (pytest.approx(0.95), 2),
+        (8, "ood"): (pytest.approx(0.6), 2),
+        (10, "ood"): (pytest.approx(0.8), 2),
+    }
+    (tmp_path / "layers.json").write_text(json.dumps({"trainings": [{**entry, "draw": "chains"}]}))
+    with pytest.raises(StudyError, match="no such runs"):
+        analyse("ctlpp/layers", runs, by_layers=str(tmp_path / "layers.json"))
+    with pytest.raises(StudyError, match="has no accuracies by layers"):
+        analyse("ctlpp/layers", runs, by_layers=str(tmp_path / "scores.json"))
 
 
 @pytest.mark.parametrize("name", ["ctlpp/figure10", "ctlpp/figure6", "ctlpp/layers"])

@@ -98,8 +98,43 @@ def test_states_of_a_gpu_run_take_the_place_of_its_models(tmp_path: Path) -> Non
     assert failed.notes == succeeds.notes == ()
     with pytest.raises(StudyError, match="only of single functions"):
         analyse("ctlpp/figure10", runs, states=str(tmp_path / "states.npz"), where="layer.3")
+    with pytest.raises(StudyError, match="has no answer to"):
+        analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"))
     with pytest.raises(StudyError, match="has no states"):
         analyse("ctlpp/figure10", runs, states=str(tmp_path / "scores.json"))
+
+
+def test_a_file_names_the_seeds_whose_states_and_answers_it_has(tmp_path: Path) -> None:
+    """Of the seeds 3, 5 and 7 the file has 7, which fails, and 5, which succeeds more; runs on another draw have the same seeds."""
+    models = [planted("by group"), planted("one")]
+    functions, symbols = models[0].world.images.shape
+    singles = [models[0].text([f], s) for f in range(functions) for s in range(symbols)]
+    pairs = [models[0].text([f, g], s) for s in range(symbols) for f in range(functions) for g in range(functions)]
+    classes = np.array([*map(str, range(symbols)), "?"])
+    answers = [[classes.tolist().index(answer) for answer in m.fitted.answer(pairs)] for m in models]
+    np.savez_compressed(
+        tmp_path / "states.npz",
+        singles=np.array(singles),
+        pairs=np.array(pairs),
+        classes=classes,
+        seeds=np.array([7, 5]),
+        **{
+            "singles.readout": np.stack([m.fitted.represent(singles) for m in models]).astype(np.float16),
+            "pairs.answers": np.array(answers, dtype=np.int8),
+        },  # type: ignore[arg-type]
+    )
+    scores = group("ctl/R", "ndr", {"iid": [1.0, 1.0, 1.0], "ood": [0.2, 0.9, 0.4]})
+    scores["seeds"] = dict(zip("357", scores["seeds"].values(), strict=True))
+    other = group("ctl/R", "ndr", {"iid": [1.0] * 9, "ood": [0.1] * 9}, {"recipe.draw": "chains"})
+    runs = made_up(tmp_path, scores, other)
+    _, _, (finding,) = analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"))
+    assert finding.table is not None
+    cells = {(r["first"], r["second"]): r["accuracy"] for r in finding.table if r["panel"] == "(b) groups"}
+    assert cells == {("G_a", "G_a"): 1.0, ("G_a", "G_b"): 0.0, ("G_b", "G_a"): 0.0, ("G_b", "G_b"): 1.0}
+    assert "seed 7 (ood accuracy 0.400" in finding.figures[0].caption
+    _, _, (less,) = analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"), seed=5)
+    assert less.table is not None
+    assert {row["accuracy"] for row in less.table} == {1.0}
 
 
 def test_states_are_arranged_by_the_symbol_that_a_function_gives() -> None:

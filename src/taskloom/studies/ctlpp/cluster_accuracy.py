@@ -53,10 +53,18 @@ def accuracy_cells(
     experiment=similarity_experiments("R"),
 )
 def figure6(
-    runs: Runs, *, seed: int | None = None, symbol: int | None = None, where: str = "readout", learner: str = "ndr"
+    runs: Runs,
+    *,
+    seed: int | None = None,
+    symbol: int | None = None,
+    where: str = "readout",
+    learner: str = "ndr",
+    states: str = "",
 ) -> Finding:
     """Compute the accuracy after two functions for one intermediate symbol of a failed seed."""
-    model = chosen_model(runs, learner=learner, variant="R", wanted="failed", seed=seed, converged=CONVERGED)
+    model = chosen_model(
+        runs, learner=learner, variant="R", wanted="failed", seed=seed, converged=CONVERGED, states=states
+    )
     matrices, groups = symbol_cosines(model, where), group_numbers(model)
     chosen = _symbol(model, [evidence(m, groups).gap for m in matrices], symbol)
     right = model.pair_scores()

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from taskloom.arguments import path_of
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seeds
 from taskloom.experiments.store import MODEL
+from taskloom.files import read_utf8
 from taskloom.learners.saved import load
 from taskloom.studies import figures
+from taskloom.studies.ctlpp.accuracy_table import CONVERGED
 from taskloom.studies.ctlpp.small_worlds import layer_experiments
 from taskloom.studies.ctlpp.trainings import Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
@@ -25,17 +30,26 @@ FEWER, MORE = 2, 4
 SPLITS = ("iid", "ood")
 
 
+Answered = dict[tuple[int, str], dict[int, float]]
+"""Accuracy by seed, for a number of layers and a split."""
+
+
 @study(
     "ctlpp/layers",
     describe="Accuracy on CTL++ by how often the shared layer is applied when answering",
     experiment=layer_experiments,
 )
-def layers(runs: Runs) -> Finding:
-    """Answer the same items with fewer and more layers than in training."""
+def layers(runs: Runs, *, by_layers: str = "") -> Finding:
+    """Answer the same items with fewer and more layers than in training.
+
+    Args:
+        runs: Runs that kept their models.
+        by_layers: A file of accuracies by layers, in place of kept models.
+    """
     groups = [g for g in trainings(runs) if "learner.layers" in g.conditions]
     if not groups:
         raise StudyError(f"{runs.store.path} has no runs of a model whose layer can be applied more or less often")
-    rows = [row for group in groups for row in _rows(runs, group)]
+    rows = [row for group, answered in _answered(runs, groups, by_layers) for row in _rows(group, answered)]
     columns = ("trainings", "layers", "trained with", "split", "mean", "low", "high", "seeds")
     data = ResultTable(columns, rows)
     caption = (
@@ -46,16 +60,46 @@ def layers(runs: Runs) -> Finding:
     draw = partial(figures.lines, x="layers", series="split", panel="trainings", xlabel="layers when answering")
     return Finding(
         "CTL++ by the layers at test",
-        "The models are those of the runs; only the number of layers when answering changes.",
+        "The models are those of the runs; only the number of layers when answering changes. Seeds that did not learn (an iid "
+        f"accuracy of at most {CONVERGED:g}) are left out where others did.",
         data,
         (StudyFigure("layers", caption, data, draw),),
     )
 
 
-def _rows(runs: Runs, group: Trainings) -> Iterator[dict[str, Any]]:
+def _answered(runs: Runs, groups: list[Trainings], by_layers: str) -> Iterator[tuple[Trainings, Answered]]:
+    if not by_layers:
+        yield from ((group, _answers(runs, group)) for group in groups)
+        return
+    for entry in _entries(path_of(by_layers)):
+        what = (entry["learner"], entry["variant"], entry["draw"])
+        seeds: list[int] = entry["seeds"]
+        own = [g for g in groups if (g.model, g.variant, g.draw) == what and set(seeds) <= set(g.seeds)]
+        if not own:
+            raise StudyError(f"{by_layers} has accuracies of {', '.join(what)}, and {runs.store.path} no such runs")
+        yield (
+            own[0],
+            {
+                (int(count), split): dict(zip(seeds, values, strict=True))
+                for split, counts in entry["accuracy"].items()
+                for count, values in counts.items()
+            },
+        )
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    try:
+        entries: list[dict[str, Any]] = json.loads(read_utf8(path, StudyError))["trainings"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise StudyError(f"{path} has no accuracies by layers ({type(error).__name__}: {error})") from error
+    return entries
+
+
+def _answers(runs: Runs, group: Trainings) -> Answered:
+    """Answer the test splits of every kept model with each number of layers."""
     trained = int(group.conditions["learner.layers"])
-    scores: dict[tuple[int, str], list[float]] = {}
-    for run in group.runs.values():
+    scores: Answered = {}
+    for seed, run in group.runs.items():
         folder = runs.store.folder(run) / MODEL
         if not folder.is_dir():
             raise StudyError(f"the run {run} of {runs.store.path} kept no model; run it with keep: {{model: true}}")
@@ -67,13 +111,19 @@ def _rows(runs: Runs, group: Trainings) -> Iterator[dict[str, Any]]:
                 answers = fitted.with_layers(count).answer(texts)
                 right = [a in item["targets"] for a, item in zip(answers, items, strict=True)]
                 if right:
-                    scores.setdefault((count, split), []).append(sum(right) / len(right))
-    for (count, split), values in scores.items():
+                    scores.setdefault((count, split), {})[seed] = sum(right) / len(right)
+    return scores
+
+
+def _rows(group: Trainings, answered: Answered) -> Iterator[dict[str, Any]]:
+    learned = {seed for seed, score in group.scores.get("iid", {}).items() if score > CONVERGED}
+    for (count, split), by_seed in answered.items():
+        values = [score for seed, score in by_seed.items() if seed in learned] or list(by_seed.values())
         estimate = over_seeds(values) if len(values) > 1 else None
         yield {
             "trainings": f"{group.label}, {group.variant}",
             "layers": count,
-            "trained with": trained,
+            "trained with": int(group.conditions["learner.layers"]),
             "split": split,
             "mean": statistics.fmean(values),
             "low": estimate.low if estimate else None,

@@ -78,10 +78,12 @@ class TrainedModel:
 
 
 class StoredStates:
-    """The read-out states of every `function symbol`, as `benchmarks/learners_gpu.py run` writes them, in place of a model.
+    """Read-out states of every `function symbol`, and answers to every two functions, in place of a model.
+
+    `benchmarks/ctlpp_gpu.py train` and `benchmarks/learners_gpu.py run` write them; answers are there in files of the first alone.
 
     Args:
-        path: states.npz.
+        path: The file.
         place: Which of its models.
     """
 
@@ -89,12 +91,17 @@ class StoredStates:
         try:
             with np.load(path, allow_pickle=False) as file:
                 texts, states = file["singles"], file["singles.readout"]
+                pairs = [file[name] for name in ("pairs", "pairs.answers", "classes")] if "pairs" in file else []
         except (OSError, ValueError, KeyError) as error:
             raise StudyError(f"{path} has no states of single functions ({error})") from error
         if not 0 <= place < len(states):
             raise StudyError(f"{path} has the states of {len(states)} models; there is none with the number {place}")
         self._path = path
         self._states = dict(zip(texts.tolist(), states[place].astype(np.float32), strict=True))
+        self._answers: dict[str, str] = {}
+        if pairs:
+            inputs, answers, classes = pairs
+            self._answers = dict(zip(inputs.tolist(), classes[answers[place]].tolist(), strict=True))
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
         """Return the stored state of each input."""
@@ -103,6 +110,24 @@ class StoredStates:
             what = f"states at '{where}'" if where != "readout" else f"state of '{missing[0]}'"
             raise StudyError(f"{self._path} has no {what}; only of single functions, at 'readout'")
         return np.stack([self._states[text] for text in inputs])
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        """Return the stored answer to each input."""
+        missing = [text for text in inputs if text not in self._answers]
+        if missing:
+            raise StudyError(
+                f"{self._path} has no answer to '{missing[0]}'; files of 'benchmarks/ctlpp_gpu.py train' have those to all pairs"
+            )
+        return [self._answers[text] for text in inputs]
+
+
+def stored_seeds(path: Path) -> list[int] | None:
+    """Return the seeds whose states a file has; None where it does not say."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return [int(seed) for seed in file["seeds"]] if "seeds" in file else None
+    except (OSError, ValueError) as error:
+        raise StudyError(f"{path} has no states of single functions ({error})") from error
 
 
 def trained_model(runs: Runs, group: Trainings, seed: int, states: str = "") -> TrainedModel:
@@ -117,8 +142,12 @@ def trained_model(runs: Runs, group: Trainings, seed: int, states: str = "") -> 
     assert isinstance(fields, CtlFields)
     ood = group.scores.get("ood", {}).get(seed, float("nan"))
     name = f"{group.label} on {group.variant}, seed {seed}"
-    fitted: Any = StoredStates(path_of(states), group.seeds.index(seed)) if states else load(folder)
+    fitted: Any = load(folder) if not states else _stored(path_of(states), group, seed)
     return TrainedModel(name, fitted, build(fields), fields.order == "right-to-left", ood)
+
+
+def _stored(path: Path, group: Trainings, seed: int) -> StoredStates:
+    return StoredStates(path, (stored_seeds(path) or group.seeds).index(seed))
 
 
 def chosen_model(
@@ -130,6 +159,7 @@ def chosen_model(
     seed: int | None = None,
     converged: float = 0.0,
     states: str = "",
+    draw: str = "published",
 ) -> TrainedModel:
     """Load the seed that fails most, or that succeeds best, of a learner on a variant.
 
@@ -140,11 +170,21 @@ def chosen_model(
         wanted: `failed` or `successful`.
         seed: This one instead.
         converged: Seeds with a lower iid accuracy are left out: what was not learned says nothing about compositions.
-        states: A file of states, of the seeds of these runs in their order, in place of kept models.
+        states: A file of states in place of kept models: of the seeds that it names, or of the seeds of these runs in their order.
+        draw: How the training data were drawn; any, where no run is of that draw.
     """
     groups = [g for g in trainings(runs, variant) if _kept(runs, g)] or trainings(runs, variant)
     own = [g for g in groups if g.model == learner] or groups
-    pairs = [(g, s) for g in own for s in g.seeds if g.scores.get("iid", {}).get(s, 1.0) >= converged]
+    own = [g for g in own if g.draw == draw] or own
+    stored = stored_seeds(path_of(states)) if states else None
+    if stored is not None:
+        own = [g for g in own if set(stored) <= set(g.seeds)]
+    pairs = [
+        (g, s)
+        for g in own
+        for s in (g.seeds if stored is None else stored)
+        if g.scores.get("iid", {}).get(s, 1.0) >= converged
+    ]
     if not pairs:
         raise StudyError(f"no seed in {runs.store.path} reaches an iid accuracy of {converged:g} on {variant}")
     if seed is not None:
