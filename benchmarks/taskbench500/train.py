@@ -28,7 +28,7 @@ import torch
 
 from taskloom import Example
 from taskloom.learners.config import read as read_learner
-from taskloom.learners.pretrained.encoding import read_source, read_target
+from taskloom.learners.pretrained.encoding import read_sources, read_targets
 from taskloom.learners.pretrained.fitted import Writer
 from taskloom.learners.pretrained.forward import collate, losses
 from taskloom.learners.training.step import computing
@@ -80,13 +80,14 @@ def log_masses(
     own = [writer.prompt for writer in writers.values() if writer.prompt is not None]
     prompts = torch.stack(own) if own else None
     places = [(place, task, *pair) for place, task in enumerate(writers) for pair in pairs[task]]
+    coded = read_targets(base, (candidate for *_, candidate in places))
     found = {}
     base.model.eval()
     for start in range(0, len(places), ROWS_AT_ONCE):
         some = places[start : start + ROWS_AT_ONCE]
         which = torch.tensor([place for place, *_ in some], device=first.device)
-        sources = [read_source(base, text, first.learner.join) for _, _, text, _ in some]
-        rows = collate(base, sources, [read_target(base, candidate) for *_, candidate in some]).to(first.device)
+        sources = read_sources(base, [text for _, _, text, _ in some], first.learner.join)
+        rows = collate(base, sources, [coded[candidate] for *_, candidate in some]).to(first.device)
         with torch.no_grad(), computing("fp32", first.device), base.choice.of(which, even=False):
             each, _, _ = losses(base, rows, prompts, which if own else None)
         for (_, task, text, candidate), loss in zip(some, each.tolist(), strict=True):

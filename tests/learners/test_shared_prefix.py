@@ -18,7 +18,7 @@ from taskloom.learners.pretrained import fitted as fitted_models
 from taskloom.learners.pretrained import shared_prefix
 from taskloom.learners.pretrained.fast import greedy
 from taskloom.learners.pretrained.fast.greedy import write
-from taskloom.learners.pretrained.shared_prefix import find_shared_prefix, has_whole_line
+from taskloom.learners.pretrained.shared_prefix import WholeLine, find_shared_prefix, has_whole_line
 
 WORDS = "grass sky snow coal blood"
 
@@ -41,8 +41,8 @@ def prompts(writer: Any) -> list[list[int]]:
     rng = random.Random(1)
     words = WORDS.split()
     head = rng.choices(words, k=40)
-    texts = [" ".join([*head, *rng.choices(words, k=k)]) for k in (1, 2, 5, 3, 9, 1)]
-    return [writer.read(text) for text in texts]
+    sources: list[list[int]] = writer.read([" ".join([*head, *rng.choices(words, k=k)]) for k in (1, 2, 5, 3, 9, 1)])
+    return sources
 
 
 def test_answers_after_a_shared_prefix_are_those_of_whole_prompts(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +80,7 @@ def test_writing_ends_with_the_first_line(writer: Any, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(fitted_models, "can_write", lambda _: own_pass)
     monkeypatch.setattr(writer.base.tokeniser, "batch_decode", decoded)
+    monkeypatch.setattr(shared_prefix.WholeLine, "_may_break", lambda *_: True)
     monkeypatch.setattr(type(writer), "_answered_at_once", 6)
     writer.say(prompts(writer), first_line=True)
     assert max(steps) == 2
@@ -127,3 +128,56 @@ def test_a_model_that_would_not_write_the_likeliest_token_is_left_to_the_library
 )
 def test_a_line_is_whole_when_it_has_ended(text: str, whole: bool) -> None:
     assert has_whole_line(text) == whole
+
+
+def test_a_row_is_decoded_only_where_its_last_token_may_break_a_line() -> None:
+    texts = {0: "one", 1: "\n", 2: " two", 3: "\ufffd", 4: "three\nfour"}
+    decoded: list[list[int]] = []
+
+    class Tokens:
+        def decode(self, ids: list[int], **_: Any) -> str:
+            return "".join(texts[i] for i in ids)
+
+        def batch_decode(self, rows: list[list[int]], **_: Any) -> list[str]:
+            decoded.extend(rows)
+            return [self.decode(row) for row in rows]
+
+    rows = [[0], [1], [0, 1], [1, 2], [0, 3], [4], [1, 2, 1]]
+    assert WholeLine(Tokens())(rows) == [has_whole_line(Tokens().decode(row)) for row in rows]
+    assert decoded == [[1], [0, 1], [0, 3], [4], [1, 2, 1]]
+
+
+def test_answers_written_in_stages_are_those_written_at_once(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *_: None)
+    sources = prompts(writer)
+    whole = writer.say(sources)
+    monkeypatch.setattr(type(writer), "_stages", [2, 3, 5])
+    assert writer.say(sources) == whole
+
+
+def test_an_answer_that_is_done_is_left_out_of_the_next_stage(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *_: None)
+    sources = prompts(writer)
+    answers = [sources[0][:n] for n in (1, 2, 5, 0, 3, 4)]
+    sizes: list[int] = []
+
+    def generate(self: Any, ids: torch.Tensor, mask: torch.Tensor, *given: Any, **_: Any) -> list[list[int]]:
+        """Give the next tokens of each row's answer; fewer than may be written where it is done."""
+        sizes.append(len(ids))
+        rows = [row[m == 1].tolist() for row, m in zip(ids, mask, strict=True)]
+        which = [
+            next(i for i, s in enumerate(sources) if row[: len(s)] == s and _goes_on(row, s, answers[i]))
+            for row in rows
+        ]
+        so_far = [len(row) - len(sources[i]) for row, i in zip(rows, which, strict=True)]
+        return [answers[i][n : n + given[2]] for i, n in zip(which, so_far, strict=True)]
+
+    monkeypatch.setattr(type(writer), "_generate", generate)
+    monkeypatch.setattr(type(writer), "_answered_at_once", 6)
+    monkeypatch.setattr(type(writer), "_stages", [2, 4, 5])
+    assert writer.say(sources) == [writer.base.tokeniser.decode(answer) for answer in answers]
+    assert sizes == [6, 4, 2]
+
+
+def _goes_on(row: list[int], source: list[int], answer: list[int]) -> bool:
+    return row[len(source) :] == answer[: len(row) - len(source)]

@@ -37,15 +37,29 @@ Cut = Literal["end", "start"]
 Targets = Literal["redrawn", "fixed", "first", "listed"]
 """Which of several acceptable answers is learned from."""
 
+ENCODED_AT_ONCE = 4_096
+"""Inputs of one call of the tokeniser, which reads them on all cores; what it notes beside the ids takes much memory."""
+
 
 def read_source(base: Base, text: str, join: str, longest: int = 0, cut: Cut = "end") -> list[int]:
     """Encode an input, ready to be answered; with `longest` cut to so many tokens, `join` and marks included."""
-    return _encode_source(base, _shorten(base, text, join, longest, cut) if longest else text, join)
+    return read_sources(base, [text], join, longest, cut)[0]
+
+
+def read_sources(base: Base, texts: Sequence[str], join: str, longest: int = 0, cut: Cut = "end") -> list[list[int]]:
+    """Encode inputs as `read_source` does one."""
+    if longest:
+        texts = [_shorten(base, text, join, longest, cut) for text in texts]
+    return [
+        ids
+        for first in range(0, len(texts), ENCODED_AT_ONCE)
+        for ids in _encode_sources(base, texts[first : first + ENCODED_AT_ONCE], join)
+    ]
 
 
 def _shorten(base: Base, text: str, join: str, longest: int, cut: Cut) -> str:
     """Cut whole tokens off a text until it fits."""
-    while (excess := len(_encode_source(base, text + join, "")) - longest) > 0:
+    while (excess := len(_encode_sources(base, [text + join], "")[0]) - longest) > 0:
         try:
             encoded = base.tokeniser(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         except NotImplementedError:
@@ -60,23 +74,25 @@ def _shorten(base: Base, text: str, join: str, longest: int, cut: Cut) -> str:
     return text
 
 
-def _encode_source(base: Base, text: str, join: str) -> list[int]:
+def _encode_sources(base: Base, texts: Sequence[str], join: str) -> list[list[int]]:
     marks = base.kind == "encoder-decoder"
     # What is too long is refused by us, with a remedy; the tokeniser need not warn as well.
-    ids: list[int] = list(base.tokeniser(text + join, add_special_tokens=marks, verbose=False)["input_ids"])
+    coded = base.tokeniser([text + join for text in texts], add_special_tokens=marks, verbose=False)["input_ids"]
+    sources = [list(ids) for ids in coded]
     end = base.tokeniser.eos_token_id
-    if base.kind == "encoder-decoder" and (not ids or ids[-1] != end):
-        ids.append(end)
-    if base.tokeniser.unk_token == UNKNOWN and base.tokeniser.unk_token_id in ids:
-        raise InputError(
-            f"the word {_unknown(base, text + join)!r} of the input {text[:60]!r} is not among the words of '{base.name}', "
-            "which are those of the splits that it was made for; fit with it in a split, or with tokens: bytes"
-        )
-    if not ids:
-        raise InputError(
-            f"the input {text!r} is empty for '{base.name}', which needs something to begin from; set join"
-        )
-    return ids
+    for text, ids in zip(texts, sources, strict=True):
+        if marks and (not ids or ids[-1] != end):
+            ids.append(end)
+        if base.tokeniser.unk_token == UNKNOWN and base.tokeniser.unk_token_id in ids:
+            raise InputError(
+                f"the word {_unknown(base, text + join)!r} of the input {text[:60]!r} is not among the words of '{base.name}', "
+                "which are those of the splits that it was made for; fit with it in a split, or with tokens: bytes"
+            )
+        if not ids:
+            raise InputError(
+                f"the input {text!r} is empty for '{base.name}', which needs something to begin from; set join"
+            )
+    return sources
 
 
 def _unknown(base: Base, text: str) -> str:
@@ -125,7 +141,7 @@ def read_rows(
         _warn_of_cuts(base, examples, join, longest)
     targets = read_targets(base, (t for e in examples for t in e.targets))
     rows = EncodedRows(
-        [read_source(base, e.input, join, longest, cut) for e in examples],
+        read_sources(base, [e.input for e in examples], join, longest, cut),
         [[targets[t] for t in e.targets] for e in examples],
         list(examples),
     )
@@ -149,7 +165,7 @@ def read_rows(
 
 
 def _warn_of_cuts(base: Base, examples: Sequence[Example], join: str, longest: int) -> None:
-    cut = sum(len(_encode_source(base, e.input, join)) > longest for e in examples)
+    cut = sum(len(ids) > longest for ids in _encode_sources(base, [e.input for e in examples], join))
     if cut:
         warnings.warn(f"{cut:,} of {len(examples):,} inputs are cut to {longest} tokens (longest_input)", stacklevel=3)
 

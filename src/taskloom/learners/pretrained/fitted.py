@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,7 @@ from taskloom.errors import nearest
 from taskloom.extraction import Extraction
 from taskloom.learners.inputs import check_candidates, texts
 from taskloom.learners.interface import LearnerError, Point
-from taskloom.learners.pretrained.encoding import Cut, EncodedRows, read_source, read_targets
+from taskloom.learners.pretrained.encoding import Cut, EncodedRows, read_sources, read_targets
 from taskloom.learners.pretrained.fast.greedy import can_write, write
 from taskloom.learners.pretrained.forward import collate, losses, with_prompts
 from taskloom.learners.pretrained.models import Base
@@ -32,6 +34,12 @@ if TYPE_CHECKING:
 
 ON_A_GPU = 512
 """Rows that are answered at a time on a GPU; with 400 tokens each and a model of SmolLM2's size they take about 10 GB."""
+
+FIRST_TOKENS = 8
+"""Tokens after which the rows whose answers go on are gathered into batches of their own, on a GPU, then after four times as many.
+
+A batch writes until its last row is done, and among hundreds of answers one is long. The tokens so far are read again with the
+input, which costs less than the steps that are saved."""
 
 RowAdapters = Callable[[list[int]], tuple[Tensor | None, Tensor | None]]
 """From the rows of a batch to the prompts [tasks, n, d] and the task of each row; none where all rows have one task."""
@@ -84,13 +92,13 @@ class Writer:
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return one answer per input, greedily or by beams."""
-        return self.write([self.read(text) for text in texts(inputs)])
+        return self.write(self.read(texts(inputs)))
 
-    def read(self, text: str) -> list[int]:
-        """Encode an input as the learner's settings want it, cut where it is too long."""
+    def read(self, inputs: Sequence[str]) -> list[list[int]]:
+        """Encode inputs as the learner's settings want them, cut where they are too long."""
         longest: int = getattr(self.learner, "longest_input", 0)
         cut: Cut = getattr(self.learner, "cut", "end")
-        return read_source(self.base, text, self.learner.join, longest, cut)
+        return read_sources(self.base, inputs, self.learner.join, longest, cut)
 
     @property
     def parameters(self) -> dict[str, int]:
@@ -145,31 +153,44 @@ class Writer:
         """
         one_task = adapters is None and self.prompt is None
         adapters = adapters or self._own_adapters
-        texts = [""] * len(sources)
+        written: list[list[int]] = [[] for _ in sources]
         tokeniser = self.base.tokeniser
         room = self.learner.longest_answer if self.base.kind == "decoder" else 0
         self._begin([len(s) + room for s in sources], "longest_answer")
         shared = self._shared_prefix(sources) if one_task else None
 
-        def generate(rows: list[int]) -> list[list[int]]:
-            chosen = [sources[r] for r in rows]
+        def generate(rows: list[int], most: int) -> list[list[int]]:
+            chosen = [[*sources[r], *written[r]] for r in rows]
             if shared is None:
-                return self._generate(*self._aligned(chosen), *adapters(rows), first_line=first_line)
+                return self._generate(*self._aligned(chosen), *adapters(rows), most, first_line=first_line)
             if can_write(self.base.model):
                 return self._write_after(shared, chosen, first_line)
             given = shared.aligned(chosen, int(tokeniser.pad_token_id), self.device)
-            return self._generate(*given, None, None, first_line=first_line, past=shared.cache(len(rows)))
+            return self._generate(*given, None, None, most, first_line=first_line, past=shared.cache(len(rows)))
 
-        def some(rows: list[int]) -> None:
-            for row, new in zip(rows, generate(rows), strict=True):
-                texts[row] = tokeniser.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        def write_more(rows: list[int], most: int) -> None:
+            for row, new in zip(rows, generate(rows, most), strict=True):
+                written[row] += new
 
-        done = 0
-        for rows in self._batches([len(s) for s in sources], self._answered_at_once):
-            in_halves(rows, some)
-            done += len(rows)
-            report_answers(done, len(sources))
-        return texts
+        todo, done = list(range(len(sources))), 0
+        stages = [self.learner.longest_answer] if first_line or shared else self._stages
+        for first, last in pairwise([0, *stages]):
+            lengths = [len(sources[row]) + len(written[row]) for row in todo]
+            for places in self._batches(lengths, self._answered_at_once):
+                rows = [todo[place] for place in places]
+                in_halves(rows, partial(write_more, most=last - first))
+                done += sum(last == stages[-1] or len(written[row]) < last for row in rows)
+                report_answers(done, len(sources))
+            todo = [row for row in todo if len(written[row]) == last]
+        return [tokeniser.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False) for ids in written]
+
+    @property
+    def _stages(self) -> list[int]:
+        """Return the numbers of tokens up to which answers are written together."""
+        longest: int = self.learner.longest_answer
+        if self.device.type != "cuda" or self.base.kind != "decoder" or getattr(self.learner, "beams", 1) > 1:
+            return [longest]
+        return [*(n for n in (FIRST_TOKENS, 4 * FIRST_TOKENS) if n < longest), longest]
 
     def _shared_prefix(self, sources: Sequence[Sequence[int]]) -> SharedPrefix | None:
         """Return what all inputs begin with, computed; None where that does not pay or the beams of a search would differ in it."""
@@ -216,9 +237,11 @@ class Writer:
         mask: Tensor,
         prompts: Tensor | None,
         tasks: Tensor | None,
+        most: int,
         first_line: bool = False,
         past: Any = None,
     ) -> list[list[int]]:
+        """Return at most so many tokens that the library writes after each row, without the end mark."""
         given: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
         if past is not None:
             given["past_key_values"] = past
@@ -233,7 +256,7 @@ class Writer:
         with torch.no_grad(), computing("fp32", self.device), self._rows_of(tasks):
             out = self.base.model.generate(
                 **given,
-                max_new_tokens=self.learner.longest_answer,
+                max_new_tokens=most,
                 do_sample=False,
                 num_beams=getattr(self.learner, "beams", 1),
                 eos_token_id=end,
@@ -250,8 +273,7 @@ class Writer:
         sources: list[list[int]] = []
         targets: list[list[int]] = []
         coded = read_targets(self.base, (c for row in candidates for c in row))
-        for text, row in zip(inputs, candidates, strict=True):
-            source = self.read(text)
+        for source, row in zip(self.read(inputs), candidates, strict=True):
             sources += [source] * len(row)
             targets += [coded[c] for c in row]
         unknown = self.base.tokeniser.unk_token_id
@@ -301,7 +323,7 @@ class Writer:
 
         inputs = texts(inputs)
         vectors: list[NDArray[np.float32] | None] = [None] * len(inputs)
-        sources = [self.read(text) for text in inputs]
+        sources = self.read(inputs)
         self._begin([len(s) for s in sources])
 
         def some(rows: list[int]) -> None:

@@ -56,17 +56,37 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def collate(base: Base, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], multiple: int = 1) -> Batch:
-    """Pad rows to one width, rounded up to a multiple so that few shapes occur."""
+    """Pad rows to one width; with a `multiple` widths are rounded up to one so that few shapes occur, long ones more coarsely."""
     decoder = base.kind == "decoder"
     rows = [[*s, *t] for s, t in zip(sources, targets, strict=True)] if decoder else [list(s) for s in sources]
-    width = -(-max(map(len, rows)) // multiple) * multiple
-    most = -(-max(map(len, targets)) // multiple) * multiple
+    width, most = max(map(len, rows)), max(map(len, targets))
+    if multiple > 1:
+        width, most = rounded_width(width, multiple), rounded_length(most, multiple)
     ids, mask = _padded(rows, width, int(base.tokeniser.pad_token_id))
     labels, _ = _padded(targets, most, IGNORED)
     if not decoder:
         return Batch(ids, mask, labels)
     at = torch.arange(most)[None, :] + torch.tensor([[len(s) - 1] for s in sources])
     return Batch(ids, mask, labels, at.clamp(0, width - 1))
+
+
+def rounded_width(width: int, multiple: int) -> int:
+    """Return the next multiple; from 16 multiples on of an eighth of the power of two below, so that at most an eighth is padding.
+
+    >>> [rounded_width(n, 8) for n in (3, 63, 130, 257)]
+    [8, 64, 144, 288]
+    """
+    step = max(multiple, (1 << (width.bit_length() - 1)) // 8)
+    return -(-width // step) * step
+
+
+def rounded_length(length: int, least: int) -> int:
+    """Return the next power of two, at least `least`: targets differ more in length than they cost.
+
+    >>> [rounded_length(n, 8) for n in (3, 8, 9, 70)]
+    [8, 8, 16, 128]
+    """
+    return max(least, 1 << (length - 1).bit_length())
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, filler: int) -> tuple[Tensor, Tensor]:

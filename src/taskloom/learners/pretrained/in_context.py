@@ -49,9 +49,10 @@ class FittedInContext:
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return greedy answers, extracted by the prompt."""
-        from taskloom.learners.pretrained.encoding import read_source
+        from taskloom.learners.pretrained.encoding import read_sources
 
-        prompts = [read_source(self.writer.base, self.prompt.before(text), self.learner.join) for text in texts(inputs)]
+        whole = [self.prompt.before(text) for text in texts(inputs)]
+        prompts = read_sources(self.writer.base, whole, self.learner.join)
         replies = self.writer.say(prompts, first_line=self.prompt.how in ("line", KNOWN))
         return [self.prompt.extract(reply) for reply in replies]
 

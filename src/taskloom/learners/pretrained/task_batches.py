@@ -55,7 +55,7 @@ class TaskBatches:
 def answer_together(writers: Sequence[Writer], inputs: Sequence[Sequence[str]]) -> list[list[str]]:
     """Return each writer's answers to its inputs."""
     batches = TaskBatches(writers, [len(some) for some in inputs])
-    sources = [[writer.read(text) for text in texts(some)] for writer, some in zip(writers, inputs, strict=True)]
+    sources = [writer.read(texts(some)) for writer, some in zip(writers, inputs, strict=True)]
     known = [writer.recall(own) for writer, own in zip(writers, sources, strict=True)]
     answers = [own for own in known if own is not None]
     return (
