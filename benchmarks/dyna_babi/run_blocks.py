@@ -4,12 +4,14 @@
 
 A lane is a process that runs its blocks one after the other, each an experiment as `taskloom run` takes it, all in one store. Every
 half minute OUT/scores.json is written again, with the answers to single examples; it holds what was finished when time is up.
-`--steps N` and `--examples N` shrink everything, to try it on a CPU.
+`--lane NAME` runs one lane here and then writes the scores; a block `{doses, after, learner}` continues the models that runs on
+some training data kept with doses of the mix. `--steps N` and `--examples N` shrink everything, to try it on a CPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import signal
 import subprocess
@@ -21,15 +23,19 @@ from typing import Any
 import yaml
 
 import taskloom as tl
+from taskloom.experiments import api, spec
 from taskloom.experiments.runs import runs as open_store
+from taskloom.experiments.store import MODEL
+from taskloom.studies.dyna_babi.inoculation import KINDS
+from taskloom.studies.dyna_babi.story_runs import story_trainings
 from taskloom.studies.score_files import score_groups, write_scores
 
 TRAITS = ("question", "support", "composition", "group")
 """What the studies of Dyna-bAbI look at."""
 
 
-WORKERS = {"data": 8}
-"""Processes of a lane: one has the GPU, and the data of all lanes are made by several."""
+DATA_WORKERS = 8
+"""Processes that make the data of all lanes (`data…`); another lane has one, on the GPU."""
 
 
 def lanes(file: Path) -> dict[str, list[dict[str, Any]]]:
@@ -41,6 +47,11 @@ def lanes(file: Path) -> dict[str, list[dict[str, Any]]]:
 def shrunk(block: dict[str, Any], steps: int, examples: int) -> dict[str, Any]:
     """Return a block with at most so many steps and examples; 0 leaves it as it is."""
     block = dict(block)
+    if "doses" in block:
+        learner = (
+            {k: v for k, v in _shorter(block["learner"], steps).items() if k != "epochs"} if steps else block["learner"]
+        )
+        return {**block, "learner": learner, **({"doses": [1, 2], "limit": 6} if examples else {})}
     if steps:
         block["learners"] = [_shorter(learner, steps) for learner in block["learners"]]
     if examples:
@@ -57,28 +68,60 @@ def _shorter(learner: Any, steps: int) -> Any:
     return learner if isinstance(learner, str) else {**learner, "steps": min(steps, learner["steps"]), "batch": 4}
 
 
+def dose_blocks(block: dict[str, Any], store: Path) -> list[dict[str, Any]]:
+    """Return an experiment for each dose of the mix, for every run on that training data that kept its model."""
+    blocks = []
+    runs = open_store(store)
+    for group in story_trainings(runs, (block["after"],)):
+        for seed, run in group.by_seed.items():
+            folder = runs.store.folder(run) / MODEL
+            if folder.is_dir():
+                blocks += [
+                    {
+                        "recipes": [
+                            {"recipe": f"babi/mix-{group.part}", "set": {"splits.train.n": n * KINDS[group.part]}}
+                        ],
+                        "learners": [{**block["learner"], "start_from": str(folder)}],
+                        "seeds": [seed],
+                        "evaluate": ["mix"],
+                        **({"limit": block["limit"]} if "limit" in block else {}),
+                    }
+                    for n in block["doses"]
+                ]
+    return blocks
+
+
 def export(store: Path, out: Path) -> int:
     """Write the file of scores of all finished runs; return how many there are."""
     if not (store / "store.json").is_file():
         return 0
-    runs = open_store(store)
-    if len(runs):
-        groups, items = score_groups(runs, TRAITS)
-        write_scores(groups, out / "scores.json", items)
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "scores.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # lanes that end at one time write one after the other
+        runs = open_store(store)
+        if len(runs):
+            groups, items = score_groups(runs, TRAITS)
+            write_scores(groups, out / "scores.json", items)
     return len(runs)
 
 
-def run_lane(args: argparse.Namespace) -> None:
-    """Run the blocks of one lane; a block that fails is reported, and the next one begins."""
+def run_lane(args: argparse.Namespace) -> int:
+    """Run the blocks of one lane; a block that fails is reported, and the next one begins. Return how many failed."""
+    workers, failed = DATA_WORKERS if args.lane.startswith("data") else 1, 0
     for block in lanes(args.file)[args.lane]:
-        began = time.monotonic()
-        try:
-            tl.run(**shrunk(block, args.steps, args.examples), store=args.store, workers=WORKERS.get(args.lane, 1))
-            outcome = "done"
-        except (tl.TaskloomError, RuntimeError) as error:
-            outcome = f"failed: {error}"
-        name = block["recipes"][0]["recipe"]
-        print(f"{args.lane}: {name}: {outcome} after {time.monotonic() - began:.0f} s", flush=True)
+        block = shrunk(block, args.steps, args.examples)
+        for one in dose_blocks(block, args.store) if "doses" in block else [block]:
+            began = time.monotonic()
+            try:
+                faults = api.fill(spec.check(one, args.lane), args.store, workers=workers).state.failed
+                outcome = f"failed: {faults}" if faults else "done"
+            except (tl.TaskloomError, RuntimeError) as error:
+                outcome = f"failed: {error}"
+            failed += outcome != "done"
+            name = one["recipes"][0]["recipe"]
+            print(f"{args.lane}: {name}: {outcome} after {time.monotonic() - began:.0f} s", flush=True)
+    print(f"{export(args.store, args.out)} runs in {args.out / 'scores.json'}", flush=True)
+    return failed
 
 
 def run_all(args: argparse.Namespace) -> None:
@@ -111,7 +154,9 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=0)
     parser.add_argument("--lane", default="")
     args = parser.parse_args()
-    run_lane(args) if args.lane else run_all(args)
+    if args.lane:
+        sys.exit(run_lane(args))
+    run_all(args)
 
 
 if __name__ == "__main__":

@@ -118,7 +118,10 @@ def outcome(
 
 
 def done(job: dict[str, Any], args: argparse.Namespace) -> None:
-    """Do one job and write its two files."""
+    """Do one job and write its two files; one whose files are there is done."""
+    path = args.out / f"{job['name']}.json"
+    if path.exists() and "seconds" in json.loads(path.read_text()):
+        return
     began = time.monotonic()
     tasks = read_tasks(args.data, job, args.tasks)
     if args.steps:
@@ -127,7 +130,6 @@ def done(job: dict[str, Any], args: argparse.Namespace) -> None:
     curves = {json.dumps(t): [[p.step, p.score, p.loss] for p in w.curve] for t, w in writers.items()}
     about = {"job": job, "curves": curves, "training seconds": trained, "commit": args.commit,
              "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu", "torch": torch.__version__}  # fmt: skip
-    path = args.out / f"{job['name']}.json"
     path.write_text(json.dumps(about))
     if job.get("answers") or job.get("masses"):
         rows = outcome(job, tasks, writers, args.tests)

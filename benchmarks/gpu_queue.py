@@ -1,0 +1,133 @@
+"""Run the commands of a file on one GPU, a few at a time, the most valuable first, until all are done or time is up.
+
+    python benchmarks/gpu_queue.py JOBS.yaml --out FOLDER --seconds 1150 --at-once 3
+
+JOBS.yaml is a list of jobs `{name, run, seconds, then, needs, gpu}`: a shell command, the seconds below which it is not worth
+starting, a command after it, the jobs that must be done before, and whether it takes one of the places (`gpu: false` starts at
+once). A job that is done leaves FOLDER/NAME.done, and is not run again when the queue is started once more; FOLDER/NAME.log has
+what it printed, and FOLDER/queue.log when it began and ended. What still runs when time is up is stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+@dataclass(slots=True)
+class Job:
+    """A command and what is known of it."""
+
+    name: str
+    run: str
+    seconds: float = 0.0
+    then: str = ""
+    needs: list[str] = field(default_factory=list)
+    gpu: bool = True
+    process: subprocess.Popen[bytes] | None = None
+    began: float = 0.0
+    state: str = "waiting"
+
+
+class Queue:
+    """The jobs, and when they must be over."""
+
+    def __init__(self, jobs: list[Job], out: Path, seconds: float, at_once: int) -> None:
+        self.jobs, self.out, self.at_once = jobs, out, at_once
+        self.start = time.monotonic()
+        self.end = self.start + seconds
+        for job in jobs:
+            if (out / f"{job.name}.done").exists():
+                job.state = "done"
+
+    def note(self, text: str) -> None:
+        """Print a line and keep it."""
+        line = f"{time.monotonic() - self.start:6.0f} s: {text}"
+        print(line, flush=True)
+        with (self.out / "queue.log").open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def go(self) -> None:
+        """Run until everything is done or time is up."""
+        while time.monotonic() < self.end:
+            self.collect()
+            self.launch()
+            if not any(job.state == "running" for job in self.jobs):
+                break
+            time.sleep(0.5)
+        for job in self.jobs:
+            if job.state == "running":
+                self.stop(job)
+        states = {job.name: job.state for job in self.jobs if job.state != "done"}
+        self.note(f"{sum(job.state == 'done' for job in self.jobs)} of {len(self.jobs)} jobs done; others: {states}")
+
+    def collect(self) -> None:
+        """Look which jobs have ended."""
+        for job in self.jobs:
+            if job.state == "running" and job.process is not None and job.process.poll() is not None:
+                job.state = "done" if job.process.returncode == 0 else f"failed ({job.process.returncode})"
+                if job.state == "done":
+                    (self.out / f"{job.name}.done").touch()
+                self.note(f"{job.name}: {job.state} after {time.monotonic() - job.began:.0f} s")
+
+    def launch(self) -> None:
+        """Start the first jobs that may start."""
+        known = {job.name: job.state for job in self.jobs}
+        free = self.at_once - sum(job.state == "running" and job.gpu for job in self.jobs)
+        left = self.end - time.monotonic()
+        for job in self.jobs:
+            ready = job.state == "waiting" and all(known[name] == "done" for name in job.needs)
+            if ready and left >= job.seconds and (free > 0 or not job.gpu):
+                free -= job.gpu
+                self.begin(job)
+
+    def begin(self, job: Job) -> None:
+        """Start a job in a group of processes of its own."""
+        command = f"set -e; {job.run}" + (f"; {job.then}" if job.then else "")
+        with (self.out / f"{job.name}.log").open("ab") as log:
+            job.process = subprocess.Popen(
+                ["/bin/bash", "-c", command], stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        job.began, job.state = time.monotonic(), "running"
+        self.note(f"{job.name}: started")
+
+    def stop(self, job: Job) -> None:
+        """End a job and what it has started."""
+        assert job.process is not None
+        os.killpg(job.process.pid, signal.SIGKILL)
+        job.process.wait()
+        job.state = "stopped"
+
+
+def read_jobs(path: Path) -> list[Job]:
+    """Read the jobs; the names that are needed must be there."""
+    entries: list[dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
+    jobs = [Job(**entry) for entry in entries]
+    unknown = {name for job in jobs for name in job.needs} - {job.name for job in jobs}
+    if unknown or len({job.name for job in jobs}) < len(jobs):
+        raise SystemExit(f"{path}: a name is there twice, or needed and not there: {sorted(unknown)}")
+    return jobs
+
+
+def main() -> None:
+    """Read the arguments."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("jobs", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--at-once", type=int, default=3)
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    Queue(read_jobs(args.jobs), args.out, args.seconds, args.at_once).go()
+
+
+if __name__ == "__main__":
+    main()
