@@ -1,20 +1,23 @@
-"""Layers by kernels against compiled ones on one GPU: gradients, milliseconds a step by length, and where the time goes.
+"""Layers by kernels against compiled and plain ones on one GPU: gradients, milliseconds a step, and where the time goes.
 
-    python benchmarks/kernels_gpu.py --out OUT [--seconds 90] [--seeds 25,10] [--models ndr,transformer] [--compiled 30]
+    for group in 0 1 2 3 4 5 6 7 8; do python benchmarks/kernels_gpu.py --out OUT --build $group & done; wait   # builds kernels
+    python benchmarks/kernels_gpu.py --out OUT [--seconds 90]
 
 Inputs are random tokens of one length, at the paper's sizes and batches of 512: the time of a step does not depend on what they
-say. `kernels.json` is written after every cell. `--compiled S` adds compiled layers where S seconds are left to compile them.
+say. `kernels.json` is written after every cell.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import sys
 import time
 import traceback
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,84 +31,115 @@ from taskloom.learners.scratch.nets.ndr import NDR
 from taskloom.learners.scratch.nets.ops import Kernels, Net
 from taskloom.learners.scratch.nets.transformer import Transformer
 from taskloom.learners.scratch.tokens import Encoded
+from taskloom.learners.training import step
 from taskloom.learners.training.settings import Training
-from taskloom.learners.training.step import Stepper, computing, largest_difference
+from taskloom.learners.training.step import Stepper, largest_difference
 
 BATCH = 512
 BATCHES = 4
 """Batches that are taken in turn, so that no step finds its inputs in the cache."""
 
 STEPS = 40
-VARIANTS: list[dict[str, Any]] = [{"PROGRAMS": 528}]
-"""Other values of the constants in `fused/launch.py`, for the first model."""
 
 NETS: dict[str, Net] = {"ndr": NDR(40, 8), "transformer": Transformer(40, 8)}
 
 
-def stepper_for(model: str, seeds: int, precision: Any, length: int, kernels: bool) -> Stepper:
+WHOLE = {"ATTENTION": "whole"}
+LIBRARY = {"FEED": "library"}
+CELLS: list[tuple[int, str, int, int, str, dict[str, Any]]] = [
+    # the group that builds its kernels, model, seeds, tokens, how, other values of constants in `fused/launch.py`
+    (0, "ndr", 25, 9, "kernels", {}),
+    (1, "ndr", 25, 7, "kernels", {}),
+    (2, "ndr", 25, 9, "kernels", WHOLE),
+    (3, "ndr", 25, 7, "kernels", WHOLE),
+    (4, "ndr", 25, 9, "kernels", LIBRARY),
+    (5, "transformer", 25, 9, "kernels", {}),
+    (5, "transformer", 5, 9, "kernels", {}),
+    (6, "ndr", 25, 9, "kernels", {"STAGES": 1}),
+    (7, "ndr", 25, 9, "kernels", {"PRODUCT_COLUMNS": 32, "PRODUCT_STAGES": 3}),
+    (2, "ndr", 25, 9, "kernels", {**WHOLE, "WHOLE_BACKWARD": 168, "WHOLE_FORWARD": 64}),
+    (0, "ndr", 10, 9, "kernels", {}),
+    (1, "ndr", 10, 7, "kernels", {}),
+    (3, "ndr", 10, 7, "kernels", WHOLE),
+    (6, "ndr", 25, 9, "kernels", {"PROGRAMS": 2112}),
+    (6, "ndr", 25, 9, "kernels", {"STAGES": 4, "PROGRAMS": 528}),
+    (5, "transformer", 25, 7, "kernels", {}),
+    (5, "transformer", 5, 7, "kernels", {}),
+    (8, "transformer", 5, 9, "compiled", {}),
+    (0, "transformer", 5, 9, "plain", {}),
+    (4, "ndr", 25, 7, "kernels", LIBRARY),
+    (7, "ndr", 25, 9, "kernels", {"PRODUCT_ROWS": 64, "PRODUCT_WARPS": 4, "PRODUCT_STAGES": 1}),
+    (2, "ndr", 25, 9, "kernels", {**WHOLE, "WHOLE_BACKWARD": 168, "WHOLE_PER": 4}),
+    (1, "ndr", 25, 8, "kernels", {}),
+    (3, "ndr", 25, 8, "kernels", WHOLE),
+    (8, "transformer", 25, 9, "compiled", {}),
+    (0, "transformer", 25, 9, "plain", {}),
+]
+"""What is measured, the most important first."""
+
+
+def stepper_for(model: str, seeds: int, length: int, how: str) -> Stepper:
     random = np.random.default_rng(length)
     n = BATCH * BATCHES
     data = Encoded(random.integers(0, 40, (n, length)), np.full(n, length), random.integers(0, 8, n))
-    how = Training(batch=BATCH, precision=precision, device=DEVICE, kernels="always" if kernels else "never")
-    return Stepper(NETS[model], data, list(range(seeds)), how)
+    kernels: Any = "always" if how == "kernels" else "never"
+    settings = Training(batch=BATCH, precision="bf16", device=DEVICE, kernels=kernels, compile=how != "plain")
+    return Stepper(NETS[model], data, list(range(seeds)), settings)
 
 
-def gradients(model: str, precision: Any) -> dict[str, Any]:
-    """Compare gradients of two seeds by kernels with plain ones in fp32, and with themselves."""
-    stepper = stepper_for(model, 2, precision, 9, True)
-    rows = torch.arange(BATCH, device=stepper.device)
+@contextlib.contextmanager
+def noted(errors: list[Any]) -> Iterator[None]:
+    """Note how far the gradients that a stepper compares are from fp32's."""
+    right = step.compiled_right
 
-    def part(precision: str, wrap: Any) -> Any:
-        stepper.wrap = wrap
-        with computing(precision, stepper.device):
-            return stepper._part(rows, 9, 0, BATCH)[2]
+    def noting(gradients: Any, plain: Any, *more: Any, exact: Any = None, **named: Any) -> bool:
+        errors.append([*largest_difference(gradients, exact), *largest_difference(plain, exact)])
+        return right(gradients, plain, *more, exact=exact, **named)
 
-    kernels = stepper.wrap
-    exact = part("fp32", None)
-    plain = part(precision, None)
-    fast = [part(precision, kernels) for _ in range(3)]
-    views = stepper.flat.views
-    return {
-        "kernels from fp32": largest_difference(views(fast[0]), views(exact)),
-        "plain from fp32": largest_difference(views(plain), views(exact)),
-        "repeats to the bit": all(bool(torch.equal(fast[0], one)) for one in fast[1:]),
-    }
+    step.compiled_right = noting
+    try:
+        yield
+    finally:
+        step.compiled_right = right
 
 
-def cell(model: str, seeds: int, precision: Any, length: int, kernels: bool) -> dict[str, Any]:
+def cell(model: str, seeds: int, length: int, how: str, steps: int) -> dict[str, Any]:
     """Measure milliseconds a step, and the kernels that take the time."""
     began = time.monotonic()
-    stepper = stepper_for(model, seeds, precision, length, kernels)
+    torch.cuda.reset_peak_memory_stats()
+    stepper = stepper_for(model, seeds, length, how)
     rows = [torch.arange(i * BATCH, (i + 1) * BATCH, device=stepper.device) for i in range(BATCHES)]
-    with warnings.catch_warnings(record=True) as said:
+    errors: list[Any] = []
+    with warnings.catch_warnings(record=True) as caught, noted(errors):
         warnings.simplefilter("always")
-        for i in range(8):
-            stepper.advance(rows[i % BATCHES], length)
+        stepper.advance(rows[0], length)
     torch.cuda.synchronize()
     ready = time.monotonic() - began
+    result = {
+        "by kernels": isinstance(stepper.wrap, Kernels),
+        "seconds to be ready": round(ready, 1),
+        "GiB": round(torch.cuda.max_memory_allocated() / 2**30, 1),
+        "errors from fp32: here, plain": errors,
+        "warnings": [
+            str(one.message)[:300] for one in caught if "gradients" in str(one.message) or "kernels" in str(one.message)
+        ],
+    }
+    if not steps:
+        return result
+    for i in range(4):
+        stepper.advance(rows[i % BATCHES], length)
     times = []
     for _ in range(5):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         start.record()
-        for i in range(STEPS // 5):
+        for i in range(steps // 5):
             stepper.advance(rows[i % BATCHES], length)
         end.record()
         torch.cuda.synchronize()
-        times.append(start.elapsed_time(end) / (STEPS // 5))
-    return {
-        "model": model,
-        "seeds": seeds,
-        "precision": precision,
-        "length": length,
-        "by kernels": isinstance(stepper.wrap, Kernels),
-        "ms a step": round(statistics.median(times), 3),
-        "ms a step, all": [round(one, 3) for one in times],
-        "seconds to be ready": round(ready, 1),
-        "GiB": round(torch.cuda.max_memory_allocated() / 2**30, 1),
-        "loss": float(stepper.state.loss.mean()) / float(stepper.state.step),
-        "warnings": [str(one.message)[:300] for one in said if "gradients" in str(one.message)],
-        "where the time goes": top_kernels(stepper, rows, length),
-    }
+        times.append(start.elapsed_time(end) / (steps // 5))
+    timing = {"ms a step": round(statistics.median(times), 3), "ms a step, all": [round(one, 3) for one in times]}
+    loss = float(stepper.state.loss.mean()) / float(stepper.state.step)
+    return {**timing, **result, "loss": loss, "where the time goes": top_kernels(stepper, rows, length)}
 
 
 def top_kernels(stepper: Stepper, rows: list[Any], length: int) -> list[Any]:
@@ -117,78 +151,54 @@ def top_kernels(stepper: Stepper, rows: list[Any], length: int) -> list[Any]:
             stepper.advance(rows[i % BATCHES], length)
         torch.cuda.synchronize()
     events = [(e.key[:70], e.self_device_time_total / 3, e.count / 3) for e in seen.key_averages()]
-    return [[k, round(t, 1), round(c, 1)] for k, t, c in sorted(events, key=lambda one: -one[1])[:32]]
+    return [[k, round(t, 1), round(c, 1)] for k, t, c in sorted(events, key=lambda one: -one[1])[:40]]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=90)
-    parser.add_argument("--compiled", type=float, default=30)
-    parser.add_argument("--models", default="ndr,transformer")
-    parser.add_argument("--seeds", default="25,10,5")
+    parser.add_argument(
+        "--build", type=int, help="take one step of each cell of a group, so that its kernels are built"
+    )
     args = parser.parse_args()
     began = time.monotonic()
     args.out.mkdir(parents=True, exist_ok=True)
-    about: dict[str, Any] = {"torch": torch.__version__, "command": " ".join(sys.argv), "gradients": {}, "cells": []}
+    about: dict[str, Any] = {"torch": torch.__version__, "command": " ".join(sys.argv), "cells": []}
     if DEVICE == "cuda":
         about["device"] = torch.cuda.get_device_name()
-
-    def left() -> float:
-        return float(args.seconds - (time.monotonic() - began))
-
-    def attempt(what: str, work: Any) -> Any:
-        try:
-            result = work()
-        except Exception as error:
-            result = {"what": what, "error": traceback.format_exc()[-2500:]}
-            print(f"{what}: {type(error).__name__}: {str(error)[:600]}", flush=True)
-        if DEVICE == "cuda":
-            torch.cuda.empty_cache()
-        return result
-
-    def measure(model: str, seeds: int, precision: str, length: int, kernels: bool, **constants: Any) -> None:
-        what = f"{model} x {seeds} {precision} {length} {'kernels' if kernels else 'compiled'} {constants or ''}"
+    for group, model, seeds, length, how, constants in CELLS:
+        if time.monotonic() - began > args.seconds or args.build not in (None, group):
+            continue
+        what = f"{model} x {seeds}, {length} tokens, {how} {constants or ''}"
         before = {name: getattr(launch, name) for name in constants}
         vars(launch).update(constants)
-        result = attempt(what, lambda: cell(model, seeds, precision, length, kernels))
+        try:
+            result = cell(model, seeds, length, how, 0 if args.build is not None else STEPS)
+        except Exception as error:
+            result = {"error": traceback.format_exc()[-2500:]}
+            print(f"{what}: {type(error).__name__}: {str(error)[:600]}", flush=True)
         vars(launch).update(before)
-        result["constants"] = constants
-        about["cells"].append(result)
-        (args.out / "kernels.json").write_text(json.dumps(about, indent=1))
-        if "ms a step" in result:
-            kept = "" if result["by kernels"] == kernels else " NOT BY KERNELS"
-            print(f"{what}: {result['ms a step']} ms, ready in {result['seconds to be ready']} s{kept}", flush=True)
-            for line in result["warnings"]:
-                print("  ", line)
-            for name, share, calls in result["where the time goes"][:24]:
-                print(f"   {share:9.1f} us {calls:6.1f} x {name}", flush=True)
-
-    def check(model: str, precision: str) -> None:
-        what = f"{model} {precision}"
-        about["gradients"][what] = attempt(f"gradients of {what}", lambda: gradients(model, precision))
-        print(what, about["gradients"][what], f"{left():.0f} s left", flush=True)
-
-    models, heights = args.models.split(","), [int(one) for one in args.seeds.split(",")]
-    for model in models:
-        check(model, "bf16")
         if DEVICE == "cuda":
-            measure(model, heights[0], "bf16", 9, True)
-    cells = [(models[0], heights[0], "bf16", 9, True, constants) for constants in VARIANTS]
-    cells += [(models[0], height, "bf16", 9, True, {}) for height in heights[1:]]
-    cells += [(model, heights[0], "bf16", length, True, {}) for length in (7, 8) for model in models]
-    cells += [(model, height, "bf16", 9, True, {}) for model in models[1:] for height in heights[1:]]
-    for *one, constants in cells:
-        if DEVICE == "cuda" and left() > 8:
-            measure(*one, **constants)
-    for model in models:
-        if left() > args.compiled and DEVICE == "cuda":
-            measure(model, heights[-1], "bf16", 9, False)
-    for model in models:
-        if left() > 15:
-            check(model, "tf32")
-    (args.out / "kernels.json").write_text(json.dumps(about, indent=1))
+            torch.cuda.empty_cache()
+        about["cells"].append(
+            {"model": model, "seeds": seeds, "length": length, "how": how, "constants": constants, **result}
+        )
+        if args.build is None:
+            (args.out / "kernels.json").write_text(json.dumps(about, indent=1))
+        report(what, result, time.monotonic() - began)
     print(f"{time.monotonic() - began:.0f} s")
+
+
+def report(what: str, result: dict[str, Any], seconds: float) -> None:
+    """Print a cell."""
+    errors = [
+        [f"{one[0]:.4f} {one[1]}", f"plain {one[2]:.4f}"] for one in result.get("errors from fp32: here, plain", ())
+    ]
+    shown = {name: result.get(name) for name in ("by kernels", "seconds to be ready", "GiB", "warnings")}
+    print(f"{what}: {result.get('ms a step')} ms {shown} {errors} at {seconds:.0f} s", flush=True)
+    for name, share, calls in result.get("where the time goes", ())[:26]:
+        print(f"   {share:9.1f} us {calls:6.1f} x {name}", flush=True)
 
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -14,6 +14,21 @@ TILE = 1_024
 
 WARPS = 4
 
+STAGES = 3
+"""Tiles of rows that a program which sums over rows has on their way from memory."""
+
+ATTENTION = "bands"
+"""How NDR's attention is computed: by tables in the order of asking (`bands`), or an example at a time (`whole`)."""
+
+WHOLE_FORWARD, WHOLE_BACKWARD, WHOLE_PER = 80, 128, 1
+"""Registers of a thread where attention is computed whole, forward and backward, and the tiles of a program backward."""
+
+FEED = "kernel"
+"""How NDR's inner maps are computed: with the maps after them in one kernel (`kernel`), or by the library (`library`)."""
+
+PRODUCT_ROWS, PRODUCT_COLUMNS, PRODUCT_STAGES, PRODUCT_WARPS = 128, 64, 2, 8
+"""The tile of a program of that kernel, the tiles of weights on their way from memory, and its warps."""
+
 PROGRAMS = 1_056
 """Programs that sum over rows, for all seeds together: eight for each of an H200's multiprocessors."""
 
@@ -21,7 +36,7 @@ EXAMPLE_ROWS = 64
 """Rows of whole examples whose attention is computed as one product; matrix units take 64."""
 
 LINES = 128
-"""Rows whose order of asking one program computes, one in a thread."""
+"""Rows of a head whose order of asking one program computes."""
 
 EXAMPLES = 8
 """Examples whose gradients of attention one program computes, one after the other."""
@@ -59,9 +74,8 @@ def tile_rows(channels: int) -> int:
 
 
 def shares(rows: int, seeds: int, channels: int) -> tuple[int, int]:
-    """Return how many programs a seed's rows are shared among, and the rows of each: multiples of 32, so that few kernels do."""
-    tile = max(32, tile_rows(channels))
-    per = -(-rows * seeds // (PROGRAMS * tile)) * tile
+    """Return how many programs a seed's rows are shared among, and the rows of each: a power of two, so that few kernels do."""
+    per = 1 << (max(32, tile_rows(channels), -(-rows * seeds // PROGRAMS)) - 1).bit_length()
     return -(-rows // per), per
 
 
@@ -78,6 +92,11 @@ def block(channels: int) -> int:
 def width_of(length: int) -> int:
     """Return the side of attention's tile: a power of two, and 16 at least, which matrix units need."""
     return max(16, 1 << (length - 1).bit_length())
+
+
+def turns(length: int) -> int:
+    """Return the places of a line in which a row asks: two for each distance, and a power of two."""
+    return max(16, 1 << (2 * length - 3).bit_length())
 
 
 def example_tiles(batch: int, length: int) -> int:

@@ -16,7 +16,10 @@ import torch
 from torch import Tensor
 
 from taskloom.learners.scratch.nets.fused import geometric_attention as attention
+from taskloom.learners.scratch.nets.fused import launch
+from taskloom.learners.scratch.nets.fused import product_kernels as products
 from taskloom.learners.scratch.nets.fused import row_kernels as kernels
+from taskloom.learners.scratch.nets.fused import whole_attention as whole_kernels
 from taskloom.learners.scratch.nets.fused.launch import (
     EXAMPLE_ROWS,
     LINES,
@@ -30,6 +33,8 @@ from taskloom.learners.scratch.nets.fused.launch import (
     start,
     tile_rows,
     tiles,
+    turns,
+    width_of,
 )
 
 NAMES = (
@@ -68,8 +73,8 @@ class _RouterMaps:
         self.inner = torch.cat([w["data1.weight"], w["gate1.weight"]], 1).to(kind)
         self.inner_bias = torch.cat([w["data1.bias"], w["gate1.bias"]], 1)
         self.out = w["attention.out.weight"].to(kind)
-        self.data = w["data2.weight"].to(kind)
-        self.gate = w["gate2.weight"].to(kind)
+        self.data = w["data2.weight"].to(kind).contiguous()
+        self.gate = w["gate2.weight"].to(kind).contiguous()
         self.data_bias, self.gate_bias = w["data2.bias"].contiguous(), w["gate2.bias"].contiguous()
         self.merge = (w["norm_merge.weight"].contiguous(), w["norm_merge.bias"].contiguous())
         self.end = (w["norm_out.weight"].contiguous(), w["norm_out.bias"].contiguous())
@@ -93,7 +98,7 @@ class _RouterPart:
         self.h, self.qkv = buffer(batch * length, d), buffer(batch * length, maps.qkv.shape[1])
         self.mixture, self.mixed, self.a = buffer(self.rows, d), buffer(self.rows, d), buffer(self.rows, d)
         table = batch * length * run.heads
-        self.weights = buffer(table, length)
+        self.weights = buffer(table, turns(length))
         self.products = torch.empty_like(self.weights, dtype=torch.float32)
         self.z, self.inner = buffer(self.rows, inner), buffer(self.rows, inner)
         self.y, self.g = buffer(self.rows, d), buffer(self.rows, d)
@@ -112,7 +117,11 @@ class _RouterPart:
             return torch.empty(layers, self.seeds, *shape, dtype=torch.float32, device=self.h.device)
 
         self.merge_sums, self.gate_sums = sums(self.parts, 3, d), sums(self.parts, 4, d)
-        self.inner_sums = sums(self.inner_parts, wide)
+        self.inner_sums = sums(self._products()[0][0] if launch.FEED == "kernel" else self.inner_parts, wide)
+        if launch.ATTENTION == "whole":
+            parts = -(-self._whole()[0][1] // launch.WHOLE_PER)
+            self.qkv_sums, self.order_sums = sums(parts, 3 * d), sums(parts, self.run.heads, 5)
+            return
         self.qkv_sums = sums(example_tiles(self.batch, self.length), 3 * d)
         self.order_sums = sums(self._lines()[0][0], self.run.heads, 5)
 
@@ -120,19 +129,40 @@ class _RouterPart:
         """Return the programs and constants of attention's products."""
         heads = self.run.heads
         grid = (example_tiles(self.batch, self.length), heads, self.seeds)
-        shape = {"H": heads, "C": self.state // heads, "LENGTH": self.length, "R": EXAMPLE_ROWS}
+        shape = {
+            "H": heads,
+            "C": self.state // heads,
+            "LENGTH": self.length,
+            "TURNS": turns(self.length),
+            "R": EXAMPLE_ROWS,
+        }
         return grid, {**shape, "PRECISION": precision_of(self.run.kind)}
 
-    def _lines(self) -> tuple[tuple[int, int, int], tuple[int, int, int], dict[str, int]]:
+    def _whole(self) -> tuple[tuple[int, int, int], tuple[int, int, int], dict[str, Any]]:
+        """Return the programs, sizes and constants of whole attention."""
+        heads, rows, rate = self.run.heads, width_of(self.length), self.run.rates[1]
+        stride = self.batch if self.run.lengths.dim() == 2 else 0
+        shape = {"H": heads, "C": self.state // heads, "LENGTH": self.length, "T": rows}
+        constants = {**shape, "CUT": cut(rate), "RATE": 1 / (1 - rate), "PRECISION": precision_of(self.run.kind)}
+        grid = (heads, -(-self.batch // (rows // self.length)), self.seeds)
+        return grid, (self.batch, self.columns, stride), {**constants, "warps": 1}
+
+    def _lines(self) -> tuple[tuple[int, int], tuple[int, int, int], dict[str, int]]:
         """Return the programs, sizes and constants of the order of asking."""
         heads, rows = self.run.heads, self.batch * self.length
         stride = self.batch if self.run.lengths.dim() == 2 else 0
-        constants = {"H": heads, "D": self.state, "LENGTH": self.length, "BLOCK": LINES}
-        return (-(-rows // LINES), heads, self.seeds), (rows, self.columns, stride), constants
+        shape = {"H": heads, "D": self.state, "LENGTH": self.length, "TURNS": turns(self.length), "BLOCK": LINES}
+        return (-(-rows * heads // LINES), self.seeds), (rows, self.columns, stride), shape
 
     def _attend(self, i: int, layer: int) -> None:
         """Compute the mixtures of values; keys are replaced by what dropout makes of them."""
         maps, run, qkv, rate = self.maps, self.run, self.qkv[i], self.run.rates[1]
+        if launch.ATTENTION == "whole":
+            given = (qkv, maps.qkv_bias, run.keys[3 * layer], run.lengths, maps.scales, self.mixture[i])
+            grid, sizes, constants = self._whole()
+            registers = {"maxnreg": launch.WHOLE_FORWARD}
+            start(whole_kernels.geometric_forward, grid, *given, *sizes, run.first, **constants, **registers)
+            return
         grid, shape = self._tiles()
         start(
             attention.products_forward,
@@ -164,37 +194,42 @@ class _RouterPart:
     def _unattend(self, i: int, change: Tensor) -> None:
         """Compute the gradients of queries, keys, values and scores of direction."""
         maps, run, qkv, rate = self.maps, self.run, self.qkv[i], self.run.rates[1]
+        if launch.ATTENTION == "whole":
+            (heads, tiles_, seeds), sizes, constants = self._whole()
+            grid = (heads, -(-tiles_ // launch.WHOLE_PER), seeds)
+            given = (change, qkv, maps.qkv_bias, run.lengths, maps.scales)
+            sums = (self.dqkv[i], self.qkv_sums[i], self.order_sums[i])
+            more = {"PER": launch.WHOLE_PER, "maxnreg": launch.WHOLE_BACKWARD}
+            start(whole_kernels.geometric_backward, grid, *given, *sums, *sizes, **constants, **more)
+            return
         grid, shape = self._tiles()
         dweights, dproducts = torch.empty_like(self.products[i]), torch.empty_like(self.weights[i])
-        given: tuple[Any, ...] = (change, qkv, maps.qkv_bias, dweights, self.batch, self.columns)
-        start(attention.mixture_backward, grid, *given, **shape)
+        tables = (self.weights[i], qkv, maps.qkv_bias, dweights, self.dqkv[i], self.qkv_sums[i])
+        start(attention.mixture_backward, grid, change, *tables, self.batch, self.columns, **shape)
         lines, sizes, constants = self._lines()
-        given = (dweights, self.weights[i], self.products[i], qkv, maps.qkv_bias, run.lengths, maps.scales)
-        start(
-            attention.order_backward,
-            lines,
-            *given,
-            dproducts,
-            self.dqkv[i],
-            self.order_sums[i],
-            *sizes,
-            **constants,
-        )
-        given = (change, dproducts, self.weights[i], qkv, maps.qkv_bias, self.dqkv[i], self.qkv_sums[i])
-        start(
-            attention.products_backward,
-            grid,
-            *given,
-            self.batch,
-            self.columns,
-            CUT=cut(rate),
-            RATE=1 / (1 - rate),
-            **shape,
-        )
+        given: tuple[Any, ...] = (dweights, self.weights[i], self.products[i], qkv, maps.qkv_bias, run.lengths)
+        changes = (dproducts, self.dqkv[i], self.order_sums[i])
+        start(attention.order_backward, lines, *given, maps.scales, *changes, *sizes, **constants)
+        given = (dproducts, qkv, maps.qkv_bias, self.dqkv[i], self.qkv_sums[i], self.batch)
+        start(attention.products_backward, grid, *given, CUT=cut(rate), RATE=1 / (1 - rate), **shape)
+
+    def _products(self) -> tuple[tuple[int, int], dict[str, Any]]:
+        """Return the programs and constants of our own products."""
+        both = self.state | self.data
+        shape = {"M": launch.PRODUCT_ROWS, "N": min(launch.PRODUCT_COLUMNS, both & -both)}
+        constants = {**shape, "D": self.state, "F": self.data, "STAGES": launch.PRODUCT_STAGES}
+        grid = (-(-self.rows // launch.PRODUCT_ROWS), self.seeds)
+        return grid, {**constants, "PRECISION": precision_of(self.run.kind), "warps": launch.PRODUCT_WARPS}
 
     def _inner(self, i: int) -> None:
-        """Compute the inner maps with their GELU."""
+        """Compute the inner maps with their GELU, and the maps after it."""
         maps, wide = self.maps, self.z.shape[-1]
+        if launch.FEED == "kernel":
+            grid, constants = self._products()
+            given = (self.a[i], maps.inner, maps.inner_bias, maps.data, maps.gate)
+            results = (self.z[i], self.inner[i], self.y[i], self.g[i], self.rows)
+            start(products.inner_forward, grid, *given, *results, **constants)
+            return
         torch.bmm(self.a[i], maps.inner.transpose(1, 2), out=self.z[i])
         start(
             kernels.gelu_forward,
@@ -207,10 +242,18 @@ class _RouterPart:
             BLOCK=block(wide),
             ROWS=tile_rows(block(wide)),
         )
+        torch.bmm(self.inner[i, ..., : self.data], maps.data.transpose(1, 2), out=self.y[i])
+        torch.bmm(self.inner[i, ..., self.data :], maps.gate.transpose(1, 2), out=self.g[i])
 
-    def _uninner(self, i: int) -> None:
-        """Compute the gradient before the GELU."""
+    def _uninner(self, i: int) -> Tensor:
+        """Compute the gradient of the inner maps' input."""
         maps, wide = self.maps, self.z.shape[-1]
+        if launch.FEED == "kernel":
+            grid, constants = self._products()
+            da = torch.empty_like(self.dy[i])
+            given = (self.dy[i], self.dg[i], maps.inner, maps.data, maps.gate, self.z[i])
+            start(products.inner_backward, grid, *given, self.dz[i], da, self.inner_sums[i], self.rows, **constants)
+            return da
         dinner = torch.empty_like(self.dz[i])
         torch.bmm(self.dy[i], maps.data, out=dinner[..., : self.data])
         torch.bmm(self.dg[i], maps.gate, out=dinner[..., self.data :])
@@ -224,10 +267,12 @@ class _RouterPart:
             self.inner_sums[i],
             self.rows,
             PER=self.inner_per,
+            STAGES=launch.STAGES,
             W=wide,
             BLOCK=block(wide),
             ROWS=tile_rows(block(wide)),
         )
+        return torch.bmm(self.dz[i], maps.inner)
 
     def forward(self, i: int, layer: int, low: Tensor, out: Tensor, out_low: Tensor) -> None:
         """Compute layer number `layer`, whose buffers are the i-th here; its input is in h[i] (and low)."""
@@ -257,8 +302,6 @@ class _RouterPart:
             **over_rows,
         )
         self._inner(i)
-        torch.bmm(self.inner[i, ..., : self.data], maps.data.transpose(1, 2), out=self.y[i])
-        torch.bmm(self.inner[i, ..., self.data :], maps.gate.transpose(1, 2), out=self.g[i])
         start(
             kernels.gate_forward,
             (tiles(self.rows, d), self.seeds),
@@ -309,11 +352,11 @@ class _RouterPart:
             self.rows,
             first,
             PER=self.per,
+            STAGES=launch.STAGES,
             CUT=cut(run.rates[2]),
             **over_rows,
         )
-        self._uninner(i)
-        da = torch.bmm(self.dz[i], maps.inner)
+        da = self._uninner(i)
         dh = torch.empty_like(change)
         start(
             kernels.merge_backward,
@@ -332,6 +375,7 @@ class _RouterPart:
             self.rows,
             first,
             PER=self.per,
+            STAGES=launch.STAGES,
             CUT=cut(run.rates[0]),
             RATE=1 / (1 - run.rates[0]),
             BIAS=False,

@@ -107,8 +107,8 @@ def merge_forward(h, mixed, bias, gain, shift, keys, out, n, first, D: tl.conste
 
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def merge_backward(da, more, h, mixed, dh_in, bias, gain, keys, dmixed, dh, sums, n, first, PER: tl.constexpr,
-                   D: tl.constexpr, ROWS: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr, BIAS: tl.constexpr,
-                   MORE: tl.constexpr, ADD: tl.constexpr):  # fmt: skip
+                   STAGES: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr,
+                   BIAS: tl.constexpr, MORE: tl.constexpr, ADD: tl.constexpr):  # fmt: skip
     """Compute the gradients of `merge_forward` for da (MORE: + more): of mixed, h (ADD: + dh_in); sums for norm and bias."""
     s, p = tl.program_id(1), tl.program_id(0)
     c = tl.arange(0, D)
@@ -118,7 +118,7 @@ def merge_backward(da, more, h, mixed, dh_in, bias, gain, keys, dmixed, dh, sums
     total = tl.zeros([ROWS, D], tl.float32)
     if BIAS:
         offset = tl.load(bias + s * D + c)[None, :]
-    for step in range(0, PER, ROWS):
+    for step in tl.range(0, PER, ROWS, num_stages=STAGES):
         rows = p * PER + step + tl.arange(0, ROWS)
         there = (rows < n)[:, None]
         at = (s * n + rows)[:, None] * D + c[None, :]
@@ -168,13 +168,13 @@ def relu_forward(z, bias, keys, out, n, first, W: tl.constexpr, BLOCK: tl.conste
 
 
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
-def relu_backward(dout, out, dz, sums, n, PER: tl.constexpr, W: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
-                  RATE: tl.constexpr):  # fmt: skip
+def relu_backward(dout, out, dz, sums, n, PER: tl.constexpr, STAGES: tl.constexpr, W: tl.constexpr,
+                  BLOCK: tl.constexpr, ROWS: tl.constexpr, RATE: tl.constexpr):  # fmt: skip
     """Compute the gradient of `relu_forward`, and its sum over rows: what came out as 0 was dropped or not above 0."""
     s, p = tl.program_id(2), tl.program_id(0)
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     total = tl.zeros([ROWS, BLOCK], tl.float32)
-    for step in range(0, PER, ROWS):
+    for step in tl.range(0, PER, ROWS, num_stages=STAGES):
         rows = p * PER + step + tl.arange(0, ROWS)
         there = (rows < n)[:, None]
         at = (s * n + rows)[:, None] * W + c[None, :]
@@ -199,15 +199,14 @@ def gelu_forward(z, bias, out, n, W: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl
 
 
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
-def gelu_backward(
-    dout, z, bias, dz, sums, n, PER: tl.constexpr, W: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr
-):
+def gelu_backward(dout, z, bias, dz, sums, n, PER: tl.constexpr, STAGES: tl.constexpr, W: tl.constexpr,
+                  BLOCK: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip
     """Compute the gradient of `gelu_forward`, and its sum over rows."""
     s, p = tl.program_id(2), tl.program_id(0)
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     shift = tl.load(bias + s * W + c)[None, :]
     total = tl.zeros([ROWS, BLOCK], tl.float32)
-    for step in range(0, PER, ROWS):
+    for step in tl.range(0, PER, ROWS, num_stages=STAGES):
         rows = p * PER + step + tl.arange(0, ROWS)
         there = (rows < n)[:, None]
         at = (s * n + rows)[:, None] * W + c[None, :]
@@ -248,7 +247,7 @@ def gate_forward(y, g, a, h, low, y_bias, g_bias, gain, shift, keys, out, out_lo
 
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def gate_backward(dout, y, g, a, h, y_bias, g_bias, gain, shift, keys, dy, dg, dh, sums, n, first,
-                  PER: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, CUT: tl.constexpr):  # fmt: skip
+                  PER: tl.constexpr, STAGES: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, CUT: tl.constexpr):  # fmt: skip
     """Compute the gradients of `gate_forward`: of y (and a), g, h, and sums for gain, shift and the two biases."""
     s, p = tl.program_id(1), tl.program_id(0)
     c = tl.arange(0, D)
@@ -261,7 +260,7 @@ def gate_backward(dout, y, g, a, h, y_bias, g_bias, gain, shift, keys, dy, dg, d
     dshift = tl.zeros([ROWS, D], tl.float32)
     total_y = tl.zeros([ROWS, D], tl.float32)
     total_g = tl.zeros([ROWS, D], tl.float32)
-    for step in range(0, PER, ROWS):
+    for step in tl.range(0, PER, ROWS, num_stages=STAGES):
         rows = p * PER + step + tl.arange(0, ROWS)
         there = (rows < n)[:, None]
         at = (s * n + rows)[:, None] * D + c[None, :]

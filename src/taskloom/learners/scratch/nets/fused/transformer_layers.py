@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from taskloom.learners.scratch.nets.fused import launch
 from taskloom.learners.scratch.nets.fused import relative_attention as attention
 from taskloom.learners.scratch.nets.fused import row_kernels as kernels
 from taskloom.learners.scratch.nets.fused.launch import (
@@ -182,6 +183,7 @@ class _TransformerPart:
             self.rows,
             self.run.first * self.columns,
             PER=self.per,
+            STAGES=launch.STAGES,
             MORE=more is not None,
             ADD=False,
             **constants,
@@ -204,6 +206,7 @@ class _TransformerPart:
             self.hidden_sums[i],
             self.rows,
             PER=self.hidden_per,
+            STAGES=launch.STAGES,
             **constants,
         )
         dmiddle = torch.bmm(self.dz[i], maps.one)
