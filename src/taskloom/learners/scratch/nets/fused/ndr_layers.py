@@ -154,15 +154,26 @@ class _RouterPart:
         shape = {"H": heads, "D": self.state, "LENGTH": self.length, "TURNS": turns(self.length), "BLOCK": LINES}
         return (-(-rows * heads // LINES), self.seeds), (rows, self.columns, stride), shape
 
+    def _attend_whole(self, i: int, layer: int) -> None:
+        maps, run = self.maps, self.run
+        given = (self.qkv[i], maps.qkv_bias, run.keys[3 * layer], run.lengths, maps.scales, self.mixture[i])
+        grid, sizes, constants = self._whole()
+        registers = {"maxnreg": launch.WHOLE_FORWARD}
+        start(whole_kernels.geometric_forward, grid, *given, *sizes, run.first, **constants, **registers)
+
+    def _unattend_whole(self, i: int, change: Tensor) -> None:
+        (heads, parts, seeds), sizes, constants = self._whole()
+        grid = (heads, -(-parts // launch.WHOLE_PER), seeds)
+        given = (change, self.qkv[i], self.maps.qkv_bias, self.run.lengths, self.maps.scales)
+        sums = (self.dqkv[i], self.qkv_sums[i], self.order_sums[i])
+        more = {"PER": launch.WHOLE_PER, "maxnreg": launch.WHOLE_BACKWARD}
+        start(whole_kernels.geometric_backward, grid, *given, *sums, *sizes, **constants, **more)
+
     def _attend(self, i: int, layer: int) -> None:
         """Compute the mixtures of values; keys are replaced by what dropout makes of them."""
         maps, run, qkv, rate = self.maps, self.run, self.qkv[i], self.run.rates[1]
         if launch.ATTENTION == "whole":
-            given = (qkv, maps.qkv_bias, run.keys[3 * layer], run.lengths, maps.scales, self.mixture[i])
-            grid, sizes, constants = self._whole()
-            registers = {"maxnreg": launch.WHOLE_FORWARD}
-            start(whole_kernels.geometric_forward, grid, *given, *sizes, run.first, **constants, **registers)
-            return
+            return self._attend_whole(i, layer)
         grid, shape = self._tiles()
         start(
             attention.products_forward,
@@ -195,13 +206,7 @@ class _RouterPart:
         """Compute the gradients of queries, keys, values and scores of direction."""
         maps, run, qkv, rate = self.maps, self.run, self.qkv[i], self.run.rates[1]
         if launch.ATTENTION == "whole":
-            (heads, tiles_, seeds), sizes, constants = self._whole()
-            grid = (heads, -(-tiles_ // launch.WHOLE_PER), seeds)
-            given = (change, qkv, maps.qkv_bias, run.lengths, maps.scales)
-            sums = (self.dqkv[i], self.qkv_sums[i], self.order_sums[i])
-            more = {"PER": launch.WHOLE_PER, "maxnreg": launch.WHOLE_BACKWARD}
-            start(whole_kernels.geometric_backward, grid, *given, *sums, *sizes, **constants, **more)
-            return
+            return self._unattend_whole(i, change)
         grid, shape = self._tiles()
         dweights, dproducts = torch.empty_like(self.products[i]), torch.empty_like(self.weights[i])
         tables = (self.weights[i], qkv, maps.qkv_bias, dweights, self.dqkv[i], self.qkv_sums[i])
