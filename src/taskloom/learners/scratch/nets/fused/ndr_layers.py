@@ -172,8 +172,6 @@ class _RouterPart:
     def _attend(self, i: int, layer: int) -> None:
         """Compute the mixtures of values; keys are replaced by what dropout makes of them."""
         maps, run, qkv, rate = self.maps, self.run, self.qkv[i], self.run.rates[1]
-        if launch.ATTENTION == "whole":
-            return self._attend_whole(i, layer)
         grid, shape = self._tiles()
         start(
             attention.products_forward,
@@ -205,8 +203,6 @@ class _RouterPart:
     def _unattend(self, i: int, change: Tensor) -> None:
         """Compute the gradients of queries, keys, values and scores of direction."""
         maps, run, qkv, rate = self.maps, self.run, self.qkv[i], self.run.rates[1]
-        if launch.ATTENTION == "whole":
-            return self._unattend_whole(i, change)
         grid, shape = self._tiles()
         dweights, dproducts = torch.empty_like(self.products[i]), torch.empty_like(self.weights[i])
         tables = (self.weights[i], qkv, maps.qkv_bias, dweights, self.dqkv[i], self.qkv_sums[i])
@@ -283,7 +279,7 @@ class _RouterPart:
         """Compute layer number `layer`, whose buffers are the i-th here; its input is in h[i] (and low)."""
         maps, run, d, none = self.maps, self.run, self.state, self.maps.scales
         torch.bmm(self.h[i], maps.qkv.transpose(1, 2), out=self.qkv[i])
-        self._attend(i, layer)
+        (self._attend_whole if launch.ATTENTION == "whole" else self._attend)(i, layer)
         torch.bmm(self.mixture[i], maps.out.transpose(1, 2), out=self.mixed[i])
         if self.asking is not self.h:
             self.asking[i].copy_(self._first_columns(self.h[i]))
@@ -389,7 +385,7 @@ class _RouterPart:
             **over_rows,
         )
         dmixture = torch.bmm(self.dmixed[i], maps.out)
-        self._unattend(i, dmixture)
+        (self._unattend_whole if launch.ATTENTION == "whole" else self._unattend)(i, dmixture)
         if self.asking is self.h:
             return dh.baddbmm_(self.dqkv[i], maps.qkv)
         whole = torch.bmm(self.dqkv[i], maps.qkv)
