@@ -2,6 +2,7 @@
 
     python benchmarks/ctlpp_gpu.py train --model ndr --data DATA --members A:0-9 R:0-3,8,9 --out OUT --work WORK --seconds 1100
     python benchmarks/ctlpp_gpu.py cut --work WORK --members R:0-3 --out PART
+    python benchmarks/ctlpp_gpu.py members --work WORK
     python benchmarks/ctlpp_gpu.py join --parts PART OTHER --work WORK
 
 Needs torch, NumPy and safetensors; DATA has the files ctl-A.npz, ctl-R.npz … of `learners_export.py`. The same command resumes a
@@ -306,6 +307,12 @@ def cut_file(args: argparse.Namespace) -> None:
     checkpoint.save(args.out, *cut(saved, [members_saved(saved[1]).index(member) for member in wanted]))
 
 
+def list_members(args: argparse.Namespace) -> None:
+    """Print the members of a checkpoint as `cut` takes them."""
+    for place, seed in members_saved(read_about(args.work)):
+        print(f"{place}:{seed}")
+
+
 def join_files(args: argparse.Namespace) -> None:
     """Write one checkpoint of the members of several."""
     args.work.mkdir(parents=True, exist_ok=True)
@@ -333,12 +340,14 @@ def main() -> None:
     two.add_argument("--work", type=Path, required=True)
     two.add_argument("--members", nargs="+", required=True, help="PLACE OF THE DATASET:SEEDS, as in 0:0-9 1:3")
     two.add_argument("--out", type=Path, required=True)
+    listed = commands.add_parser("members")
+    listed.add_argument("--work", type=Path, required=True)
     three = commands.add_parser("join")
     three.add_argument("--parts", type=Path, nargs="+", required=True)
     three.add_argument("--work", type=Path, required=True)
     args = parser.parse_args()
     with contextlib.suppress(KeyboardInterrupt):
-        {"train": run, "cut": cut_file, "join": join_files}[args.command](args)
+        {"train": run, "cut": cut_file, "join": join_files, "members": list_members}[args.command](args)
 
 
 if __name__ == "__main__":

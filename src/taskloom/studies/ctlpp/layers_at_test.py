@@ -17,7 +17,7 @@ from taskloom.experiments.store import MODEL
 from taskloom.files import read_utf8
 from taskloom.learners.saved import load
 from taskloom.studies import figures
-from taskloom.studies.ctlpp.accuracy_table import CONVERGED
+from taskloom.studies.ctlpp.accuracy_table import CONVERGED, short_names
 from taskloom.studies.ctlpp.small_worlds import layer_experiments
 from taskloom.studies.ctlpp.trainings import Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
@@ -49,7 +49,9 @@ def layers(runs: Runs, *, by_layers: str = "") -> Finding:
     groups = [g for g in trainings(runs) if "learner.layers" in g.conditions]
     if not groups:
         raise StudyError(f"{runs.store.path} has no runs of a model whose layer can be applied more or less often")
-    rows = [row for group, answered in _answered(runs, groups, by_layers) for row in _rows(group, answered)]
+    answered = list(_answered(runs, groups, by_layers))
+    names = short_names([group for group, _ in answered])
+    rows = [row for name, one in zip(names, answered, strict=True) for row in _rows(name, *one)]
     columns = ("trainings", "layers", "trained with", "split", "mean", "low", "high", "seeds")
     data = ResultTable(columns, rows)
     caption = (
@@ -115,13 +117,13 @@ def _answers(runs: Runs, group: Trainings) -> Answered:
     return scores
 
 
-def _rows(group: Trainings, answered: Answered) -> Iterator[dict[str, Any]]:
+def _rows(name: str, group: Trainings, answered: Answered) -> Iterator[dict[str, Any]]:
     learned = {seed for seed, score in group.scores.get("iid", {}).items() if score > CONVERGED}
     for (count, split), by_seed in answered.items():
         values = [score for seed, score in by_seed.items() if seed in learned] or list(by_seed.values())
         estimate = over_seeds(values) if len(values) > 1 else None
         yield {
-            "trainings": f"{group.label}, {group.variant}",
+            "trainings": name,
             "layers": count,
             "trained with": int(group.conditions["learner.layers"]),
             "split": split,
