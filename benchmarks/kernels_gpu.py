@@ -63,6 +63,8 @@ CELLS: list[tuple[int, str, int, int, str, dict[str, Any]]] = [
     (3, "ndr", 10, 7, "kernels", WHOLE),
     (6, "ndr", 25, 9, "kernels", {"PROGRAMS": 2112}),
     (6, "ndr", 25, 9, "kernels", {"STAGES": 4, "PROGRAMS": 528}),
+    (6, "transformer", 25, 9, "kernels", {"RELATIVE_BACKWARD": 128, "EXAMPLES": 4}),
+    (7, "transformer", 25, 9, "kernels", {"EXAMPLES": 2}),
     (5, "transformer", 25, 7, "kernels", {}),
     (5, "transformer", 5, 7, "kernels", {}),
     (8, "transformer", 5, 9, "compiled", {}),

@@ -163,9 +163,15 @@ class NDR:
         length = tokens.shape[-1]
         if length > LONGEST:
             raise LearnerError(f"NDR asks every column about every other: {length} tokens are more than its {LONGEST}")
+        states = (len(weights["embedding.weight"]), *tokens.shape[-2:], self.state)
+        if (
+            isinstance(wrap, Kernels)
+            and dice
+            and trace is None
+            and fit(states, self.heads, self.feed_forward, self.layers)
+        ):
+            return self._by_kernels(weights, tokens, lengths, dice)
         h = embed(weights["embedding.weight"], tokens)
-        if isinstance(wrap, Kernels) and dice and trace is None and fit(h, self.heads, self.feed_forward, self.layers):
-            return self._by_kernels(weights, h, lengths, dice)
         run = wrap(_layer) if wrap else _layer
         real = within(lengths, length)
         before = asked_before(length, h)
@@ -185,14 +191,15 @@ class NDR:
             trace["argument"] = read_at(h, lengths - 2)
         return linear(h[:, :, 0], weights["classifier.weight"], weights["classifier.bias"])
 
-    def _by_kernels(self, weights: Weights, h: Tensor, lengths: Tensor, dice: Dice) -> Tensor:
+    def _by_kernels(self, weights: Weights, tokens: Tensor, lengths: Tensor, dice: Dice) -> Tensor:
         """Compute the logits in training mode by the kernels in `fused`."""
         from taskloom.learners.scratch.nets.fused.launch import Pass
         from taskloom.learners.scratch.nets.fused.ndr_layers import NAMES, NDRLayers
 
         rates = (self.dropout, self.attention_dropout, self.gate_dropout)
-        run = Pass(lengths, dice.keys, dice.first_row, self.heads, rates, kind_of_products(h))
-        column: Tensor = NDRLayers.apply(run, self.layers, h, *(weights[name] for name in NAMES))  # type: ignore[no-untyped-call]
+        kind = kind_of_products(weights["embedding.weight"])
+        run = Pass(lengths, dice.keys, dice.first_row, self.heads, rates, kind)
+        column: Tensor = NDRLayers.apply(run, self.layers, tokens, *(weights[name] for name in NAMES))  # type: ignore[no-untyped-call]
         return linear(column, weights["classifier.weight"], weights["classifier.bias"])
 
 

@@ -119,7 +119,12 @@ class Transformer:
     ) -> Tensor:
         """Compute logits [seeds, batch, classes]."""
         x = embed(weights["embedding.weight"], tokens)
-        if isinstance(wrap, Kernels) and dice and trace is None and fit(x, self.heads, self.feed_forward, self.layers):
+        if (
+            isinstance(wrap, Kernels)
+            and dice
+            and trace is None
+            and fit(x.shape, self.heads, self.feed_forward, self.layers)
+        ):
             return self._by_kernels(weights, x, lengths, dice)
         run = wrap(_layer) if wrap else _layer
         length = tokens.shape[-1]

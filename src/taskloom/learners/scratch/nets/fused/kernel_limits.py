@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 
-from torch import Tensor
-
 SMALLEST_HEAD = 16
 """Channels of a head, and its columns, that matrix units take at least."""
 
@@ -16,9 +14,9 @@ MOST_NUMBERS = 1 << 31
 """Kernels count places in a buffer with 32 bits."""
 
 
-def fit(h: Tensor, heads: int, feed_forward: int, layers: int) -> bool:
-    """Return whether kernels can compute layers of this size on states h [S, batch, length, d], and Triton is there."""
-    seeds, batch, length, d = h.shape
+def fit(states: tuple[int, ...], heads: int, feed_forward: int, layers: int) -> bool:
+    """Return whether kernels can compute layers of this size on states [S, batch, length, d], and Triton is there."""
+    seeds, batch, length, d = states
     size = d // heads
     sizes = (d, size, heads)
     return (

@@ -41,6 +41,9 @@ LINES = 128
 EXAMPLES = 8
 """Examples whose gradients of attention one program computes, one after the other."""
 
+RELATIVE_BACKWARD: int | None = None
+"""Registers of a thread in the gradients of the Transformer's attention, if they are limited."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pass:

@@ -38,6 +38,7 @@ from taskloom.learners.scratch.nets.fused.launch import (
 )
 
 NAMES = (
+    "embedding.weight",
     "attention.kv.weight",
     "attention.kv.bias",
     "attention.q.weight",
@@ -428,36 +429,51 @@ class _RouterPart:
         return found
 
 
+def _embed(table: Tensor, tokens: Tensor, out: Tensor, low: Tensor) -> None:
+    """Look up the states of tokens [batch, length] or [S, batch, length]: out [S, rows, d], and low, what it rounds away."""
+    seeds, rows, d = out.shape
+    stride = rows if tokens.dim() == 3 else 0
+    grid = (tiles(rows, d), seeds)
+    given = (table.contiguous(), tokens.contiguous(), out, low, rows, table.shape[1], stride)
+    start(kernels.embed_forward, grid, *given, D=d, ROWS=tile_rows(d), SPLIT=out.dtype != torch.float32)
+
+
+def _unembed(change: Tensor, tokens: Tensor, words: int) -> Tensor:
+    """Compute the gradient of the table [S, words, d], a product with one-hot rows: a scatter would add in any order."""
+    hot = tokens.flatten(-2).unsqueeze(-2) == torch.arange(words, device=tokens.device).unsqueeze(1)
+    return torch.bmm(hot.to(change.dtype).expand(len(change), -1, -1), change).float()
+
+
 class NDRLayers(torch.autograd.Function):
-    """The first column after all layers, [S, batch, d], from the states before them, [S, batch, length, d]."""
+    """The first column after all layers, [S, batch, d], from tokens [batch, length] or [S, batch, length]."""
 
     @staticmethod
-    def forward(ctx: Any, run: Pass, layers: int, h: Tensor, *weights: Tensor) -> Tensor:
+    def forward(ctx: Any, run: Pass, layers: int, tokens: Tensor, table: Tensor, *weights: Tensor) -> Tensor:
         """Compute all layers."""
-        seeds, batch, length, d = h.shape
+        seeds, words, d = table.shape
+        batch, length = tokens.shape[-2:]
         split = run.kind != torch.float32
-        with torch.autocast(h.device.type, enabled=False):
-            maps = _RouterMaps(dict(zip(NAMES, weights, strict=True)), run.kind)
+        with torch.autocast(table.device.type, enabled=False):
+            maps = _RouterMaps(dict(zip(NAMES[1:], weights, strict=True)), run.kind)
             whole = _RouterPart(maps, run, layers - 1, length, length, batch)
             last = _RouterPart(maps, run, 1, length, 1, batch)
-            flat = h.view(seeds, batch * length, d)
             states = [*whole.h, last.h[0]]
-            states[0].copy_(flat)
-            none = h.new_zeros(())
-            low = (flat - states[0]).to(run.kind) if split else none
+            none = table.new_zeros(())
+            low = torch.empty_like(states[0]) if split else none
+            _embed(table, tokens, states[0], low)
             for i in range(layers - 1):
                 more = torch.empty_like(low)
                 whole.forward(i, i, low, states[i + 1], more)
                 low = more
-            out = torch.empty(seeds, batch, d, dtype=run.kind, device=h.device)
+            out = torch.empty(seeds, batch, d, dtype=run.kind, device=table.device)
             more = torch.empty_like(out) if split else none
             last.forward(0, layers - 1, low, out, more)
-        ctx.both = (whole, last)
+        ctx.both, ctx.tokens, ctx.words = (whole, last), tokens, words
         return out.float() + more.float() if split else out
 
     @staticmethod
     def backward(ctx: Any, change: Tensor) -> tuple[Any, ...]:
-        """Compute the gradients of the states and of every weight."""
+        """Compute the gradients of every weight."""
         whole, last = ctx.both
         layers = len(whole.h) + 1
         with torch.autocast(change.device.type, enabled=False):
@@ -467,6 +483,6 @@ class NDRLayers(torch.autograd.Function):
             for i in reversed(range(layers - 1)):
                 step = whole.backward(i, i, step)
             most, rest = whole.gradients(), last.gradients()
+            table = _unembed(step, ctx.tokens, ctx.words)
         ctx.both = None
-        shape = (whole.seeds, whole.batch, whole.length, whole.state)
-        return None, None, step.float().view(shape), *(most[name] + rest[name] for name in NAMES)
+        return None, None, None, table, *(most[name] + rest[name] for name in NAMES[1:])

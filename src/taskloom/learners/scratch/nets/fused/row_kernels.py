@@ -15,7 +15,7 @@ import triton.language as tl
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
 """Whether kernels run in Triton's interpreter, which knows no machine instructions."""
 
-VARYING = ("n", "first", "batch", "length", "columns", "length_stride")
+VARYING = ("n", "first", "batch", "length", "columns", "length_stride", "token_stride", "words")
 KEYS = ("keys",)
 """Numbers and addresses of which kernels know nothing in advance, so that all layers share them: building one takes a second."""
 
@@ -82,6 +82,23 @@ def normal(x):
 def sigmoid(x):
     """Return 1 / (1 + exp(-x))."""
     return inverse(1 + power_of_two(-1.4426950408889634 * x))
+
+
+@triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
+def embed_forward(table, tokens, out, low, n, words, token_stride, D: tl.constexpr, ROWS: tl.constexpr,
+                  SPLIT: tl.constexpr):  # fmt: skip
+    """Look up the rows of table [S, words, D] for tokens [n], or [S, n]; SPLIT: low is what `out` rounds away."""
+    s = tl.program_id(1)
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    c = tl.arange(0, D)
+    there = rows < n
+    token = tl.load(tokens + s * token_stride + rows, there, 0).to(tl.int32)
+    x = tl.load(table + (s * words + token)[:, None] * D + c[None, :], there[:, None], 0.0)
+    at = (s * n + rows)[:, None] * D + c[None, :]
+    high = x.to(out.dtype.element_ty)
+    tl.store(out + at, high, there[:, None])
+    if SPLIT:
+        tl.store(low + at, (x - high.to(tl.float32)).to(out.dtype.element_ty), there[:, None])
 
 
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)

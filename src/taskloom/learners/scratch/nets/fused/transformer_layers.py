@@ -15,7 +15,6 @@ from taskloom.learners.scratch.nets.fused import launch
 from taskloom.learners.scratch.nets.fused import relative_attention as attention
 from taskloom.learners.scratch.nets.fused import row_kernels as kernels
 from taskloom.learners.scratch.nets.fused.launch import (
-    EXAMPLES,
     Pass,
     block,
     cut,
@@ -87,7 +86,7 @@ class _TransformerPart:
         layers, d, wide = len(self.x), self.state, self.hidden.shape[-1]
         self.parts, self.per = shares(self.rows, self.seeds, d)
         self.hidden_parts, self.hidden_per = shares(self.rows, self.seeds * wide // block(wide), block(wide))
-        self.examples = self.batch // math.gcd(self.batch, 2 * EXAMPLES)
+        self.examples = self.batch // math.gcd(self.batch, 2 * launch.EXAMPLES)
 
         def sums(*shape: int) -> Tensor:
             return torch.empty(layers, self.seeds, *shape, dtype=torch.float32, device=self.x.device)
@@ -226,6 +225,7 @@ class _TransformerPart:
             *sizes,
             PER=self.batch // self.examples,
             warps=1,
+            maxnreg=launch.RELATIVE_BACKWARD,
             **constants,
         )
         if self.asking is self.x:
