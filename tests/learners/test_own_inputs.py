@@ -18,7 +18,7 @@ from taskloom.learners.scratch.nets.entnet import EntNet
 from taskloom.learners.scratch.nets.ndr import NDR
 from taskloom.learners.scratch.nets.transformer import Transformer
 from taskloom.learners.scratch.tokens import Encoded
-from taskloom.learners.training import loop
+from taskloom.learners.training import checkpoint, loop
 from taskloom.learners.training.batches import LearningData
 from taskloom.learners.training.loop import TrainingOutcome, train, train_each
 from taskloom.learners.training.settings import Training
@@ -105,6 +105,31 @@ def test_a_stack_of_datasets_resumes_where_it_was(tmp_path: Path, monkeypatch: p
         train_each(NETS["bilstm"], sources(), MEMBERS, how, folder=tmp_path, seconds=0)
     resumed = train_each(NETS["bilstm"], sources(), MEMBERS, how, folder=tmp_path)
     assert all(largest(a, b) == 0 and a.curve == b.curve for a, b in zip(whole, resumed, strict=True))
+
+
+def test_parts_of_a_stack_resume_by_themselves_and_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint is cut by its members (as `benchmarks/ctlpp_gpu.py` does), a part trained on, and all parts joined again."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    from ctlpp_gpu import cut, join, read_saved
+
+    monkeypatch.setattr(loop, "LOOK_EVERY", 8)
+    net, data, how = NETS["bilstm"], sources(), dataclasses.replace(HOW, steps=12)
+    whole = train_each(net, data, MEMBERS, how)
+    with pytest.raises(Paused):
+        train_each(net, data, MEMBERS, how, folder=tmp_path, seconds=0)
+    first, rest = (cut(read_saved(tmp_path), places) for places in ([0, 3], [2, 1]))
+    for folder, saved in (("part", first), ("joined", join([rest, first]))):
+        (tmp_path / folder).mkdir()
+        checkpoint.save(tmp_path / folder, *saved)
+    as_wide = dataclasses.replace(how, shortest=7)
+    alone = train_each(net, [data[1]], [(0, 0), (0, 4)], as_wide, folder=tmp_path / "part")
+    order = [data[2], data[0], data[1]]
+    together = train_each(net, order, [(0, 3), (1, 0), (2, 0), (2, 4)], how, folder=tmp_path / "joined")
+    for resumed, place in zip([*alone, *together], [0, 3, 2, 1, 0, 3], strict=True):
+        assert largest(resumed, whole[place]) == 0
+        assert resumed.curve == whole[place].curve
+    with pytest.raises(SystemExit, match="different steps"):
+        join([read_saved(tmp_path), read_saved(tmp_path / "part")])
 
 
 def test_seeds_of_several_datasets_are_one_call() -> None:
