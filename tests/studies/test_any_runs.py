@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import taskloom as tl
@@ -14,6 +15,7 @@ from taskloom.audits.divergence import divergences
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import Store
 from taskloom.studies.divergence_accuracy import pearson
+from taskloom.studies.error_traits import explained
 from taskloom.studies.reproduction import analyse
 from taskloom.studies.study import StudyError
 from tests.experiments.made_up_runs import write
@@ -41,6 +43,11 @@ def test_a_planted_trait_is_found_and_the_others_are_not(tmp_path: Path) -> None
     assert rows[0]["worst"] == "4 (0.00)"
     assert rows[1]["corrected_p"] > 0.5
     assert abs(rows[1]["explained"]) < 0.05
+    chance = explained(np.array([0.0, 1.0] * 15), [str(i // 2 % 3) for i in range(30)])
+    assert chance is not None
+    assert chance["explained"] == pytest.approx(
+        1 - 29 / 27
+    )  # no value differs: what many values explain by chance is taken off
     assert [p["value"] for p in finding.figures[0].data] == ["2", "3", "4"]
 
 
@@ -86,15 +93,40 @@ def test_accuracy_by_two_traits(tmp_path: Path) -> None:
         analyse("runs/trait-accuracy", runs)
 
 
+def test_accuracy_by_a_trait_and_whether_training_has_it(tmp_path: Path) -> None:
+    """Long inputs are wrong where training lacks them; in the other split and after more steps all is right."""
+    traits = [{"length": str(2 + i % 3), "seen": str(i // 3 % 2 == 0).lower()} for i in range(60)]
+    scores = [float(t != {"length": "4", "seen": "false"}) for t in traits]
+    store = Store(tmp_path / "runs", create=True)
+    for seed in range(2):
+        write(store, {"ood": scores, "iid": [1.0] * 60}, seed=seed, traits=traits, fields={"learner.steps": 5})
+        write(store, {"ood": [1.0] * 60}, seed=seed, traits=traits, fields={"learner.steps": 50})
+    (finding,) = analyse("runs/trait-accuracy", Runs(store), trait="length", cross="seen")[2]
+    assert finding.table is not None
+    wrong = [row for row in finding.table if row["mean"] < 1]
+    assert [(r["split"], r["learner.steps"], r["length"], r["seen"], r["mean"]) for r in wrong] == [
+        ("ood", 5, "4", "false", 0)
+    ]
+    assert len({row["trainings"] for row in finding.figures[0].data}) == 3
+    assert "means over 2 seeds and 10 items a cell" in finding.figures[0].caption
+    (alone,) = analyse("runs/trait-accuracy", Runs(store), trait="length", cross="seen", split="iid")[2]
+    assert alone.table is not None
+    assert {row["mean"] for row in alone.table} == {1.0}
+
+
 def test_steps_to_a_threshold(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
-    for seed, firsts in enumerate([(0.2, 0.96, 0.9), (0.2, 0.5, 0.95), (0.1, 0.2, 0.3)]):
+    for seed, firsts in enumerate([(0.2, 0.96, 0.97, 0.9), (0.2, 0.5, 0.95), (0.1, 0.2, 0.3)]):
         write(store, {"iid": [1.0]}, seed=seed, curve=[(100 * (i + 1), "iid", s, 0.1) for i, s in enumerate(firsts)])
     _, _, (finding,) = analyse("runs/learning-steps", Runs(store))
     assert finding.table is not None
     (row,) = finding.table
     assert (row["seeds"], row["reached"], row["first"], row["median"], row["last"]) == (3, 2, 200, 250, 300)
-    assert len(finding.figures[0].data) == 3
+    assert [point["step"] for point in finding.figures[0].data] == [100, 200, 300]  # to where the first seed stops
+    assert "means over 3 seeds" in finding.figures[0].caption
+    (lower,) = analyse("runs/learning-steps", Runs(store), threshold=0.2)[2]
+    assert lower.table is not None
+    assert [lower.table[0][name] for name in ("reached", "first", "median", "last")] == [3, 100, 100, 200]
     empty = Store(tmp_path / "empty", create=True)
     write(empty, {"iid": [1.0]})
     with pytest.raises(StudyError, match="no learning curves"):

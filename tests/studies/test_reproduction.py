@@ -82,6 +82,15 @@ def test_a_study_of_a_file_is_reproduced(own: Path, tmp_path: Path, monkeypatch:
         (["reproduce", "ctlpp/table1", "--model", "gpt"], "--model must be one of"),
         (["reproduce", "ctlpp/figure1", "--model", "ndr"], "--model is not for 'ctlpp/figure1'"),
         (["study", "ctlpp/figure1", "--set", "color=red"], "no setting 'color'"),
+        (["study", "ctlpp/figure1", "runs"], "'ctlpp/figure1' is of recipes and needs no runs"),
+        (
+            ["study", "taskbench500/table6", "--set", "names=maybe"],
+            "'names' of the study 'taskbench500/table6' must be true or",
+        ),
+        (
+            ["study", "dyna-babi/table2", "--set", "examples=few"],
+            "'examples' of the study 'dyna-babi/table2' must be a whole",
+        ),
     ],
 )
 def test_bad_input_gets_one_sentence(command: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:

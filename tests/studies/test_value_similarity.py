@@ -56,6 +56,30 @@ def test_planted_codes_are_told_apart(runs: Runs, halves: bool, codes: str, monk
     assert finding.figures[0].draw(finding.figures[0].data) is not None
 
 
+class PlantedByLayer(Planted):
+    """Separate codes at layer.1, one code elsewhere; inputs of another split or run would raise an error."""
+
+    def represent(self, inputs: Sequence[str], where: str = "readout") -> Any:
+        assert all(text.startswith("second ood") for text in inputs)
+        self.halves = where == "layer.1"
+        return super().represent(inputs)
+
+
+def test_a_layer_a_split_and_a_run_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    scores = {"iid": [1.0] * len(TRAITS), "ood": [1.0] * len(TRAITS)}
+    names = [write(store, scores, traits=TRAITS, data=data) for data in ("first", "second")]
+    for name in names:
+        (store.folder(name) / MODEL).mkdir()
+    monkeypatch.setattr(studied, "load", lambda folder: PlantedByLayer(False))
+    chosen = {"part": "maker", "value": "meaning", "split": "ood", "run": names[1][:8]}
+    for where, codes in (("layer.1", "separate"), ("readout", "one")):
+        (finding,) = analyse("runs/similarity", Runs(store), where=where, **chosen)[2]
+        assert finding.table is not None
+        assert {row["codes"] for row in finding.table} == {codes}
+        assert f"at '{where}'" in finding.figures[0].caption
+
+
 def test_what_is_missing_is_said(runs: Runs, tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"name a part: part=TRAIT; .* have maker, meaning"):
         analyse("runs/similarity", runs)

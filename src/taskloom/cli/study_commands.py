@@ -48,8 +48,9 @@ def study(
     from taskloom.studies import reproduction
     from taskloom.studies.score_files import open_runs
 
-    opened = None if runs is None else open_runs(runs).where(*(where or ()))
-    chosen, used, findings = reproduction.analyse(name, opened, **parse_changes(set or ()))
+    of_recipes = reproduction.find_existing(name).from_recipes
+    source = runs if runs is None or of_recipes else open_runs(runs).where(*(where or ()))
+    chosen, used, findings = reproduction.analyse(name, source, **parse_changes(set or ()))
     page = None if out is None else reproduction.write_study(chosen, findings, out, used)
     study_output.findings(findings, page, as_json)
 

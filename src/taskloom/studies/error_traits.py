@@ -147,7 +147,7 @@ def _eta(scores: Floats, codes: NDArray[np.int64], k: int) -> float:
 def _points(group: ScoredItems, trait: str) -> Iterator[dict[str, Any]]:
     values = group.traits[trait]
     title = f"{group.trainings}, {group.split}: {trait}"
-    for value in sorted({v for v in values if v is not None}, key=_order):
+    for value in sorted({v for v in values if v is not None}, key=figures.natural_order):
         scores = group.scores[np.array([v == value for v in values])]
         estimate = over_items(scores) if len(scores) > 1 else None
         yield {
@@ -159,8 +159,3 @@ def _points(group: ScoredItems, trait: str) -> Iterator[dict[str, Any]]:
             "high": estimate.high if estimate else None,
             "n": len(scores),
         }
-
-
-def _order(value: str) -> tuple[int, str]:
-    """Sort numbers as numbers."""
-    return (int(value), "") if value.lstrip("-").isdigit() else (10**9, value)

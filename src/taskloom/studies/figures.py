@@ -251,7 +251,7 @@ def heat_map(
         tilt = {"rotation": 30, "ha": "right"} if max(len(str(row[x])) for row in data) > WIDEST_LABEL else {}
         image = None
         for axis, title, share in zip(axes, panels, shares, strict=False):
-            across, down = (sorted({row[c] for row in share}) for c in (x, y))
+            across, down = (sorted({row[c] for row in share}, key=natural_order) for c in (x, y))
             cells = {(row[x], row[y]): row for row in share}
             grid = [[_number(cells.get((a, b)), value) for a in across] for b in down]
             image = axis.imshow(grid, cmap=_greys(), vmin=limits[0], vmax=limits[1], aspect="auto")
@@ -268,6 +268,18 @@ def heat_map(
         if image is not None:
             figure.colorbar(image, ax=axes, label=label, fraction=0.05).ax.set_ylim(*limits)  # no shade is black
         return figure
+
+
+def natural_order(value: Any) -> tuple[int, float, str]:
+    """Return a key that sorts numbers as numbers, also where they are text, and before other texts.
+
+    >>> sorted(["10", "b", "2", "a"], key=natural_order)
+    ['2', '10', 'a', 'b']
+    """
+    try:
+        return 0, float(value), ""
+    except ValueError:
+        return 1, 0.0, str(value)
 
 
 WIDEST_LABEL = 7

@@ -159,6 +159,8 @@ def analyse(
     """
     study = find_existing(name)
     if study.from_recipes:
+        if runs is not None:
+            raise StudyError(f"the study '{study.name}' is of recipes and needs no runs; leave them out")
         return study, None, study("full", **settings)
     if runs is None:
         raise StudyError(f"the study '{study.name}' needs runs: name a run store or a file of scores")

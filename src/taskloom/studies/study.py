@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from taskloom.errors import TaskloomError, nearest
 from taskloom.registry import Registry, is_python, name_in_file
@@ -79,9 +81,27 @@ class Study:
         if self.from_recipes != isinstance(runs, str):
             needed = "no runs, only a scale" if self.from_recipes else "runs, not a scale"
             raise StudyError(f"the study '{self.name}' needs {needed}")
-        findings = self.analyse(runs, **settings)
+        checked = {name: self._checked(name, value) for name, value in settings.items()}
+        findings = self.analyse(runs, **checked)
         return [findings] if isinstance(findings, Finding) else list(findings)
 
+    def _checked(self, name: str, value: Any) -> Any:
+        """Return a setting as the type that the function annotates it with; as it is where it has no annotation."""
+        try:
+            hint = get_type_hints(self.analyse).get(name, Any)
+        except NameError:  # an annotation that only type checkers can read
+            return value
+        try:
+            return TypeAdapter(hint, config=ConfigDict(coerce_numbers_to_str=True)).validate_python(value)
+        except ValidationError as error:
+            kind = KINDS.get(hint, str(hint).replace("None", "nothing"))
+            raise StudyError(
+                f"the setting '{name}' of the study '{self.name}' must be {kind}, not '{value}'"
+            ) from error
+
+
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+"""What an error calls the types of settings."""
 
 STUDIES: Registry[Study] = Registry("study", "taskloom.studies", indexed=True)
 

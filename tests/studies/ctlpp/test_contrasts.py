@@ -35,6 +35,24 @@ def test_a_planted_draw_effect_is_found_and_where_there_is_none_it_is_not(tmp_pa
     assert row["difference"] == pytest.approx(-0.7)
 
 
+def test_a_difference_that_one_of_many_looks_would_show_by_chance_is_not_called_one(tmp_path: Path) -> None:
+    """One of six comparisons has p = 0.02 by itself, which is 0.12 among six."""
+    chains = {"recipe.draw": "chains"}
+    groups = []
+    for variant, models in (("A", ("bilstm", "ndr", "transformer")), ("R", ("bilstm", "ndr", "transformer"))):
+        for model in models:
+            shift = 0.2 if (variant, model) == ("A", "bilstm") else 0.0
+            for fields, mean in (({}, 0.5), (chains, 0.5 + shift)):
+                groups.append(group(f"ctl/{variant}", model, {"ood": spread(mean, 0.2, 12)}, fields))
+    _, _, (finding,) = analyse("ctlpp/draws", made_up(tmp_path, *groups))
+    assert finding.table is not None
+    (row,) = [r for r in finding.table if r["difference"] > 0.1]
+    assert len(finding.table) == 6
+    assert row["low"] > 0
+    assert row["corrected_p"] > 0.05
+    assert "0 of 6 comparisons differ" in finding.text
+
+
 def test_only_trainings_that_are_alike_in_everything_else_are_compared(tmp_path: Path) -> None:
     """Other steps or other contents are other trainings: a difference between them is not one of draws."""
     independent = {"recipe.draw": "independent", "learner.steps": 1_000}

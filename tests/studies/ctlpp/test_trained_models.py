@@ -11,6 +11,7 @@ import pytest
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.recipe import read
+from taskloom.studies.ctlpp import cluster_accuracy
 from taskloom.studies.ctlpp.cluster_accuracy import accuracy_cells
 from taskloom.studies.ctlpp.graph_drawings import graph_table
 from taskloom.studies.ctlpp.symbol_similarity import (
@@ -151,6 +152,17 @@ def test_accuracy_of_pairs_by_group_is_what_the_model_can_read() -> None:
     for symbol in range(8):
         cells = accuracy_cells(right, model.world, symbol, groups, groups)
         assert cells.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_rows_of_figure_6_are_first_functions_and_columns_second_ones() -> None:
+    """Right is what begins with a function of group a."""
+    model = planted("one")
+    groups = group_numbers(model)
+    right = np.broadcast_to((groups == 0)[:, None], (8, 32, 32))
+    rows = list(cluster_accuracy._rows("", right, model, 0, groups, ["G_a", "G_b"]))
+    cells = {(row["first"], row["second"]): row["accuracy"] for row in rows}
+    assert cells == {("G_a", "G_a"): 1.0, ("G_a", "G_b"): 1.0, ("G_b", "G_a"): 0.0, ("G_b", "G_b"): 0.0}
+    assert [row["inputs"] for row in rows] == [256] * 4
 
 
 def test_only_inputs_with_the_intermediate_symbol_count() -> None:

@@ -11,6 +11,7 @@ import pytest
 from taskloom.experiments.runs import Runs
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding
+from taskloom.studies.paper_claims import PaperClaim
 from taskloom.studies.reproduction import analyse
 from taskloom.studies.study import StudyError
 from taskloom.studies.taskbench500.task_regression import regress
@@ -58,6 +59,24 @@ def test_few_of_400_lines_without_a_relation_seem_to_have_one() -> None:
     assert 0.02 < np.mean(significant) < 0.09
     covered = [regress(x, 0.7 * x + e).slope_low <= 0.7 <= regress(x, 0.7 * x + e).slope_high for x, e in pairs]
     assert 0.91 < np.mean(covered) < 0.985
+
+
+def test_intervals_of_r2_hold_the_true_one_as_often_as_they_say() -> None:
+    """400 samples of 30 points with a true r² of 0.5; beside a covariate that has nothing to do with it as well."""
+    rng = np.random.default_rng(1)
+    x, noise, other = rng.standard_normal((3, 400, 30))
+    lines = [regress(a, a + b) for a, b in zip(x, noise, strict=True)]
+    beside = [regress(a, a + b, c) for a, b, c in zip(x, noise, other, strict=True)]
+    for fits in (lines, beside):
+        assert 0.92 < np.mean([fit.r2_low <= 0.5 <= fit.r2_high for fit in fits]) < 0.98
+
+
+def test_a_claim_that_a_number_is_small_holds_where_it_is() -> None:
+    small, large, wide = ((0.1, 0.0, 0.2), (0.8, 0.7, 0.9), (0.5, 0.3, 0.7))
+    outcomes = [PaperClaim("r² < 0.5", "", "", *ends, limit=0.5, below=True).outcome for ends in (small, large, wide)]
+    assert outcomes == ["holds", "does not hold", "cannot be told"]
+    outcomes = [PaperClaim("r² > 0.5", "", "", *ends, limit=0.5).outcome for ends in (small, large, wide)]
+    assert outcomes == ["does not hold", "holds", "cannot be told"]
 
 
 def test_numbers_are_judged_beside_the_papers(tmp_path: Path) -> None:

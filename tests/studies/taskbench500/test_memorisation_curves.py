@@ -47,6 +47,10 @@ def test_planted_rates_of_the_families_come_out(tmp_path: Path) -> None:
     (figure,) = main.figures
     assert "3 lexical, 3 factual, 3 random" in figure.caption
     assert len(figure.data) == 2 * 3 * 5
+    point = figure.data[0]
+    assert (point["step"], point["mean"]) == (100, pytest.approx(0.51))  # of tasks with 0.50, 0.51 and 0.52
+    assert point["low"] < 0.5
+    assert point["high"] > 0.52
 
 
 def test_a_planted_reversal_is_seen(tmp_path: Path) -> None:

@@ -108,6 +108,11 @@ def test_a_planted_consistency_failure_is_found_and_none_where_there_is_none(
     assert row["inconsistent"] == f"{100 * len(failing) / len(paraphrases):.1f}"
 
 
+def test_tasks_without_competence_on_either_side_are_not_inconsistent() -> None:
+    assert Consistency(both=3, base_only=1, derived_only=0, neither=6).inconsistent == 0.25
+    assert Consistency(both=0, base_only=0, derived_only=0, neither=6).inconsistent is None
+
+
 def test_a_failure_in_a_base_task_counts_for_what_is_derived_from_it(dev: list[Example]) -> None:
     base = next(e.traits["derives_from"] for e in dev if e.traits["generalization_type"] == "paraphrase")
     answers = ["a wrong answer" if e.task == base else e.target for e in dev]
