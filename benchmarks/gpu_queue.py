@@ -2,10 +2,10 @@
 
     python benchmarks/gpu_queue.py JOBS.yaml --out FOLDER --seconds 1150 --at-once 3
 
-JOBS.yaml is a list of jobs `{name, run, seconds, then, needs, gpu}`: a shell command, the seconds below which it is not worth
-starting, a command after it, the jobs that must be done before, and whether it takes one of the places (`gpu: false` starts at
-once). A job that is done leaves FOLDER/NAME.done, and is not run again when the queue is started once more; FOLDER/NAME.log has
-what it printed, and FOLDER/queue.log when it began and ended. What still runs when time is up is stopped.
+JOBS.yaml has `jobs`, a list of `{name, run, seconds, needs, gpu}`: a shell command, the seconds below which it is not worth
+starting, the jobs that must be done before, and whether it takes one of the places (`gpu: false` starts at once); and `shell`,
+functions for all commands. A job that is done leaves FOLDER/NAME.done, and is not run again when the queue is started once more;
+FOLDER/NAME.log has what it printed, and FOLDER/queue.log when it began and ended. What still runs when time is up is stopped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ class Job:
     name: str
     run: str
     seconds: float = 0.0
-    then: str = ""
     needs: list[str] = field(default_factory=list)
     gpu: bool = True
     process: subprocess.Popen[bytes] | None = None
@@ -91,10 +90,9 @@ class Queue:
 
     def begin(self, job: Job) -> None:
         """Start a job in a group of processes of its own."""
-        command = f"set -e; {job.run}" + (f"; {job.then}" if job.then else "")
         with (self.out / f"{job.name}.log").open("ab") as log:
             job.process = subprocess.Popen(
-                ["/bin/bash", "-c", command], stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                ["/bin/bash", "-c", job.run], stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
         job.began, job.state = time.monotonic(), "running"
         self.note(f"{job.name}: started")
@@ -109,8 +107,8 @@ class Queue:
 
 def read_jobs(path: Path) -> list[Job]:
     """Read the jobs; the names that are needed must be there."""
-    entries: list[dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
-    jobs = [Job(**entry) for entry in entries]
+    contents: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    jobs = [Job(**{**entry, "run": contents.get("shell", "") + entry["run"]}) for entry in contents["jobs"]]
     unknown = {name for job in jobs for name in job.needs} - {job.name for job in jobs}
     if unknown or len({job.name for job in jobs}) < len(jobs):
         raise SystemExit(f"{path}: a name is there twice, or needed and not there: {sorted(unknown)}")
