@@ -5,7 +5,7 @@
 A lane is a process that runs its blocks one after the other, each an experiment as `taskloom run` takes it, all in one store. Every
 half minute OUT/scores.json is written again, with the answers to single examples; it holds what was finished when time is up.
 `--lane NAME` runs one lane here and then writes the scores; a block `{doses, after, learner}` continues the models that runs on
-some training data kept with doses of the mix. `--steps N` and `--examples N` shrink everything, to try it on a CPU.
+some training data kept with doses of the mix. `--steps N`, `--examples N` and `--batch N` shrink everything, to try it on a CPU.
 """
 
 from __future__ import annotations
@@ -44,16 +44,18 @@ def lanes(file: Path) -> dict[str, list[dict[str, Any]]]:
     return blocks
 
 
-def shrunk(block: dict[str, Any], steps: int, examples: int) -> dict[str, Any]:
+def shrunk(block: dict[str, Any], steps: int, examples: int, batch: int) -> dict[str, Any]:
     """Return a block with at most so many steps and examples; 0 leaves it as it is."""
     block = dict(block)
     if "doses" in block:
         learner = (
-            {k: v for k, v in _shorter(block["learner"], steps).items() if k != "epochs"} if steps else block["learner"]
+            {k: v for k, v in _shorter(block["learner"], steps, batch).items() if k != "epochs"}
+            if steps
+            else block["learner"]
         )
         return {**block, "learner": learner, **({"doses": [1, 2], "limit": 6} if examples else {})}
     if steps:
-        block["learners"] = [_shorter(learner, steps) for learner in block["learners"]]
+        block["learners"] = [_shorter(learner, steps, batch) for learner in block["learners"]]
     if examples:
         sizes = {f"splits.{split}.n": examples for split in ("train", "dev", "test")}
         if block["recipes"][0]["recipe"].startswith("babi/inject"):
@@ -63,9 +65,9 @@ def shrunk(block: dict[str, Any], steps: int, examples: int) -> dict[str, Any]:
     return block
 
 
-def _shorter(learner: Any, steps: int) -> Any:
+def _shorter(learner: Any, steps: int, batch: int) -> Any:
     """Return a learner's block with fewer steps of few examples; a name alone is one that takes none."""
-    return learner if isinstance(learner, str) else {**learner, "steps": min(steps, learner["steps"]), "batch": 4}
+    return learner if isinstance(learner, str) else {**learner, "steps": min(steps, learner["steps"]), "batch": batch}
 
 
 def dose_blocks(block: dict[str, Any], store: Path) -> list[dict[str, Any]]:
@@ -109,7 +111,7 @@ def run_lane(args: argparse.Namespace) -> int:
     """Run the blocks of one lane; a block that fails is reported, and the next one begins. Return how many failed."""
     workers, failed = DATA_WORKERS if args.lane.startswith("data") else 1, 0
     for block in lanes(args.file)[args.lane]:
-        block = shrunk(block, args.steps, args.examples)
+        block = shrunk(block, args.steps, args.examples, args.batch)
         for one in dose_blocks(block, args.store) if "doses" in block else [block]:
             began = time.monotonic()
             try:
@@ -152,6 +154,7 @@ def main() -> None:
     parser.add_argument("--every", type=float, default=30.0, help="seconds between two writings of the scores")
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--examples", type=int, default=0)
+    parser.add_argument("--batch", type=int, default=4, help="with --steps")
     parser.add_argument("--lane", default="")
     args = parser.parse_args()
     if args.lane:
