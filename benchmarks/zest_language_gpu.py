@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -45,6 +46,7 @@ def main() -> None:
     rows = [{k: row[k] for k in ("split", "seed", "score")} for row in runs.table.to_pylist()]
     seconds = [outcome.store.environment(run).get("seconds") for run in runs.names]
     print(json.dumps({"seconds": time.monotonic() - began, "of runs": seconds, "rows": rows}), flush=True)
+    sys.exit(bool(outcome.state.failed))
 
 
 if __name__ == "__main__":
