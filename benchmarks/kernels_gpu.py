@@ -56,6 +56,7 @@ CELLS: list[tuple[int, str, int, int, str, dict[str, Any]]] = [
     (5, "transformer", 25, 9, "kernels", {}),
     (5, "transformer", 5, 9, "kernels", {}),
     (6, "ndr", 25, 9, "kernels", {"STAGES": 1}),
+    (4, "ndr", 25, 9, "kernels", {"TILE_REGISTERS": 80, "GATE_REGISTERS": 80}),
     (7, "ndr", 25, 9, "kernels", {"PRODUCT_COLUMNS": 32, "PRODUCT_STAGES": 3}),
     (2, "ndr", 25, 9, "kernels", {**WHOLE, "WHOLE_BACKWARD": 168, "WHOLE_FORWARD": 64}),
     (0, "ndr", 10, 9, "kernels", {}),

@@ -41,6 +41,10 @@ LINES = 128
 EXAMPLES = 8
 """Examples whose gradients of attention one program computes, one after the other."""
 
+TILE_REGISTERS: int | None = None
+GATE_REGISTERS: int | None = None
+"""Registers of a thread in the products of NDR's attention and in the gradients of its gate, if they are limited."""
+
 RELATIVE_BACKWARD: int | None = None
 """Registers of a thread in the gradients of the Transformer's attention, if they are limited."""
 

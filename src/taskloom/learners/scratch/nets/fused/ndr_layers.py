@@ -137,7 +137,7 @@ class _RouterPart:
             "TURNS": turns(self.length),
             "R": EXAMPLE_ROWS,
         }
-        return grid, {**shape, "PRECISION": precision_of(self.run.kind)}
+        return grid, {**shape, "PRECISION": precision_of(self.run.kind), "maxnreg": launch.TILE_REGISTERS}
 
     def _whole(self) -> tuple[tuple[int, int, int], tuple[int, int, int], dict[str, Any]]:
         """Return the programs, sizes and constants of whole attention."""
@@ -355,6 +355,7 @@ class _RouterPart:
             first,
             PER=self.per,
             STAGES=launch.STAGES,
+            maxnreg=launch.GATE_REGISTERS,
             CUT=cut(run.rates[2]),
             **over_rows,
         )
