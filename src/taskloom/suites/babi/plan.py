@@ -134,8 +134,8 @@ def plan_number(number: int, sizes: Mapping[str, int], key: Key, knobs: TaskKnob
     def draw(split: str, index: int, tries: int = ENDURANCE) -> Example:
         rng = split_key(key, split).random(index)
         for _ in range(tries):
-            example = task.one(rng, chosen)
-            if shares[split](example.content):
+            example = task.one(rng, chosen, shares[split])
+            if example is not None:
                 return example
         raise RecipeError(
             f"babi/{number}: {tries} stories gave nothing for the split '{split}' that is not in another one; "

@@ -196,12 +196,16 @@ class NumberedTask(Generic[F, Q]):
         parsed = self._drawn(rng, knobs)
         return [self._example(parsed, i) for i in range(len(parsed.queries))]
 
-    def one(self, rng: Random, knobs: TaskKnobs | None = None) -> Example:
-        """Draw a single example: one question of one new story, each with the same chance."""
+    def one(self, rng: Random, knobs: TaskKnobs | None, wanted: Callable[[str], bool]) -> Example | None:
+        """Draw a single example: one question of one new story, each with the same chance; None where its content is not wanted.
+
+        Whether it is shows before its answer is derived: every other story belongs to another split than the one that is made.
+        """
         texts = self.draw_story(rng, knobs or self.knobs())
         place = rng.choice([i for i, text in enumerate(texts) if text.endswith("?")])
         sentences = [text for text in texts[:place] if not text.endswith("?")]
-        return self._example(self.understand(as_story([*sentences, texts[place]]), consistent=True), 0)
+        parsed = self.understand(as_story([*sentences, texts[place]]), consistent=True)
+        return self._example(parsed, 0) if wanted(self.signature(parsed.facts)) else None
 
     def _drawn(self, rng: Random, knobs: TaskKnobs | None) -> Parsed[F, Q]:
         return self.understand(as_story(self.draw_story(rng, knobs or self.knobs())), consistent=True)

@@ -19,11 +19,13 @@ from taskloom.seeding import Random
 from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, distinct
 from taskloom.suites.babi.numbered.order_inference import MANY, Edge, conflict
 from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
+from taskloom.suites.draws import choice, randint, sample, shuffle
 
 DIRECTIONS = {"north": (0, 1), "east": (1, 0), "south": (0, -1), "west": (-1, 0)}
 OPPOSITE = {"n": "s", "s": "n", "e": "w", "w": "e"}
 _WORDS = {name[0]: name for name in DIRECTIONS}
-_MOVES = {name[0]: move for name, move in DIRECTIONS.items()}
+_WAYS = {move: name[0] for name, move in DIRECTIONS.items()}
+_STEPS = tuple(_WAYS)
 
 _TELLS = re.compile(rf"The ({WORD}) is ({'|'.join(DIRECTIONS)}) of the ({WORD})\.")
 _ASKS = re.compile(rf"How do you go from the ({WORD}) to the ({WORD})\?")
@@ -183,15 +185,15 @@ _Cell = tuple[int, int]
 
 def draw_story(rng: Random, knobs: PathKnobs) -> list[str]:
     """Draw a way of the wanted length on a grid, then other rooms beside it; every door is told once, in random order."""
-    rooms = rng.sample(knobs.rooms, knobs.size or len(knobs.rooms))
-    hops = rng.randint(knobs.hops.low, knobs.hops.high)
+    rooms = sample(rng, knobs.rooms, knobs.size or len(knobs.rooms))
+    hops = randint(rng, knobs.hops.low, knobs.hops.high)
     blocked = rng.random() < knobs.unknown
     start, goal = rooms[0], rooms[hops]
     way = _way(rng, rooms[: hops + 1])
     while True:
         cells, doors = dict(way[0]), list(way[1])
         for room in rooms[hops + 1 :]:
-            doors.append(_aside(rng, cells, room, (start, goal, hops)))
+            doors.append(_aside(rng, cells, room, way[2], hops))
         if blocked:
             doors.pop(rng.randrange(hops))
         elif knobs.unknown and len(doors) > hops:
@@ -199,12 +201,15 @@ def draw_story(rng: Random, knobs: PathKnobs) -> list[str]:
             doors.pop(rng.randrange(hops, len(doors)))
         if {start, goal} <= {room for door in doors for room in (door.room, door.to)}:
             break
-    rng.shuffle(doors)
+    shuffle(rng, doors)
     return [_say(rng, door) for door in doors] + [f"How do you go from the {start} to the {goal}?"]
 
 
-def _way(rng: Random, rooms: list[str]) -> tuple[dict[_Cell, str], list[Door]]:
-    """Draw rooms one beside the other, by a walk that neither crosses nor touches itself; restarted where it does."""
+def _way(rng: Random, rooms: list[str]) -> tuple[dict[_Cell, str], list[Door], _Cell]:
+    """Draw rooms one beside the other, by a walk that neither crosses nor touches itself; restarted where it does.
+
+    Returns the rooms by cell, the doors and the last cell; the first is the origin.
+    """
     while True:
         cells: dict[_Cell, str] = {(0, 0): rooms[0]}
         here, doors = (0, 0), []
@@ -213,51 +218,52 @@ def _way(rng: Random, rooms: list[str]) -> tuple[dict[_Cell, str], list[Door]]:
                 break
             doors.append(_attach(rng, cells, here, room))
             here = next(reversed(cells))
-        if len(cells) == len(rooms) and _plain(cells, rooms[0], rooms[-1], len(rooms) - 1):
-            return cells, doors
+        if len(cells) == len(rooms) and _plain(cells, here, len(rooms) - 1):
+            return cells, doors, here
 
 
-def _aside(rng: Random, cells: dict[_Cell, str], room: str, way: tuple[str, str, int]) -> Door:
+def _aside(rng: Random, cells: dict[_Cell, str], room: str, goal: _Cell, length: int) -> Door:
     """Put a room beside one that stands, where it opens no other way. Only its place is drawn again, never the way: straight ways,
     which other rooms cannot spoil, would become more frequent."""
     while True:
-        beside = rng.choice([c for c in cells if _free(cells, c)])
+        beside = choice(rng, [c for c in cells if _free(cells, c)])
         door = _attach(rng, cells, beside, room)
-        if _plain(cells, *way):
+        if _plain(cells, goal, length):
             return door
         cells.popitem()
 
 
-def _plain(cells: dict[_Cell, str], start: str, goal: str, length: int) -> bool:
-    """Return whether a reader who takes all neighbouring cells for connected finds a way of that length, and no other as short."""
-    at = {room: cell for cell, room in cells.items()}
-    ring, seen = {at[start]: 1}, {at[start]}
+def _plain(cells: dict[_Cell, str], goal: _Cell, length: int) -> bool:
+    """Return whether a reader who takes all neighbouring cells for connected finds a way of that length from the origin to the
+    goal, and no other as short."""
+    ring, seen = {(0, 0): 1}, {(0, 0)}
     for _ in range(length):
-        if at[goal] in ring:
+        if goal in ring:
             return False
         wider: dict[_Cell, int] = {}
         for (x, y), count in ring.items():
-            for dx, dy in _MOVES.values():
+            for dx, dy in _STEPS:
                 there = (x + dx, y + dy)
                 if there in cells and there not in seen:
                     wider[there] = wider.get(there, 0) + count
-        seen |= set(wider)
+        seen.update(wider)
         ring = wider
-    return ring.get(at[goal]) == 1
+    return ring.get(goal) == 1
 
 
 def _attach(rng: Random, cells: dict[_Cell, str], beside: _Cell, room: str) -> Door:
-    move = rng.choice(_free(cells, beside))
+    move = choice(rng, _free(cells, beside))
     cells[beside[0] + move[0], beside[1] + move[1]] = room
     return _door(cells[beside], room, move)
 
 
 def _free(cells: dict[_Cell, str], cell: _Cell) -> list[_Cell]:
-    return [m for m in _MOVES.values() if (cell[0] + m[0], cell[1] + m[1]) not in cells]
+    x, y = cell
+    return [move for move in _STEPS if (x + move[0], y + move[1]) not in cells]
 
 
 def _door(room: str, to: str, move: _Cell) -> Door:
-    way = next(w for w, m in _MOVES.items() if m == move)
+    way = _WAYS[move]
     return Door(room, way, to) if way in "ne" else Door(to, OPPOSITE[way], room)
 
 
