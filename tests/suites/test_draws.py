@@ -15,6 +15,8 @@ def test_draws_are_those_of_the_standard_library() -> None:
         assert draws.randint(ours, -3, count) == theirs.randint(-3, count)
         assert draws.sample(ours, items, count // 2) == theirs.sample(items, count // 2)
         assert draws.sample(ours, items, count) == theirs.sample(items, count)
+        if count > 1:
+            assert list(draws.pick_two(ours, items)) == theirs.sample(items, 2)
         one, other = list(items), list(items)
         draws.shuffle(ours, one)
         theirs.shuffle(other)
@@ -29,3 +31,5 @@ def test_nothing_to_draw_from_is_an_error_and_no_endless_loop() -> None:
         draws.randint(Random(0), 3, 2)
     with pytest.raises(ValueError, match="larger than population"):
         draws.sample(Random(0), [1, 2], 3)
+    with pytest.raises(ValueError, match="larger than population"):
+        draws.pick_two(Random(0), [1])

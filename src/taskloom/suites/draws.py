@@ -66,6 +66,27 @@ def sample(rng: Random, items: Sequence[T], count: int) -> list[T]:
     return drawn
 
 
+def pick_two(rng: Random, items: Sequence[T]) -> tuple[T, T]:
+    """Draw two different items: what `sample(rng, items, 2)` draws, in half of the time.
+
+    >>> pick_two(Random(1), "abcdefgh") == tuple(sample(Random(1), "abcdefgh", 2))
+    True
+    """
+    last = len(items) - 1
+    if not 1 <= last < POOL:
+        one, other = rng.sample(items, 2)
+        return one, other
+    bits, width = rng.getrandbits, (last + 1).bit_length()
+    at = bits(width)
+    while at > last:
+        at = bits(width)
+    width = last.bit_length()
+    then = bits(width)
+    while then >= last:
+        then = bits(width)
+    return items[at], items[last if then == at else then]  # the last one stands where the first was taken from
+
+
 def pick_number(rng: Random, span: Span) -> int:
     """Draw a whole number of a span, each with the same chance."""
     return span.low + int(rng.random() * (span.high - span.low + 1))

@@ -14,7 +14,7 @@ from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge, Re
 from taskloom.suites.babi.reasoner.second_solver import solve
 from taskloom.suites.babi.story.events import Event, Question
 from taskloom.suites.babi.story.grammar import parse_passage
-from taskloom.suites.babi.story.sentences import sentence
+from taskloom.suites.babi.story.sentences import SentenceWriter
 from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
 
 from . import brute_force as oracle
@@ -170,7 +170,7 @@ def test_every_sentence_is_read_as_it_was_meant() -> None:
     for i in range(400):
         lexicon = StoryLexicon(preposition=("in", "at")[i % 2], double_object=bool(i % 3), there={"drop": 0.3})
         events = small_story(rng, 8, strict=False)
-        passage = " ".join(sentence(e, vocabulary, lexicon, Random(i)) for e in events)
+        passage = " ".join(SentenceWriter(vocabulary, lexicon).write(events, Random(i)))
         for known in (vocabulary, None):
             story = parse_passage(passage, "Where is Mary?", known, lexicon)
             assert [e._replace(text="") for e in story.events] == events, passage

@@ -14,7 +14,7 @@ from taskloom.errors import InputError, RecipeError
 from taskloom.seeding import Key
 from taskloom.suites.babi.story.events import GIVE_FORMS, Event, Question
 from taskloom.suites.babi.story.grammar import parse, parse_passage, parse_path
-from taskloom.suites.babi.story.sentences import ask, sentence
+from taskloom.suites.babi.story.sentences import SentenceWriter, ask
 from taskloom.suites.babi.story.vocabulary import DYNA, PUBLISHED, StoryLexicon, Vocabulary, verb_lists
 
 from ..reasoner.small_stories import small_story
@@ -28,7 +28,8 @@ PEOPLE = Vocabulary(
 def test_what_is_written_is_read_back(seed: int, lexicon: StoryLexicon) -> None:
     events = small_story(random.Random(seed), 8, strict=False)
     rng = Key("words", seed).random()
-    told = [e._replace(text=sentence(e, PEOPLE, lexicon, rng)) for e in events]
+    texts = SentenceWriter(PEOPLE, lexicon).write(events, rng)
+    told = [e._replace(text=text) for e, text in zip(events, texts, strict=True)]
     text = "".join(f"{i} {e.text}\n" for i, e in enumerate(told, 1))
     (story,) = parse(text, vocabulary=PEOPLE)
     assert list(story.events) == told
@@ -43,7 +44,8 @@ def test_verbs_of_two_words_take_a_pronoun_between_them() -> None:
     two = {"thing": "milk", "also": "apple", "pronoun": True, "them": True}
     told = [Event("grab", ("Mary",), thing="milk", also="apple"), Event("drop", ("Mary",), **two)]  # type: ignore[arg-type]
     told += [Event("grab", ("Mary",), **two), Event("give", ("Mary",), to="John", **two)]  # type: ignore[arg-type]
-    seen = {sentence(e, PEOPLE, words, Key("verbs", i).random()).split(" she ")[-1] for e in told for i in range(9)}
+    texts = SentenceWriter(PEOPLE, words).write(told * 9, Key("verbs").random())
+    seen = {text.split(" she ")[-1] for text in texts}
     assert seen == {
         "Mary picked up the milk and the apple.",
         "put them down.",

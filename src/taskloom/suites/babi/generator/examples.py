@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from taskloom.example import Example, Trait
 from taskloom.suites.babi.reasoner.answers import Verdict
 from taskloom.suites.babi.reasoner.proofs import derivation
-from taskloom.suites.babi.story.events import Event, Kind, Question, composition
+from taskloom.suites.babi.story.events import DIFFERENT, Event, Question, composition, listed
 
 TRAITS: dict[str, type] = {
     "group": str,
@@ -49,21 +49,42 @@ class AnsweredQuestion:
         return self.supports[0] if self.cited is None else self.cited
 
 
-def signature(events: Sequence[Event]) -> str:
-    """Return a story's structure: its sentences with persons, objects and places numbered by first appearance, verbs aside."""
-    seen: dict[str, str] = {"": ""}
+NUMBERS = tuple([f" {i}" for i in range(200)])
+"""The numbers of the first names, which a story seldom has more of."""
+
+
+class Numbering(dict[str, str]):
+    """Names numbered in the order in which they are asked for."""
+
+    def __missing__(self, name: str) -> str:
+        count = len(self)
+        number = self[name] = NUMBERS[count] if count < len(NUMBERS) else f" {count}"
+        return number
+
+
+def signature(events: Iterable[Event]) -> str:
+    """Return a story's structure: its sentences with persons, objects and places numbered by first appearance, verbs aside.
+
+    >>> signature([Event("move", ("Mary",), ("park",)), Event("grab", ("Mary",), thing="milk", pronoun=True)])
+    'move 0 1;grab ~ 0 2'
+    """
+    numbers = Numbering()
     parts: list[str] = []
+    add = parts.append
     for kind, who, places, thing, to, pronoun, _, also, them, denied in events:
-        part: str = kind
-        if pronoun or them or denied:
-            part += f" {'~' * (pronoun + them)}{'!' if denied else ''}"
-        for name in (*who, thing, also, to, *places) if thing else (*who, *places):
-            number = seen.get(name)
-            if number is None:
-                number = seen[name] = f" {len(seen) - 1}"
-            part += number
-        parts.append(part)
-    return ";".join(parts)
+        add(f"{kind} {'~' * (pronoun + them)}{'!' * denied}" if pronoun or denied else kind)
+        for name in who:
+            add(numbers[name])
+        if thing:
+            add(numbers[thing])
+            if also:
+                add(numbers[also])
+            if to:
+                add(numbers[to])
+        for name in places:
+            add(numbers[name])
+        add(";")
+    return "".join(parts[:-1])
 
 
 def support_signature(events: Sequence[Event], answered: AnsweredQuestion) -> str:
@@ -78,24 +99,15 @@ def tokens(text: str) -> int:
     return len(text.split()) + sum(map(text.count, ".?,"))
 
 
+@lru_cache(DIFFERENT)
 def concepts_of_sentence(event: Event) -> frozenset[str]:
     """Return the events and constructs in a sentence; COMPOUND where a pronoun stands for two."""
-    kind, who, places, thing, _, pronoun, _, also, them, denied = event
-    return _concepts(kind, len(who), len(places), thing != "", pronoun, also != "", them, denied)
-
-
-@cache
-def _concepts(
-    kind: Kind, who: int, places: int, thing: bool, pronoun: bool, also: bool, them: bool, denied: bool
-) -> frozenset[str]:
-    """Return the concepts of all sentences that have so many names, whichever they are."""
-    event = Event(kind, ("",) * who, ("",) * places, "it" * thing, "", pronoun, "", "it" * also, them, denied)
     return frozenset((*event.concepts(), *(("COMPOUND",) if event.compound else ())))
 
 
 def concepts_of(events: Iterable[Event]) -> frozenset[str]:
     """Return the events and constructs in a story."""
-    return frozenset[str]().union(*{concepts_of_sentence(event) for event in events})
+    return frozenset[str]().union(*set(map(concepts_of_sentence, events)))
 
 
 def make_example(
@@ -119,7 +131,7 @@ def make_example(
         "supports": len(answered.supports),
         "support_lines": " ".join([str(i + 1) for i in official]),
         "composition": composition([events[i] for i in official]),
-        "concepts": "+".join(sorted(concepts or concepts_of(events))),
+        "concepts": listed(concepts or concepts_of(events)),
         "sentences": len(events),
     }
     return Example(

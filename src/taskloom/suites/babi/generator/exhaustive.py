@@ -15,7 +15,7 @@ from taskloom.suites.babi.generator.one_question import Blocked, GroupExamples
 from taskloom.suites.babi.reasoner.knowledge import Knowledge
 from taskloom.suites.babi.splits import SplitRule
 from taskloom.suites.babi.story.events import QuestionKind
-from taskloom.suites.babi.story.sentences import ask, sentence
+from taskloom.suites.babi.story.sentences import ask
 from taskloom.suites.draws import pick_number
 
 TRIES = 4_000
@@ -72,7 +72,7 @@ class ExhaustiveExamples:
             ]
             if not answered:
                 continue
-            passage = " ".join([sentence(e, setting.vocabulary, setting.lexicon, rng) for e in events])
+            passage = " ".join(setting.writer.write(events, rng))
             return [
                 make_example(
                     events,

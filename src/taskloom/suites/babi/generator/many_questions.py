@@ -11,7 +11,7 @@ changes no story.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import or_
 from typing import cast
@@ -28,7 +28,7 @@ from taskloom.suites.babi.reasoner.knowledge import Knowledge, Reading
 from taskloom.suites.babi.reasoner.questions import askable, unsettled
 from taskloom.suites.babi.splits import BEGINNING, SplitRule
 from taskloom.suites.babi.story.events import Event, Question, QuestionKind
-from taskloom.suites.babi.story.sentences import ask, sentence
+from taskloom.suites.babi.story.sentences import SentenceWriter, ask
 from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
 from taskloom.suites.draws import pick_number, sample
 
@@ -57,6 +57,10 @@ class Setting:
     lexicon: StoryLexicon
     reading: Reading
     task: str
+    writer: SentenceWriter = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "writer", SentenceWriter(self.vocabulary, self.lexicon))
 
 
 def action_weights(group: StoryGroup) -> ActionWeights:
@@ -234,10 +238,9 @@ class _StoryBuilder:
 
     def examples(self) -> list[Example]:
         """Put the story into words, and return an example for each question."""
-        vocabulary, lexicon = self.setting.vocabulary, self.setting.lexicon
+        lexicon = self.setting.lexicon
         passages = [""]
-        for event in self.events:
-            text = sentence(event, vocabulary, lexicon, self.rng)
+        for text in self.setting.writer.write(self.events, self.rng):
             passages.append(f"{passages[-1]} {text}" if passages[-1] else text)
         concepts = list(accumulate(map(concepts_of_sentence, self.events), or_, initial=frozenset[str]()))
         return [

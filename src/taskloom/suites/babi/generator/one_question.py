@@ -27,7 +27,7 @@ from taskloom.suites.babi.reasoner.answers import answer, cited_support, support
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge
 from taskloom.suites.babi.splits import BEGINNING, SplitRule
 from taskloom.suites.babi.story.events import EVENTS, POSITIONAL, Event, Question, QuestionKind, composition
-from taskloom.suites.babi.story.sentences import ask, sentence
+from taskloom.suites.babi.story.sentences import ask
 from taskloom.suites.draws import pick, pick_number, sample
 
 TRIES = 4_000
@@ -67,14 +67,22 @@ class Blocked(Exception):  # noqa: N818 - an outcome, counted by its reason
 
 
 class ProofGuard:
-    """What the simulator must leave alone for the sake of a planned proof, unit by unit."""
+    """What the simulator must leave alone for the sake of a planned proof, unit by unit.
+
+    A gap is what comes before a unit, or after the last one.
+
+    Attributes:
+        still: Who must not move in each gap.
+        kept: What must not be touched in each gap.
+    """
 
     def __init__(self, plan: ProofPlan | None, simulator: Simulator) -> None:
         self.simulator = simulator
         self.plan = plan
-        self.still: dict[str, list[tuple[int, int]]] = {}
-        self.until: dict[str, int] = {}
         if plan is not None:
+            gaps = len(plan.units) + 1
+            self.still: list[set[str]] = [set() for _ in range(gaps)]
+            self.kept: list[set[str]] = [set() for _ in range(gaps)]
             self._stays(plan)
             simulator.idle |= plan.idle
 
@@ -83,60 +91,64 @@ class ProofGuard:
         end = len(plan.units)
         start: dict[str, int] = {}
         used: dict[str, int] = {}
+        until: dict[str, int] = {}
         dropped: set[str] = set()
-        departs = self._departure(plan)
+        departs = self._departure(plan) if plan.carrier else -1
         for i, unit in enumerate(plan.units):
-            for event in unit:
-                if event.kind in POSITIONAL:
-                    for person in event.who:
-                        if (person, i) == departs:
+            for kind, who, places, thing, to, _, _, also, _, denied in unit:
+                if not thing:
+                    for person in who:
+                        if i == departs and person == plan.carrier:
                             used[person] = i
-                        self._close(person, start, used)
+                        if person in used:
+                            self._close(person, start, used.pop(person))
                         start[person] = i + 1
-                        if event.kind == "not" and event.places:
-                            self.still.setdefault(person, []).append(
-                                (0, i)
-                            )  # so that they can have been where it denies
+                        if kind == "not" and places:
+                            self._hold(person, 0, i)  # so that they can have been where it denies
                     continue
-                for thing in event.things:
-                    self.until[thing] = end if thing in plan.keep else i
-                if event.denied:
+                until[thing] = end if thing in plan.keep else i
+                if also:
+                    until[also] = end if also in plan.keep else i
+                if denied:
                     continue
-                if event.kind != "grab" or dropped.intersection(event.things):
-                    for person in (*event.who, event.to):
-                        if person:
-                            used[person] = i
-                if event.kind == "drop":
-                    dropped.update(event.things)
+                if kind != "grab" or thing in dropped or also in dropped:
+                    used[who[0]] = i
+                    if to:
+                        used[to] = i
+                if kind == "drop":
+                    dropped |= {thing, also} if also else {thing}
         used.update(dict.fromkeys(plan.final, end))
-        for person in list(used):
-            if person not in start:
-                self.simulator.where[person] = plan.here  # there from the start, without a word
-            self._close(person, start, used)
+        for person, gap in used.items():
+            self._close(person, start, gap)
+        for thing, last in until.items():
+            for gap in range(last + 1):
+                self.kept[gap].add(thing)
 
     @staticmethod
-    def _departure(plan: ProofPlan) -> tuple[str, int]:
-        """Return who carries the object away, and in which unit: up to then they must not have moved."""
+    def _departure(plan: ProofPlan) -> int:
+        """Return in which unit the object is carried away: up to then its carrier must not have moved."""
         last = -1
         for i, unit in enumerate(plan.units):
-            if any(e.kind in POSITIONAL and plan.carrier in e.who for e in unit):
+            if any(not e.thing and plan.carrier in e.who for e in unit):
                 last = i
-        return plan.carrier, last
+        return last
 
-    def _close(self, person: str, start: dict[str, int], used: dict[str, int]) -> None:
-        if person in used:
-            if person not in start:
-                self.simulator.where[person] = self.plan.here if self.plan else ""
-            self.still.setdefault(person, []).append((start.get(person, 0), used.pop(person)))
+    def _close(self, person: str, start: dict[str, int], last: int) -> None:
+        """End a stay that a planned sentence depends on; one that no sentence began was there from the start."""
+        if person not in start:
+            assert self.plan is not None
+            self.simulator.where[person] = self.plan.here
+        self._hold(person, start.get(person, 0), last)
+
+    def _hold(self, person: str, first: int, last: int) -> None:
+        for gap in range(first, last + 1):
+            self.still[gap].add(person)
 
     def enter(self, gap: int) -> None:
         """Set what the simulator must leave alone before unit `gap`."""
-        if self.plan is None:
-            return
-        simulator = self.simulator
-        simulator.still = {p for p, spans in self.still.items() if any(low <= gap <= high for low, high in spans)}
-        simulator.guarded = simulator.still
-        simulator.kept = {thing for thing, until in self.until.items() if gap <= until}
+        if self.plan is not None:
+            self.simulator.still = self.simulator.guarded = self.still[gap]
+            self.simulator.kept = self.kept[gap]
 
     def perform(self, unit: list[Event]) -> list[Event]:
         """Apply the planned sentences and return them as they are told; a move that would be none blocks the draw."""
@@ -404,10 +416,10 @@ class GroupExamples:
         events, answered = self._story(wish, rng, rule)
         if group.per_signature is not None and self._class_of(key, events, answered) != index % self._classes():
             raise Blocked(f"per_signature: {group.per_signature}")
-        texts = [sentence(e, setting.vocabulary, setting.lexicon, rng) for e in events]
+        passage = " ".join(setting.writer.write(events, rng))
         question = ask(answered.question, setting.lexicon)
         return make_example(
-            events, " ".join(texts), question, answered, group=group.name, task=setting.task, key=signature(events)
+            events, passage, question, answered, group=group.name, task=setting.task, key=signature(events)
         )
 
     def _classes(self) -> int:
@@ -503,18 +515,20 @@ class GroupExamples:
         guard = ProofGuard(plan, simulator)
         events: list[Event] = []
         undecided = True
-        for i in range(len(units) + 1):
+        for i, gap in enumerate(gaps):
             guard.enter(i)
-            wanted = len(events) + gaps[i]
-            while len(events) < wanted:
-                if undecided and len(events) >= BEGINNING:
+            wanted = len(events) + gap
+            able = True
+            if gap and undecided:
+                able = simulator.extend(events, min(wanted, BEGINNING), wanted, self.weights)
+                if able and BEGINNING <= len(events) < wanted:
                     undecided = self._check_side(events, rule)
-                done = simulator.act(self.weights, wanted - len(events))
-                if not done and plan is None:
-                    raise Blocked(f"length: {self.group.length}, after {self._happening()} nothing more can happen")
-                if not done:
-                    raise Blocked("distractors: the proof leaves nobody free to act")
-                events += done
+            if gap and able:
+                able = simulator.extend(events, wanted, wanted, self.weights)
+            if not able and plan is None:
+                raise Blocked(f"length: {self.group.length}, after {self._happening()} nothing more can happen")
+            if not able:
+                raise Blocked("distractors: the proof leaves nobody free to act")
             if i < len(units):
                 events += guard.perform(units[i])
         if undecided:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from itertools import accumulate
+from itertools import accumulate, repeat
 from math import inf
 from typing import ClassVar
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.story.events import HANDLING, KINDS, Event, Kind
+from taskloom.suites.babi.story.events import HANDLING, KINDS, Event, Kind, handling, placing
 from taskloom.suites.babi.story.vocabulary import Vocabulary
-from taskloom.suites.draws import pick, sample
+from taskloom.suites.draws import pick, pick_two
 
 FOLLOWS: dict[Kind, tuple[str, ...]] = {"grab": ("DROP", "GIVE"), "drop": ("GRAB",)}
 """What one person can do with the same two objects next: the second sentence of COMPOUND ("Then she dropped them")."""
@@ -93,51 +93,75 @@ class Simulator:
 
     def act(self, weights: ActionWeights, room: int = 2) -> list[Event]:
         """Draw and perform what can happen now: one or two sentences (COREF and COMPOUND take two); none if nothing can."""
-        table, random = weights.weights, self.rng.random
-        for _ in range(TRIES):
-            at = bisect_right(table.bounds, random() * table.total)
-            kind = weights.plain[at]
-            if kind is not None:
-                event = self._MAKERS[kind](self, None)
-                if event is None:
+        events: list[Event] = []
+        self.extend(events, 1, room, weights)
+        return events
+
+    def extend(self, events: list[Event], enough: int, most: int, weights: ActionWeights) -> bool:
+        """Append what can happen until there are `enough` sentences, and never more than `most`; return False if nothing can."""
+        bounds, total, plain, random, actions = (
+            weights.weights.bounds,
+            weights.weights.total,
+            weights.plain,
+            self.rng.random,
+            self._ACTIONS,
+        )
+        while len(events) < enough:
+            for _ in range(TRIES):
+                at = bisect_right(bounds, random() * total)
+                kind = plain[at]
+                if kind is None:
+                    done = self._construct(weights.weights.names[at], weights, most - len(events))
+                    if done:
+                        events += done
+                        break
                     continue
-                self.perform(event)
-                return [event]
-            name = table.names[at]
-            if name == "COREF":
-                done = self._coref(weights) if room > 1 else []
-            elif name == "CONJ":
-                done = self._conj(weights.conj.draw(self.rng), weights)
-            elif name == "COMPOUND":
-                done = self._compound(weights) if room > 1 else []
+                event = actions[kind](self, None)
+                if event is not None:
+                    events.append(event)
+                    break
             else:
-                done = self._say(name, None, weights)
-            if done:
-                return done
-        return []
+                return False
+        return True
+
+    def _construct(self, name: str, weights: ActionWeights, room: int) -> list[Event]:
+        """Draw and perform what is told by a construct; nothing if it cannot be, or takes more sentences than there is room for."""
+        if name == "COREF":
+            return self._coref(weights) if room > 1 else []
+        if name == "COMPOUND":
+            return self._compound(weights) if room > 1 else []
+        if name == "CONJ":
+            event = self._conj(weights.conj.draw(self.rng), weights)
+        else:
+            event = self._say(name, None, weights)
+        return [] if event is None else [event]
 
     def perform(self, event: Event) -> None:
         """Apply an event that is known to be possible; `places[0]` is where an "either" is true."""
-        if event.thing:
-            if not event.denied:
-                self._handle(event, event.thing)
-                if event.also:
-                    self._handle(event, event.also)
-        elif event.kind != "not":
-            for person in event.who:
-                self.where[person] = event.places[0]
+        kind, who, places, thing, to, _, _, also, _, denied = event
+        if not thing:
+            if kind != "not":
+                for person in who:
+                    self.where[person] = places[0]
+        elif not denied:
+            for each in (thing, also) if also else (thing,):
+                if kind == "grab":
+                    self._take(who[0], each)
+                elif kind == "drop":
+                    self._leave(who[0], each)
+                else:
+                    self.holder[each] = to
 
-    def _handle(self, event: Event, thing: str) -> None:
-        if event.kind == "grab":
-            self.holder[thing] = event.who[0]
-            if thing in self.lies:
-                self.where[event.who[0]] = self.lies[thing]
-        elif event.kind == "drop":
-            self.holder.pop(thing)
-            self.lies[thing] = self.place(event.who[0])
-            (self.left.add if event.who[0] in self.guarded else self.left.discard)(thing)
-        else:
-            self.holder[thing] = event.to
+    def _take(self, person: str, thing: str) -> None:
+        self.holder[thing] = person
+        place = self.lies.get(thing)
+        if place is not None:
+            self.where[person] = place
+
+    def _leave(self, person: str, thing: str) -> None:
+        del self.holder[thing]
+        self.lies[thing] = self.where.get(person) or self.place(person)
+        (self.left.add if person in self.guarded else self.left.discard)(thing)
 
     def place(self, person: str) -> str:
         """Return where somebody is; drawn now if it never mattered before."""
@@ -146,17 +170,19 @@ class Simulator:
             place = self.where[person] = pick(self.rng, self.vocabulary.places)
         return place
 
-    def _say(self, name: str, who: str | None, weights: ActionWeights, pronoun: bool = False) -> list[Event]:
+    # Constructs
+
+    def _say(self, name: str, who: str | None, weights: ActionWeights, pronoun: bool = False) -> Event | None:
         """Draw a sentence with one subject: an event, or NEGATE, INDEF or AFFIRM."""
         of = weights.draw_topic(name, self.rng)
         if of == "MOVE":
-            return self._one(KINDS[name], who, pronoun)
+            return self._ACTIONS[KINDS[name]](self, who, pronoun)
         if name == "NEGATE":
             return self._denied(KINDS[of], who, pronoun)
-        event = self._MAKERS[KINDS[of]](self, who)
-        return self._somewhere(event._replace(pronoun=pronoun)) if event else []
+        names = self._DRAWS[KINDS[of]](self, who)
+        return self._somewhere(handling(KINDS[of], *names, pronoun=pronoun)) if names else None
 
-    def _denied(self, kind: Kind, who: str | None, pronoun: bool = False) -> list[Event]:
+    def _denied(self, kind: Kind, who: str | None, pronoun: bool = False) -> Event | None:
         """Draw a denial: somebody does not take what they do not hold, or does not leave or give away what they do."""
         others = [p for p in self.vocabulary.persons if p not in self.idle]
         if kind != "grab":
@@ -166,70 +192,61 @@ class Simulator:
             persons = others if who is None else [p for p in others if p == who]
             able = [(p, o) for p in persons for o in things if self.holder.get(o) != p]
         if not able:
-            return []
+            return None
         person, thing = pick(self.rng, able)
         receivers = [p for p in others if p != person] if kind == "give" else [""]
         if not receivers:
-            return []
-        return [Event(kind, (person,), thing=thing, to=pick(self.rng, receivers), pronoun=pronoun, denied=True)]
+            return None
+        return Event(kind, (person,), thing=thing, to=pick(self.rng, receivers), pronoun=pronoun, denied=True)
 
-    def _somewhere(self, event: Event) -> list[Event]:
+    def _somewhere(self, event: Event) -> Event | None:
         """Apply an event with objects that is told to have happened in one of two places."""
         if event.who[0] in self.guarded:
-            return []
+            return None
         self.perform(event)
         here = self.place(event.who[0])
         places = [here, self._elsewhere(event.who[0])]
         self.rng.shuffle(places)
-        return [event._replace(places=tuple(places))]
-
-    def _one(self, kind: Kind, who: str | None, pronoun: bool = False) -> list[Event]:
-        event = self._MAKERS[kind](self, who)
-        if event is None:
-            return []
-        if pronoun:
-            event = event._replace(pronoun=True)
-        self.perform(event)
-        if kind == "either" and self.rng.random() < 0.5:
-            event = Event("either", event.who, (event.places[1], event.places[0]), pronoun=pronoun)
-        return [event]
+        return event._replace(places=tuple(places))
 
     def _coref(self, weights: ActionWeights) -> list[Event]:
         first = self._say(weights.coref.draw(self.rng), None, weights)
-        if not first or not self.vocabulary.clear(first[0].who[0], first[0].to):
-            return first
+        if first is None:
+            return []
+        if not self.vocabulary.clear(first.who[0], first.to):
+            return [first]
         for _ in range(TRIES):
-            second = self._say(weights.coref.draw(self.rng), first[0].who[0], weights, pronoun=True)
-            if second:
-                return first + second
-        return first
+            second = self._say(weights.coref.draw(self.rng), first.who[0], weights, pronoun=True)
+            if second is not None:
+                return [first, second]
+        return [first]
 
-    def _conj(self, name: str, weights: ActionWeights) -> list[Event]:
+    def _conj(self, name: str, weights: ActionWeights) -> Event | None:
         """Draw two at once: two persons go somewhere, or one person handles two objects."""
         of = weights.draw_topic(name, self.rng)
         if name in HANDLING or (name == "INDEF" and of != "MOVE"):
             event = self._two(KINDS[name if name in HANDLING else of], None)
             if event is None:
-                return []
+                return None
             if name == "INDEF":
                 return self._somewhere(event)
             self.perform(event)
-            return [event]
+            return event
         if of != "MOVE":
-            return self._neither() if of == "GRAB" else []
+            return self._neither() if of == "GRAB" else None
         return self._pair(KINDS[name], None)
 
-    def _neither(self) -> list[Event]:
+    def _neither(self) -> Event | None:
         """Draw two persons who do not take something; neither of them holds it."""
         things = [o for o in self.vocabulary.objects if o not in self.kept]
         persons = [p for p in self.vocabulary.persons if p not in self.idle]
         if not things:
-            return []
+            return None
         thing = pick(self.rng, things)
         persons = [p for p in persons if p != self.holder.get(thing)]
         if len(persons) < 2:
-            return []
-        return [Event("grab", tuple(sample(self.rng, persons, 2)), thing=thing, denied=True)]
+            return None
+        return Event("grab", pick_two(self.rng, persons), thing=thing, denied=True)
 
     def _two(self, kind: Kind, who: str | None) -> Event | None:
         """Draw one person who handles two objects at once."""
@@ -252,35 +269,36 @@ class Simulator:
             return None
         return Event(kind, (person,), thing=one, also=other, to=to)
 
-    def _pair(self, kind: Kind, who: tuple[str, ...] | None) -> list[Event]:
+    def _pair(self, kind: Kind, who: tuple[str, ...] | None, pronoun: bool = False) -> Event | None:
         """Draw two persons at once: they go, are, may be, or are no longer somewhere."""
+        rng, where, everywhere = self.rng, self.where, self.vocabulary.places
         if who is None:
-            free = [p for p in self.vocabulary.persons if p not in self.still]
+            still = self.still
+            free = [p for p in self.vocabulary.persons if p not in still] if still else self.vocabulary.persons
             if len(free) < 2:
-                return []
-            who = tuple(sample(self.rng, free, 2))
-        taken = {self.where.get(p) for p in who}
-        places = [x for x in self.vocabulary.places if x not in taken]
+                return None
+            who = pick_two(rng, free)
+        one, other = who
+        taken = (where.get(one), where.get(other))
+        places = [x for x in everywhere if x not in taken]
         if not places:
-            return []
+            return None
         if kind == "not":
             # "No longer there" is true of both only if they have been in one place.
-            left = taken - {None} or {pick(self.rng, self.vocabulary.places)}
+            left = {*taken} - {None} or {pick(rng, everywhere)}
             if len(left) > 1:
-                return []
+                return None
             for person in who:
-                self.where[person] = pick(self.rng, [x for x in self.vocabulary.places if x not in left])
-            return [Event("not", who, tuple(left))]  # type: ignore[arg-type]
+                where[person] = pick(rng, [x for x in everywhere if x not in left])
+            return placing(kind, who, tuple(left), pronoun)
         if kind == "either":
             if len(places) < 2:
-                return []
-            either = tuple(sample(self.rng, places, 2))
-            for person in who:
-                self.where[person] = pick(self.rng, either)  # each for themselves
-            return [Event(kind, who, either)]
-        event = Event(kind, who, (pick(self.rng, places),))
-        self.perform(event)
-        return [event]
+                return None
+            either = pick_two(rng, places)
+            where[one], where[other] = pick(rng, either), pick(rng, either)  # each for themselves
+            return placing(kind, who, either, pronoun)
+        place = where[one] = where[other] = pick(rng, places)
+        return placing(kind, who, (place,), pronoun)
 
     def _compound(self, weights: ActionWeights) -> list[Event]:
         """Draw two at once, and then the same two again by a pronoun."""
@@ -288,14 +306,14 @@ class Simulator:
         if name in HANDLING:
             return self._them(KINDS[name], weights)
         first = self._pair(KINDS[name], None)
-        if not first:
+        if first is None:
             return []
         for _ in range(TRIES):
             name = weights.conj.draw(self.rng)
-            second = [] if name in HANDLING else self._pair(KINDS[name], first[0].who)
-            if second:
-                return [first[0], second[0]._replace(pronoun=True)]
-        return first
+            second = None if name in HANDLING else self._pair(KINDS[name], first.who, pronoun=True)
+            if second is not None:
+                return [first, second]
+        return [first]
 
     def _them(self, kind: Kind, weights: ActionWeights) -> list[Event]:
         first = self._two(kind, None)
@@ -313,14 +331,17 @@ class Simulator:
                 return [first, second]
         return [first]
 
+    # Where one person is
+
     def _mover(self, who: str | None) -> str | None:
+        still = self.still
         if who is not None:
-            return None if who in self.still else who
+            return None if who in still else who
         persons = self.vocabulary.persons
         person = persons[int(self.rng.random() * len(persons))]
-        if person not in self.still:
+        if person not in still:
             return person
-        free = [p for p in persons if p not in self.still]
+        free = [p for p in persons if p not in still]
         return pick(self.rng, free) if free else None
 
     def _elsewhere(self, person: str) -> str:
@@ -330,109 +351,151 @@ class Simulator:
             if place != here:
                 return place
 
-    def _move(self, who: str | None) -> Event | None:
+    def _move(self, who: str | None, pronoun: bool = False) -> Event | None:
         person = self._mover(who)
-        return None if person is None else Event("move", (person,), (self._elsewhere(person),))
+        if person is None:
+            return None
+        place = self.where[person] = self._elsewhere(person)
+        return placing("move", (person,), (place,), pronoun)
 
-    def _in(self, who: str | None) -> Event | None:
+    def _in(self, who: str | None, pronoun: bool = False) -> Event | None:
         person = self._mover(who)
-        return None if person is None else Event("in", (person,), (self._elsewhere(person),))
+        if person is None:
+            return None
+        place = self.where[person] = self._elsewhere(person)
+        return placing("in", (person,), (place,), pronoun)
 
-    def _not(self, who: str | None) -> Event | None:
+    def _not(self, who: str | None, pronoun: bool = False) -> Event | None:
         person = self._mover(who)
         if person is None:
             return None
         old = self.place(person)
         self.where[person] = self._elsewhere(person)
-        return Event("not", (person,), (old,))
+        return placing("not", (person,), (old,), pronoun)
 
-    def _either(self, who: str | None) -> Event | None:
+    def _either(self, who: str | None, pronoun: bool = False) -> Event | None:
         person = self._mover(who)
         if person is None:
             return None
         here = self.where.get(person)
         places = [x for x in self.vocabulary.places if x != here]
-        return Event("either", (person,), tuple(sample(self.rng, places, 2))) if len(places) > 1 else None
+        if len(places) < 2:
+            return None
+        place, other = pick_two(self.rng, places)
+        self.where[person] = place
+        # The text must not give away which of the two is true.
+        return placing("either", (person,), (other, place) if self.rng.random() < 0.5 else (place, other), pronoun)
+
+    # What one person does with one object
+
+    def _loose(self) -> list[str]:
+        """List the objects that may be taken: nobody holds them, and no proof stands on where they are."""
+        holder, kept, left = self.holder, self.kept, self.left
+        return [o for o in self.vocabulary.objects if o not in holder and o not in kept and o not in left]
+
+    def _within(self, person: str, things: list[str]) -> list[str]:
+        """List which of some loose objects a person could take: what nobody touched yet may be anywhere."""
+        here, lies = self._reaches(person), self.lies
+        return things if here is None else [o for o in things if lies.get(o, here) == here]
+
+    def _reaches(self, person: str) -> str | None:
+        """Return where a person could take what lies there: nowhere if a proof stands on their stay, None for anywhere."""
+        return "" if person in self.guarded else self.where.get(person)
 
     def _reach(self, who: str | None) -> list[tuple[str, str]]:
         """List who could take what."""
-        free = [o for o in self.vocabulary.objects if o not in self.holder and o not in self.kept]
-        persons = self.vocabulary.persons if who is None and free else (who,) if who and free else ()
-        # Where each may be taken: anywhere if nobody touched it yet, nowhere if a proof stands on where it lies.
-        lies, left = self.lies, self.left
-        things = [o for o in free if o not in left] if left else free
-        lying = [o for o in things if o in lies]
-        idle = self.idle
-        if not lying:
-            return [(person, thing) for person in persons if person not in idle for thing in things]
-        untouched = [o for o in things if o not in lies]
-        guarded, where = self.guarded, self.where
-        within: dict[str | None, list[str]] = {
-            None: things
-        }  # what can be taken in each place, or by somebody who may be anywhere
-        able = []
-        for person in persons:
-            if person in idle:
-                continue
-            if person in guarded:
-                reach = untouched
-            else:
-                here = where.get(person)
-                known = within.get(here)
-                if known is None:
-                    known = within[here] = [o for o in things if lies.get(o, here) == here]
-                reach = known
-            for thing in reach:
-                able.append((person, thing))
-        return able
+        things, persons = self._loose(), self.vocabulary.persons if who is None else (who,)
+        return [(p, o) for p in persons if p not in self.idle for o in self._within(p, things)]
 
-    def _grab(self, who: str | None) -> Event | None:
-        able = self._reach(who)
-        if not able:
+    def _draw_grab(self, who: str | None) -> tuple[str, str] | None:
+        """Draw who takes what: what `pick` draws of `_reach`, whose pairs are counted by person instead of listed."""
+        if who is not None:
+            able = self._reach(who)
+            return pick(self.rng, able) if able else None
+        things, persons, lies, idle = self._loose(), self.vocabulary.persons, self.lies, self.idle
+        if idle:
+            persons = tuple([p for p in persons if p not in idle])
+        if not things or not persons:
             return None
-        person, thing = pick(self.rng, able)
-        return Event("grab", (person,), thing=thing)
+        untouched = len(things)
+        counts: dict[str | None, int] = {
+            None: untouched
+        }  # what can be taken in each place; elsewhere what nobody touched
+        if lies:
+            lying = [lies[o] for o in things if o in lies]
+            untouched -= len(lying)
+            for place in lying:
+                counts[place] = counts.get(place, untouched) + 1
+        places = map(self._reaches, persons) if self.guarded else map(self.where.get, persons)
+        bounds = list(accumulate(map(counts.get, places, repeat(untouched))))
+        if not bounds[-1]:
+            return None
+        at = int(self.rng.random() * bounds[-1])
+        i = bisect_right(bounds, at)
+        return persons[i], self._within(persons[i], things)[at - bounds[i]]  # counted from the end of the person's own
+
+    def _grab(self, who: str | None, pronoun: bool = False) -> Event | None:
+        names = self._draw_grab(who)
+        if names is None:
+            return None
+        self._take(*names)
+        return handling("grab", *names, pronoun=pronoun)
 
     def _in_hands(self, who: str | None) -> list[tuple[str, str]]:
         """List who holds what."""
+        holder, kept, idle = self.holder, self.kept, self.idle
         # The order of the vocabulary, not of the dict, whose order depends on what happened before.
         return [
-            (self.holder[o], o)
+            (holder[o], o)
             for o in self.vocabulary.objects
-            if o in self.holder and o not in self.kept and self.holder[o] not in self.idle
-            if who is None or self.holder[o] == who
+            if o in holder and o not in kept and holder[o] not in idle
+            if who is None or holder[o] == who
         ]
 
-    def _drop(self, who: str | None) -> Event | None:
-        able = self._in_hands(who)
-        if not able:
-            return None
-        person, thing = pick(self.rng, able)
-        return Event("drop", (person,), thing=thing)
+    def _draw_drop(self, who: str | None) -> tuple[str, str] | None:
+        able = self._in_hands(who) if self.holder else None
+        return able[int(self.rng.random() * len(able))] if able else None
 
-    def _give(self, who: str | None) -> Event | None:
-        able = [(p, o) for p, o in self._in_hands(who) if p not in self.guarded]
+    def _drop(self, who: str | None, pronoun: bool = False) -> Event | None:
+        names = self._draw_drop(who)
+        if names is None:
+            return None
+        self._leave(*names)
+        return handling("drop", *names, pronoun=pronoun)
+
+    def _draw_give(self, who: str | None) -> tuple[str, str, str] | None:
+        able = self._in_hands(who) if self.holder else None
+        if able and self.guarded:
+            able = [(p, o) for p, o in able if p not in self.guarded]
         if not able:
             return None
-        person, thing = pick(self.rng, able)
+        person, thing = able[int(self.rng.random() * len(able))]
         to = self._receiver(person)
-        return Event("give", (person,), thing=thing, to=to) if to else None
+        return (person, thing, to) if to else None
+
+    def _give(self, who: str | None, pronoun: bool = False) -> Event | None:
+        names = self._draw_give(who)
+        if names is None:
+            return None
+        _, thing, to = names
+        self.holder[thing] = to
+        return handling("give", *names, pronoun=pronoun)
 
     def _receiver(self, person: str) -> str:
         """Draw somebody who is, or from now on has been, where a person is; nobody if there is none."""
-        here = self.place(person)
+        here, where, guarded, idle = self.place(person), self.where, self.guarded, self.idle
         near = [
             q
             for q in self.vocabulary.persons
-            if q != person and q not in self.guarded and q not in self.idle and self.where.get(q, here) == here
+            if where.get(q, here) == here and q != person and q not in guarded and q not in idle
         ]
         if not near:
             return ""
-        to = pick(self.rng, near)
-        self.where[to] = here
+        to = near[int(self.rng.random() * len(near))]
+        where[to] = here
         return to
 
-    _MAKERS: ClassVar[dict[Kind, Callable[[Simulator, str | None], Event | None]]] = {
+    _ACTIONS: ClassVar[dict[Kind, Callable[..., Event | None]]] = {
         "move": _move,
         "in": _in,
         "not": _not,
@@ -441,3 +504,11 @@ class Simulator:
         "drop": _drop,
         "give": _give,
     }
+    """What draws and performs an event of a kind: of one person or, with None, of anybody."""
+
+    _DRAWS: ClassVar[dict[Kind, Callable[[Simulator, str | None], tuple[str, ...] | None]]] = {
+        "grab": _draw_grab,
+        "drop": _draw_drop,
+        "give": _draw_give,
+    }
+    """What draws who does it with which object, and to whom, without performing it."""

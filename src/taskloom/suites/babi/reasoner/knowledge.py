@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple, NoReturn
 
 from taskloom.errors import InputError
 from taskloom.suites.babi.story.events import Event
@@ -39,8 +39,7 @@ class Contradiction(InputError):  # noqa: N818 - the word for it
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class Handling:
+class Handling(NamedTuple):
     """One sentence about an object changing hands, or not doing so (`event.denied`)."""
 
     sentence: int
@@ -175,7 +174,7 @@ class Knowledge:
             for person in (*event.who, event.to):
                 if person:
                     self._present(person)
-            self._handled(event, event.thing, sentence)
+            self._thing(event.thing).handlings.append(Handling(sentence, event, event.thing))
         else:
             self._handle(event, sentence)
 
@@ -186,39 +185,49 @@ class Knowledge:
         return self
 
     def _place(self, event: Event, sentence: int) -> None:
+        kind, who, places, *_ = event
         named = 0
-        for place in event.places:
+        for place in places:
             named |= self.bits[place]
-        now = self.everywhere & ~named if event.kind == "not" else named
-        for person in event.who:
-            before = self._present(person)
+        now = self.everywhere & ~named if kind == "not" else named
+        for person in who:
             if self.reading == "strict":
-                self._narrow(before, named if event.kind == "not" else self.everywhere & ~named, sentence)
-            after = self.stay[person] = self._variable()
+                then = named if kind == "not" else self.everywhere & ~named
+                self._narrow(self._present(person), then, sentence)
+            after = self._variable(now)
             self.narrowings[after].append((now, sentence))
-            self._settle(after, now, sentence)
+            if not now:
+                self._settle(after, now, sentence)
             for name in self._holds.get(person, ()):
                 thing = self.things[name]
-                thing.carries.append(Carry(before, after, sentence, thing.last, len(thing.handlings)))
+                thing.carries.append(Carry(self.stay[person], after, sentence, thing.last, len(thing.handlings)))
+            self.stay[person] = after
 
     def _handle(self, event: Event, sentence: int) -> None:
-        if event.places:
+        kind, who, places, name, to, _, _, also, _, _ = event
+        person = who[0]
+        if places:
             named = 0
-            for place in event.places:
+            for place in places:
                 named |= self.bits[place]
-            self._narrow(self._present(event.who[0]), named, sentence)
-        if event.kind == "give":
-            self._equate(self._present(event.who[0]), self._present(event.to), (sentence,))
-        for name in event.things:
-            if event.kind == "grab":
-                self._grab(event, name, sentence)
-            elif event.kind == "drop":
-                self._drop(event, name, sentence)
+            self._narrow(self._present(person), named, sentence)
+        if kind == "give":
+            self._equate(self._present(person), self._present(to), (sentence,))
+        for each in (name, also) if also else (name,):
+            thing = self._thing(each)
+            if kind == "grab":
+                self._grab(person, each, thing, sentence)
+            elif kind == "drop":
+                self._drop(person, each, thing, sentence)
             else:
-                self._give(event, name, sentence)
+                self._give(person, each, thing, sentence, to)
+            handling = Handling(sentence, event, each)
+            thing.last = len(thing.handlings)
+            thing.handlings.append(handling)
+            if kind == "give":
+                self.gifts.append(handling)
 
-    def _grab(self, event: Event, name: str, sentence: int) -> None:
-        person, thing = event.who[0], self._thing(name)
+    def _grab(self, person: str, name: str, thing: Thing, sentence: int) -> None:
         if thing.holder:
             since = thing.since()[0] + 1
             raise Contradiction(
@@ -227,46 +236,31 @@ class Knowledge:
         here = self._present(person)
         if thing.ground >= 0:
             self._equate(thing.ground, here, (*thing.since(), sentence))
-        self._changed(event, name, sentence)
         thing.holder = person
         self._holds.setdefault(person, []).append(name)
 
-    def _drop(self, event: Event, name: str, sentence: int) -> None:
-        person, thing = event.who[0], self._thing(name)
-        self._must_hold(person, name, thing, sentence, "leave")
+    def _drop(self, person: str, name: str, thing: Thing, sentence: int) -> None:
+        if thing.holder != person:
+            self._does_not_hold(person, name, thing, sentence, "leave")
         thing.ground = self._present(person)
-        self._changed(event, name, sentence)
         thing.holder = ""
         self._holds[person].remove(name)
 
-    def _give(self, event: Event, name: str, sentence: int) -> None:
-        person, thing = event.who[0], self._thing(name)
-        self._must_hold(person, name, thing, sentence, "give")
-        self._changed(event, name, sentence)
-        self.gifts.append(thing.handlings[-1])
-        thing.holder = event.to
+    def _give(self, person: str, name: str, thing: Thing, sentence: int, to: str) -> None:
+        if thing.holder != person:
+            self._does_not_hold(person, name, thing, sentence, "give")
+        thing.holder = to
         self._holds[person].remove(name)
-        self._holds.setdefault(event.to, []).append(name)
+        self._holds.setdefault(to, []).append(name)
 
-    def _handled(self, event: Event, name: str, sentence: int) -> Thing:
-        thing = self._thing(name)
-        thing.handlings.append(Handling(sentence, event, name))
-        return thing
-
-    def _changed(self, event: Event, name: str, sentence: int) -> None:
-        thing = self._handled(event, name, sentence)
-        thing.last = len(thing.handlings) - 1
-
-    def _must_hold(self, person: str, name: str, thing: Thing, sentence: int, verb: str) -> None:
-        if thing.holder == person:
-            return
+    def _does_not_hold(self, person: str, name: str, thing: Thing, sentence: int, verb: str) -> NoReturn:
         whose = f"{thing.holder} holds" if thing.holder else "nobody holds"
         raise Contradiction(sentence, f"{person} cannot {verb} the {name}, which {whose}")
 
     def _present(self, person: str) -> int:
         stay = self.stay.get(person)
         if stay is None:
-            stay = self.stay[person] = self._variable()
+            stay = self.stay[person] = self._variable(self.everywhere)
         return stay
 
     def _thing(self, name: str) -> Thing:
@@ -275,10 +269,10 @@ class Knowledge:
             thing = self.things[name] = Thing([], [], "", -1)
         return thing
 
-    def _variable(self) -> int:
+    def _variable(self, domain: int) -> int:
         new = len(self._parent)
         self._parent.append(new)
-        self._domain.append(self.everywhere)
+        self._domain.append(domain)
         self.narrowings.append([])
         self.links.append([])
         return new

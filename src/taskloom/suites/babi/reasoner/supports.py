@@ -77,7 +77,8 @@ def _shrink(mask: int, supports: Test) -> int:
 
 def in_order(masks: Iterable[int]) -> list[tuple[int, ...]]:
     """Sort sets as tuples of sentences, shortest first, then earliest: the first is the official one."""
-    return sorted((tuple(bits(m)) for m in masks), key=lambda t: (len(t), t))
+    sets = [tuple(bits(m)) for m in masks]
+    return sets if len(sets) < 2 else sorted(sets, key=lambda t: (len(t), t))
 
 
 class Located:

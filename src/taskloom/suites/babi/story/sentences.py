@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from taskloom.seeding import Random
-from taskloom.suites.babi.story.events import EVENT_TYPES, Event, Question
+from taskloom.suites.babi.story.events import DIFFERENT, EVENT_TYPES, Event, Question
 from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
-from taskloom.suites.draws import pick
 
 NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -18,73 +20,106 @@ def number_word(n: int) -> str:
     return NUMBERS[n] if n < len(NUMBERS) else str(n)
 
 
-def subject(event: Event, vocabulary: Vocabulary, prefix: str) -> str:
-    """Return the subject of a sentence: names, or a prefix and a pronoun."""
-    if not event.pronoun:
-        return " and ".join(event.who)
-    return f"{prefix} {'they' if len(event.who) > 1 else vocabulary.pronoun(event.who[0])}"
+class EventWording(NamedTuple):
+    """All sentences that tell an event: each beginning with each ending.
+
+    Attributes:
+        subjects: The beginnings: the names, or the pronoun after each of the prefixes.
+        drawn: Whether there are words to choose from, which makes several endings.
+        endings: The rest of the sentence, with each of the words.
+        there: How often the ending is told with "there".
+    """
+
+    subjects: tuple[str, ...]
+    drawn: bool
+    endings: tuple[str, ...]
+    there: float
 
 
-def sentence(event: Event, vocabulary: Vocabulary, lexicon: StoryLexicon, rng: Random) -> str:
-    """Write an event in words, by the form of its type."""
-    who = subject(event, vocabulary, pick(rng, lexicon.prefixes) if event.pronoun else "")
-    if event.thing:
-        return _handling(event, who, lexicon, rng)
-    form = EVENT_TYPES[event.kind].form
-    if event.kind == "move":  # every other sentence, and short
-        return form.format(who=who, verb=pick(rng, lexicon.verbs["move"]), place=event.places[0])
-    return form.format(
-        who=who,
-        verb=pick(rng, lexicon.verbs[event.kind]) if "{verb}" in form else "",
-        be=_be(event, who),
-        negation=pick(rng, lexicon.negations) if "{negation}" in form else "",
-        at=lexicon.preposition,
-        or_at="",
-        place=event.places[0],
-        second=event.places[-1],
-    )
+class SentenceWriter:
+    """The sentences of one vocabulary and lexicon; what can be said of an event is put together once."""
 
+    __slots__ = ("_lexicon", "_vocabulary", "_wordings")
 
-def _be(event: Event, who: str) -> str:
-    """Return is or are; after "Then" and the like the past, as of every other verb."""
-    many = len(event.who) > 1 or who.endswith(" they")
-    if event.pronoun:
-        return "were" if many else "was"
-    return "are" if many else "is"
+    def __init__(self, vocabulary: Vocabulary, lexicon: StoryLexicon) -> None:
+        self._vocabulary = vocabulary
+        self._lexicon = lexicon
+        self._wordings: dict[Event, EventWording] = {}
 
+    def write(self, events: Iterable[Event], rng: Random) -> list[str]:
+        """Write events in words, each by the form of its type; every choice is drawn, also one of a single word."""
+        known, random, sentences = self._wordings, rng.random, []
+        for event in events:
+            wording = known.get(event)
+            if wording is None:
+                wording = self._remember(event)
+            subjects, drawn, endings, there = wording
+            subject = subjects[int(random() * len(subjects))] if event.pronoun else subjects[0]
+            ending = endings[int(random() * len(endings))] if drawn else endings[0]
+            if there and random() < there:
+                ending = f"{ending[:-1]} there."
+            sentences.append(subject + ending)
+        return sentences
 
-def _handling(event: Event, who: str, lexicon: StoryLexicon, rng: Random) -> str:
-    """Write what somebody does, or does not do, with one or two objects."""
-    event_type = EVENT_TYPES[event.kind]
-    if event.denied:
-        verb = f"did not {pick(rng, lexicon.verbs[f'not_{event.kind}'])}"
-    else:
-        verb = pick(rng, lexicon.verbs[event.kind])
-    things = "them" if event.them else f"the {event.thing}" + (f" and the {event.also}" if event.also else "")
-    stem, _, particle = verb.rpartition(" ")
-    form = event_type.form
-    if event.them and stem and particle in PARTICLES:
-        verb, things = stem, f"them {particle}"
-    elif lexicon.double_object and event_type.double_object and not event.them and particle not in PARTICLES:
-        form = event_type.double_object
-    return form.format(
-        who=who,
-        verb=verb,
-        things=things,
-        thing=event.thing,
-        also=event.also,
-        to=event.to,
-        there=_there(event, lexicon, rng),
-    )
+    def _remember(self, event: Event) -> EventWording:
+        if len(self._wordings) >= DIFFERENT:
+            self._wordings.clear()
+        wording = self._wordings[event] = self._wording(event)
+        return wording
 
+    def _wording(self, event: Event) -> EventWording:
+        lexicon, event_type = self._lexicon, EVENT_TYPES[event.kind]
+        pronoun = "they" if len(event.who) > 1 else self._vocabulary.pronoun(event.who[0])
+        if event.pronoun:
+            subjects = tuple([f"{prefix} {pronoun} " for prefix in lexicon.prefixes])
+        else:
+            subjects = (f"{' and '.join(event.who)} ",)
+        if event.thing:
+            verbs = lexicon.verbs[f"not_{event.kind}" if event.denied else event.kind]
+            endings = tuple([self._handling(event, verb) for verb in verbs])
+            often = 0.0 if event.places else lexicon.there.get(event.kind, 0.0)
+            return EventWording(subjects, True, endings, often)
+        form = event_type.form.removeprefix("{who} ")
+        words = lexicon.verbs[event.kind] if "{verb}" in form else lexicon.negations if "{negation}" in form else ()
+        slots = {
+            "be": _be(event, pronoun),
+            "at": lexicon.preposition,
+            "or_at": "",
+            "place": event.places[0],
+            "second": event.places[-1],
+        }
+        endings = tuple([form.format(verb=word, negation=word, **slots) for word in words or ("",)])
+        return EventWording(subjects, bool(words), endings, 0.0)
 
-def _there(event: Event, lexicon: StoryLexicon, rng: Random) -> str:
-    """Write where objects change hands: in one of two places, in one, or "there" as often as the lexicon says."""
-    if event.places:
+    def _handling(self, event: Event, verb: str) -> str:
+        """Write what somebody does, or does not do, with one or two objects, but for the subject."""
+        event_type = EVENT_TYPES[event.kind]
+        things = "them" if event.them else f"the {event.thing}" + (f" and the {event.also}" if event.also else "")
+        if event.denied:
+            verb = f"did not {verb}"
+        stem, _, particle = verb.rpartition(" ")
+        form = event_type.form
+        if event.them and stem and particle in PARTICLES:
+            verb, things = stem, f"them {particle}"
+        elif self._lexicon.double_object and event_type.double_object and not event.them and particle not in PARTICLES:
+            form = event_type.double_object
+        return form.removeprefix("{who} ").format(
+            verb=verb, things=things, thing=event.thing, also=event.also, to=event.to, there=self._where(event)
+        )
+
+    def _where(self, event: Event) -> str:
+        """Write where objects change hands, if that is told: in one of two places, or in one."""
+        if not event.places:
+            return ""
         places = " or ".join([f"the {place}" for place in event.places])
-        return f" {lexicon.preposition} {'either ' if len(event.places) > 1 else ''}{places}"
-    often = lexicon.there.get(event.kind, 0.0)
-    return " there" if often and rng.random() < often else ""
+        return f" {self._lexicon.preposition} {'either ' if len(event.places) > 1 else ''}{places}"
+
+
+def _be(event: Event, pronoun: str) -> str:
+    """Return is or are; after "Then" and the like the past, as of every other verb."""
+    if event.pronoun:
+        return "were" if pronoun == "they" else "was"
+    return "are" if len(event.who) > 1 else "is"
 
 
 def ask(question: Question, lexicon: StoryLexicon) -> str:
