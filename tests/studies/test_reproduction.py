@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from taskloom.errors import TaskloomError
 from taskloom.experiments import engines
 from taskloom.experiments.engines.here import HereEngine
 from taskloom.studies import STUDIES, reproduction
-from taskloom.studies.findings import differing_conditions
-from taskloom.studies.judgements import Judgement, judge_number
+from taskloom.studies.findings import Finding, differing_conditions
+from taskloom.studies.findings_folder import markdown
+from taskloom.studies.judgements import OTHER, Judgement, judge_number
 from taskloom.studies.published_numbers import PaperData, PaperPlace, PublishedNumber, paper, paper_names, published
 from taskloom.studies.reproduction import analyse, catalogue, write_study
 from tests.studies.made_up_scores import group, made_up
@@ -193,6 +195,17 @@ def test_conditions_that_all_claims_share_are_listed_once_and_claims_about_one_t
     ]
     assert differing_conditions(judgements) == ["all: model", "chain; union: slope: LoRA", "all tasks: n 20"]
     assert differing_conditions([]) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "verdict", "is_folded"), [(12, OTHER, False), (13, OTHER, True), (13, "agrees", False)]
+)
+def test_many_comparisons_without_a_verdict_are_folded(number: int, verdict: str, is_folded: bool) -> None:
+    one = judge_number(1.0, PublishedNumber("x", "Table 1", {}, 1.0), claim="a number")
+    judgements = (*[replace(one, verdict=OTHER)] * (number - 1), replace(one, verdict=verdict))
+    text = markdown(Finding("A table", "", judgements=judgements))
+    assert text.count("a number") == number
+    assert (f"<summary>{number} numbers" in text) == is_folded
 
 
 def test_the_page_of_a_study_without_trainings_does_not_speak_of_seeds(tmp_path: Path) -> None:

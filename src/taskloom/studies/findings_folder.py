@@ -32,7 +32,7 @@ from taskloom.studies.findings import (
     judgement_table,
     short_judgement_table,
 )
-from taskloom.studies.judgements import Judgement
+from taskloom.studies.judgements import OTHER, Judgement
 from taskloom.studies.score_files import score_groups, write_scores
 
 
@@ -108,7 +108,8 @@ def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
         columns, rows = _rows(short_judgement_table(finding.judgements))
         title = f"{finding.title}: beside the published numbers"
         rule = RULE if any(judgement.seeds for judgement in finding.judgements) else NUMBER_RULE
-        sections.append(Section(title, rule, columns, rows, blocks=tuple(_conditions(finding.judgements))))
+        blocks = tuple(_conditions(finding.judgements))
+        sections.append(Section(title, rule, columns, rows, blocks=blocks, folded=folded(finding.judgements)))
     if finding.notes:
         sections[-1] = page_with_notes(sections[-1], finding.notes)
     return sections
@@ -119,6 +120,17 @@ def _conditions(judgements: Sequence[Judgement]) -> Iterator[str]:
     lines = [f"• {line}" for line in differing_conditions(judgements)]
     if lines:
         yield "\n".join([CONDITIONS, *lines])
+
+
+SHOWN_INCOMPARABLE = 12
+"""Comparisons without any verdict that a page shows; more are folded, since a reader has to look for nothing in them."""
+
+
+def folded(judgements: Sequence[Judgement]) -> str:
+    """Return the line that unfolds a long table of comparisons that have no verdict; empty where it is to be shown."""
+    if len(judgements) <= SHOWN_INCOMPARABLE or any(judgement.verdict != OTHER for judgement in judgements):
+        return ""
+    return f"{len(judgements)} numbers beside the published ones, which are not comparable"
 
 
 CONDITIONS = "Conditions that differ from the paper's:"
@@ -174,7 +186,10 @@ def markdown(finding: Finding, figure_folder: str = "", level: int = 2) -> str:
         parts.append(f"![{alt}]({head}{figure.name}.svg)")
         parts.append(f"*{figure.caption}* Data: [{figure.name}.csv]({head}{figure.name}.csv).")
     if finding.judgements:
-        parts.append(markdown_table(short_judgement_table(finding.judgements)))
+        table = markdown_table(short_judgement_table(finding.judgements))
+        if summary := folded(finding.judgements):
+            table = f"<details markdown>\n<summary>{summary}</summary>\n\n{table}\n\n</details>"
+        parts.append(table)
         lines = differing_conditions(finding.judgements)
         parts += ["<br>\n".join([CONDITIONS, *lines])] if lines else []
     parts += ["\n".join(f"- {note}" for note in finding.notes)] if finding.notes else []
