@@ -8,6 +8,7 @@
 Needs torch, NumPy and safetensors; DATA has the files ctl-A.npz, ctl-R.npz … of `learners_export.py`. The same command resumes a
 run whose time was over, or that was killed, from the checkpoint in WORK. OUT has a file of scores for each dataset (curves, written
 again after every checkpoint; accuracy by the layers at test when training stops), and a file of states and answers of its seeds.
+Where the rate shows that the stack cannot end in time, its last members are left out: name the most important first.
 `cut` writes a checkpoint of some members of a stack, which can be trained further by themselves; `join` puts checkpoints of one
 step together.
 """
@@ -50,6 +51,9 @@ LAST_WORK = 15.0
 FEWER, MORE = 2, 8
 """Layers below and above those of training with which the test splits are answered."""
 
+OVERHEAD = 2
+"""Members whose time a step takes beyond that of its own members."""
+
 ROWS = 1024
 """Rows that are answered at a time."""
 
@@ -68,12 +72,37 @@ def members_of(texts: Sequence[str]) -> list[Member]:
     return members
 
 
+class TooSlow(Exception):  # noqa: N818 - a turn of the run, not an error
+    """So many members of a stack cannot be trained in the time that is left; `members` can."""
+
+    def __init__(self, members: int) -> None:
+        super().__init__(f"only the first {members} members can end in time")
+        self.members = members
+
+
+def members_in_time(members: int, needed: float, left: float, passed: float) -> int:
+    """Return how many members of a stack can end in time.
+
+    Args:
+        members: Of the stack.
+        needed: Seconds that all of them would need at the present rate.
+        left: Seconds that are left.
+        passed: The share of the time that has passed: early on the rate may still rise, when other work on the GPU ends.
+    """
+    tolerance = 1.35 if passed < 0.3 else 1.12 if passed < 0.6 else 1.02
+    if needed <= left * tolerance:
+        return members
+    # A step of n members takes as long as n + 2: measured for NDR with 4 and 25.
+    return max(1, min(members - 1, int((members + OVERHEAD) * left / needed - OVERHEAD)))
+
+
 class Stack:
     """A network, the datasets of its members, and its settings."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def __init__(self, args: argparse.Namespace, members: list[Member]) -> None:
         self.args = args
-        self.members = members_of(args.members)
+        self.members = members
+        self.mark: tuple[float, int] | None = None
         self.names = list(dict.fromkeys(name for name, _ in self.members))
         self.data = [Data(args.data / f"ctl-{name}.npz") for name in self.names]
         entry = LEARNERS.get(args.model)
@@ -120,6 +149,19 @@ class Stack:
         if now.step % self.how.checkpoint_every == LOOK_EVERY and now.step > self.how.checkpoint_every:
             saved = read_about(self.args.work)
             self.write([record["curve"] for record in saved["records"]], saved["done"], saved["seconds"])
+            self.check_time(now.step)
+
+    def check_time(self, step: int) -> None:
+        """Raise `TooSlow` where the stack cannot end in time at the rate since the last checkpoint."""
+        now = time.monotonic()
+        if self.mark is not None and len(self.members) > 1:
+            rate = (now - self.mark[0]) / (step - self.mark[1])
+            needed, left = rate * (self.how.steps - step), self.args.seconds - LAST_WORK - (now - BEGAN)
+            members = members_in_time(len(self.members), needed, left, (now - BEGAN) / self.args.seconds)
+            print(f"  {1000 * rate:.2f} ms a step, {needed:.0f} s needed, {left:.0f} s left", flush=True)
+            if members < len(self.members):
+                raise TooSlow(members)
+        self.mark = (now, step)
 
     def write(self, curves: list[list[dict[str, Any]]], step: int, seconds: float, **more: Any) -> None:
         """Write the curves of every dataset, and print the last scores."""
@@ -223,10 +265,26 @@ def by_layers(net: Any, data: Data, weights: dict[str, Tensor], device: torch.de
 
 
 def run(args: argparse.Namespace) -> None:
-    """Train a stack, and write what came of it."""
+    """Train a stack, without its last members where time is short, and write what came of it."""
     args.out.mkdir(parents=True, exist_ok=True)
-    stack = Stack(args)
-    outcomes, end = stack.train()
+    args.work.mkdir(parents=True, exist_ok=True)
+    left_over = args.work / "members.json"
+    if left_over.is_file():
+        members = [(name, seed) for name, seed in json.loads(left_over.read_text())]
+    else:
+        members = members_of(args.members)
+    while True:
+        stack = Stack(args, members)
+        try:
+            outcomes, end = stack.train()
+            break
+        except TooSlow as slow:
+            print(f"{slow}; left out: {members[slow.members :]}", flush=True)
+            for name in stack.names:
+                stack.file(name, ".json").replace(stack.file(name, f".{len(members)}-members"))
+            members = members[: slow.members]
+        checkpoint.save(args.work, *cut(read_saved(args.work), list(range(len(members)))))
+        left_over.write_text(json.dumps(members))
     print(f"stopped: {end}", flush=True)
     stack.finish(outcomes, read_about(args.work)["seconds"])
     print(f"written after {time.monotonic() - BEGAN:.0f} s in all", flush=True)
