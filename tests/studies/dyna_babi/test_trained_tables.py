@@ -117,6 +117,20 @@ def test_accuracy_by_support_size_is_that_which_was_planted(tmp_path: Path) -> N
     assert len([j for j in finding.judgements if "diverse(T7) on mix" in j.claim]) == 4
 
 
+def test_table_4_leaves_out_models_that_learned_concat_alone(tmp_path: Path) -> None:
+    runs = story_file(
+        tmp_path,
+        trained("babi/concat-T7", "entnet", T7, right_if(lambda item: 0.2)),
+        trained("babi/concat-T7", "fine-tune", T7, right_if(lambda item: 0.3)),
+        trained("babi/diverse-T7", "fine-tune", T7, right_if(lambda item: 0.9)),
+        trained("babi/diverse-T7", "majority", T7, right_if(lambda item: 0.1)),
+    )
+    finding = table4(runs)[0]
+    assert finding.table is not None
+    assert {row["trained"].partition(",")[2] for row in finding.table} == {" concat(T7)", " diverse(T7)"}
+    assert len({row["trained"].partition(",")[0] for row in finding.table}) == 1
+
+
 def test_the_own_test_of_diverse_does_not_pass_for_that_of_concat(tmp_path: Path) -> None:
     own = {"test": mixed(), "mix": mixed()}
     finding = table4(story_file(tmp_path, trained("babi/diverse-T7", "fine-tune", own, right_if(lambda item: 1.0))))[0]
@@ -288,7 +302,11 @@ def test_doses_are_joined_to_the_run_that_they_continue(tmp_path: Path) -> None:
     runs = story_file(tmp_path, base, *later)
     rows = {row["dose"]: row["mean"] for row in dose_rows(runs)}
     assert rows == pytest.approx({0: 0.3, 50: 0.6, 500: 1.0})
-    finding, claim = figure7(runs)
+    finding, claim = figure7(
+        story_file(tmp_path, base, *later, trained("babi/concat-T7", "stm", T7, right_if(lambda _: 0.3)))
+    )
+    assert finding.table is not None
+    assert {row["trained"] for row in finding.table} == {"EntNet, concat(T7)"}
     assert claim.table is not None
     assert [row["outcome"] for row in claim.table] == ["holds"]
     draws(finding)

@@ -13,6 +13,7 @@ from taskloom.experiments.runs import Runs
 from taskloom.studies import figures
 from taskloom.studies.dyna_babi.small_stories import enriched_experiments, gift_experiments
 from taskloom.studies.dyna_babi.story_runs import (
+    GUESSING,
     MIX,
     TEST,
     TRAITS,
@@ -58,7 +59,7 @@ CONCAT_GROUP = "qa"
 )
 def table4(runs: Runs) -> list[Finding]:
     """Compute Table 4, with concat beside inject and diverse, and compare the training sets on the same questions of mix."""
-    groups = story_trainings(runs)
+    groups = _enriched(story_trainings(runs))
     cells = [cell for group in groups for cell in _cells(group)]
     if not cells:
         raise StudyError(f"{runs.store.path} has no answers on mix, or on the test of concat, with their supports")
@@ -82,6 +83,13 @@ def table4(runs: Runs) -> list[Finding]:
         ),
     )
     return [main, *claim_findings("Dyna-bAbI Table 4", _claims(groups), CLAIM_RULE)]
+
+
+def _enriched(groups: Sequence[StoryTrainings]) -> list[StoryTrainings]:
+    """Return the trainings of models that learned inject or diverse; where there are none, all."""
+    models = {group.paper_model for group in groups if group.data != "concat" and group.model != GUESSING}
+    chosen = [group for group in groups if group.paper_model in models and group.model != GUESSING]
+    return chosen or list(groups)
 
 
 CLAIM_RULE = (

@@ -57,7 +57,9 @@ def doses(runs: Runs, scale: str, model: str) -> list[dict[str, Any]]:
 def figure7(runs: Runs) -> list[Finding]:
     """Draw the accuracy on mix over the dose."""
     rows = sorted(dose_rows(runs), key=lambda r: (r["trained"], r["dose"]))
-    if not any(row["dose"] for row in rows):
+    dosed = {row["trained"] for row in rows if row["dose"]}
+    rows = [row for row in rows if row["trained"] in dosed]
+    if not rows:
         raise StudyError(
             f"{runs.store.path} has no runs that continue from a run on concat (start_from: …/RUN/model) with babi/mix-T7"
         )
