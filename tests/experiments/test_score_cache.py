@@ -49,13 +49,13 @@ def without_cache(path: Path) -> list[list[dict[str, Any]]]:
 def files_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of runs whose predictions are read from now on."""
     names: list[str] = []
-    read = stores._read_parquet
+    read = stores._read_scored
 
-    def noted(path: Path, columns: Sequence[str] | None) -> pa.Table:
+    def noted(path: Path, columns: Sequence[str]) -> pa.Table:
         names.append(path.parent.name)
         return read(path, columns)
 
-    monkeypatch.setattr(stores, "_read_parquet", noted)
+    monkeypatch.setattr(stores, "_read_scored", noted)
     return names
 
 

@@ -103,9 +103,10 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
     if new != old or any(c.changed for c in changes):
         _keep(folder, old, table)
         place = table.column_names.index("score")
+        changed_table = table.set_column(place, "score", column).cast(stores.PREDICTION_COLUMNS)
         with atomic(path) as beside:
-            changed_table = table.set_column(place, "score", column).cast(stores.PREDICTION_COLUMNS)
             pq.write_table(changed_table, beside, compression="zstd")
+        stores.copy_scored(path, changed_table)
         _write(folder / stores.SCORES, new)
     return changes
 

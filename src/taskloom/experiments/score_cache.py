@@ -1,8 +1,9 @@
 """The scored columns of many small files of predictions, in one file.
 
-Opening 10,000 Parquet files costs Arrow some seconds, whatever is computed from them. What a question about that many runs has read
-is therefore kept in the cache folder (`TASKLOOM_CACHE`), in one Arrow file a store. A run's rows are taken from there as long as
-size, time and number (inode) of its predictions are those of the file that was read; else the run's own file is read again.
+Opening 10,000 Parquet files costs Arrow some seconds, whatever is computed from them; reading their copies (`scored_file`) costs
+one. What a question about that many runs has read is therefore kept in the cache folder (`TASKLOOM_CACHE`), in one Arrow file a
+store. A run's rows are taken from there as long as size, time and number (inode) of its predictions are those of the file that
+was read. Otherwise the run's own file is read again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from taskloom.arrow import numbers
 from taskloom.errors import DataError
 from taskloom.files import atomic, cache_folder, digest
+from taskloom.garbage_collector import collector_paused
 
 FILES = 200
 """Fewer files are read faster than anybody notices."""
@@ -113,7 +115,8 @@ class ScoreCache:
         kept = [run for run in known.counts if run not in stale and (room or run in marks)]
         names = self._schema.names
         parts = [known.rows(kept, names)] if kept else [pa.Table.from_batches([], self._schema)]
-        parts += [self._read(Path(self._path(run)), names) for run in fresh]
+        with collector_paused():
+            parts += [self._read(Path(self._path(run)), names) for run in fresh]
         counts = {run: known.counts[run] for run in kept}
         counts |= {run: part.num_rows for run, part in zip(fresh, parts[1:], strict=True)}
         table = pa.concat_tables(parts).unify_dictionaries()

@@ -6,6 +6,7 @@
         scores.json                  what the table of runs needs
         curves.parquet               step, split, score, loss; for learners that learn in steps
         predictions.parquet          every example with its traits, prediction and score
+        scored.arrow                 scores and traits of short predictions once more, which questions about many runs read
         environment.json, log.txt    machine, versions, seconds, what was printed
         model/                       the fitted learner, where `keep` names it
     STORE/data/                      datasets, made once
@@ -43,6 +44,7 @@ from taskloom.arrow import column
 from taskloom.errors import DataError
 from taskloom.experiments import score_cache
 from taskloom.experiments.score_cache import ScoreCache
+from taskloom.experiments.scored_file import SCORED_FILE, read_scored, write_scored
 from taskloom.files import atomic
 from taskloom.recipe.yaml_files import YamlError, parse
 
@@ -52,6 +54,9 @@ SCHEMA = 1
 STORE = "store.json"
 CONFIG, SCORES, CURVES, PREDICTIONS = "config.yaml", "scores.json", "curves.parquet", "predictions.parquet"
 ENVIRONMENT, LOG, MODEL = "environment.json", "log.txt", "model"
+
+FLEETING = (ENVIRONMENT, LOG, SCORED_FILE)
+"""Files that a power cut may take: no result depends on them."""
 
 DIGEST = re.compile("[0-9a-f]{32}")
 """What the folders of runs are called."""
@@ -290,11 +295,11 @@ class Store:
 
     @cached_property
     def _score_cache(self) -> ScoreCache:
-        return self._scores_together(_read_parquet, saved=True)
+        return self._scores_together(_read_scored, saved=True)
 
     def _scores_together(self, read: Callable[[Path, Sequence[str]], pa.Table], saved: bool) -> ScoreCache:
-        schema, folder = pa.schema([PREDICTION_COLUMNS.field(c) for c in SCORED]), str(self.path)
-        return ScoreCache(self.path, schema, lambda run: f"{folder}/{run[:2]}/{run}/{PREDICTIONS}", read, saved)
+        folder = str(self.path)
+        return ScoreCache(self.path, SCORED_COLUMNS, lambda run: f"{folder}/{run[:2]}/{run}/{PREDICTIONS}", read, saved)
 
     def _gather(
         self,
@@ -470,6 +475,8 @@ RARELY_READ = ("candidates", "logprobs")
 SCORED = ("split", "index", "task", "score", "traits")
 """The columns that questions about scores read: without texts, which are most of a file."""
 
+SCORED_COLUMNS = pa.schema([PREDICTION_COLUMNS.field(name) for name in SCORED])
+
 
 @contextmanager
 def predictions_kept() -> Iterator[None]:
@@ -530,6 +537,17 @@ def _read_parquet(path: Path, columns: Sequence[str] | None) -> pa.Table:
         raise _damaged(path, str(error).splitlines()[0]) from error
 
 
+def _read_scored(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Read scored columns of a run's predictions, from their copy where that is sound."""
+    table = read_scored(path, columns, SCORED_COLUMNS)
+    return _read_parquet(path, columns) if table is None else table
+
+
+def copy_scored(path: Path, table: pa.Table) -> None:
+    """Write the copy of the scored columns of predictions, which lie there already."""
+    write_scored(path, table.select(list(SCORED)).cast(SCORED_COLUMNS))
+
+
 def write_run(
     folder: Path,
     config: Mapping[str, Any],
@@ -551,10 +569,12 @@ def write_run(
                 out = pa.BufferOutputStream()  # Arrow writes a file in many small pieces, which costs twice the time
                 pq.write_table(table, out, compression="zstd")
                 (folder / file).write_bytes(out.getvalue())
+        if predictions is not None:
+            copy_scored(folder / PREDICTIONS, predictions)
         (folder / ENVIRONMENT).write_text(json.dumps(environment) + "\n", "utf-8")
         (folder / LOG).write_bytes(log)
         paths = [os.path.join(here, name) for here, _, names in os.walk(folder) for name in names]
-        list(_flushers().map(_flush, (path for path in paths if os.path.basename(path) not in (ENVIRONMENT, LOG))))
+        list(_flushers().map(_flush, (path for path in paths if os.path.basename(path) not in FLEETING)))
 
 
 def _flush(path: str) -> None:
