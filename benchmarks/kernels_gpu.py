@@ -45,14 +45,12 @@ NETS: dict[str, Net] = {"ndr": NDR(40, 8), "transformer": Transformer(40, 8)}
 
 
 WHOLE = {"ATTENTION": "whole"}
-LIBRARY = {"FEED": "library"}
 CELLS: list[tuple[int, str, int, int, str, dict[str, Any]]] = [
     # the group that builds its kernels, model, seeds, tokens, how, other values of constants in `fused/launch.py`
     (0, "ndr", 25, 9, "kernels", {}),
     (1, "ndr", 25, 7, "kernels", {}),
     (2, "ndr", 25, 9, "kernels", WHOLE),
     (3, "ndr", 25, 7, "kernels", WHOLE),
-    (4, "ndr", 25, 9, "kernels", LIBRARY),
     (5, "transformer", 25, 9, "kernels", {}),
     (5, "transformer", 5, 9, "kernels", {}),
     (6, "ndr", 25, 9, "kernels", {"STAGES": 1}),
@@ -64,13 +62,10 @@ CELLS: list[tuple[int, str, int, int, str, dict[str, Any]]] = [
     (3, "ndr", 10, 7, "kernels", WHOLE),
     (6, "ndr", 25, 9, "kernels", {"PROGRAMS": 2112}),
     (6, "ndr", 25, 9, "kernels", {"STAGES": 4, "PROGRAMS": 528}),
-    (6, "transformer", 25, 9, "kernels", {"RELATIVE_BACKWARD": 128, "EXAMPLES": 4}),
-    (7, "transformer", 25, 9, "kernels", {"EXAMPLES": 2}),
     (5, "transformer", 25, 7, "kernels", {}),
     (5, "transformer", 5, 7, "kernels", {}),
     (8, "transformer", 5, 9, "compiled", {}),
     (0, "transformer", 5, 9, "plain", {}),
-    (4, "ndr", 25, 7, "kernels", LIBRARY),
     (7, "ndr", 25, 9, "kernels", {"PRODUCT_ROWS": 64, "PRODUCT_WARPS": 4, "PRODUCT_STAGES": 1}),
     (2, "ndr", 25, 9, "kernels", {**WHOLE, "WHOLE_BACKWARD": 168, "WHOLE_PER": 4}),
     (1, "ndr", 25, 8, "kernels", {}),

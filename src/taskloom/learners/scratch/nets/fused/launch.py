@@ -38,8 +38,8 @@ EXAMPLE_ROWS = 64
 LINES = 128
 """Rows of a head whose order of asking one program computes."""
 
-EXAMPLES = 8
-"""Examples whose gradients of attention one program computes, one after the other."""
+ATTENDING = 3_168
+"""Programs of one warp that compute the gradients of the Transformer's attention, at least: 24 a multiprocessor of an H200."""
 
 TILE_REGISTERS: int | None = None
 GATE_REGISTERS: int | None = None

@@ -10,13 +10,14 @@ resolves.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from taskloom.learners.scratch.nets.fused import first_column, launch
 from taskloom.learners.scratch.nets.fused import geometric_attention as attention
-from taskloom.learners.scratch.nets.fused import launch
 from taskloom.learners.scratch.nets.fused import product_kernels as products
 from taskloom.learners.scratch.nets.fused import row_kernels as kernels
 from taskloom.learners.scratch.nets.fused import whole_attention as whole_kernels
@@ -24,7 +25,6 @@ from taskloom.learners.scratch.nets.fused.launch import (
     EXAMPLE_ROWS,
     LINES,
     Pass,
-    block,
     cut,
     example_tiles,
     outer,
@@ -63,6 +63,9 @@ NAMES = (
     "norm_out.bias",
 )
 
+SCALARS = ("scale", "scale_direction", "bias")
+"""The numbers of attention that kernels read in this order."""
+
 
 class _RouterMaps:
     """Weights in the type of products, joined where they read the same input; biases and norms in fp32."""
@@ -79,7 +82,7 @@ class _RouterMaps:
         self.data_bias, self.gate_bias = w["data2.bias"].contiguous(), w["gate2.bias"].contiguous()
         self.merge = (w["norm_merge.weight"].contiguous(), w["norm_merge.bias"].contiguous())
         self.end = (w["norm_out.weight"].contiguous(), w["norm_out.bias"].contiguous())
-        self.scales = torch.cat([w[f"attention.{name}"] for name in ("scale", "scale_direction", "bias")], 1)
+        self.scales = torch.cat([w[f"attention.{name}"] for name in SCALARS], 1)
 
 
 class _RouterPart:
@@ -96,34 +99,42 @@ class _RouterPart:
             return torch.empty(layers, self.seeds, rows, channels, dtype=run.kind, device=maps.out.device)
 
         d = self.state
-        self.h, self.qkv = buffer(batch * length, d), buffer(batch * length, maps.qkv.shape[1])
+        self.h = buffer(batch * length, d)
         self.mixture, self.mixed, self.a = buffer(self.rows, d), buffer(self.rows, d), buffer(self.rows, d)
-        table = batch * length * run.heads
-        self.weights = buffer(table, turns(length))
-        self.products = torch.empty_like(self.weights, dtype=torch.float32)
         self.z, self.inner = buffer(self.rows, inner), buffer(self.rows, inner)
         self.y, self.g = buffer(self.rows, d), buffer(self.rows, d)
         self.asking = self.h if columns == length else buffer(self.rows, d)
+        self._allocate(buffer)
+
+    def _allocate(self, buffer: Callable[[int, int], Tensor]) -> None:
+        """Make room for attention."""
+        rows = self.batch * self.length
+        self.qkv = buffer(rows, self.maps.qkv.shape[1])
+        self.weights = buffer(rows * self.run.heads, turns(self.length))
+        self.products = torch.empty_like(self.weights, dtype=torch.float32)
 
     def allocate_changes(self) -> None:
         """Make room for the gradients that weights' gradients are computed from."""
-        self.dqkv, self.dmixed = torch.empty_like(self.qkv), torch.empty_like(self.mixed)
+        self.dmixed = torch.empty_like(self.mixed)
         self.dz, self.dy, self.dg = torch.empty_like(self.z), torch.empty_like(self.y), torch.empty_like(self.g)
         layers, d = len(self.h), self.state
         self.parts, self.per = shares(self.rows, self.seeds, d)
-        wide = self.z.shape[-1]
-        self.inner_parts, self.inner_per = shares(self.rows, self.seeds * wide // block(wide), block(wide))
 
         def sums(*shape: int) -> Tensor:
             return torch.empty(layers, self.seeds, *shape, dtype=torch.float32, device=self.h.device)
 
         self.merge_sums, self.gate_sums = sums(self.parts, 3, d), sums(self.parts, 4, d)
-        self.inner_sums = sums(self._products()[0][0] if launch.FEED == "kernel" else self.inner_parts, wide)
+        self.inner_sums = sums(self._products()[0][0], self.z.shape[-1])
+        self._allocate_attention_changes(sums)
+
+    def _allocate_attention_changes(self, sums: Callable[..., Tensor]) -> None:
+        """Make room for the gradients of attention."""
+        self.dqkv = torch.empty_like(self.qkv)
         if launch.ATTENTION == "whole":
             parts = -(-self._whole()[0][1] // launch.WHOLE_PER)
-            self.qkv_sums, self.order_sums = sums(parts, 3 * d), sums(parts, self.run.heads, 5)
+            self.qkv_sums, self.order_sums = sums(parts, 3 * self.state), sums(parts, self.run.heads, 5)
             return
-        self.qkv_sums = sums(example_tiles(self.batch, self.length), 3 * d)
+        self.qkv_sums = sums(example_tiles(self.batch, self.length), 3 * self.state)
         self.order_sums = sums(self._lines()[0][0], self.run.heads, 5)
 
     def _tiles(self) -> tuple[tuple[int, int, int], dict[str, Any]]:
@@ -173,6 +184,10 @@ class _RouterPart:
     def _attend(self, i: int, layer: int) -> None:
         """Compute the mixtures of values; keys are replaced by what dropout makes of them."""
         maps, run, qkv, rate = self.maps, self.run, self.qkv[i], self.run.rates[1]
+        torch.bmm(self.h[i], maps.qkv.transpose(1, 2), out=qkv)
+        if launch.ATTENTION == "whole":
+            self._attend_whole(i, layer)
+            return
         grid, shape = self._tiles()
         start(
             attention.products_forward,
@@ -201,8 +216,15 @@ class _RouterPart:
         given = (self.weights[i], qkv, maps.qkv_bias, self.mixture[i], self.batch, self.columns)
         start(attention.mixture_forward, grid, *given, **shape)
 
-    def _unattend(self, i: int, change: Tensor) -> None:
-        """Compute the gradients of queries, keys, values and scores of direction."""
+    def _unattend(self, i: int, change: Tensor, dh: Tensor) -> Tensor:
+        """Compute the gradients of queries, keys, values and scores of direction; returns that of the states, to which dh adds."""
+        if launch.ATTENTION == "whole":
+            self._unattend_whole(i, change)
+        else:
+            self._unattend_lines(i, change)
+        return dh.baddbmm_(self.dqkv[i], self.maps.qkv)
+
+    def _unattend_lines(self, i: int, change: Tensor) -> None:
         maps, run, qkv, rate = self.maps, self.run, self.qkv[i], self.run.rates[1]
         grid, shape = self._tiles()
         dweights, dproducts = torch.empty_like(self.products[i]), torch.empty_like(self.weights[i])
@@ -224,67 +246,28 @@ class _RouterPart:
         return grid, {**constants, "PRECISION": precision_of(self.run.kind), "warps": launch.PRODUCT_WARPS}
 
     def _inner(self, i: int) -> None:
-        """Compute the inner maps with their GELU, and the maps after it."""
-        maps, wide = self.maps, self.z.shape[-1]
-        if launch.FEED == "kernel":
-            grid, constants = self._products()
-            given = (self.a[i], maps.inner, maps.inner_bias, maps.data, maps.gate)
-            results = (self.z[i], self.inner[i], self.y[i], self.g[i], self.rows)
-            start(products.inner_forward, grid, *given, *results, **constants)
-            return
-        torch.bmm(self.a[i], maps.inner.transpose(1, 2), out=self.z[i])
-        start(
-            kernels.gelu_forward,
-            (tiles(self.rows, block(wide)), wide // block(wide), self.seeds),
-            self.z[i],
-            maps.inner_bias,
-            self.inner[i],
-            self.rows,
-            W=wide,
-            BLOCK=block(wide),
-            ROWS=tile_rows(block(wide)),
-        )
-        torch.bmm(self.inner[i, ..., : self.data], maps.data.transpose(1, 2), out=self.y[i])
-        torch.bmm(self.inner[i, ..., self.data :], maps.gate.transpose(1, 2), out=self.g[i])
+        """Compute the inner maps with their GELU and the maps after it."""
+        maps, (grid, constants) = self.maps, self._products()
+        given = (self.a[i], maps.inner, maps.inner_bias, maps.data, maps.data_bias, maps.gate)
+        results = (self.z[i], self.inner[i], self.y[i], self.g[i], self.rows)
+        start(products.inner_forward, grid, *given, *results, **constants)
 
     def _uninner(self, i: int) -> Tensor:
         """Compute the gradient of the inner maps' input."""
-        maps, wide = self.maps, self.z.shape[-1]
-        if launch.FEED == "kernel":
-            grid, constants = self._products()
-            da = torch.empty_like(self.dy[i])
-            given = (self.dy[i], self.dg[i], maps.inner, maps.data, maps.gate, self.z[i])
-            start(products.inner_backward, grid, *given, self.dz[i], da, self.inner_sums[i], self.rows, **constants)
-            return da
-        dinner = torch.empty_like(self.dz[i])
-        torch.bmm(self.dy[i], maps.data, out=dinner[..., : self.data])
-        torch.bmm(self.dg[i], maps.gate, out=dinner[..., self.data :])
-        start(
-            kernels.gelu_backward,
-            (self.inner_parts, wide // block(wide), self.seeds),
-            dinner,
-            self.z[i],
-            maps.inner_bias,
-            self.dz[i],
-            self.inner_sums[i],
-            self.rows,
-            PER=self.inner_per,
-            STAGES=launch.STAGES,
-            W=wide,
-            BLOCK=block(wide),
-            ROWS=tile_rows(block(wide)),
-        )
-        return torch.bmm(self.dz[i], maps.inner)
+        maps, (grid, constants) = self.maps, self._products()
+        da = torch.empty_like(self.dy[i])
+        given = (self.dy[i], self.dg[i], maps.inner, maps.data, maps.gate, self.z[i])
+        start(products.inner_backward, grid, *given, self.dz[i], da, self.inner_sums[i], self.rows, **constants)
+        return da
 
     def forward(self, i: int, layer: int, low: Tensor, out: Tensor, out_low: Tensor) -> None:
         """Compute layer number `layer`, whose buffers are the i-th here; its input is in h[i] (and low)."""
         maps, run, d, none = self.maps, self.run, self.state, self.maps.scales
-        torch.bmm(self.h[i], maps.qkv.transpose(1, 2), out=self.qkv[i])
-        (self._attend_whole if launch.ATTENTION == "whole" else self._attend)(i, layer)
-        torch.bmm(self.mixture[i], maps.out.transpose(1, 2), out=self.mixed[i])
         if self.asking is not self.h:
             self.asking[i].copy_(self._first_columns(self.h[i]))
             low = self._first_columns(low).contiguous() if low.dim() else low
+        self._attend(i, layer)
+        torch.bmm(self.mixture[i], maps.out.transpose(1, 2), out=self.mixed[i])
         first = run.first * self.columns
         over_rows = {"D": d, "ROWS": tile_rows(d)}
         start(
@@ -309,10 +292,8 @@ class _RouterPart:
             (tiles(self.rows, d), self.seeds),
             self.y[i],
             self.g[i],
-            self.a[i],
             self.asking[i],
             low,
-            maps.data_bias,
             maps.gate_bias,
             *maps.end,
             run.keys[3 * layer + 2],
@@ -341,9 +322,7 @@ class _RouterPart:
             change,
             self.y[i],
             self.g[i],
-            self.a[i],
             self.asking[i],
-            maps.data_bias,
             maps.gate_bias,
             *maps.end,
             run.keys[3 * layer + 2],
@@ -365,7 +344,7 @@ class _RouterPart:
             kernels.merge_backward,
             programs,
             da,
-            self.dy[i],
+            none,
             self.asking[i],
             self.mixed[i],
             through,
@@ -382,37 +361,19 @@ class _RouterPart:
             CUT=cut(run.rates[0]),
             RATE=1 / (1 - run.rates[0]),
             BIAS=False,
-            MORE=True,
+            MORE=False,
             ADD=True,
             **over_rows,
         )
-        dmixture = torch.bmm(self.dmixed[i], maps.out)
-        (self._unattend_whole if launch.ATTENTION == "whole" else self._unattend)(i, dmixture)
-        if self.asking is self.h:
-            return dh.baddbmm_(self.dqkv[i], maps.qkv)
-        whole = torch.bmm(self.dqkv[i], maps.qkv)
-        whole.view(self.seeds, self.batch, self.length, d)[:, :, : self.columns] += dh.view(
-            self.seeds, self.batch, self.columns, d
-        )
-        return whole
+        return self._unattend(i, torch.bmm(self.dmixed[i], maps.out), dh)
 
     def gradients(self) -> dict[str, Tensor]:
         """Compute the gradients of all weights from those of all layers here."""
-        d, data = self.state, self.data
-        qkv, inner = outer(self.dqkv, self.h), outer(self.dz, self.a)
-        order, inner_bias = self.order_sums.sum((0, 2)), self.inner_sums.sum((0, 2))
-        scales = order[..., :3].sum(1)
-        qkv_bias = torch.cat([self.qkv_sums.sum((0, 2)), order[..., 3:].flatten(1)], 1)
+        data = self.data
+        inner, inner_bias = outer(self.dz, self.a), self.inner_sums.sum((0, 2))
         merge = self.merge_sums.sum((0, 2))
         gate = self.gate_sums.sum((0, 2))
-        parts = (slice(2 * d), slice(2 * d, 3 * d), slice(3 * d, None))
-        names = ("attention.kv", "attention.q", "attention.direction")
-        found = {f"{name}.weight": qkv[:, part] for name, part in zip(names, parts, strict=True)}
-        found |= {f"{name}.bias": qkv_bias[:, part] for name, part in zip(names, parts, strict=True)}
-        found |= {
-            "attention.scale": scales[:, 0:1],
-            "attention.scale_direction": scales[:, 1:2],
-            "attention.bias": scales[:, 2:3],
+        return self._attention_gradients() | {
             "attention.out.weight": outer(self.dmixed, self.mixture),
             "data1.weight": inner[:, :data],
             "data1.bias": inner_bias[:, :data],
@@ -427,7 +388,78 @@ class _RouterPart:
             "data2.bias": gate[:, 2],
             "gate2.bias": gate[:, 3],
         }
-        return found
+
+    def _attention_gradients(self) -> dict[str, Tensor]:
+        """Compute the gradients of attention's weights, but for its last map."""
+        order = self.order_sums.sum((0, 2))
+        bias = torch.cat([self.qkv_sums.sum((0, 2)), order[..., 3:].flatten(1)], 1)
+        return _joined_gradients(outer(self.dqkv, self.h), bias, order[..., :3].sum(1))
+
+
+def _joined_gradients(weight: Tensor, bias: Tensor, scales: Tensor) -> dict[str, Tensor]:
+    """Take the gradients of the joined maps apart, [S, 3 d + 2 heads, d] and [S, 3 d + 2 heads], and those of the scalars."""
+    d = weight.shape[-1]
+    parts = (slice(2 * d), slice(2 * d, 3 * d), slice(3 * d, None))
+    names = ("attention.kv", "attention.q", "attention.direction")
+    changes = {f"{name}.weight": weight[:, part] for name, part in zip(names, parts, strict=True)}
+    changes |= {f"{name}.bias": bias[:, part] for name, part in zip(names, parts, strict=True)}
+    return changes | {f"attention.{name}": scales[:, i : i + 1] for i, name in enumerate(SCALARS)}
+
+
+class _LastRouterPart(_RouterPart):
+    """The last layer, whose first column alone asks."""
+
+    def _allocate(self, buffer: Callable[[int, int], Tensor]) -> None:
+        self.kv = buffer(self.batch * self.length, 2 * self.state)
+        self.first = buffer(self.batch, self.state + 2 * self.run.heads)
+
+    def _allocate_attention_changes(self, sums: Callable[..., Tensor]) -> None:
+        self.dkv, self.dfirst = torch.empty_like(self.kv), torch.empty_like(self.first)
+        parts = example_tiles(self.batch, self.length)
+        self.kv_sums, self.order_sums = sums(parts, 2 * self.state), sums(parts, self.run.heads, 3)
+
+    def _asking(self) -> tuple[tuple[int, int, int], dict[str, Any]]:
+        """Return the programs and constants of the kernels."""
+        run, rate = self.run, self.run.rates[1]
+        shape = {"H": run.heads, "C": self.state // run.heads, "LENGTH": self.length, "R": EXAMPLE_ROWS}
+        constants = {"CUT": cut(rate), "RATE": 1 / (1 - rate), "PRECISION": precision_of(run.kind)}
+        grid = (example_tiles(self.batch, self.length), run.heads, self.seeds)
+        return grid, {**shape, **constants, "G": width_of(EXAMPLE_ROWS // self.length)}
+
+    def _stride(self) -> int:
+        return self.batch if self.run.lengths.dim() == 2 else 0
+
+    def _attend(self, i: int, layer: int) -> None:
+        maps, run, d = self.maps, self.run, self.state
+        torch.bmm(self.h[i], maps.qkv[:, : 2 * d].transpose(1, 2), out=self.kv[i])
+        torch.bmm(self.asking[i], maps.qkv[:, 2 * d :].transpose(1, 2), out=self.first[i])
+        grid, constants = self._asking()
+        given = (self.kv[i], self.first[i], maps.qkv_bias, run.keys[3 * layer], run.lengths, maps.scales)
+        start(
+            first_column.first_forward,
+            grid,
+            *given,
+            self.mixture[i],
+            self.batch,
+            self._stride(),
+            run.first,
+            **constants,
+        )
+
+    def _unattend(self, i: int, change: Tensor, dh: Tensor) -> Tensor:
+        maps, d = self.maps, self.state
+        grid, constants = self._asking()
+        given = (change, self.kv[i], self.first[i], maps.qkv_bias, self.run.lengths, maps.scales)
+        results = (self.dkv[i], self.dfirst[i], self.kv_sums[i], self.order_sums[i])
+        start(first_column.first_backward, grid, *given, *results, self.batch, self._stride(), **constants)
+        whole = torch.bmm(self.dkv[i], maps.qkv[:, : 2 * d])
+        whole.view(self.seeds, self.batch, self.length, d)[:, :, 0] += dh.baddbmm_(self.dfirst[i], maps.qkv[:, 2 * d :])
+        return whole
+
+    def _attention_gradients(self) -> dict[str, Tensor]:
+        weight = torch.cat([outer(self.dkv, self.h), outer(self.dfirst, self.asking)], 1)
+        bias = torch.cat([self.kv_sums.sum((0, 2)), self.dfirst.sum((0, 2), dtype=torch.float32)], 1)
+        return _joined_gradients(weight, bias, self.order_sums.sum((0, 2, 3)))
 
 
 def _embed(table: Tensor, tokens: Tensor, out: Tensor, low: Tensor) -> None:
@@ -457,7 +489,7 @@ class NDRLayers(torch.autograd.Function):
         with torch.autocast(table.device.type, enabled=False):
             maps = _RouterMaps(dict(zip(NAMES[1:], weights, strict=True)), run.kind)
             whole = _RouterPart(maps, run, layers - 1, length, length, batch)
-            last = _RouterPart(maps, run, 1, length, 1, batch)
+            last = _LastRouterPart(maps, run, 1, length, 1, batch)
             states = [*whole.h, last.h[0]]
             none = table.new_zeros(())
             low = torch.empty_like(states[0]) if split else none

@@ -13,11 +13,10 @@ from taskloom.learners.scratch.nets.fused.row_kernels import VARYING, normal
 
 
 @triton.jit
-def through(x, left, right, bias, z, hidden, rows, there, first, D: tl.constexpr, INTO: tl.constexpr, W: tl.constexpr,
+def through(total, x, left, right, bias, z, hidden, rows, there, first, D: tl.constexpr, INTO: tl.constexpr, W: tl.constexpr,
             N: tl.constexpr, STAGES: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
-    """Return right GELU(left x + bias) for channels first .. first + INTO; z and hidden get what is before and after the GELU."""
+    """Return total + right GELU(left x + bias) for INTO channels; z and hidden get what is before and after the GELU."""
     d, c = tl.arange(0, D), tl.arange(0, N)
-    total = tl.zeros([x.shape[0], D], tl.float32)
     for step in tl.range(0, INTO, N, num_stages=STAGES):
         inside = first + step + c
         one = tl.load(left + inside[None, :] * D + d[:, None])
@@ -33,9 +32,9 @@ def through(x, left, right, bias, z, hidden, rows, there, first, D: tl.constexpr
 
 
 @triton.jit(do_not_specialize=VARYING)
-def inner_forward(a, inner, inner_bias, data, gate, z, hidden, y, g, n, D: tl.constexpr, F: tl.constexpr,
+def inner_forward(a, inner, inner_bias, data, data_bias, gate, z, hidden, y, g, n, D: tl.constexpr, F: tl.constexpr,
                   M: tl.constexpr, N: tl.constexpr, STAGES: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
-    """Compute y = data GELU(inner a + bias) and g = gate GELU(inner a + bias), each from its own channels of `inner`."""
+    """Compute y = a + data GELU(inner a + bias) + bias and g = gate GELU(inner a + bias), each from its own channels."""
     W: tl.constexpr = F + D
     s = tl.program_id(1)
     rows = tl.program_id(0) * M + tl.arange(0, M)
@@ -44,9 +43,11 @@ def inner_forward(a, inner, inner_bias, data, gate, z, hidden, y, g, n, D: tl.co
     at = rows[:, None] * D + tl.arange(0, D)[None, :]
     x = tl.load(a + at, there, 0.0)
     left, bias = inner + s * W * D, inner_bias + s * W
-    total = through(x, left, data + s * D * F, bias, z, hidden, rows, there, 0, D, F, W, N, STAGES, PRECISION)
+    total = x.to(tl.float32) + tl.load(data_bias + s * D + tl.arange(0, D))[None, :]
+    total = through(total, x, left, data + s * D * F, bias, z, hidden, rows, there, 0, D, F, W, N, STAGES, PRECISION)
     tl.store(y + at, total.to(y.dtype.element_ty), there)
-    total = through(x, left, gate + s * D * D, bias, z, hidden, rows, there, F, D, D, W, N, STAGES, PRECISION)
+    total = tl.zeros([M, D], tl.float32)
+    total = through(total, x, left, gate + s * D * D, bias, z, hidden, rows, there, F, D, D, W, N, STAGES, PRECISION)
     tl.store(g + at, total.to(g.dtype.element_ty), there)
 
 
@@ -82,8 +83,8 @@ def inner_backward(dy, dg, inner, data, gate, z, dz, da, sums, n, D: tl.constexp
     at = rows[:, None] * D + tl.arange(0, D)[None, :]
     left = inner + s * W * D
     part = sums + (s * tl.num_programs(0) + tile) * W
-    total = tl.zeros([M, D], tl.float32)
     change = tl.load(dy + at, there, 0.0)
+    total = change.to(tl.float32)
     total = back(total, change, left, data + s * D * F, z, dz, part, rows, there, 0, D, F, W, N, STAGES, PRECISION)
     change = tl.load(dg + at, there, 0.0)
     total = back(total, change, left, gate + s * D * D, z, dz, part, rows, there, F, D, D, W, N, STAGES, PRECISION)

@@ -1,7 +1,8 @@
-"""Kernels of the Transformer's attention: keys with dropout, relative positions, softmax, mixture. A head of an example at a time.
+"""Kernels of the Transformer's attention: keys with dropout, relative positions, softmax, mixture. A head of a tile at a time.
 
 A row of the input holds, after the product with the joined weights, for each head its keys and its values, then the queries of all
-heads. Positional keys [seeds, 2 * length - 1, heads, size] come with their dropout.
+heads. A tile has T rows, which are some whole examples, and is the work of one warp. Positional keys
+[seeds, 2 * length - 1, heads, size] come with their dropout.
 """
 
 from __future__ import annotations
@@ -20,12 +21,25 @@ def softmaxed(logits, allowed):
     return e / tl.maximum(tl.sum(e, 1), 1e-30)[:, None]
 
 
+@triton.jit
+def tile_lines(tile, s, batch, length, columns, lengths, length_stride, T: tl.constexpr):
+    """Return for each row of a tile its example and column, whether it is there, and which columns [T, T] it asks."""
+    t = tl.arange(0, T)
+    e = t // length
+    example = tile * (T // length) + e
+    there = (e < T // length) & (example < batch)
+    most = tl.load(lengths + s * length_stride + example, there, 0)
+    begin = (e * length)[:, None]
+    asks = (t[None, :] >= begin) & (t[None, :] < begin + most[:, None]) & (t - e * length < columns)[:, None]
+    return example, t - e * length, there, asks
+
+
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def relative_forward(qkv, far, content, position, lengths, scale, keys, out, batch, length, columns, length_stride,
                      first, H: tl.constexpr, C: tl.constexpr, T: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr,
                      PRECISION: tl.constexpr):  # fmt: skip
     """Compute the mixture of values for every column that asks, [S, batch * columns, d]."""
-    b, head, s = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    tile, head, s = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     D: tl.constexpr = H * C
     W: tl.constexpr = 3 * D
     kind = qkv.dtype.element_ty
@@ -33,13 +47,13 @@ def relative_forward(qkv, far, content, position, lengths, scale, keys, out, bat
     c = tl.arange(0, C)
     m = tl.arange(0, 2 * T)
     i, j = t[:, None], t[None, :]
-    inside = t < length
-    at = ((s * batch + b) * length + t)[:, None] * W + c[None, :]
-    k = tl.load(qkv + at + head * 2 * C, inside[:, None], 0.0)
-    v = tl.load(qkv + at + head * 2 * C + C, inside[:, None], 0.0)
-    q = tl.load(qkv + at + 2 * D + head * C, inside[:, None], 0.0).to(tl.float32)
+    example, column, there, allowed = tile_lines(tile, s, batch, length, columns, lengths, length_stride, T)
+    at = ((s * batch + tile * (T // length)) * length + t)[:, None] * W + c[None, :]
+    k = tl.load(qkv + at + head * 2 * C, there[:, None], 0.0)
+    v = tl.load(qkv + at + head * 2 * C + C, there[:, None], 0.0)
+    q = tl.load(qkv + at + 2 * D + head * C, there[:, None], 0.0).to(tl.float32)
     if CUT:
-        index = (((first + b) * H + head) * length + t)[:, None] * C + c[None, :]
+        index = (((first + example) * H + head) * length + column)[:, None] * C + c[None, :]
         k = tl.where(kept(index, keys + 2 * s, CUT), k.to(tl.float32) * RATE, 0.0).to(kind)
     place = (s * (2 * length - 1) + m)[:, None] * D + head * C + c[None, :]
     distant = tl.load(far + place, (m < 2 * length - 1)[:, None], 0.0)
@@ -49,18 +63,17 @@ def relative_forward(qkv, far, content, position, lengths, scale, keys, out, bat
     logits = tl.dot(asking, tl.trans(k), input_precision=PRECISION)
     steps = tl.dot(placed, tl.trans(distant), input_precision=PRECISION)
     logits += tl.gather(steps, tl.minimum(tl.maximum(j - i + length - 1, 0), 2 * T - 1), 1)
-    allowed = (j < tl.load(lengths + s * length_stride + b)) & (i < columns)
     weights = softmaxed(logits * tl.load(scale + s), allowed)
     mixed = tl.dot(weights.to(kind), v, input_precision=PRECISION)
-    to = ((s * batch + b) * columns + t) * D + head * C
-    tl.store(out + to[:, None] + c[None, :], mixed.to(kind), (t < columns)[:, None])
+    to = ((s * batch + example) * columns + column)[:, None] * D + head * C + c[None, :]
+    tl.store(out + to, mixed.to(kind), (there & (column < columns))[:, None])
 
 
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def relative_backward(dout, qkv, far, content, position, lengths, scale, keys, dqkv, dfar, sums, scalars, batch,
                       length, columns, length_stride, first, PER: tl.constexpr, H: tl.constexpr, C: tl.constexpr,
                       T: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
-    """Compute the gradients of `relative_forward` for some examples: of qkv; sums for far, the two biases and the scale."""
+    """Compute the gradients of `relative_forward` for some tiles: of qkv; sums for far, the two biases and the scale."""
     p, head, s = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     D: tl.constexpr = H * C
     W: tl.constexpr = 3 * D
@@ -69,7 +82,6 @@ def relative_backward(dout, qkv, far, content, position, lengths, scale, keys, d
     c = tl.arange(0, C)
     m = tl.arange(0, 2 * T)
     i, j = t[:, None], t[None, :]
-    inside = t < length
     place = (s * (2 * length - 1) + m)[:, None] * D + head * C + c[None, :]
     distant = tl.load(far + place, (m < 2 * length - 1)[:, None], 0.0)
     own = s * D + head * C + c
@@ -80,33 +92,33 @@ def relative_backward(dout, qkv, far, content, position, lengths, scale, keys, d
     total_content = tl.zeros([C], tl.float32)
     total_position = tl.zeros([C], tl.float32)
     total_scale = tl.zeros([T], tl.float32)
-    # steps[i, m] is for the distance m - (length - 1) from column i.
-    column = m[None, :] + i - length + 1
-    for e in range(PER):
-        b = p * PER + e
-        at = ((s * batch + b) * length + t)[:, None] * W + c[None, :]
-        k = tl.load(qkv + at + head * 2 * C, inside[:, None], 0.0)
-        v = tl.load(qkv + at + head * 2 * C + C, inside[:, None], 0.0)
-        q = tl.load(qkv + at + 2 * D + head * C, inside[:, None], 0.0).to(tl.float32)
+    # steps[i, m] is for the distance m - (length - 1) from row i; rows of other examples have no weight.
+    row = m[None, :] + i - length + 1
+    for step in range(PER):
+        tile = p * PER + step
+        example, column, there, allowed = tile_lines(tile, s, batch, length, columns, lengths, length_stride, T)
+        at = ((s * batch + tile * (T // length)) * length + t)[:, None] * W + c[None, :]
+        k = tl.load(qkv + at + head * 2 * C, there[:, None], 0.0)
+        v = tl.load(qkv + at + head * 2 * C + C, there[:, None], 0.0)
+        q = tl.load(qkv + at + 2 * D + head * C, there[:, None], 0.0).to(tl.float32)
         if CUT:
-            index = (((first + b) * H + head) * length + t)[:, None] * C + c[None, :]
+            index = (((first + example) * H + head) * length + column)[:, None] * C + c[None, :]
             keep = kept(index, keys + 2 * s, CUT)
             k = tl.where(keep, k.to(tl.float32) * RATE, 0.0).to(kind)
-        come = ((s * batch + b) * columns + t) * D + head * C
-        change = tl.load(dout + come[:, None] + c[None, :], (t < columns)[:, None], 0.0)
+        come = ((s * batch + example) * columns + column)[:, None] * D + head * C + c[None, :]
+        change = tl.load(dout + come, (there & (column < columns))[:, None], 0.0)
         asking = (q + content_bias).to(kind)
         placed = (q + position_bias).to(kind)
         logits = tl.dot(asking, tl.trans(k), input_precision=PRECISION)
         steps = tl.dot(placed, tl.trans(distant), input_precision=PRECISION)
         logits += tl.gather(steps, tl.minimum(tl.maximum(j - i + length - 1, 0), 2 * T - 1), 1)
-        allowed = (j < tl.load(lengths + s * length_stride + b)) & (i < columns)
         weights = softmaxed(logits * factor, allowed)
         dweights = tl.dot(change, tl.trans(v), input_precision=PRECISION)
         dlogits = weights * (dweights - tl.sum(dweights * weights, 1)[:, None])
         total_scale += tl.sum(tl.where(allowed, dlogits * logits, 0.0), 1)
         dlogits = dlogits * factor
-        dsteps = tl.gather(dlogits, tl.minimum(tl.maximum(column, 0), T - 1), 1)
-        dsteps = tl.where((column >= 0) & (column < length), dsteps, 0.0).to(kind)
+        dsteps = tl.gather(dlogits, tl.minimum(tl.maximum(row, 0), T - 1), 1)
+        dsteps = tl.where((row >= 0) & (row < T), dsteps, 0.0).to(kind)
         dlogits = dlogits.to(kind)
         dcontent = tl.dot(dlogits, k, input_precision=PRECISION)
         dposition = tl.dot(dsteps, distant, input_precision=PRECISION)
@@ -117,9 +129,9 @@ def relative_backward(dout, qkv, far, content, position, lengths, scale, keys, d
             dk = tl.where(keep, dk * RATE, 0.0)
         total_content += tl.sum(dcontent, 0)
         total_position += tl.sum(dposition, 0)
-        tl.store(dqkv + at + head * 2 * C, dk.to(kind), inside[:, None])
-        tl.store(dqkv + at + head * 2 * C + C, dv.to(kind), inside[:, None])
-        tl.store(dqkv + at + 2 * D + head * C, (dcontent + dposition).to(kind), inside[:, None])
+        tl.store(dqkv + at + head * 2 * C, dk.to(kind), there[:, None])
+        tl.store(dqkv + at + head * 2 * C + C, dv.to(kind), there[:, None])
+        tl.store(dqkv + at + 2 * D + head * C, (dcontent + dposition).to(kind), there[:, None])
     part = s * tl.num_programs(0) + p
     to = (part * (2 * length - 1) + m)[:, None] * D + head * C + c[None, :]
     tl.store(dfar + to, total_far, (m < 2 * length - 1)[:, None])

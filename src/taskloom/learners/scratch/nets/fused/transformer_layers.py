@@ -5,7 +5,6 @@ What a layer computes stands in `transformer.py`; buffers are as in `ndr_layers.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -86,15 +85,24 @@ class _TransformerPart:
         layers, d, wide = len(self.x), self.state, self.hidden.shape[-1]
         self.parts, self.per = shares(self.rows, self.seeds, d)
         self.hidden_parts, self.hidden_per = shares(self.rows, self.seeds * wide // block(wide), block(wide))
-        self.examples = self.batch // math.gcd(self.batch, 2 * launch.EXAMPLES)
+        self.attending = -(-self._tiles() // self._per())
 
         def sums(*shape: int) -> Tensor:
             return torch.empty(layers, self.seeds, *shape, dtype=torch.float32, device=self.x.device)
 
         self.norm_sums = [sums(self.parts, 3, d), sums(self.parts, 3, d)]
         self.hidden_sums = sums(self.hidden_parts, wide)
-        self.far_sums = sums(self.examples, 2 * self.length - 1, d)
-        self.bias_sums, self.scale_sums = sums(self.examples, 2, d), sums(self.examples * self.run.heads)
+        self.far_sums = sums(self.attending, 2 * self.length - 1, d)
+        self.bias_sums, self.scale_sums = sums(self.attending, 2, d), sums(self.attending * self.run.heads)
+
+    def _tiles(self) -> int:
+        """Return the tiles of whole examples that attention takes."""
+        return -(-self.batch // (width_of(self.length) // self.length))
+
+    def _per(self) -> int:
+        """Return the tiles of a program in attention's gradients: as many as leave enough programs, a power of two."""
+        most = self._tiles() * self.run.heads * self.seeds // launch.ATTENDING
+        return 1 << max(0, most.bit_length() - 1)
 
     def _attention(self, layer: int) -> tuple[dict[str, Any], tuple[Any, ...], tuple[int, ...]]:
         """Return constants, weights and sizes for the attention kernels."""
@@ -137,7 +145,7 @@ class _TransformerPart:
         maps, run, wide = self.maps, self.run, self.hidden.shape[-1]
         torch.bmm(self.x[i], maps.qkv.transpose(1, 2), out=self.qkv[i])
         constants, given, sizes = self._attention(layer)
-        grid: tuple[int, ...] = (self.batch, run.heads, self.seeds)
+        grid: tuple[int, ...] = (self._tiles(), run.heads, self.seeds)
         start(attention.relative_forward, grid, self.qkv[i], *given, self.mixture[i], *sizes, warps=1, **constants)
         torch.bmm(self.mixture[i], maps.out.transpose(1, 2), out=self.mixed[i])
         if self.asking is not self.x:
@@ -214,7 +222,7 @@ class _TransformerPart:
         constants, given, sizes = self._attention(layer)
         start(
             attention.relative_backward,
-            (self.examples, run.heads, self.seeds),
+            (self.attending, run.heads, self.seeds),
             dmixture,
             self.qkv[i],
             *given,
@@ -223,7 +231,7 @@ class _TransformerPart:
             self.bias_sums[i],
             self.scale_sums[i],
             *sizes,
-            PER=self.batch // self.examples,
+            PER=self._per(),
             warps=1,
             maxnreg=launch.RELATIVE_BACKWARD,
             **constants,
