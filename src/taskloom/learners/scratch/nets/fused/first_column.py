@@ -1,7 +1,7 @@
 """Kernels of NDR's attention in the last layer, where the first column alone asks: it asks the columns to its right in turn.
 
-Rows of `kv` hold for each head its keys and its values; rows of `first`, one for an example, the queries of all heads and two scores
-of direction for each head (back, front). A program has a head and a tile of rows, which are some whole examples.
+Rows of `kv` hold for each head its keys and its values; those of `first_rows`, one for an example, the queries of all heads and two
+scores of direction for each head (back, front). A program has a head and a tile of rows, which are some whole examples.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def first_backward(dout, kv, first_rows, bias, lengths, scales, dkv, dfirst, sum
     W: tl.constexpr = 2 * D + Q
     kind = kv.dtype.element_ty
     c = tl.arange(0, C)
-    e, t, there, allowed = tile_examples(tile, s, batch, lengths, length_stride, LENGTH, R)
+    e, _, there, allowed = tile_examples(tile, s, batch, lengths, length_stride, LENGTH, R)
     here = s * batch + tile * (R // LENGTH)
     at = (here * LENGTH + tl.arange(0, R))[:, None] * (2 * D) + head * 2 * C + c[None, :]
     k = tl.load(kv + at, there[:, None], 0.0)

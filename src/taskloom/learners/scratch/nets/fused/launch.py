@@ -17,7 +17,7 @@ WARPS = 4
 STAGES = 3
 """Tiles of rows that a program which sums over rows has on their way from memory."""
 
-ATTENTION = "bands"
+ATTENTION = "tiles"
 """How NDR's attention is computed: by tables in the order of asking (`bands`), or an example at a time (`whole`)."""
 
 WHOLE_FORWARD, WHOLE_BACKWARD, WHOLE_PER = 80, 128, 1
@@ -42,6 +42,7 @@ ATTENDING = 3_168
 """Programs of one warp that compute the gradients of the Transformer's attention, at least: 24 a multiprocessor of an H200."""
 
 TILE_REGISTERS: int | None = None
+TILE_BACKWARD: int | None = None
 GATE_REGISTERS: int | None = None
 """Registers of a thread in the products of NDR's attention and in the gradients of its gate, if they are limited."""
 

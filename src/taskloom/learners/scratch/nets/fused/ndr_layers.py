@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taskloom.learners.scratch.nets.fused import first_column, launch
+from taskloom.learners.scratch.nets.fused import first_column, launch, tile_attention
 from taskloom.learners.scratch.nets.fused import geometric_attention as attention
 from taskloom.learners.scratch.nets.fused import product_kernels as products
 from taskloom.learners.scratch.nets.fused import row_kernels as kernels
@@ -135,7 +135,8 @@ class _RouterPart:
             self.qkv_sums, self.order_sums = sums(parts, 3 * self.state), sums(parts, self.run.heads, 5)
             return
         self.qkv_sums = sums(example_tiles(self.batch, self.length), 3 * self.state)
-        self.order_sums = sums(self._lines()[0][0], self.run.heads, 5)
+        parts = self._tiles()[0][0] if launch.ATTENTION == "tiles" else self._lines()[0][0]
+        self.order_sums = sums(parts, self.run.heads, 5)
 
     def _tiles(self) -> tuple[tuple[int, int, int], dict[str, Any]]:
         """Return the programs and constants of attention's products."""
@@ -181,12 +182,33 @@ class _RouterPart:
         more = {"PER": launch.WHOLE_PER, "maxnreg": launch.WHOLE_BACKWARD}
         start(whole_kernels.geometric_backward, grid, *given, *sums, *sizes, **constants, **more)
 
+    def _attend_tiles(self, i: int, layer: int) -> None:
+        maps, run, rate = self.maps, self.run, self.run.rates[1]
+        grid, shape = self._tiles()
+        given = (self.qkv[i], maps.qkv_bias, run.keys[3 * layer], run.lengths, maps.scales)
+        tables = (self.products[i], self.weights[i], self.mixture[i])
+        sizes = (self.batch, self.batch if run.lengths.dim() == 2 else 0, run.first)
+        start(tile_attention.attend_forward, grid, *given, *tables, *sizes, CUT=cut(rate), RATE=1 / (1 - rate), **shape)
+
+    def _unattend_tiles(self, i: int, change: Tensor) -> None:
+        maps, run, rate = self.maps, self.run, self.run.rates[1]
+        grid, shape = self._tiles()
+        given = (change, self.qkv[i], maps.qkv_bias, run.lengths, maps.scales, self.products[i], self.weights[i])
+        scratch = (torch.empty_like(self.products[i]), torch.empty_like(self.weights[i]))
+        results = (self.dqkv[i], self.qkv_sums[i], self.order_sums[i])
+        sizes = (self.batch, self.batch if run.lengths.dim() == 2 else 0)
+        constants = {"CUT": cut(rate), "RATE": 1 / (1 - rate), **shape, "maxnreg": launch.TILE_BACKWARD}
+        start(tile_attention.attend_backward, grid, *given, *scratch, *results, *sizes, **constants)
+
     def _attend(self, i: int, layer: int) -> None:
         """Compute the mixtures of values; keys are replaced by what dropout makes of them."""
         maps, run, qkv, rate = self.maps, self.run, self.qkv[i], self.run.rates[1]
         torch.bmm(self.h[i], maps.qkv.transpose(1, 2), out=qkv)
         if launch.ATTENTION == "whole":
             self._attend_whole(i, layer)
+            return
+        if launch.ATTENTION == "tiles":
+            self._attend_tiles(i, layer)
             return
         grid, shape = self._tiles()
         start(
@@ -220,6 +242,8 @@ class _RouterPart:
         """Compute the gradients of queries, keys, values and scores of direction; returns that of the states, to which dh adds."""
         if launch.ATTENTION == "whole":
             self._unattend_whole(i, change)
+        elif launch.ATTENTION == "tiles":
+            self._unattend_tiles(i, change)
         else:
             self._unattend_lines(i, change)
         return dh.baddbmm_(self.dqkv[i], self.maps.qkv)
