@@ -14,23 +14,18 @@ TILE = 1_024
 
 WARPS = 4
 
-STAGES = 3
+STAGES = 4
 """Tiles of rows that a program which sums over rows has on their way from memory."""
 
-ATTENTION = "tiles"
-"""How NDR's attention is computed: by tables in the order of asking (`bands`), or an example at a time (`whole`)."""
+ATTENTION = "bands"
+"""How NDR's attention is computed: products, order and mixtures by kernels of their own (`bands`) or by one (`tiles`)."""
 
-WHOLE_FORWARD, WHOLE_BACKWARD, WHOLE_PER = 80, 128, 1
-"""Registers of a thread where attention is computed whole, forward and backward, and the tiles of a program backward."""
+TILE_SHAPE: tuple[int, int] | None = None
+TILE_FORWARD, TILE_BACKWARD = 128, 128
+"""Rows and warps of the one kernel, where they do not follow from the length, and registers of a thread."""
 
-FEED = "kernel"
-"""How NDR's inner maps are computed: with the maps after them in one kernel (`kernel`), or by the library (`library`)."""
-
-PRODUCT_ROWS, PRODUCT_COLUMNS, PRODUCT_STAGES, PRODUCT_WARPS = 128, 64, 2, 8
-"""The tile of a program of that kernel, the tiles of weights on their way from memory, and its warps."""
-
-PROGRAMS = 1_056
-"""Programs that sum over rows, for all seeds together: eight for each of an H200's multiprocessors."""
+PROGRAMS = 528
+"""Programs that sum over rows, for all seeds together: four for each of an H200's multiprocessors."""
 
 EXAMPLE_ROWS = 64
 """Rows of whole examples whose attention is computed as one product; matrix units take 64."""
@@ -40,14 +35,6 @@ LINES = 128
 
 ATTENDING = 3_168
 """Programs of one warp that compute the gradients of the Transformer's attention, at least: 24 a multiprocessor of an H200."""
-
-TILE_REGISTERS: int | None = None
-TILE_BACKWARD: int | None = None
-GATE_REGISTERS: int | None = None
-"""Registers of a thread in the products of NDR's attention and in the gradients of its gate, if they are limited."""
-
-RELATIVE_BACKWARD: int | None = None
-"""Registers of a thread in the gradients of the Transformer's attention, if they are limited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +69,9 @@ def tile_rows(channels: int) -> int:
 
 
 def shares(rows: int, seeds: int, channels: int) -> tuple[int, int]:
-    """Return how many programs a seed's rows are shared among, and the rows of each: a power of two, so that few kernels do."""
-    per = 1 << (max(32, tile_rows(channels), -(-rows * seeds // PROGRAMS)) - 1).bit_length()
+    """Return how many programs a seed's rows are shared among, and the rows of each: so many that all run at once."""
+    step = max(16, tile_rows(channels))
+    per = -(-rows * seeds // (PROGRAMS * step)) * step
     return -(-rows // per), per
 
 

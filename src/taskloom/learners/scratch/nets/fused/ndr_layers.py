@@ -18,13 +18,12 @@ from torch import Tensor
 
 from taskloom.learners.scratch.nets.fused import first_column, launch, tile_attention
 from taskloom.learners.scratch.nets.fused import geometric_attention as attention
-from taskloom.learners.scratch.nets.fused import product_kernels as products
 from taskloom.learners.scratch.nets.fused import row_kernels as kernels
-from taskloom.learners.scratch.nets.fused import whole_attention as whole_kernels
 from taskloom.learners.scratch.nets.fused.launch import (
     EXAMPLE_ROWS,
     LINES,
     Pass,
+    block,
     cut,
     example_tiles,
     outer,
@@ -77,8 +76,8 @@ class _RouterMaps:
         self.inner = torch.cat([w["data1.weight"], w["gate1.weight"]], 1).to(kind)
         self.inner_bias = torch.cat([w["data1.bias"], w["gate1.bias"]], 1)
         self.out = w["attention.out.weight"].to(kind)
-        self.data = w["data2.weight"].to(kind).contiguous()
-        self.gate = w["gate2.weight"].to(kind).contiguous()
+        self.data = w["data2.weight"].to(kind)
+        self.gate = w["gate2.weight"].to(kind)
         self.data_bias, self.gate_bias = w["data2.bias"].contiguous(), w["gate2.bias"].contiguous()
         self.merge = (w["norm_merge.weight"].contiguous(), w["norm_merge.bias"].contiguous())
         self.end = (w["norm_out.weight"].contiguous(), w["norm_out.bias"].contiguous())
@@ -119,24 +118,38 @@ class _RouterPart:
         self.dz, self.dy, self.dg = torch.empty_like(self.z), torch.empty_like(self.y), torch.empty_like(self.g)
         layers, d = len(self.h), self.state
         self.parts, self.per = shares(self.rows, self.seeds, d)
+        wide = self.z.shape[-1]
+        self.inner_parts, self.inner_per = shares(self.rows, self.seeds * wide // block(wide), block(wide))
 
         def sums(*shape: int) -> Tensor:
             return torch.empty(layers, self.seeds, *shape, dtype=torch.float32, device=self.h.device)
 
         self.merge_sums, self.gate_sums = sums(self.parts, 3, d), sums(self.parts, 4, d)
-        self.inner_sums = sums(self._products()[0][0], self.z.shape[-1])
+        self.inner_sums = sums(self.inner_parts, wide)
         self._allocate_attention_changes(sums)
 
     def _allocate_attention_changes(self, sums: Callable[..., Tensor]) -> None:
         """Make room for the gradients of attention."""
         self.dqkv = torch.empty_like(self.qkv)
-        if launch.ATTENTION == "whole":
-            parts = -(-self._whole()[0][1] // launch.WHOLE_PER)
-            self.qkv_sums, self.order_sums = sums(parts, 3 * self.state), sums(parts, self.run.heads, 5)
-            return
-        self.qkv_sums = sums(example_tiles(self.batch, self.length), 3 * self.state)
-        parts = self._tiles()[0][0] if launch.ATTENTION == "tiles" else self._lines()[0][0]
-        self.order_sums = sums(parts, self.run.heads, 5)
+        if launch.ATTENTION == "tiles":
+            parts = order = self._small_tiles()[0][0]
+        else:
+            parts, order = example_tiles(self.batch, self.length), self._lines()[0][0]
+        self.qkv_sums, self.order_sums = sums(parts, 3 * self.state), sums(order, self.run.heads, 5)
+
+    def _small_tiles(self) -> tuple[tuple[int, int, int], dict[str, Any]]:
+        """Return the programs and constants of attention in one kernel each way."""
+        run, rate = self.run, self.run.rates[1]
+        rows, warps = launch.TILE_SHAPE or ((16, 1) if self.length <= 8 else (32, 2) if self.length <= 16 else (64, 4))
+        shape = {
+            "H": run.heads,
+            "C": self.state // run.heads,
+            "LENGTH": self.length,
+            "TURNS": turns(self.length),
+            "R": rows,
+        }
+        constants = {"CUT": cut(rate), "RATE": 1 / (1 - rate), "PRECISION": precision_of(run.kind), "warps": warps}
+        return (-(-self.batch // (rows // self.length)), run.heads, self.seeds), {**shape, **constants}
 
     def _tiles(self) -> tuple[tuple[int, int, int], dict[str, Any]]:
         """Return the programs and constants of attention's products."""
@@ -149,16 +162,7 @@ class _RouterPart:
             "TURNS": turns(self.length),
             "R": EXAMPLE_ROWS,
         }
-        return grid, {**shape, "PRECISION": precision_of(self.run.kind), "maxnreg": launch.TILE_REGISTERS}
-
-    def _whole(self) -> tuple[tuple[int, int, int], tuple[int, int, int], dict[str, Any]]:
-        """Return the programs, sizes and constants of whole attention."""
-        heads, rows, rate = self.run.heads, width_of(self.length), self.run.rates[1]
-        stride = self.batch if self.run.lengths.dim() == 2 else 0
-        shape = {"H": heads, "C": self.state // heads, "LENGTH": self.length, "T": rows}
-        constants = {**shape, "CUT": cut(rate), "RATE": 1 / (1 - rate), "PRECISION": precision_of(self.run.kind)}
-        grid = (heads, -(-self.batch // (rows // self.length)), self.seeds)
-        return grid, (self.batch, self.columns, stride), {**constants, "warps": 1}
+        return grid, {**shape, "PRECISION": precision_of(self.run.kind)}
 
     def _lines(self) -> tuple[tuple[int, int], tuple[int, int, int], dict[str, int]]:
         """Return the programs, sizes and constants of the order of asking."""
@@ -167,46 +171,28 @@ class _RouterPart:
         shape = {"H": heads, "D": self.state, "LENGTH": self.length, "TURNS": turns(self.length), "BLOCK": LINES}
         return (-(-rows * heads // LINES), self.seeds), (rows, self.columns, stride), shape
 
-    def _attend_whole(self, i: int, layer: int) -> None:
-        maps, run = self.maps, self.run
-        given = (self.qkv[i], maps.qkv_bias, run.keys[3 * layer], run.lengths, maps.scales, self.mixture[i])
-        grid, sizes, constants = self._whole()
-        registers = {"maxnreg": launch.WHOLE_FORWARD}
-        start(whole_kernels.geometric_forward, grid, *given, *sizes, run.first, **constants, **registers)
-
-    def _unattend_whole(self, i: int, change: Tensor) -> None:
-        (heads, parts, seeds), sizes, constants = self._whole()
-        grid = (heads, -(-parts // launch.WHOLE_PER), seeds)
-        given = (change, self.qkv[i], self.maps.qkv_bias, self.run.lengths, self.maps.scales)
-        sums = (self.dqkv[i], self.qkv_sums[i], self.order_sums[i])
-        more = {"PER": launch.WHOLE_PER, "maxnreg": launch.WHOLE_BACKWARD}
-        start(whole_kernels.geometric_backward, grid, *given, *sums, *sizes, **constants, **more)
-
     def _attend_tiles(self, i: int, layer: int) -> None:
-        maps, run, rate = self.maps, self.run, self.run.rates[1]
-        grid, shape = self._tiles()
+        maps, run = self.maps, self.run
+        grid, constants = self._small_tiles()
         given = (self.qkv[i], maps.qkv_bias, run.keys[3 * layer], run.lengths, maps.scales)
         tables = (self.products[i], self.weights[i], self.mixture[i])
         sizes = (self.batch, self.batch if run.lengths.dim() == 2 else 0, run.first)
-        start(tile_attention.attend_forward, grid, *given, *tables, *sizes, CUT=cut(rate), RATE=1 / (1 - rate), **shape)
+        start(tile_attention.attend_forward, grid, *given, *tables, *sizes, maxnreg=launch.TILE_FORWARD, **constants)
 
     def _unattend_tiles(self, i: int, change: Tensor) -> None:
-        maps, run, rate = self.maps, self.run, self.run.rates[1]
-        grid, shape = self._tiles()
+        maps, run = self.maps, self.run
+        grid, constants = self._small_tiles()
         given = (change, self.qkv[i], maps.qkv_bias, run.lengths, maps.scales, self.products[i], self.weights[i])
         scratch = (torch.empty_like(self.products[i]), torch.empty_like(self.weights[i]))
         results = (self.dqkv[i], self.qkv_sums[i], self.order_sums[i])
         sizes = (self.batch, self.batch if run.lengths.dim() == 2 else 0)
-        constants = {"CUT": cut(rate), "RATE": 1 / (1 - rate), **shape, "maxnreg": launch.TILE_BACKWARD}
-        start(tile_attention.attend_backward, grid, *given, *scratch, *results, *sizes, **constants)
+        more = {**constants, "maxnreg": launch.TILE_BACKWARD}
+        start(tile_attention.attend_backward, grid, *given, *scratch, *results, *sizes, **more)
 
     def _attend(self, i: int, layer: int) -> None:
         """Compute the mixtures of values; keys are replaced by what dropout makes of them."""
         maps, run, qkv, rate = self.maps, self.run, self.qkv[i], self.run.rates[1]
         torch.bmm(self.h[i], maps.qkv.transpose(1, 2), out=qkv)
-        if launch.ATTENTION == "whole":
-            self._attend_whole(i, layer)
-            return
         if launch.ATTENTION == "tiles":
             self._attend_tiles(i, layer)
             return
@@ -240,9 +226,7 @@ class _RouterPart:
 
     def _unattend(self, i: int, change: Tensor, dh: Tensor) -> Tensor:
         """Compute the gradients of queries, keys, values and scores of direction; returns that of the states, to which dh adds."""
-        if launch.ATTENTION == "whole":
-            self._unattend_whole(i, change)
-        elif launch.ATTENTION == "tiles":
+        if launch.ATTENTION == "tiles":
             self._unattend_tiles(i, change)
         else:
             self._unattend_lines(i, change)
@@ -261,28 +245,46 @@ class _RouterPart:
         given = (dproducts, qkv, maps.qkv_bias, self.dqkv[i], self.qkv_sums[i], self.batch)
         start(attention.products_backward, grid, *given, CUT=cut(rate), RATE=1 / (1 - rate), **shape)
 
-    def _products(self) -> tuple[tuple[int, int], dict[str, Any]]:
-        """Return the programs and constants of our own products."""
-        both = self.state | self.data
-        shape = {"M": launch.PRODUCT_ROWS, "N": min(launch.PRODUCT_COLUMNS, both & -both)}
-        constants = {**shape, "D": self.state, "F": self.data, "STAGES": launch.PRODUCT_STAGES}
-        grid = (-(-self.rows // launch.PRODUCT_ROWS), self.seeds)
-        return grid, {**constants, "PRECISION": precision_of(self.run.kind), "warps": launch.PRODUCT_WARPS}
-
     def _inner(self, i: int) -> None:
-        """Compute the inner maps with their GELU and the maps after it."""
-        maps, (grid, constants) = self.maps, self._products()
-        given = (self.a[i], maps.inner, maps.inner_bias, maps.data, maps.data_bias, maps.gate)
-        results = (self.z[i], self.inner[i], self.y[i], self.g[i], self.rows)
-        start(products.inner_forward, grid, *given, *results, **constants)
+        """Compute the inner maps with their GELU, and the maps after it."""
+        maps, wide = self.maps, self.z.shape[-1]
+        torch.bmm(self.a[i], maps.inner.transpose(1, 2), out=self.z[i])
+        start(
+            kernels.gelu_forward,
+            (tiles(self.rows, block(wide)), wide // block(wide), self.seeds),
+            self.z[i],
+            maps.inner_bias,
+            self.inner[i],
+            self.rows,
+            W=wide,
+            BLOCK=block(wide),
+            ROWS=tile_rows(block(wide)),
+        )
+        torch.bmm(self.inner[i, ..., : self.data], maps.data.transpose(1, 2), out=self.y[i])
+        torch.bmm(self.inner[i, ..., self.data :], maps.gate.transpose(1, 2), out=self.g[i])
 
     def _uninner(self, i: int) -> Tensor:
         """Compute the gradient of the inner maps' input."""
-        maps, (grid, constants) = self.maps, self._products()
-        da = torch.empty_like(self.dy[i])
-        given = (self.dy[i], self.dg[i], maps.inner, maps.data, maps.gate, self.z[i])
-        start(products.inner_backward, grid, *given, self.dz[i], da, self.inner_sums[i], self.rows, **constants)
-        return da
+        maps, wide = self.maps, self.z.shape[-1]
+        dinner = torch.empty_like(self.dz[i])
+        torch.bmm(self.dy[i], maps.data, out=dinner[..., : self.data])
+        torch.bmm(self.dg[i], maps.gate, out=dinner[..., self.data :])
+        start(
+            kernels.gelu_backward,
+            (self.inner_parts, wide // block(wide), self.seeds),
+            dinner,
+            self.z[i],
+            maps.inner_bias,
+            self.dz[i],
+            self.inner_sums[i],
+            self.rows,
+            PER=self.inner_per,
+            STAGES=launch.STAGES,
+            W=wide,
+            BLOCK=block(wide),
+            ROWS=tile_rows(block(wide)),
+        )
+        return torch.bmm(self.dz[i], maps.inner)
 
     def forward(self, i: int, layer: int, low: Tensor, out: Tensor, out_low: Tensor) -> None:
         """Compute layer number `layer`, whose buffers are the i-th here; its input is in h[i] (and low)."""
@@ -316,8 +318,10 @@ class _RouterPart:
             (tiles(self.rows, d), self.seeds),
             self.y[i],
             self.g[i],
+            self.a[i],
             self.asking[i],
             low,
+            maps.data_bias,
             maps.gate_bias,
             *maps.end,
             run.keys[3 * layer + 2],
@@ -346,7 +350,9 @@ class _RouterPart:
             change,
             self.y[i],
             self.g[i],
+            self.a[i],
             self.asking[i],
+            maps.data_bias,
             maps.gate_bias,
             *maps.end,
             run.keys[3 * layer + 2],
@@ -358,7 +364,6 @@ class _RouterPart:
             first,
             PER=self.per,
             STAGES=launch.STAGES,
-            maxnreg=launch.GATE_REGISTERS,
             CUT=cut(run.rates[2]),
             **over_rows,
         )
@@ -368,7 +373,7 @@ class _RouterPart:
             kernels.merge_backward,
             programs,
             da,
-            none,
+            self.dy[i],
             self.asking[i],
             self.mixed[i],
             through,
@@ -385,7 +390,7 @@ class _RouterPart:
             CUT=cut(run.rates[0]),
             RATE=1 / (1 - run.rates[0]),
             BIAS=False,
-            MORE=False,
+            MORE=True,
             ADD=True,
             **over_rows,
         )

@@ -237,16 +237,17 @@ def gelu_backward(dout, z, bias, dz, sums, n, PER: tl.constexpr, STAGES: tl.cons
 
 
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
-def gate_forward(y, g, h, low, g_bias, gain, shift, keys, out, out_low, n, first, D: tl.constexpr,
+def gate_forward(y, g, a, h, low, y_bias, g_bias, gain, shift, keys, out, out_low, n, first, D: tl.constexpr,
                  ROWS: tl.constexpr, CUT: tl.constexpr, SPLIT: tl.constexpr):  # fmt: skip
-    """Compute out = h + gate (LN(y) - h); the state is h + low, so that steps smaller than bf16's are not lost."""
+    """Compute out = h + gate (LN(y + a) - h); the state is h + low, so that steps smaller than bf16's are not lost."""
     s = tl.program_id(1)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     c = tl.arange(0, D)
     there = (rows < n)[:, None]
     at = (s * n + rows)[:, None] * D + c[None, :]
     here = s * D + c
-    new, _ = normed(tl.load(y + at, there, 0.0).to(tl.float32), D)
+    x = tl.load(y + at, there, 0.0).to(tl.float32) + tl.load(a + at, there, 0.0).to(tl.float32)
+    new, _ = normed(x + tl.load(y_bias + here)[None, :], D)
     new = new * tl.load(gain + here)[None, :] + tl.load(shift + here)[None, :]
     gate = sigmoid(tl.load(g + at, there, 0.0).to(tl.float32) + tl.load(g_bias + here)[None, :])
     if CUT:
@@ -262,14 +263,15 @@ def gate_forward(y, g, h, low, g_bias, gain, shift, keys, out, out_low, n, first
 
 
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
-def gate_backward(dout, y, g, h, g_bias, gain, shift, keys, dy, dg, dh, sums, n, first,
+def gate_backward(dout, y, g, a, h, y_bias, g_bias, gain, shift, keys, dy, dg, dh, sums, n, first,
                   PER: tl.constexpr, STAGES: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, CUT: tl.constexpr):  # fmt: skip
-    """Compute the gradients of `gate_forward`: of y, g, h, and sums for gain, shift, y and g."""
+    """Compute the gradients of `gate_forward`: of y (and a), g, h, and sums for gain, shift and the two biases."""
     s, p = tl.program_id(1), tl.program_id(0)
     c = tl.arange(0, D)
     here = s * D + c
     weight = tl.load(gain + here)[None, :]
     offset = tl.load(shift + here)[None, :]
+    bias = tl.load(y_bias + here)[None, :]
     opening = tl.load(g_bias + here)[None, :]
     dgain = tl.zeros([ROWS, D], tl.float32)
     dshift = tl.zeros([ROWS, D], tl.float32)
@@ -280,7 +282,7 @@ def gate_backward(dout, y, g, h, g_bias, gain, shift, keys, dy, dg, dh, sums, n,
         there = (rows < n)[:, None]
         at = (s * n + rows)[:, None] * D + c[None, :]
         change = tl.load(dout + at, there, 0.0).to(tl.float32)
-        x = tl.load(y + at, there, 0.0).to(tl.float32)
+        x = tl.load(y + at, there, 0.0).to(tl.float32) + tl.load(a + at, there, 0.0).to(tl.float32)
         state = tl.load(h + at, there, 0.0).to(tl.float32)
         gate = sigmoid(tl.load(g + at, there, 0.0).to(tl.float32) + opening)
         slope = gate * (1 - gate)
@@ -288,7 +290,7 @@ def gate_backward(dout, y, g, h, g_bias, gain, shift, keys, dy, dg, dh, sums, n,
             keep = kept(first + rows, keys + 2 * s, CUT)[:, None]
             gate = tl.where(keep, gate, 0.0)
             slope = tl.where(keep, slope, 0.0)
-        x, rate = normed(x, D)
+        x, rate = normed(x + bias, D)
         dgate = change * (x * weight + offset - state) * slope
         dnew = change * gate
         dgain += dnew * x

@@ -1,12 +1,12 @@
-"""Kernels of NDR's attention in tiles of 64 rows, which are some whole examples: forward and backward in one kernel each.
+"""Kernels of NDR's attention in tiles of rows, which are some whole examples: forward and backward in one kernel each.
 
 A row of the input `qkv` holds, after the product with the joined weights, for each head its keys and its values, then the queries
 of all heads, then two scores of direction for each head (back, front).
 
 Of the products of a tile's rows with each other those within an example go to tables [seeds, rows, heads, turns], whose lines have
-the columns in the order in which a row asks them: 1 to the right, 1 to the left, 2 to the right, and so on. What was asked before is
-then a prefix of the line. A program writes its lines, reads them in the other shape and goes on; places of columns that an example
-does not have are never used.
+the columns in the order in which a row asks them: 1 to the right, 1 to the left, 2 to the right, and so on. What was asked before
+is then a prefix of the line. A program writes its lines, reads them in the other shape and goes on; places of columns that an
+example does not have are never used.
 """
 
 from __future__ import annotations

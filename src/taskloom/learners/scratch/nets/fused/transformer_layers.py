@@ -233,7 +233,6 @@ class _TransformerPart:
             *sizes,
             PER=self._per(),
             warps=1,
-            maxnreg=launch.RELATIVE_BACKWARD,
             **constants,
         )
         if self.asking is self.x:
