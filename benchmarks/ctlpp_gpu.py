@@ -89,7 +89,7 @@ def members_in_time(members: int, needed: float, left: float, passed: float) -> 
         left: Seconds that are left.
         passed: The share of the time that has passed: early on the rate may still rise, when other work on the GPU ends.
     """
-    tolerance = 1.35 if passed < 0.3 else 1.12 if passed < 0.6 else 1.02
+    tolerance = 1.3 if passed < 0.25 else 1.1 if passed < 0.6 else 1.02
     if needed <= left * tolerance:
         return members
     # A step of n members takes as long as n + 2: measured for NDR with 4 and 25.
