@@ -106,7 +106,7 @@ def dose_rows(runs: Runs) -> Iterator[dict[str, Any]]:
         size = int(entry["fields"].get("recipe.splits.train.n", 0))
         scores.setdefault((base.name, size / KINDS[match["part"]]), []).append((split["score"], split["n"]))
     for (name, dose), pairs in scores.items():
-        yield {"trained": name, "dose": dose, **_interval([s for s, _ in pairs], pairs[0][1])}
+        yield {"trained": name, "dose": round(dose), **_interval([s for s, _ in pairs], pairs[0][1])}
 
 
 def _base(groups: Mapping[str, StoryTrainings], entry: Mapping[str, Any], part: str) -> StoryTrainings | None:
