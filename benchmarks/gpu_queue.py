@@ -5,12 +5,14 @@
 JOBS.yaml has `jobs`, a list of `{name, run, seconds, needs, gpu}`: a shell command, the seconds below which it is not worth
 starting, the jobs that must be done before, and whether it takes one of the places (`gpu: false` starts at once); and `shell`,
 functions for all commands. A job that is done leaves FOLDER/NAME.done, and is not run again when the queue is started once more;
-FOLDER/NAME.log has what it printed, and FOLDER/queue.log when it began and ended. What still runs when time is up is stopped.
+FOLDER/NAME.log has what it printed, and FOLDER/queue.log when it began and ended. What still runs shortly before time is up gets
+Ctrl-C, and once more at the end; nothing is killed, since a GPU that processes share by MPS may not survive that.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import subprocess
@@ -20,6 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+AFTER_THE_END = 10.0
+"""Seconds that jobs have after the second Ctrl-C; then they are left to themselves."""
 
 
 @dataclass(slots=True)
@@ -39,8 +44,8 @@ class Job:
 class Queue:
     """The jobs, and when they must be over."""
 
-    def __init__(self, jobs: list[Job], out: Path, seconds: float, at_once: int) -> None:
-        self.jobs, self.out, self.at_once = jobs, out, at_once
+    def __init__(self, jobs: list[Job], out: Path, seconds: float, at_once: int, grace: float) -> None:
+        self.jobs, self.out, self.at_once, self.grace = jobs, out, at_once, grace
         self.start = time.monotonic()
         self.end = self.start + seconds
         for job in jobs:
@@ -56,15 +61,18 @@ class Queue:
 
     def go(self) -> None:
         """Run until everything is done or time is up."""
-        while time.monotonic() < self.end:
+        while time.monotonic() < self.end - self.grace:
             self.collect()
             self.launch()
             if not any(job.state == "running" for job in self.jobs):
                 break
             time.sleep(0.5)
-        for job in self.jobs:
-            if job.state == "running":
-                self.stop(job)
+        for wait in (self.grace, AFTER_THE_END):
+            self.interrupt()
+            end = time.monotonic() + wait
+            while time.monotonic() < end and any(job.state == "running" for job in self.jobs):
+                time.sleep(0.2)
+                self.collect()
         states = {job.name: job.state for job in self.jobs if job.state != "done"}
         self.note(f"{sum(job.state == 'done' for job in self.jobs)} of {len(self.jobs)} jobs done; others: {states}")
 
@@ -81,7 +89,7 @@ class Queue:
         """Start the first jobs that may start."""
         known = {job.name: job.state for job in self.jobs}
         free = self.at_once - sum(job.state == "running" and job.gpu for job in self.jobs)
-        left = self.end - time.monotonic()
+        left = self.end - self.grace - time.monotonic()
         for job in self.jobs:
             ready = job.state == "waiting" and all(known[name] == "done" for name in job.needs)
             if ready and left >= job.seconds and (free > 0 or not job.gpu):
@@ -97,12 +105,13 @@ class Queue:
         job.began, job.state = time.monotonic(), "running"
         self.note(f"{job.name}: started")
 
-    def stop(self, job: Job) -> None:
-        """End a job and what it has started."""
-        assert job.process is not None
-        os.killpg(job.process.pid, signal.SIGKILL)
-        job.process.wait()
-        job.state = "stopped"
+    def interrupt(self) -> None:
+        """Press Ctrl-C for what still runs."""
+        for job in self.jobs:
+            if job.state == "running" and job.process is not None:
+                self.note(f"{job.name}: interrupted")
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(job.process.pid, signal.SIGINT)
 
 
 def read_jobs(path: Path) -> list[Job]:
@@ -122,9 +131,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--at-once", type=int, default=3)
+    parser.add_argument("--grace", type=float, default=25.0, help="seconds before the end at which Ctrl-C is pressed")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    Queue(read_jobs(args.jobs), args.out, args.seconds, args.at_once).go()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which nohup and & turn off, for the jobs as well
+    Queue(read_jobs(args.jobs), args.out, args.seconds, args.at_once, args.grace).go()
 
 
 if __name__ == "__main__":

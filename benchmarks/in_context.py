@@ -20,6 +20,8 @@ from taskloom.learners.config import read
 from taskloom.learners.pretrained import shared_prefix
 from taskloom.learners.pretrained.encoding import read_sources
 
+BEGAN = time.perf_counter()
+
 PAIRS = "hot cold,up down,big small,fast slow,old new,rich poor,long short,wet dry,hard soft,light dark,full empty,early late"
 WORDS = [tuple(pair.split()) for pair in PAIRS.split(",")]
 
@@ -49,6 +51,7 @@ def main() -> None:
     train = [(f"{x} {n}", f"{y} {n}") for n in range(1, 9) for x, y in WORDS]
     block = {"learner": "in-context", "model": args.model, "shots": args.shots, "device": args.device}
     fitted: Any = read(block).fit(train, seed=0)
+    print(f"{time.perf_counter() - BEGAN:.1f} s: the model is there", flush=True)
     for number in args.inputs:
         inputs = [f"{x} {n}" for n in range(9, 9 + number) for x, _ in WORDS][:number]
         figures = {"device": args.device, "shots": args.shots, **compared(fitted, inputs, args.device)}
@@ -69,11 +72,12 @@ def compared(fitted: Any, inputs: list[str], device: str) -> dict[str, Any]:
 
     rounds = 1 if device == "cpu" else 3  # a GPU has to load its kernels first: the last round counts
     for _ in range(rounds):
-        fitted.answer(inputs[:2])
         answers, once = clock(device, lambda: fitted.answer(inputs))
+    print(f"{time.perf_counter() - BEGAN:.1f} s: prefix once, {len(inputs)} inputs: {once:.3f}", flush=True)
     least, shared_prefix.LEAST = shared_prefix.LEAST, 10**9  # nothing is shared
     for _ in range(min(rounds, 2)):
         whole, each = clock(device, plain)
+        print(f"{time.perf_counter() - BEGAN:.1f} s: plain generate: {each:.3f}", flush=True)
     shared_prefix.LEAST = least
     same = sum(a == b for a, b in zip(answers, whole, strict=True))
     tokens = min(map(len, prompts()))

@@ -37,7 +37,7 @@ def main() -> None:
     block["learners"][0] |= json.loads(given.set)
     block["recipes"][0]["set"] |= json.loads(given.fields)
     began = time.monotonic()
-    outcome = api.fill(spec.check(block, "the job"), given.store, workers=1)
+    outcome = api.fill(spec.check(block, "the job"), given.store, engine="here")
     print(json.dumps({"done": outcome.state.done, "failed": outcome.state.failed}), flush=True)
     runs = Runs(outcome.store, outcome.store.runs(dict.fromkeys(outcome.runs)))
     given.scores.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import gc
 import os
 import signal
 import subprocess
@@ -109,20 +110,23 @@ def export(store: Path, out: Path) -> int:
 
 def run_lane(args: argparse.Namespace) -> int:
     """Run the blocks of one lane; a block that fails is reported, and the next one begins. Return how many failed."""
-    workers, failed = DATA_WORKERS if args.lane.startswith("data") else 1, 0
+    data, failed = args.lane.startswith("data"), 0
+    # In this process Ctrl-C stops a training between two steps.
+    where: dict[str, Any] = {"workers": DATA_WORKERS} if data else {"engine": "here"}
     for block in lanes(args.file)[args.lane]:
         block = shrunk(block, args.steps, args.examples, args.batch)
         for one in dose_blocks(block, args.store) if "doses" in block else [block]:
             began = time.monotonic()
             try:
-                faults = api.fill(spec.check(one, args.lane), args.store, workers=workers).state.failed
+                faults = api.fill(spec.check(one, args.lane), args.store, **where).state.failed
                 outcome = f"failed: {faults}" if faults else "done"
             except (tl.TaskloomError, RuntimeError) as error:
                 outcome = f"failed: {error}"
             failed += outcome != "done"
+            gc.collect()  # a training and its captured steps hold each other, and much memory of the GPU
             name = one["recipes"][0]["recipe"]
             print(f"{args.lane}: {name}: {outcome} after {time.monotonic() - began:.0f} s", flush=True)
-    print(f"{export(args.store, args.out)} runs in {args.out / 'scores.json'}", flush=True)
+            print(f"{export(args.store, args.out)} runs in {args.out / 'scores.json'}", flush=True)
     return failed
 
 

@@ -71,12 +71,12 @@ def collate(base: Base, sources: Sequence[Sequence[int]], targets: Sequence[Sequ
 
 
 def rounded_width(width: int, multiple: int) -> int:
-    """Return the next multiple; from 16 multiples on of an eighth of the power of two below, so that at most an eighth is padding.
+    """Return the next multiple; from eight multiples on of a quarter of the power of two below: four widths to an octave.
 
     >>> [rounded_width(n, 8) for n in (3, 63, 130, 257)]
-    [8, 64, 144, 288]
+    [8, 64, 160, 320]
     """
-    step = max(multiple, (1 << (width.bit_length() - 1)) // 8)
+    step = max(multiple, (1 << (width.bit_length() - 1)) // 4)
     return -(-width // step) * step
 
 

@@ -119,12 +119,12 @@ def _rounding_is_known() -> bool:
     return hasattr(config, "emulate_precision_casts")
 
 
-def record(step: Callable[[], R], pool: Any) -> tuple[torch.cuda.CUDAGraph, R]:
+def record(step: Callable[[], R], pool: Any, warm_ups: int = WARM_UPS) -> tuple[torch.cuda.CUDAGraph, R]:
     """Return a step as a CUDA graph, and the tensors in which it leaves its results; the warm-up really takes steps."""
     aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):
-        for _ in range(WARM_UPS):
+        for _ in range(warm_ups):
             step()
     torch.cuda.current_stream().wait_stream(aside)
     graph = torch.cuda.CUDAGraph()

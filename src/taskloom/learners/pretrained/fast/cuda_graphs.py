@@ -18,7 +18,7 @@ from taskloom.learners.pretrained.fast.llama import Rounded, Shortcuts, can_foll
 from taskloom.learners.pretrained.forward import Batch, plain
 from taskloom.learners.pretrained.models import Base
 from taskloom.learners.training.settings import Training
-from taskloom.learners.training.step import PLAIN_ROWS, compiled, compiled_right, record
+from taskloom.learners.training.step import PLAIN_ROWS, WARM_UPS, compiled, compiled_right, record
 
 if TYPE_CHECKING:
     from taskloom.learners.pretrained.trainer import Adapter
@@ -90,8 +90,10 @@ class Captured:
         places = [t.clone() for t in given]
         self._check_compiler(places)
         self.pool = self.pool or torch.cuda.graph_pool_handle()
+        # After the first shape the libraries are ready, and one run is enough for them to choose their algorithms.
         with put_back(self.adapter), self._compiled_layers():
-            graph, out = record(lambda: self._one(places), self.pool)
+            graph, out = record(lambda: self._one(places), self.pool, 1 if self.graphs else WARM_UPS)
+        torch.cuda.empty_cache()  # the warm-up's memory, which the graph does not use
         return graph, places, out
 
     def _check_compiler(self, places: list[Tensor]) -> None:
