@@ -72,7 +72,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[cuda_graphs.Captured]:
         holders[-1].pool = "memory of graphs"
         return holders[-1]
 
-    def record(step: Callable[[], tuple[Any, ...]], pool: Any) -> tuple[Replayed, tuple[Any, ...]]:
+    def record(step: Callable[[], tuple[Any, ...]], pool: Any, warm_ups: int = 3) -> tuple[Replayed, tuple[Any, ...]]:
         graph = Replayed(step, holders[-1])
         return graph, graph.results
 
