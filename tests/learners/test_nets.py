@@ -192,8 +192,9 @@ def test_layers_that_are_compiled_wrong_are_found_and_computed_plainly() -> None
         (NDR(6, 3), "bf16", "auto", True),
         (NDR(6, 3), "tf32", "auto", False),
         (NDR(6, 3), "bf16", "never", False),
-        (Transformer(6, 3), "bf16", "auto", False),
-        (Transformer(6, 3), "bf16", "always", True),
+        (Transformer(6, 3), "bf16", "auto", True),
+        (Transformer(6, 3), "tf32", "auto", False),
+        (Transformer(6, 3), "tf32", "always", True),
     ],
 )
 def test_kernels_are_taken_where_they_were_measured(net: Net, precision: Any, kernels: Any, taken: bool) -> None:

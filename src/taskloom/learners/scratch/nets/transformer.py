@@ -56,6 +56,7 @@ class Transformer:
 
     frame: ClassVar[tuple[bool, bool]] = (True, True)  # SOS and EOS
     own_inputs: ClassVar[bool] = True
+    kernels_in: ClassVar[frozenset[str]] = frozenset({"bf16"})
 
     @property
     def sites(self) -> int:

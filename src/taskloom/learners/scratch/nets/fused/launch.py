@@ -109,10 +109,3 @@ def precision_of(kind: torch.dtype) -> str:
 def start(kernel: Any, grid: Sequence[int], *given: Any, warps: int = WARPS, **constants: Any) -> None:
     """Start a kernel."""
     kernel[tuple(grid)](*given, num_warps=warps, **constants)
-
-
-def outer(changes: Tensor, inputs: Tensor) -> Tensor:
-    """Compute the gradient of a map's weights, [S, out, in], from [layers, S, rows, out] and [layers, S, rows, in]."""
-    layers, seeds = changes.shape[:2]
-    each = torch.bmm(changes.flatten(0, 1).transpose(1, 2), inputs.flatten(0, 1))
-    return each.view(layers, seeds, *each.shape[1:]).sum(0, dtype=torch.float32)

@@ -19,6 +19,7 @@ from torch import Tensor
 from taskloom.learners.scratch.nets.fused import first_column, launch, tile_attention
 from taskloom.learners.scratch.nets.fused import geometric_attention as attention
 from taskloom.learners.scratch.nets.fused import row_kernels as kernels
+from taskloom.learners.scratch.nets.fused.gradient_sums import outer, summed
 from taskloom.learners.scratch.nets.fused.launch import (
     EXAMPLE_ROWS,
     LINES,
@@ -26,7 +27,6 @@ from taskloom.learners.scratch.nets.fused.launch import (
     block,
     cut,
     example_tiles,
-    outer,
     precision_of,
     shares,
     start,
@@ -399,9 +399,9 @@ class _RouterPart:
     def gradients(self) -> dict[str, Tensor]:
         """Compute the gradients of all weights from those of all layers here."""
         data = self.data
-        inner, inner_bias = outer(self.dz, self.a), self.inner_sums.sum((0, 2))
-        merge = self.merge_sums.sum((0, 2))
-        gate = self.gate_sums.sum((0, 2))
+        inner, inner_bias = outer(self.dz, self.a), summed(self.inner_sums)
+        merge = summed(self.merge_sums)
+        gate = summed(self.gate_sums)
         return self._attention_gradients() | {
             "attention.out.weight": outer(self.dmixed, self.mixture),
             "data1.weight": inner[:, :data],
@@ -420,8 +420,8 @@ class _RouterPart:
 
     def _attention_gradients(self) -> dict[str, Tensor]:
         """Compute the gradients of attention's weights, but for its last map."""
-        order = self.order_sums.sum((0, 2))
-        bias = torch.cat([self.qkv_sums.sum((0, 2)), order[..., 3:].flatten(1)], 1)
+        order = summed(self.order_sums)
+        bias = torch.cat([summed(self.qkv_sums), order[..., 3:].flatten(1)], 1)
         return _joined_gradients(outer(self.dqkv, self.h), bias, order[..., :3].sum(1))
 
 
@@ -487,7 +487,7 @@ class _LastRouterPart(_RouterPart):
 
     def _attention_gradients(self) -> dict[str, Tensor]:
         weight = torch.cat([outer(self.dkv, self.h), outer(self.dfirst, self.asking)], 1)
-        bias = torch.cat([self.kv_sums.sum((0, 2)), self.dfirst.sum((0, 2), dtype=torch.float32)], 1)
+        bias = torch.cat([summed(self.kv_sums), self.dfirst.sum((0, 2), dtype=torch.float32)], 1)
         return _joined_gradients(weight, bias, self.order_sums.sum((0, 2, 3)))
 
 
