@@ -2,11 +2,12 @@
 
     python benchmarks/gpu_queue.py JOBS.yaml --out FOLDER --seconds 1150 --at-once 3
 
-JOBS.yaml has `jobs`, a list of `{name, run, seconds, needs, gpu}`: a shell command, the seconds below which it is not worth
-starting, the jobs that must be done before, and whether it takes one of the places (`gpu: false` starts at once); and `shell`,
-functions for all commands. A job that is done leaves FOLDER/NAME.done, and is not run again when the queue is started once more;
-FOLDER/NAME.log has what it printed, and FOLDER/queue.log when it began and ended. What still runs shortly before time is up gets
-Ctrl-C, and once more at the end; nothing is killed, since a GPU that processes share by MPS may not survive that.
+JOBS.yaml has `jobs`, a list of `{name, run, seconds, most, needs, gpu}`: a shell command, the seconds below which it is not worth
+starting, those after which it is stopped, the jobs that must be done before, and whether it takes one of the places (`gpu: false`
+starts at once); and `shell`, functions for all commands. A job that is done leaves FOLDER/NAME.done, and is not run again when the
+queue is started once more; FOLDER/NAME.log has what it printed, and FOLDER/queue.log when it began and ended. What still runs
+shortly before time is up gets Ctrl-C, and once more at the end; nothing is killed, since a GPU that processes share by MPS may not
+survive that.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Job:
     name: str
     run: str
     seconds: float = 0.0
+    most: float = 0.0
     needs: list[str] = field(default_factory=list)
     gpu: bool = True
     process: subprocess.Popen[bytes] | None = None
@@ -63,12 +65,13 @@ class Queue:
         """Run until everything is done or time is up."""
         while time.monotonic() < self.end - self.grace:
             self.collect()
+            self.interrupt([job for job in self.jobs if job.most and time.monotonic() - job.began > job.most])
             self.launch()
             if not any(job.state == "running" for job in self.jobs):
                 break
             time.sleep(0.5)
         for wait in (self.grace, AFTER_THE_END):
-            self.interrupt()
+            self.interrupt(self.jobs)
             end = time.monotonic() + wait
             while time.monotonic() < end and any(job.state == "running" for job in self.jobs):
                 time.sleep(0.2)
@@ -105,11 +108,12 @@ class Queue:
         job.began, job.state = time.monotonic(), "running"
         self.note(f"{job.name}: started")
 
-    def interrupt(self) -> None:
-        """Press Ctrl-C for what still runs."""
-        for job in self.jobs:
+    def interrupt(self, jobs: list[Job]) -> None:
+        """Press Ctrl-C for those that still run."""
+        for job in jobs:
             if job.state == "running" and job.process is not None:
                 self.note(f"{job.name}: interrupted")
+                job.most = 0.0
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(job.process.pid, signal.SIGINT)
 
