@@ -120,6 +120,25 @@ def test_a_heat_map_has_each_setting_once_with_its_spread(tmp_path: Path) -> Non
         analyse("ctlpp/figure4", made_up(tmp_path, *cells))
 
 
+def test_the_steps_at_which_seeds_have_learned_are_those_of_their_curves(tmp_path: Path) -> None:
+    scores = group("ctl/R", "ndr", {"iid": [1.0, 0.1, 0.97], "ood": [0.9, 0.1, 0.7]})
+    iid = {"0": [0.1, 0.96, 1.0], "1": [0.1, 0.1, 0.1], "2": [0.1, 0.5, 0.97]}
+    scores["curves"] = {
+        seed: [(step, "iid", score) for step, score in zip((2000, 4000, 6000), own, strict=True)]
+        for seed, own in iid.items()
+    }
+    chains = group("ctl/R", "ndr", {"iid": [0.1], "ood": [0.1]}, {"recipe.draw": "chains"})
+    chains["curves"] = {"0": [(2000, "iid", 0.1), (2000, "ood", 0.1)]}
+    _, _, (finding,) = analyse("ctlpp/curves", made_up(tmp_path, scores, chains))
+    assert finding.table is not None
+    rows = [tuple(row[c] for c in finding.table.columns) for row in finding.table]
+    assert rows == [("NDR, R (published)", 3, 2, 4000, 5000, 6000), ("NDR, R (chains)", 1, 0, None, None, None)]
+    assert len(finding.figures[0].data) == 11
+    assert finding.figures[0].draw(finding.figures[0].data) is not None
+    with pytest.raises(StudyError, match="no learning curves"):
+        analyse("ctlpp/curves", made_up(tmp_path, group("ctl/R", "ndr", {"iid": [1.0], "ood": [0.5]})))
+
+
 def test_accuracies_by_layers_of_a_file_are_those_of_the_seeds_that_learned(tmp_path: Path) -> None:
     runs = made_up(tmp_path, group("ctl/A", "ndr", {"iid": [1.0, 0.1, 0.9], "ood": [0.9, 0.1, 0.7]}))
     accuracy = {

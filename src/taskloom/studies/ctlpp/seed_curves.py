@@ -1,0 +1,95 @@
+"""Our question about CTL++: when does each seed leave guessing, and does what it has learned by then last?"""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.runs import Runs
+from taskloom.studies import figures
+from taskloom.studies.ctlpp.accuracy_table import short_names
+from taskloom.studies.ctlpp.trainings import Trainings, trainings
+from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.learning_steps import Curve, first_step
+from taskloom.studies.seed_scores import count_range
+from taskloom.studies.study import StudyError, study
+
+SPLITS = ("iid", "ood")
+
+
+@study("ctlpp/curves", describe="Learning curves on CTL++ seed by seed, and the steps at which seeds have learned")
+def curves(runs: Runs, *, threshold: float = 0.95) -> Finding:
+    """Draw the curves of every seed; a mean of seeds of which some have learned and others not is like none of them."""
+    by_run: dict[tuple[str, str], Curve] = {}
+    for point in runs.curves().to_pylist():
+        if point["score"] is not None and point["split"] in SPLITS:
+            by_run.setdefault((point["run"], point["split"]), {})[point["step"]] = point["score"]
+    groups = [g for g in trainings(runs) if any((run, "iid") in by_run for run in g.runs.values())]
+    if not groups:
+        raise StudyError(f"{runs.store.path} has no learning curves on iid; set evaluate_every in the learners")
+    names = short_names(groups)
+    rows = [_row(name, group, by_run, threshold) for name, group in zip(names, groups, strict=True)]
+    points = [
+        {"trainings": name, "seed": seed, "split": split, "step": step, "score": score}
+        for name, group in zip(names, groups, strict=True)
+        for seed, run in sorted(group.runs.items())
+        for split in SPLITS
+        for step, score in sorted(by_run.get((run, split), {}).items())
+    ]
+    data = ResultTable(("trainings", "seed", "split", "step", "score"), points)
+    caption = f"Accuracy by training step, a line for each seed ({count_range(row['seeds'] for row in rows)} seeds)."
+    columns = ("trainings", "seeds", "learned", "first", "median", "last")
+    return Finding(
+        "CTL++ learning curves",
+        f"Learned: seeds whose iid accuracy reaches {threshold:g}; then the first measured step at which it does, for the earliest "
+        "seed, the median and the last.",
+        ResultTable(columns, rows),
+        (StudyFigure("curves", caption, data, draw_curves),),
+    )
+
+
+def _row(name: str, group: Trainings, curves: dict[tuple[str, str], Curve], threshold: float) -> dict[str, Any]:
+    own = [curves[run, "iid"] for run in group.runs.values() if (run, "iid") in curves]
+    firsts = [step for curve in own if (step := first_step(curve, threshold)) is not None]
+    return {
+        "trainings": name,
+        "seeds": len(own),
+        "learned": len(firsts),
+        "first": min(firsts, default=None),
+        "median": round(statistics.median(firsts)) if firsts else None,
+        "last": max(firsts, default=None),
+    }
+
+
+LINES: dict[str, tuple[str, Any]] = {"iid": ("#111111", "-"), "ood": (figures.SHADES[1], (0, (3, 1)))}
+"""A split's colour and dashes, which differ in grey as well."""
+
+
+def draw_curves(data: ResultTable) -> Any:
+    """Draw a panel for each group of trainings and a thin line for each seed and split."""
+    from matplotlib.lines import Line2D
+
+    with figures.style():
+        panels = figures.values_of(data, "trainings")
+        rows, columns = figures.grid_of(len(panels))
+        figure, axes = figures.canvas(rows, columns, (3.6, 2.5), sharey=True)
+        for axis, title in zip(axes, panels, strict=False):
+            lines: dict[tuple[int, str], tuple[list[int], list[float]]] = {}
+            for row in data:
+                if row["trainings"] == title:
+                    steps, scores = lines.setdefault((row["seed"], row["split"]), ([], []))
+                    steps.append(row["step"])
+                    scores.append(row["score"])
+            for (_, split), (steps, scores) in lines.items():
+                colour, dashes = LINES[split]
+                axis.plot([step / 1000 for step in steps], scores, color=colour, linestyle=dashes, linewidth=0.9)
+            axis.set(title=title, xlabel="thousand training steps", ylim=(-0.03, 1.03))
+            axis.grid(color="#dddddd", linewidth=0.6)
+            axis.set_axisbelow(True)
+        axes[0].set_ylabel("accuracy")
+        for axis in axes[len(panels) :]:
+            axis.set_visible(False)
+        handles = [Line2D([], [], color=c, linestyle=d, linewidth=0.9, label=s) for s, (c, d) in LINES.items()]
+        figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
+        return figure
