@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,45 @@ import pytest
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
-def test_a_store_of_made_up_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    spec = importlib.util.spec_from_file_location("runs_frame", BENCHMARKS / "runs_frame.py")
+def benchmark(name: str) -> Any:
+    """Import a benchmark."""
+    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    made: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_store_of_made_up_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    made = benchmark("runs_frame")
     for name, size in {"RECIPES": 2, "LEARNERS": 3, "SEEDS": 2, "ITEMS": 5}.items():
         monkeypatch.setattr(made, name, size)
     made.main()
     assert capsys.readouterr().out.count("CPU-s") == 9
+
+
+def test_when_seeds_learn_in_two_precisions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seed 0 learns at 20 in both; seed 1 at 30 exactly and, rounded, only after the exact run has ended."""
+    learnt = {"exact": {"0": 20, "1": 30}, "rounded": {"0": 20, "1": 40, "2": 10}}
+    for name, firsts in learnt.items():
+        end = 30 if name == "exact" else 40
+        curves = {
+            seed: [
+                [step, split, float(step >= first), 0.0] for step in range(10, end + 1, 10) for split in ("iid", "ood")
+            ]
+            for seed, first in firsts.items()
+        }
+        (tmp_path / name).write_text(json.dumps({"curves": curves}))
+    monkeypatch.setattr("sys.argv", ["learning_curves.py", str(tmp_path / "exact"), str(tmp_path / "rounded")])
+    curves = benchmark("learning_curves")
+    curves.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("to step 30")
+    assert "iid 0.5, seed 1: exact 30, other —" in lines
+    assert "iid 0.5, seed 2: exact not trained, other 10" in lines
+    assert lines[-1] == "iid 0.99: the exact seeds lie within the spread of the others"
+    assert not curves.within_spread([None], [10, 20])
+    assert not curves.within_spread([5], [10, None])

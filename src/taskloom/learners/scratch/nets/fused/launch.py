@@ -21,6 +21,7 @@ ATTENTION = "bands"
 """How NDR's attention is computed: products, order and mixtures by kernels of their own (`bands`) or by one (`tiles`)."""
 
 TILE_SHAPE: tuple[int, int] | None = None
+TILE_FILL = True
 TILE_FORWARD, TILE_BACKWARD = 128, 128
 """Rows and warps of the one kernel, where they do not follow from the length, and registers of a thread."""
 

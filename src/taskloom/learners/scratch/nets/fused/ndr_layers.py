@@ -149,6 +149,7 @@ class _RouterPart:
             "R": rows,
         }
         constants = {"CUT": cut(rate), "RATE": 1 / (1 - rate), "PRECISION": precision_of(run.kind), "warps": warps}
+        constants["FILL"] = launch.TILE_FILL
         return (-(-self.batch // (rows // self.length)), run.heads, self.seeds), {**shape, **constants}
 
     def _tiles(self) -> tuple[tuple[int, int, int], dict[str, Any]]:

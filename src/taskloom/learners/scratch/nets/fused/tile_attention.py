@@ -80,7 +80,7 @@ def directions(qkv, bias, row, there, s, head, D: tl.constexpr, W: tl.constexpr)
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def attend_forward(qkv, bias, keys, lengths, scales, products, weights, out, batch, length_stride, first,
                    H: tl.constexpr, C: tl.constexpr, LENGTH: tl.constexpr, TURNS: tl.constexpr, R: tl.constexpr,
-                   CUT: tl.constexpr, RATE: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
+                   FILL: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """Compute the mixtures of values; keys are replaced by what bias and dropout make of them."""
     tile, head, s = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     D: tl.constexpr = H * C
@@ -92,6 +92,10 @@ def attend_forward(qkv, bias, keys, lengths, scales, products, weights, out, bat
     k = tl.load(at + head * 2 * C, there[:, None], 0.0)
     q = tl.load(at + 2 * D + head * C, there[:, None], 0.0)
     v = tl.load(at + head * 2 * C + C, there[:, None], 0.0)
+    line, allowed, right = turns_of(row, column, length, there, head, H, TURNS)
+    if FILL:
+        # Memory that is written in part is fetched before it is read.
+        tl.store(products + line, tl.zeros([R, TURNS], tl.float32), there[:, None])
     back, front = directions(qkv, bias, row, there, s, head, D, W)
     offset = bias + s * W + c
     k += tl.load(offset + head * 2 * C).to(kind)[None, :]
@@ -103,9 +107,10 @@ def attend_forward(qkv, bias, keys, lengths, scales, products, weights, out, bat
         k = tl.where(keep, tl.where(k == 0, SMALL, k.to(tl.float32) * RATE), 0.0).to(kind)
     tl.store(at + head * 2 * C, k, there[:, None])
     place, same = pairs_within(row, there, head, H, LENGTH, TURNS, R)
+    if FILL:
+        tl.debug_barrier()
     tl.store(products + place, tl.dot(q, tl.trans(k), input_precision=PRECISION), same)
     tl.debug_barrier()
-    line, allowed, right = turns_of(row, column, length, there, head, H, TURNS)
     logits = tl.load(products + line, there[:, None], 0.0) * tl.load(scales + s * 3)
     logits += tl.where(right, front[:, None], back[:, None]) * tl.load(scales + s * 3 + 1) + tl.load(scales + s * 3 + 2)
     logits *= LOG2_E
@@ -123,7 +128,8 @@ def attend_forward(qkv, bias, keys, lengths, scales, products, weights, out, bat
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def attend_backward(dout, qkv, bias, lengths, scales, products, weights, dweights, dproducts, dqkv, sums, scalars,
                     batch, length_stride, H: tl.constexpr, C: tl.constexpr, LENGTH: tl.constexpr, TURNS: tl.constexpr,
-                    R: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
+                    R: tl.constexpr, FILL: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr,
+                    PRECISION: tl.constexpr):  # fmt: skip
     """Compute the gradient of qkv; sums of it over a tile's rows, and for the three scalars."""
     tile, head, s = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     D: tl.constexpr = H * C
@@ -134,10 +140,15 @@ def attend_backward(dout, qkv, bias, lengths, scales, products, weights, dweight
     at = row[:, None] * W + c[None, :]
     offset = bias + s * W + c
     total = sums + (s * tl.num_programs(0) + tile) * 3 * D + c
+    line, allowed, right = turns_of(row, column, length, there, head, H, TURNS)
+    if FILL:
+        tl.store(dweights + line, tl.zeros([R, TURNS], tl.float32), there[:, None])
     change = tl.load(dout + row[:, None] * D + head * C + c[None, :], there[:, None], 0.0)
     v = tl.load(qkv + at + head * 2 * C + C, there[:, None], 0.0)
     v += tl.load(offset + head * 2 * C + C).to(kind)[None, :]
     place, same = pairs_within(row, there, head, H, LENGTH, TURNS, R)
+    if FILL:
+        tl.debug_barrier()
     tl.store(dweights + place, tl.dot(change, tl.trans(v), input_precision=PRECISION), same)
     tl.debug_barrier()
     dv = tl.dot(tl.trans(tl.load(weights + place, same, 0.0)), change, input_precision=PRECISION)
@@ -147,7 +158,6 @@ def attend_backward(dout, qkv, bias, lengths, scales, products, weights, dweight
     q = tl.load(qkv + at + 2 * D + head * C, there[:, None], 0.0)
     q += tl.load(offset + 2 * D + head * C).to(kind)[None, :]
     back, front = directions(qkv, bias, row, there, s, head, D, W)
-    line, allowed, right = turns_of(row, column, length, there, head, H, TURNS)
     direction = tl.where(right, front[:, None], back[:, None])
     scale = tl.load(scales + s * 3)
     scale_direction = tl.load(scales + s * 3 + 1)
