@@ -9,7 +9,8 @@ import pytest
 
 import taskloom as tl
 from taskloom.studies import STUDIES
-from taskloom.studies.reproduction import Reproduced
+from taskloom.studies.reproduction import Reproduced, experiments_of
+from taskloom.studies.study import find_study
 
 TRAINED = sorted(s.name for s in STUDIES if s.experiment is not None and not s.name.startswith("mine/"))
 
@@ -54,8 +55,21 @@ def test_a_study_runs_at_quick_scale(name: str, store: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_the_experiments_of_both_scales_can_be_read(name: str) -> None:
-    from taskloom.studies.reproduction import experiments_of
-    from taskloom.studies.study import find_study
-
     for scale in ("quick", "full"):
         assert experiments_of(find_study(name), scale)
+
+
+FROM_SCRATCH_ALONE = ("ctlpp/",)
+"""Studies whose models are networks of the paper: there is no pretrained one to put in their place."""
+
+
+@pytest.mark.parametrize("name", [name for name in TRAINED if not name.startswith(FROM_SCRATCH_ALONE)])
+def test_any_pretrained_model_takes_the_place_of_a_studys_own(name: str) -> None:
+    for scale in ("quick", "full"):
+        learners = [
+            learner
+            for experiment in experiments_of(find_study(name), scale, "some/model")
+            for learner in experiment.model_dump()["learners"]
+        ]
+        assert learners
+        assert {learner["model"] for learner in learners} == {"some/model"}

@@ -82,6 +82,10 @@ def test_a_study_of_a_file_is_reproduced(own: Path, tmp_path: Path, monkeypatch:
         (["study", "ctlpp/table1", "nowhere"], "not a run store"),
         (["reproduce", "ctlpp/table1", "--scale", "huge"], "--scale must be quick or full, not 'huge'"),
         (["reproduce", "ctlpp/table1", "--model", "gpt"], "--model must be one of"),
+        (
+            ["reproduce", "dyna-babi/table4", "--model", "entnte"],
+            "a hub id or a folder of weights, not 'entnte'; did you mean",
+        ),
         (["reproduce", "ctlpp/figure1", "--model", "ndr"], "--model is not for 'ctlpp/figure1'"),
         (["study", "ctlpp/figure1", "--set", "color=red"], "no setting 'color'"),
         (["study", "ctlpp/figure1", "runs"], "'ctlpp/figure1' is of recipes and needs no runs"),

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from taskloom.errors import TaskloomError
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import MODEL, Store
 from taskloom.studies import value_similarity as studied
 from taskloom.studies.reproduction import analyse
 from taskloom.studies.study import StudyError
 from tests.experiments.made_up_runs import write
+from tests.experiments.sweeps import fill
 
 PARTS, VALUES = 8, 3
 TRAITS = [{"maker": f"m{i % PARTS}", "meaning": f"v{i // PARTS % VALUES}"} for i in range(PARTS * VALUES * 2)]
@@ -57,10 +59,12 @@ def test_planted_codes_are_told_apart(runs: Runs, halves: bool, codes: str, monk
 
 
 class PlantedByLayer(Planted):
-    """Separate codes at layer.1, one code elsewhere; inputs of another split or run would raise an error."""
+    """Separate codes at layer.1, one code elsewhere; inputs of another split or run raise an error."""
+
+    beginning = ""
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> Any:
-        assert all(text.startswith("second ood") for text in inputs)
+        assert all(text.startswith(self.beginning) for text in inputs)
         self.halves = where == "layer.1"
         return super().represent(inputs)
 
@@ -68,12 +72,18 @@ class PlantedByLayer(Planted):
 def test_a_layer_a_split_and_a_run_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path / "runs", create=True)
     scores = {"iid": [1.0] * len(TRAITS), "ood": [1.0] * len(TRAITS)}
-    names = [write(store, scores, traits=TRAITS, data=data) for data in ("first", "second")]
-    for name in names:
+    names = {data: write(store, scores, traits=TRAITS, data=data) for data in ("first", "second")}
+    for name in names.values():
         (store.folder(name) / MODEL).mkdir()
     monkeypatch.setattr(studied, "load", lambda folder: PlantedByLayer(False))
-    chosen = {"part": "maker", "value": "meaning", "split": "ood", "run": names[1][:8]}
-    for where, codes in (("layer.1", "separate"), ("readout", "one")):
+    places = [
+        ("first", "iid", "layer.1", "separate"),
+        ("second", "ood", "layer.1", "separate"),
+        ("first", "ood", "readout", "one"),
+    ]
+    for data, split, where, codes in places:
+        monkeypatch.setattr(PlantedByLayer, "beginning", f"{data} {split}")
+        chosen = {"part": "maker", "value": "meaning", "split": split, "run": names[data][:8]}
         (finding,) = analyse("runs/similarity", Runs(store), where=where, **chosen)[2]
         assert finding.table is not None
         assert {row["codes"] for row in finding.table} == {codes}
@@ -87,3 +97,33 @@ def test_what_is_missing_is_said(runs: Runs, tmp_path: Path) -> None:
     write(store, {"ood": [1.0]})
     with pytest.raises(StudyError, match="no run with a kept model"):
         analyse("runs/similarity", Runs(store), part="maker")
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder-decoder"])
+def test_any_layer_of_a_hugging_face_model_is_studied(kind: str, tmp_path: Path) -> None:
+    """A folder of weights as the hub has them, untrained, asked as it is; the words come from the rows themselves."""
+    pytest.importorskip("transformers")
+    from taskloom.learners.pretrained.models import Sizes, from_scratch
+
+    small = {"symbols": 4, "functions": 8, "max_length": 3, "splits": {"train": {"n": 60}, "iid": {"n": 40}}}
+    words = ["a b c d e f g h 0 1 2 3", "A B C D E F G H"]
+    base = from_scratch(kind, words, Sizes(state=16, layers=2, heads=2, feed_forward=16, dropout=0.0), "bytes", seed=1)
+    base.model.save_pretrained(tmp_path / "weights")
+    base.tokeniser.save_pretrained(tmp_path / "weights")
+    experiment = {
+        "recipes": [{"recipe": "ctl/A", "set": small}],
+        "learners": [{"learner": "zero-shot", "model": str(tmp_path / "weights"), "longest_answer": 2}],
+        "evaluate": ["iid"],
+        "keep": {"model": True},
+    }
+    runs = Runs(fill(experiment, tmp_path / "runs").store)
+    means = []
+    for where in ("layer.1", "readout"):
+        (finding,) = analyse("runs/similarity", runs, part="functions", where=where)[2]
+        assert finding.table is not None
+        assert f"at '{where}'" in finding.figures[0].caption
+        means.append([row["same value"] for row in finding.table])
+        assert all(-1 <= value <= 1 + 1e-9 for value in means[-1])
+    assert means[0] != means[1]
+    with pytest.raises(TaskloomError, match=r"no place 'layer.9'; did you mean 'layer\.\d'"):
+        analyse("runs/similarity", runs, part="functions", where="layer.9")

@@ -18,6 +18,7 @@ from taskloom.studies.dyna_babi.phrasing_table import figure4, phrasing_gap, sen
 from taskloom.studies.dyna_babi.story_runs import MIX, StoryTrainings, contrast, story_trainings
 from taskloom.studies.figures import svg
 from taskloom.studies.findings import Finding
+from taskloom.studies.findings_folder import markdown
 from taskloom.studies.study import StudyError
 from tests.studies.dyna_babi.made_up_stories import Item, concat_test, mixed, question, right_if, story_file, trained
 
@@ -307,6 +308,8 @@ def test_doses_are_joined_to_the_run_that_they_continue(tmp_path: Path) -> None:
     )
     assert finding.table is not None
     assert {row["trained"] for row in finding.table} == {"EntNet, concat(T7)"}
+    assert "0.300 (0), 0.600 (50), 1.000 (500)" in finding.text
+    assert "| 50 |" in markdown(finding)
     assert claim.table is not None
     assert [row["outcome"] for row in claim.table] == ["holds"]
     draws(finding)

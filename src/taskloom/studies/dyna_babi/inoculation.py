@@ -95,7 +95,7 @@ def dose_rows(runs: Runs) -> Iterator[dict[str, Any]]:
         own = next(g for g in groups.values() if _key(g) == group)
         n = _size(own)
         for score in own.scores(MIX):
-            scores.setdefault((own.name, 0.0), []).append((score, n))
+            scores.setdefault((own.name, 0), []).append((score, n))
     for run in runs.names:
         entry = runs.store.scores(run)
         match = RECIPE.fullmatch(str(entry["recipe"]))
@@ -103,8 +103,9 @@ def dose_rows(runs: Runs) -> Iterator[dict[str, Any]]:
         split = next((e for name, e in entry["splits"].items() if name == MIX or name.endswith(f":{MIX}")), None)
         if base is None or match is None or split is None or split["score"] is None:
             continue
-        size = int(entry["fields"].get("recipe.splits.train.n", 0))
-        scores.setdefault((base.name, size / KINDS[match["part"]]), []).append((split["score"], split["n"]))
+        dose, rest = divmod(int(entry["fields"].get("recipe.splits.train.n", 0)), KINDS[match["part"]])
+        each = dose + rest / KINDS[match["part"]] if rest else dose
+        scores.setdefault((base.name, each), []).append((split["score"], split["n"]))
     for (name, dose), pairs in scores.items():
         yield {"trained": name, "dose": round(dose), **_interval([s for s, _ in pairs], pairs[0][1])}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from taskloom.errors import ParameterError, nearest
@@ -60,13 +61,15 @@ EACH = 60
 
 
 def learner(scale: str, name: str) -> Block:
-    """Return a learner's block for a scale."""
+    """Return a learner's block for a scale; a hub id or a folder of weights is fine-tuned as SmolLM2 is."""
     known = SMALL_LEARNERS if scale == "quick" else FULL_LEARNERS
-    if name not in known:
-        raise ParameterError(
-            "model", f"must be one of {', '.join(known)} at this scale, not '{name}'; {nearest(name, known)}"
-        )
-    return dict(known[name])
+    if name in known:
+        return dict(known[name])
+    if "/" in name or Path(name).is_dir():
+        return {**known["smollm2"], "model": name}
+    raise ParameterError(
+        "model", f"must be a model of this scale, a hub id or a folder of weights, not '{name}'; {nearest(name, known)}"
+    )
 
 
 def small_sizes(data: str, part: str) -> dict[str, int]:
@@ -105,7 +108,7 @@ def block(
     more: Mapping[str, Any] | None = None,
 ) -> Block:
     """Return the experiment of one model on one training set."""
-    trimmed = name in ("t5", "smollm2")
+    trimmed = learner(scale, name)["learner"] == "fine-tune"
     experiment: Block = {
         "recipes": [recipe_block(scale, data, part, trimmed)],
         "learners": [learner(scale, name)],
