@@ -82,6 +82,7 @@ def test_a_study_of_a_file_is_reproduced(own: Path, tmp_path: Path, monkeypatch:
         (["study", "ctlpp/table1", "nowhere"], "not a run store"),
         (["reproduce", "ctlpp/table1", "--scale", "huge"], "--scale must be quick or full, not 'huge'"),
         (["reproduce", "ctlpp/table1", "--model", "gpt"], "--model must be one of"),
+        (["reproduce", "ctlpp/draws", "--model", "gpt"], "--model must be one of"),
         (
             ["reproduce", "dyna-babi/table4", "--model", "entnte"],
             "a hub id or a folder of weights, not 'entnte'; did you mean",

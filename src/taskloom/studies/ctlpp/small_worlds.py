@@ -92,7 +92,7 @@ def draw_experiments(scale: str, model: str) -> Experiments:
         return [
             {
                 "recipes": [small(name, draw=draw) for name in ("ctl/A", "ctl/R") for draw in DRAWS],
-                "learners": [SMALL_LEARNERS[name] for name in ([model] if model else ["bilstm"])],
+                "learners": [SMALL_LEARNERS[name] for name in models(model or "bilstm")],
                 "seeds": 4,
             }
         ]
@@ -109,7 +109,7 @@ def process_experiments(scale: str, model: str) -> Experiments:
         return [
             {
                 "recipes": [small(name, processes=n) for name in ("ctl/A", "ctl/R") for n in PROCESSES],
-                "learners": [SMALL_LEARNERS[name] for name in ([model] if model else ["bilstm"])],
+                "learners": [SMALL_LEARNERS[name] for name in models(model or "bilstm")],
                 "seeds": 4,
             }
         ]
@@ -126,7 +126,7 @@ def single_experiments(scale: str, model: str) -> Experiments:
         return [
             {
                 "recipes": [small(name, **extra) for name in ("ctl/A", "ctl/R") for extra in SINGLES],
-                "learners": [SMALL_LEARNERS[name] for name in ([model] if model else ["bilstm"])],
+                "learners": [SMALL_LEARNERS[name] for name in models(model or "bilstm")],
                 "seeds": 4,
             }
         ]
