@@ -9,6 +9,7 @@ import pytest
 
 import taskloom as tl
 from taskloom.studies import STUDIES
+from taskloom.studies.quick_costs import quick_costs
 from taskloom.studies.reproduction import Reproduced, experiments_of
 from taskloom.studies.study import find_study
 
@@ -57,6 +58,12 @@ def test_a_study_runs_at_quick_scale(name: str, store: Path, tmp_path: Path) -> 
 def test_the_experiments_of_both_scales_can_be_read(name: str) -> None:
     for scale in ("quick", "full"):
         assert experiments_of(find_study(name), scale)
+
+
+def test_two_cores_have_every_study_that_was_measured_in_ten_minutes() -> None:
+    costs = quick_costs()
+    assert set(costs) <= {*TRAINED, *OTHERS}
+    assert max(costs.values()) < 2 * LONGEST
 
 
 FROM_SCRATCH_ALONE = ("ctlpp/",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -100,7 +100,9 @@ def test_what_is_missing_is_said(runs: Runs, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["decoder", "encoder-decoder"])
-def test_any_layer_of_a_hugging_face_model_is_studied(kind: str, tmp_path: Path) -> None:
+def test_any_layer_of_a_hugging_face_model_is_studied(
+    kind: Literal["decoder", "encoder-decoder"], tmp_path: Path
+) -> None:
     """A folder of weights as the hub has them, untrained, asked as it is; the words come from the rows themselves."""
     pytest.importorskip("transformers")
     from taskloom.learners.pretrained.models import Sizes, from_scratch

@@ -41,8 +41,12 @@ def catalogue(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         emit(list(rows))
         return
+    from taskloom.studies.quick_costs import shown_cost
+
     out = console()
     for paper in dict.fromkeys(row["paper"] for row in rows):
         own = [row for row in rows if row["paper"] == paper]
-        lines = [(r["study"], r["place"], r["shows"], r["needs"], "yes" if r["exists"] else "not yet") for r in own]
-        out.print(table(paper or "other studies", ("study", "place", "what it shows", "needs", "exists"), lines), "")
+        costs = [shown_cost(r["quick_cpu_seconds"]) if r["exists"] else "no study yet" for r in own]
+        lines = [(r["study"], r["place"], r["shows"], r["needs"], cost) for r, cost in zip(own, costs, strict=True)]
+        heads = ("study", "place", "what it shows", "needs", "CPU time, quick")
+        out.print(table(paper or "other studies", heads, lines), "")

@@ -18,6 +18,7 @@ from taskloom.notebook_html import paragraph
 from taskloom.studies.findings import Finding
 from taskloom.studies.findings_folder import write_findings
 from taskloom.studies.published_numbers import paper, paper_names
+from taskloom.studies.quick_costs import quick_costs
 from taskloom.studies.score_files import open_runs
 from taskloom.studies.study import SCALES, STUDIES, Study, StudyError, find_study
 
@@ -178,7 +179,7 @@ def write_study(study: Study, findings: list[Finding], out: Path, runs: Runs | N
 
 
 def catalogue() -> list[dict[str, Any]]:
-    """Return every table and figure of the papers and every other study, with what it needs and whether it exists."""
+    """Return every table and figure of the papers and every other study, with what it needs and costs and whether it exists."""
     rows = []
     for name in paper_names():
         for place in paper(name).places:
@@ -194,7 +195,8 @@ def catalogue() -> list[dict[str, Any]]:
             )
     listed = {row["study"] for row in rows}
     rows += [_unlisted(study) for study in STUDIES if study.name not in listed]
-    return rows
+    costs = quick_costs()
+    return [{**row, "quick_cpu_seconds": costs.get(str(row["study"]))} for row in rows]
 
 
 def _unlisted(study: Study) -> dict[str, Any]:

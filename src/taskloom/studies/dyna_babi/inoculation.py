@@ -103,9 +103,10 @@ def dose_rows(runs: Runs) -> Iterator[dict[str, Any]]:
         split = next((e for name, e in entry["splits"].items() if name == MIX or name.endswith(f":{MIX}")), None)
         if base is None or match is None or split is None or split["score"] is None:
             continue
-        dose, rest = divmod(int(entry["fields"].get("recipe.splits.train.n", 0)), KINDS[match["part"]])
-        each = dose + rest / KINDS[match["part"]] if rest else dose
-        scores.setdefault((base.name, each), []).append((split["score"], split["n"]))
+        each = int(entry["fields"].get("recipe.splits.train.n", 0)) / KINDS[match["part"]]
+        scores.setdefault((base.name, int(each) if each.is_integer() else each), []).append(
+            (split["score"], split["n"])
+        )
     for (name, dose), pairs in scores.items():
         yield {"trained": name, "dose": round(dose), **_interval([s for s, _ in pairs], pairs[0][1])}
 
