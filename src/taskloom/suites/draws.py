@@ -13,6 +13,9 @@ T = TypeVar("T")
 POOL = 21
 """Up to so many items the standard library draws from a list of them, beyond with a set of places already drawn."""
 
+WIDTHS = tuple([count.bit_length() for count in range(POOL + 1)])
+"""How many random bits one of so many items takes."""
+
 
 def pick(rng: Random, items: Sequence[T]) -> T:
     """Draw one item, each with the same chance; three times as fast as `rng.choice`."""
@@ -57,7 +60,7 @@ def sample(rng: Random, items: Sequence[T], count: int) -> list[T]:
         return rng.sample(items, count)
     pool, bits, drawn = list(items), rng.getrandbits, []
     for left in range(len(pool), len(pool) - count, -1):
-        width = left.bit_length()
+        width = WIDTHS[left]
         at = bits(width)
         while at >= left:
             at = bits(width)
@@ -76,11 +79,11 @@ def pick_two(rng: Random, items: Sequence[T]) -> tuple[T, T]:
     if not 1 <= last < POOL:
         one, other = rng.sample(items, 2)
         return one, other
-    bits, width = rng.getrandbits, (last + 1).bit_length()
+    bits, width = rng.getrandbits, WIDTHS[last + 1]
     at = bits(width)
     while at > last:
         at = bits(width)
-    width = last.bit_length()
+    width = WIDTHS[last]
     then = bits(width)
     while then >= last:
         then = bits(width)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +106,7 @@ def structured(
     for example in examples:
         sentences, question = split_passage(example.input)
         story = parse_passage(" ".join(sentences), question, vocabulary, lexicon)
-        query = {k: v for k, v in asdict(story.questions[0].question).items() if v}
+        query = {k: v for k, v in story.questions[0].question._asdict().items() if v}
         yield {
             "events": [_event(i, event) for i, event in enumerate(story.events, 1)],
             "question": query,

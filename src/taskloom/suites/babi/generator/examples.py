@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from taskloom.example import Example, Trait
 from taskloom.suites.babi.reasoner.answers import Verdict
@@ -27,8 +27,7 @@ the official one unless the group has `cited`; supports: number of minimal ones;
 counted from 1. composition: the paper's support composition. concepts: events and constructs of the whole story."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredQuestion:
+class AnsweredQuestion(NamedTuple):
     """A question with its answer and all of its minimal supports, by index of sentence.
 
     Attributes:

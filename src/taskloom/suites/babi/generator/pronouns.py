@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from taskloom.suites.babi.story.events import Event
+from taskloom.suites.draws import shuffle
 
 if TYPE_CHECKING:
     from taskloom.suites.babi.generator.proof_plan import ProofBuilder
@@ -16,8 +17,10 @@ class NoProofPlan(Exception):  # noqa: N818 - an outcome, tried again with anoth
 
 def add_antecedents(builder: ProofBuilder, count: int) -> None:
     """Give `count` of the proof's sentences a pronoun, each with an antecedent that the proof does not count otherwise."""
+    if not count and not builder.coref and "COMPOUND" not in builder.can and not builder.things:
+        return
     candidates = [e for e in builder.lines if len(e.who) == 1 and not e.denied and _may_follow(builder, e)]
-    builder.rng.shuffle(candidates)
+    shuffle(builder.rng, candidates)
     done = 0
     for event in candidates:
         if done == count:
@@ -92,7 +95,7 @@ def _precede(builder: ProofBuilder, event: Event) -> bool:
 def free_pronouns(builder: ProofBuilder) -> None:
     """Give a pronoun, now and then, to a sentence that follows one of the proof's own: that costs the proof nothing."""
     i = 0
-    while i + 1 < len(builder.units):
+    while builder.coref and i + 1 < len(builder.units):
         before, after = builder.units[i][-1], builder.units[i + 1][0]
         if (
             len(before.who) == 1

@@ -15,9 +15,18 @@ from typing import Any
 
 from taskloom.seeding import Random
 from taskloom.suites.babi.generator.pronouns import NoProofPlan, add_antecedents, free_pronouns
-from taskloom.suites.babi.story.events import GIVE_FORMS, Event, Kind, Question, QuestionKind
+from taskloom.suites.babi.story.events import (
+    GIVE_FORMS,
+    Event,
+    Kind,
+    Question,
+    QuestionKind,
+    give_question,
+    handling,
+    placing,
+)
 from taskloom.suites.babi.story.vocabulary import Vocabulary
-from taskloom.suites.draws import pick, sample
+from taskloom.suites.draws import pick, sample, shuffle
 
 PRONOUNS = 0.85
 """How often somebody who handles two things in a row is named by a pronoun: then 63 to 64 % of lists and counts with four
@@ -138,11 +147,11 @@ class ProofBuilder:
             return Event("move", who, places)
         if "MOVE" not in self.can or ("AFFIRM" in self.can and self.rng.random() < 0.4):
             kind = "in"
-        return Event(kind, (person,), places)
+        return placing(kind, person, *places)
 
     def _chain(self, anchor: str, shape: Shape, certain: bool) -> str:
         links = ["give"] * shape.gives + ["handover"] * shape.handovers
-        self.rng.shuffle(links)
+        shuffle(self.rng, links)
         person = anchor
         for i, link in enumerate(links):
             if not self.persons:
@@ -178,9 +187,9 @@ class ProofBuilder:
             first, second = second, first
         thing = self._in_hand(first)
         if link == "give":
-            events = [Event("give", (first,), thing=thing, to=second)]
+            events = [handling("give", first, thing, second)]
         else:
-            events = [Event("drop", (first,), thing=thing), Event("grab", (second,), thing=thing)]
+            events = [handling("drop", first, thing), handling("grab", second, thing)]
         self._add(*events)
         self.linked += events
         del self.hands[first]
@@ -194,9 +203,9 @@ class ProofBuilder:
             new = self._somebody() if left > 1 else person
             thing = self._in_hand(other)
             if "GIVE" in self.can:
-                self._add(Event("give", (other,), thing=thing, to=new))
+                self._add(handling("give", other, thing, new))
             else:
-                self._add(Event("drop", (other,), thing=thing), Event("grab", (new,), thing=thing))
+                self._add(handling("drop", other, thing), handling("grab", new, thing))
             del self.hands[other]
             if new != person:
                 self.hands[new] = thing
@@ -212,7 +221,7 @@ class ProofBuilder:
         """Return an object that somebody holds; where there is none they are made to take one, at some time before."""
         if person not in self.hands:
             thing = self._fresh()
-            self.units.insert(int(self.rng.random() * (len(self.units) + 1)), [Event("grab", (person,), thing=thing)])
+            self.units.insert(int(self.rng.random() * (len(self.units) + 1)), [handling("grab", person, thing)])
             self.hands[person] = thing
         return self.hands[person]
 
@@ -236,7 +245,7 @@ class ProofBuilder:
             raise NoProofPlan
         if kind == "where-O" and own and "DROP" in self.can and self.rng.random() < 0.5:
             thing = self._in_hand(person)
-            self._add(Event("drop", (person,), thing=thing))
+            self._add(handling("drop", person, thing))
             self._denials(shape.denials, thing, "")
             return ProofPlan(self.units, Question("where-O", thing=thing), self.here, keep={thing})
         thing = self._taken(person) if own else self.hands[person]
@@ -254,7 +263,7 @@ class ProofBuilder:
     def _taken(self, person: str) -> str:
         """Add that the person takes an object that nobody has touched, at any time up to now; the proof counts it."""
         thing = self._fresh()
-        event = Event("grab", (person,), thing=thing)
+        event = handling("grab", person, thing)
         self.units.insert(int(self.rng.random() * (len(self.units) + 1)), [event])
         self.lines.append(event)
         return thing
@@ -319,15 +328,10 @@ class ProofBuilder:
             raise NoProofPlan
         giver, to = self.persons.pop(), self.persons.pop()
         thing = self._in_hand(giver)
-        self._add(Event("give", (giver,), thing=thing, to=to))
+        self._add(handling("give", giver, thing, to))
         add_antecedents(self, size - 1)
         form = pick(self.rng, GIVE_FORMS)
-        question = {
-            "gave-to": Question("give-qs", thing=thing, other=to, form=form),
-            "given-to": Question("give-qs", giver, thing, form=form),
-            "given": Question("give-qs", giver, other=to, form=form),
-        }.get(form, Question("give-qs", thing=thing, form=form))
-        return ProofPlan(self.units, question, self.here)
+        return ProofPlan(self.units, give_question(form, giver, thing, to), self.here)
 
     def holding(self, kind: QuestionKind, size: int) -> ProofPlan:
         """Plan objects that pass through somebody's hands, some of them with a pronoun; `size` sentences count."""
@@ -360,32 +364,29 @@ class ProofBuilder:
         touched: set[str] = set()
         last: Event | None = None
         for _ in range(size):
-            ways = [Event("grab", (person,), thing=o) for o in objects if o not in holder]
             mine = [o for o in objects if holder.get(o) == person]
+            # Who does it, with what, and to whom: first one of the four ways is drawn, then how.
+            ways: dict[tuple[Kind, bool], list[tuple[str, str, str]]] = {}
             if "DROP" in self.can:
-                ways += [Event("drop", (person,), thing=o) for o in mine]
+                ways["drop", True] = [(person, o, "") for o in mine]
             if "GIVE" in self.can:
-                ways += [Event("give", (person,), thing=o, to=p) for o in mine for p in others]
-                ways += [
-                    Event("give", (p,), thing=o, to=person)
-                    for o in objects
-                    for p in others
-                    if holder.get(o) == p or o not in touched
-                ]
-            if not ways:
+                within = [(p, o) for o in objects for p in others if holder.get(o) == p or o not in touched]
+                ways["give", False] = [(p, o, person) for p, o in within]
+                ways["give", True] = [(person, o, p) for o in mine for p in others]
+            ways["grab", True] = [(person, o, "") for o in objects if o not in holder]
+            able = [way for way, names in ways.items() if names]
+            if not able:
                 raise NoProofPlan
-            kinds = sorted({(e.kind, e.who == (person,)) for e in ways})
-            chosen = pick(self.rng, kinds)
-            event = pick(self.rng, [e for e in ways if (e.kind, e.who == (person,)) == chosen])
-            if event.who != (person,) and event.thing not in holder:
-                self.units.append([Event("grab", event.who, thing=event.thing)])
-            event = self._said_again(event, last)
-            last = event
-            touched.add(event.thing)
-            if event.kind == "drop":
-                del holder[event.thing]
+            act, own = pick(self.rng, able)
+            giver, thing, to = pick(self.rng, ways[act, own])
+            if not own and thing not in holder:
+                self.units.append([handling("grab", giver, thing)])
+            last = self._said_again(handling(act, giver, thing, to), last)
+            touched.add(thing)
+            if act == "drop":
+                del holder[thing]
             else:
-                holder[event.thing] = event.to or person
+                holder[thing] = to or person
         return ProofPlan(self.units, Question(kind, person), self.here, idle={person})
 
     def _said_again(self, event: Event, last: Event | None) -> Event:
@@ -410,7 +411,7 @@ class ProofBuilder:
 
         Gifts need both in one place, so they do not go with the moves that serve as antecedents.
         """
-        grab, drop = Event("grab", (person,), thing=thing), Event("drop", (person,), thing=thing)
+        grab, drop = handling("grab", person, thing), handling("drop", person, thing)
         if not plain:
             leave = "DROP" in self.coref and ("GRAB" not in self.coref or self.rng.random() < 0.5)
             if leave:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from itertools import accumulate, repeat
+from itertools import accumulate
 from math import inf
 from typing import ClassVar
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.story.events import HANDLING, KINDS, Event, Kind, handling, placing
+from taskloom.suites.babi.story.events import HANDLING, KINDS, Event, Kind, handling, placing, placing_some
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 from taskloom.suites.draws import pick, pick_two
 
@@ -44,7 +44,7 @@ class WeightTable:
 class ActionWeights:
     """What may happen, with weights: events and constructs, and the topics of each construct, what it may be said of."""
 
-    __slots__ = ("_topics", "conj", "coref", "plain", "weights")
+    __slots__ = ("_topics", "conj", "coref", "kinds", "plain", "weights")
 
     def __init__(self, weights: Mapping[str, float], topics: Mapping[str, Mapping[str, float]]) -> None:
         self.weights = WeightTable(weights)
@@ -52,7 +52,9 @@ class ActionWeights:
         self.conj = WeightTable(topics["CONJ"])
         self._topics = {name: WeightTable(topics[name]) for name in ("NEGATE", "INDEF")}
         # What each name is if it is said of one subject in one way, which is most of a story.
-        self.plain = [KINDS[n] if n in KINDS and n not in self._topics else None for n in self.weights.names]
+        topics_of = {name: table.names for name, table in self._topics.items()}
+        self.kinds = {name: kind for name, kind in KINDS.items() if topics_of.get(name, ("MOVE",)) == ("MOVE",)}
+        self.plain = [self.kinds.get(name) for name in self.weights.names]
 
     def draw_topic(self, name: str, rng: Random) -> str:
         """Draw what a NEGATE or INDEF sentence is about: where somebody is (MOVE), or what they do; MOVE for all else."""
@@ -174,6 +176,9 @@ class Simulator:
 
     def _say(self, name: str, who: str | None, weights: ActionWeights, pronoun: bool = False) -> Event | None:
         """Draw a sentence with one subject: an event, or NEGATE, INDEF or AFFIRM."""
+        kind = weights.kinds.get(name)
+        if kind is not None:
+            return self._ACTIONS[kind](self, who, pronoun)
         of = weights.draw_topic(name, self.rng)
         if of == "MOVE":
             return self._ACTIONS[KINDS[name]](self, who, pronoun)
@@ -290,15 +295,15 @@ class Simulator:
                 return None
             for person in who:
                 where[person] = pick(rng, [x for x in everywhere if x not in left])
-            return placing(kind, who, tuple(left), pronoun)
+            return placing_some(kind, who, tuple(left), pronoun)
         if kind == "either":
             if len(places) < 2:
                 return None
             either = pick_two(rng, places)
             where[one], where[other] = pick(rng, either), pick(rng, either)  # each for themselves
-            return placing(kind, who, either, pronoun)
+            return placing_some(kind, who, either, pronoun)
         place = where[one] = where[other] = pick(rng, places)
-        return placing(kind, who, (place,), pronoun)
+        return placing_some(kind, who, (place,), pronoun)
 
     def _compound(self, weights: ActionWeights) -> list[Event]:
         """Draw two at once, and then the same two again by a pronoun."""
@@ -351,19 +356,20 @@ class Simulator:
             if place != here:
                 return place
 
-    def _move(self, who: str | None, pronoun: bool = False) -> Event | None:
+    def _move(self, who: str | None, pronoun: bool = False, kind: Kind = "move") -> Event | None:
         person = self._mover(who)
         if person is None:
             return None
-        place = self.where[person] = self._elsewhere(person)
-        return placing("move", (person,), (place,), pronoun)
+        where, places, random = self.where, self.vocabulary.places, self.rng.random
+        here = where.get(person)
+        place = places[int(random() * len(places))]
+        while place == here:
+            place = places[int(random() * len(places))]
+        where[person] = place
+        return placing(kind, person, place, pronoun)
 
     def _in(self, who: str | None, pronoun: bool = False) -> Event | None:
-        person = self._mover(who)
-        if person is None:
-            return None
-        place = self.where[person] = self._elsewhere(person)
-        return placing("in", (person,), (place,), pronoun)
+        return self._move(who, pronoun, "in")
 
     def _not(self, who: str | None, pronoun: bool = False) -> Event | None:
         person = self._mover(who)
@@ -371,7 +377,7 @@ class Simulator:
             return None
         old = self.place(person)
         self.where[person] = self._elsewhere(person)
-        return placing("not", (person,), (old,), pronoun)
+        return placing("not", person, old, pronoun)
 
     def _either(self, who: str | None, pronoun: bool = False) -> Event | None:
         person = self._mover(who)
@@ -384,7 +390,8 @@ class Simulator:
         place, other = pick_two(self.rng, places)
         self.where[person] = place
         # The text must not give away which of the two is true.
-        return placing("either", (person,), (other, place) if self.rng.random() < 0.5 else (place, other), pronoun)
+        either = (other, place) if self.rng.random() < 0.5 else (place, other)
+        return placing_some("either", (person,), either, pronoun)
 
     # What one person does with one object
 
@@ -409,28 +416,33 @@ class Simulator:
 
     def _draw_grab(self, who: str | None) -> tuple[str, str] | None:
         """Draw who takes what: what `pick` draws of `_reach`, whose pairs are counted by person instead of listed."""
+        things = self._loose()
+        if not things:
+            return None
+        persons, lies, where, guarded = self.vocabulary.persons, self.lies, self.where, self.guarded
         if who is not None:
-            able = self._reach(who)
-            return pick(self.rng, able) if able else None
-        things, persons, lies, idle = self._loose(), self.vocabulary.persons, self.lies, self.idle
-        if idle:
-            persons = tuple([p for p in persons if p not in idle])
-        if not things or not persons:
-            return None
-        untouched = len(things)
+            persons = (who,)
+        if self.idle:
+            persons = tuple([p for p in persons if p not in self.idle])
+        lying = [lies[thing] for thing in things if thing in lies] if lies else []
+        if not lying:
+            if not persons:
+                return None
+            at = int(self.rng.random() * (len(persons) * len(things)))
+            return persons[at // len(things)], things[at % len(things)]
+        untouched = len(things) - len(lying)
         counts: dict[str | None, int] = {
-            None: untouched
-        }  # what can be taken in each place; elsewhere what nobody touched
-        if lies:
-            lying = [lies[o] for o in things if o in lies]
-            untouched -= len(lying)
-            for place in lying:
-                counts[place] = counts.get(place, untouched) + 1
-        places = map(self._reaches, persons) if self.guarded else map(self.where.get, persons)
-        bounds = list(accumulate(map(counts.get, places, repeat(untouched))))
-        if not bounds[-1]:
+            None: len(things)
+        }  # what is within reach in a place; elsewhere what nobody touched
+        for place in lying:
+            counts[place] = counts.get(place, untouched) + 1
+        total, bounds = 0, []
+        for person in persons:
+            total += untouched if person in guarded else counts.get(where.get(person), untouched)
+            bounds.append(total)
+        if not total:
             return None
-        at = int(self.rng.random() * bounds[-1])
+        at = int(self.rng.random() * total)
         i = bisect_right(bounds, at)
         return persons[i], self._within(persons[i], things)[at - bounds[i]]  # counted from the end of the person's own
 
@@ -438,8 +450,9 @@ class Simulator:
         names = self._draw_grab(who)
         if names is None:
             return None
-        self._take(*names)
-        return handling("grab", *names, pronoun=pronoun)
+        person, thing = names
+        self._take(person, thing)
+        return handling("grab", person, thing, "", pronoun)
 
     def _in_hands(self, who: str | None) -> list[tuple[str, str]]:
         """List who holds what."""
@@ -460,8 +473,9 @@ class Simulator:
         names = self._draw_drop(who)
         if names is None:
             return None
-        self._leave(*names)
-        return handling("drop", *names, pronoun=pronoun)
+        person, thing = names
+        self._leave(person, thing)
+        return handling("drop", person, thing, "", pronoun)
 
     def _draw_give(self, who: str | None) -> tuple[str, str, str] | None:
         able = self._in_hands(who) if self.holder else None
@@ -477,9 +491,9 @@ class Simulator:
         names = self._draw_give(who)
         if names is None:
             return None
-        _, thing, to = names
+        person, thing, to = names
         self.holder[thing] = to
-        return handling("give", *names, pronoun=pronoun)
+        return handling("give", person, thing, to, pronoun)
 
     def _receiver(self, person: str) -> str:
         """Draw somebody who is, or from now on has been, where a person is; nobody if there is none."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from taskloom.suites.babi.reasoner.knowledge import Handling, Knowledge
 from taskloom.suites.babi.reasoner.supports import Located, bits, in_order, needs, product
@@ -19,8 +20,7 @@ UNKNOWN = "unknown"
 MAYBE = "maybe"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What a reader can say to a question.
 
     Attributes:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, NoReturn
 
 from taskloom.errors import InputError
-from taskloom.suites.babi.story.events import Event
+from taskloom.suites.babi.story.events import Event, Kind
 
 Reading = Literal["natural", "strict"]
 
@@ -166,29 +166,33 @@ class Knowledge:
         Raises:
             Contradiction: It cannot be true after the sentences before it.
         """
-        sentence = len(self.events)
-        self.events.append(event)
-        if not event.thing:
-            self._place(event, sentence)
-        elif event.denied:
-            for person in (*event.who, event.to):
-                if person:
-                    self._present(person)
-            self._thing(event.thing).handlings.append(Handling(sentence, event, event.thing))
-        else:
-            self._handle(event, sentence)
+        self.tell_all((event,))
 
     def tell_all(self, events: Iterable[Event]) -> Knowledge:
-        """Take in sentences one after the other."""
+        """Take in sentences one after the other.
+
+        Raises:
+            Contradiction: One cannot be true after the sentences before it.
+        """
         for event in events:
-            self.tell(event)
+            sentence = len(self.events)
+            self.events.append(event)
+            kind, who, places, thing, to, _, _, also, _, denied = event
+            if not thing:
+                self._place(kind, who, places, sentence)
+            elif denied:
+                for person in (*who, to):
+                    if person:
+                        self._present(person)
+                self._thing(thing).handlings.append(Handling(sentence, event, thing))
+            else:
+                self._meet(kind, who[0], places, to, sentence)
+                for name in (thing, also) if also else (thing,):
+                    self._handle(event, name, sentence)
         return self
 
-    def _place(self, event: Event, sentence: int) -> None:
-        kind, who, places, *_ = event
-        named = 0
-        for place in places:
-            named |= self.bits[place]
+    def _place(self, kind: Kind, who: tuple[str, ...], places: tuple[str, ...], sentence: int) -> None:
+        named = self._mask(places)
         now = self.everywhere & ~named if kind == "not" else named
         for person in who:
             if self.reading == "strict":
@@ -203,29 +207,33 @@ class Knowledge:
                 thing.carries.append(Carry(self.stay[person], after, sentence, thing.last, len(thing.handlings)))
             self.stay[person] = after
 
-    def _handle(self, event: Event, sentence: int) -> None:
-        kind, who, places, name, to, _, _, also, _, _ = event
-        person = who[0]
+    def _mask(self, places: tuple[str, ...]) -> int:
+        named = 0
+        for place in places:
+            named |= self.bits[place]
+        return named
+
+    def _meet(self, kind: Kind, person: str, places: tuple[str, ...], to: str, sentence: int) -> None:
+        """Take in where objects change hands, and that giver and receiver are in one place."""
         if places:
-            named = 0
-            for place in places:
-                named |= self.bits[place]
-            self._narrow(self._present(person), named, sentence)
+            self._narrow(self._present(person), self._mask(places), sentence)
         if kind == "give":
             self._equate(self._present(person), self._present(to), (sentence,))
-        for each in (name, also) if also else (name,):
-            thing = self._thing(each)
-            if kind == "grab":
-                self._grab(person, each, thing, sentence)
-            elif kind == "drop":
-                self._drop(person, each, thing, sentence)
-            else:
-                self._give(person, each, thing, sentence, to)
-            handling = Handling(sentence, event, each)
-            thing.last = len(thing.handlings)
-            thing.handlings.append(handling)
-            if kind == "give":
-                self.gifts.append(handling)
+
+    def _handle(self, event: Event, name: str, sentence: int) -> None:
+        """Take in that one object changes hands."""
+        kind, person, thing = event.kind, event.who[0], self._thing(name)
+        if kind == "grab":
+            self._grab(person, name, thing, sentence)
+        elif kind == "drop":
+            self._drop(person, name, thing, sentence)
+        else:
+            self._give(person, name, thing, sentence, event.to)
+        handling = Handling(sentence, event, name)
+        thing.last = len(thing.handlings)
+        thing.handlings.append(handling)
+        if kind == "give":
+            self.gifts.append(handling)
 
     def _grab(self, person: str, name: str, thing: Thing, sentence: int) -> None:
         if thing.holder:

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from taskloom.seeding import Random
 from taskloom.suites.babi.reasoner.answers import MAYBE, answer, arrival, latest_gift, whereabouts
-from taskloom.suites.babi.reasoner.knowledge import Handling, Knowledge
-from taskloom.suites.babi.story.events import GIVE_FORMS, GiveForm, Question, QuestionKind
+from taskloom.suites.babi.reasoner.knowledge import Knowledge
+from taskloom.suites.babi.story.events import GIVE_FORMS, Question, QuestionKind, give_question
 
 T = TypeVar("T")
 
@@ -93,21 +93,12 @@ def _yes_no(knowledge: Knowledge, rng: Random, answers: Mapping[str, float]) -> 
 
 def _gifts(knowledge: Knowledge, rng: Random) -> Iterator[Question]:
     # Two gifts may lead to one question ("Who gave the milk?"), which is asked once.
-    questions = dict.fromkeys(give_question(gift, form) for gift in knowledge.gifts for form in GIVE_FORMS)
+    questions = dict.fromkeys(
+        give_question(form, gift.event.who[0], gift.thing, gift.event.to)
+        for gift in knowledge.gifts
+        for form in GIVE_FORMS
+    )
     yield from (q for q in _shuffled(rng, list(questions)) if latest_gift(knowledge, q))
-
-
-def give_question(gift: Handling, form: GiveForm) -> Question:
-    """Build the question of one of the five forms about a gift."""
-    event = gift.event
-    giver, thing, to = event.who[0], gift.thing, event.to
-    if form == "gave-to":
-        return Question("give-qs", thing=thing, other=to, form=form)
-    if form == "given-to":
-        return Question("give-qs", giver, thing, form=form)
-    if form == "given":
-        return Question("give-qs", giver, other=to, form=form)
-    return Question("give-qs", thing=thing, form=form)
 
 
 def _shuffled(rng: Random, items: list[T]) -> list[T]:

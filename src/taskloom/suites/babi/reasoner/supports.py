@@ -24,8 +24,11 @@ Test = Callable[[int], bool]
 def needs(events: Sequence[Event]) -> list[int]:
     """Return, for each sentence, the set that must be read to understand it: itself, and back to the last one without a pronoun."""
     masks: list[int] = []
-    for i, event in enumerate(events):
-        masks.append((1 << i) | (masks[-1] if event.pronoun and masks else 0))
+    before, own = 0, 1
+    for event in events:
+        before = own | before if event.pronoun else own
+        masks.append(before)
+        own <<= 1
     return masks
 
 

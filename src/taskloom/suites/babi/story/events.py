@@ -212,8 +212,14 @@ def _concepts(event: Event) -> tuple[str, ...]:
 
 
 @lru_cache(DIFFERENT)
-def placing(kind: Kind, who: tuple[str, ...], places: tuple[str, ...], pronoun: bool = False) -> Event:
+def placing(kind: Kind, person: str, place: str, pronoun: bool = False) -> Event:
     """Return the sentence that says where somebody is; asked for again, the same object, in a third of the time."""
+    return Event(kind, (person,), (place,), pronoun=pronoun)
+
+
+@lru_cache(DIFFERENT)
+def placing_some(kind: Kind, who: tuple[str, ...], places: tuple[str, ...], pronoun: bool = False) -> Event:
+    """Return the sentence that says where one or two persons are, or in which of two places; again, the same object."""
     return Event(kind, who, places, pronoun=pronoun)
 
 
@@ -223,8 +229,7 @@ def handling(kind: Kind, person: str, thing: str, to: str = "", pronoun: bool = 
     return Event(kind, (person,), thing=thing, to=to, pronoun=pronoun)
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """What is asked.
 
     Attributes:
@@ -244,6 +249,17 @@ class Question:
     other: str = ""
     form: GiveForm = ""
     text: str = ""
+
+
+def give_question(form: GiveForm, giver: str, thing: str, to: str) -> Question:
+    """Build the question of one of the five forms about a gift."""
+    if form == "gave-to":
+        return Question("give-qs", thing=thing, other=to, form=form)
+    if form == "given-to":
+        return Question("give-qs", giver, thing, form=form)
+    if form == "given":
+        return Question("give-qs", giver, other=to, form=form)
+    return Question("give-qs", thing=thing, form=form)
 
 
 @dataclass(frozen=True, slots=True)
