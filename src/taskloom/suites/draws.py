@@ -16,6 +16,9 @@ POOL = 21
 WIDTHS = tuple([count.bit_length() for count in range(POOL + 1)])
 """How many random bits one of so many items takes."""
 
+STEPS = tuple([(count - 1, count.bit_length()) for count in range(POOL, 0, -1)])
+"""Of so many items, from most to least: the last one's place, and the bits that one of them takes."""
+
 
 def pick(rng: Random, items: Sequence[T]) -> T:
     """Draw one item, each with the same chance; three times as fast as `rng.choice`."""
@@ -58,15 +61,14 @@ def sample(rng: Random, items: Sequence[T], count: int) -> list[T]:
     """
     if not 0 <= count <= len(items) <= POOL:
         return rng.sample(items, count)
-    pool, bits, drawn = list(items), rng.getrandbits, []
-    for left in range(len(pool), len(pool) - count, -1):
-        width = WIDTHS[left]
+    pool, bits, start = list(items), rng.getrandbits, POOL - len(items)
+    for last, width in STEPS[start : start + count]:
         at = bits(width)
-        while at >= left:
+        while at > last:
             at = bits(width)
-        drawn.append(pool[at])
-        pool[at] = pool[left - 1]
-    return drawn
+        pool[at], pool[last] = pool[last], pool[at]  # what is drawn gathers at the end
+    pool.reverse()
+    return pool if count == len(pool) else pool[:count]
 
 
 def pick_two(rng: Random, items: Sequence[T]) -> tuple[T, T]:

@@ -22,7 +22,7 @@ from taskloom.plan import apportion, role_of
 from taskloom.recipe import Size, read
 from taskloom.seeding import Key
 from taskloom.suites.babi.fields import PARTS, BabiFields, StoryGroup
-from taskloom.suites.babi.generator.examples import signature
+from taskloom.suites.babi.generator.examples import Structure
 from taskloom.suites.babi.story.events import Event
 
 Belongs = Callable[[str], bool]
@@ -50,9 +50,9 @@ class SplitRule:
     opening: Belongs
     structure: Belongs
 
-    def has(self, events: Sequence[Event]) -> bool:
-        """Return whether a story with these events belongs to the split by its structure."""
-        return self.structure(signature(events[:BEGINNING]))
+    def has(self, events: Sequence[Event], structure: Structure | None = None) -> bool:
+        """Return whether a story with these events belongs to the split by its structure, which reads how they begin."""
+        return self.structure((structure or Structure()).read(events[:BEGINNING]))
 
 
 def structures(names: Iterable[str], key: Key = SIDES) -> dict[str, Belongs]:

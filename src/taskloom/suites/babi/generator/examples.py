@@ -48,42 +48,48 @@ class AnsweredQuestion(NamedTuple):
         return self.supports[0] if self.cited is None else self.cited
 
 
-NUMBERS = tuple([f" {i}" for i in range(200)])
-"""The numbers of the first names, which a story seldom has more of."""
+NUMBERS = tuple([f" {i}" for i in range(-1, 3_000)])
+"""The numbers of names by how many there are before, with "" for one: more than a story of the longest can have."""
 
 
-class Numbering(dict[str, str]):
-    """Names numbered in the order in which they are asked for."""
+@lru_cache(DIFFERENT)
+def outline(event: Event) -> tuple[str, tuple[str, ...]]:
+    """Return what a sentence adds to a structure: its kind with pronouns and denial, and its names."""
+    kind, who, places, thing, to, pronoun, _, also, them, denied = event
+    marks = f" {'~' * (pronoun + them)}{'!' * denied}" if pronoun or denied else ""
+    names = (*who, thing, also, to, *places) if thing else (*who, *places)
+    return f";{kind}{marks}", tuple([name for name in names if name])
 
-    def __missing__(self, name: str) -> str:
-        count = len(self)
-        number = self[name] = NUMBERS[count] if count < len(NUMBERS) else f" {count}"
-        return number
+
+class Structure:
+    """A story's structure as it is read: its sentences with persons, objects and places numbered by first appearance."""
+
+    __slots__ = ("_numbers", "_parts")
+
+    def __init__(self) -> None:
+        self._numbers = {"": ""}
+        self._parts: list[str] = []
+
+    def read(self, events: Iterable[Event]) -> str:
+        """Read sentences on; return the structure of all that was read, verbs aside."""
+        numbers, parts = self._numbers, self._parts
+        for event in events:
+            mark, names = outline(event)
+            parts.append(mark)
+            for name in names:
+                if name not in numbers:
+                    numbers[name] = NUMBERS[len(numbers)]
+                parts.append(numbers[name])
+        return "".join(parts)[1:]
 
 
 def signature(events: Iterable[Event]) -> str:
-    """Return a story's structure: its sentences with persons, objects and places numbered by first appearance, verbs aside.
+    """Return a story's structure.
 
     >>> signature([Event("move", ("Mary",), ("park",)), Event("grab", ("Mary",), thing="milk", pronoun=True)])
     'move 0 1;grab ~ 0 2'
     """
-    numbers = Numbering()
-    parts: list[str] = []
-    add = parts.append
-    for kind, who, places, thing, to, pronoun, _, also, them, denied in events:
-        add(f"{kind} {'~' * (pronoun + them)}{'!' * denied}" if pronoun or denied else kind)
-        for name in who:
-            add(numbers[name])
-        if thing:
-            add(numbers[thing])
-            if also:
-                add(numbers[also])
-            if to:
-                add(numbers[to])
-        for name in places:
-            add(numbers[name])
-        add(";")
-    return "".join(parts[:-1])
+    return Structure().read(events)
 
 
 def support_signature(events: Sequence[Event], answered: AnsweredQuestion) -> str:

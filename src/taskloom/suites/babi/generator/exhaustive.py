@@ -9,11 +9,11 @@ from taskloom.errors import RecipeError
 from taskloom.example import Example
 from taskloom.seeding import Key
 from taskloom.suites.babi.fields import StoryGroup
-from taskloom.suites.babi.generator.examples import make_example, signature
+from taskloom.suites.babi.generator.examples import make_example
 from taskloom.suites.babi.generator.many_questions import Setting, answer_all
 from taskloom.suites.babi.generator.one_question import Blocked, GroupExamples
 from taskloom.suites.babi.reasoner.knowledge import Knowledge
-from taskloom.suites.babi.splits import SplitRule
+from taskloom.suites.babi.splits import BEGINNING, SplitRule
 from taskloom.suites.babi.story.events import QuestionKind
 from taskloom.suites.babi.story.sentences import ask
 from taskloom.suites.draws import pick_number
@@ -61,7 +61,7 @@ class ExhaustiveExamples:
         for _ in range(tries):
             length = pick_number(rng, group.length)
             try:
-                events = self._examples.simulate(None, length, rng, self._rule)
+                events, structure = self._examples.simulate(None, length, rng, self._rule)
             except Blocked:
                 continue
             knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
@@ -72,6 +72,7 @@ class ExhaustiveExamples:
             ]
             if not answered:
                 continue
+            key = structure.read(events[BEGINNING:])
             passage = " ".join(setting.writer.write(events, rng))
             return [
                 make_example(
@@ -81,7 +82,7 @@ class ExhaustiveExamples:
                     a,
                     group=group.name,
                     task=setting.task,
-                    key=signature(events),
+                    key=key,
                 )
                 for a in answered
             ]

@@ -17,7 +17,7 @@ from taskloom.example import Example
 from taskloom.recipe import Span
 from taskloom.seeding import Key, Random
 from taskloom.suites.babi.fields import StoryGroup
-from taskloom.suites.babi.generator.examples import AnsweredQuestion, make_example, signature, support_signature
+from taskloom.suites.babi.generator.examples import AnsweredQuestion, Structure, make_example, support_signature
 from taskloom.suites.babi.generator.many_questions import Setting, action_weights, draw_kind, draw_questions
 from taskloom.suites.babi.generator.pronouns import NoProofPlan
 from taskloom.suites.babi.generator.proof_plan import ProofPlan
@@ -401,7 +401,8 @@ class GroupExamples:
         seen: set[int] = set()
         for _ in range(tries):
             try:
-                seen.add(self._class_of(key, *self._story(self._wish(rng), rng, rule)))
+                events, _, answered = self._story(self._wish(rng), rng, rule)
+                seen.add(self._class_of(key, events, answered))
             except (Blocked, NoProofPlan):
                 continue
             if len(seen) == classes:
@@ -413,14 +414,13 @@ class GroupExamples:
 
     def _draw(self, key: Key, index: int, wish: Wish, rng: Random, rule: SplitRule) -> Example:
         group, setting = self.group, self.setting
-        events, answered = self._story(wish, rng, rule)
+        events, structure, answered = self._story(wish, rng, rule)
         if group.per_signature is not None and self._class_of(key, events, answered) != index % self._classes():
             raise Blocked(f"per_signature: {group.per_signature}")
         passage = " ".join(setting.writer.write(events, rng))
         question = ask(answered.question, setting.lexicon)
-        return make_example(
-            events, passage, question, answered, group=group.name, task=setting.task, key=signature(events)
-        )
+        key_text = structure.read(events[BEGINNING:])
+        return make_example(events, passage, question, answered, group=group.name, task=setting.task, key=key_text)
 
     def _classes(self) -> int:
         """Return into how many classes signatures fall: each is free only to the rows of one, which are `per_signature` at most."""
@@ -429,8 +429,8 @@ class GroupExamples:
     def _class_of(self, key: Key, events: list[Event], answered: AnsweredQuestion) -> int:
         return key.hash64("signature", support_signature(events, answered)) % self._classes()
 
-    def _story(self, wish: Wish, rng: Random, rule: SplitRule) -> tuple[list[Event], AnsweredQuestion]:
-        """Draw a story with the question that is wished for.
+    def _story(self, wish: Wish, rng: Random, rule: SplitRule) -> tuple[list[Event], Structure, AnsweredQuestion]:
+        """Draw a story with the question that is wished for, and the structure of its beginning.
 
         Raises:
             Blocked: Not by this draw.
@@ -441,7 +441,7 @@ class GroupExamples:
         plan = self.planner.plan(wish.kind, wish.size, rng, wish.answer, wish.concepts) if planned else None
         if plan and self.partial and (unlisted := self._unlisted(plan)):
             raise Blocked(f"events: the proof needs {unlisted}, which is not listed")
-        events = self.simulate(plan, wish.length, rng, rule)
+        events, beginning = self.simulate(plan, wish.length, rng, rule)
         knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
         answered = (
             self._find(knowledge, wish, rng)
@@ -449,7 +449,7 @@ class GroupExamples:
             else self._pose(knowledge, plan.question if plan else None, wish.kind, wish.answer, rng)
         )
         self._accept(answered, events, wish)
-        return events, answered
+        return events, beginning, answered
 
     def _pose(
         self, knowledge: Knowledge, planned: Question | None, kind: QuestionKind, wanted: str, rng: Random
@@ -493,8 +493,10 @@ class GroupExamples:
         if group.alternatives is not None and len(answered.supports) not in group.alternatives:
             raise Blocked(f"alternatives: {group.alternatives}")
 
-    def simulate(self, plan: ProofPlan | None, length: int, rng: Random, rule: SplitRule) -> list[Event]:
-        """Draw a story of `length` sentences around a planned proof, or any story.
+    def simulate(
+        self, plan: ProofPlan | None, length: int, rng: Random, rule: SplitRule
+    ) -> tuple[list[Event], Structure]:
+        """Draw a story of `length` sentences around a planned proof, or any story; return the structure of its beginning, too.
 
         A story of another split is given up as soon as its beginning shows that.
 
@@ -509,38 +511,41 @@ class GroupExamples:
         if self.group.distractors < 1:
             spare = round(spare * self.group.distractors)
         gaps = _gaps(len(units), spare, self.group.position, rng)
-        simulator = Simulator(self.setting.vocabulary, rng)
+        simulator, weights = Simulator(self.setting.vocabulary, rng), self.weights
         if self.group.proofs == "simulated":
             simulator.settle()
         guard = ProofGuard(plan, simulator)
         events: list[Event] = []
-        undecided = True
+        beginning: Structure | None = None
         for i, gap in enumerate(gaps):
             guard.enter(i)
-            wanted = len(events) + gap
-            able = True
-            if gap and undecided:
-                able = simulator.extend(events, min(wanted, BEGINNING), wanted, self.weights)
-                if able and BEGINNING <= len(events) < wanted:
-                    undecided = self._check_side(events, rule)
-            if gap and able:
-                able = simulator.extend(events, wanted, wanted, self.weights)
-            if not able and plan is None:
-                raise Blocked(f"length: {self.group.length}, after {self._happening()} nothing more can happen")
-            if not able:
-                raise Blocked("distractors: the proof leaves nobody free to act")
+            if gap:
+                wanted, able = len(events) + gap, True
+                if beginning is None:
+                    if len(events) < BEGINNING:
+                        able = simulator.extend(events, min(wanted, BEGINNING), wanted, weights)
+                    if able and BEGINNING <= len(events) < wanted:
+                        beginning = self._beginning(events, rule)
+                if able and len(events) < wanted:
+                    able = simulator.extend(events, wanted, wanted, weights)
+                if not able:
+                    raise self._stuck(plan)
             if i < len(units):
                 events += guard.perform(units[i])
-        if undecided:
-            self._check_side(events, rule)
-        return events
+        return events, beginning or self._beginning(events, rule)
+
+    def _stuck(self, plan: ProofPlan | None) -> Blocked:
+        if plan is None:
+            return Blocked(f"length: {self.group.length}, after {self._happening()} nothing more can happen")
+        return Blocked("distractors: the proof leaves nobody free to act")
 
     @staticmethod
-    def _check_side(events: list[Event], rule: SplitRule) -> bool:
-        """Return False: nothing is left to decide; or give up a story whose structure belongs to another split."""
-        if not rule.has(events):
+    def _beginning(events: list[Event], rule: SplitRule) -> Structure:
+        """Return the structure of how a story begins; give up a story that belongs to another split by it."""
+        beginning = Structure()
+        if not rule.has(events, beginning):
             raise Blocked(SPLIT)
-        return False
+        return beginning
 
 
 def _compound(events: list[Event], answered: AnsweredQuestion) -> set[str]:

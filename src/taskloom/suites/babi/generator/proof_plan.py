@@ -61,7 +61,7 @@ class ProofPlan:
     @property
     def size(self) -> int:
         """Count the planned sentences."""
-        return sum(len(unit) for unit in self.units)
+        return sum(map(len, self.units))
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,19 +366,21 @@ class ProofBuilder:
         for _ in range(size):
             mine = [o for o in objects if holder.get(o) == person]
             # Who does it, with what, and to whom: first one of the four ways is drawn, then how.
-            ways: dict[tuple[Kind, bool], list[tuple[str, str, str]]] = {}
-            if "DROP" in self.can:
-                ways["drop", True] = [(person, o, "") for o in mine]
-            if "GIVE" in self.can:
-                within = [(p, o) for o in objects for p in others if holder.get(o) == p or o not in touched]
-                ways["give", False] = [(p, o, person) for p, o in within]
-                ways["give", True] = [(person, o, p) for o in mine for p in others]
-            ways["grab", True] = [(person, o, "") for o in objects if o not in holder]
-            able = [way for way, names in ways.items() if names]
-            if not able:
+            ways: list[tuple[Kind, bool, list[tuple[str, str, str]]]] = []
+            if mine and "DROP" in self.can:
+                ways.append(("drop", True, [(person, o, "") for o in mine]))
+            if others and "GIVE" in self.can:
+                gets = [(p, o, person) for o in objects for p in others if holder.get(o) == p or o not in touched]
+                if gets:
+                    ways.append(("give", False, gets))
+                if mine:
+                    ways.append(("give", True, [(person, o, p) for o in mine for p in others]))
+            if len(holder) < len(objects):
+                ways.append(("grab", True, [(person, o, "") for o in objects if o not in holder]))
+            if not ways:
                 raise NoProofPlan
-            act, own = pick(self.rng, able)
-            giver, thing, to = pick(self.rng, ways[act, own])
+            act, own, names = pick(self.rng, ways)
+            giver, thing, to = pick(self.rng, names)
             if not own and thing not in holder:
                 self.units.append([handling("grab", giver, thing)])
             last = self._said_again(handling(act, giver, thing, to), last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -68,6 +69,7 @@ class SplitExamples:
         self._split, self._setting, self._rule = split, setting, rule
         self._holdout = fields.holdout if role_of(split) == "train" else ()
         self._total = sum(p.n for p in self.parts)
+        self._ends = [p.start + p.n for p in self.parts]
         mixed = _mixed([p.group for p in self.parts])
         self._order = key.permutation(self._total, "order", split) if mixed else None
         self._slots: list[int] | None = None
@@ -78,7 +80,7 @@ class SplitExamples:
         for row in range(start, stop):
             done, slot = divmod(row, self._total) if self._order is not None else (0, row)
             slot = self._slot(slot)
-            at = next((i for i, p in enumerate(self.parts) if slot < p.start + p.n), len(self.parts) - 1)
+            at = min(bisect_right(self._ends, slot), len(self.parts) - 1)
             part = self.parts[at]
             example = self._examples(at).example(done * part.n + slot - part.start)
             check_example(self._holdout, example, self._split)

@@ -185,7 +185,7 @@ def supports(knowledge: Knowledge, question: Question, verdict: Verdict | None =
 
 def _located(knowledge: Knowledge, variable: int, need: Sequence[int]) -> list[int]:
     narrowings = knowledge.narrowings[variable]
-    if not knowledge.links[variable] and len(narrowings) == 1:
+    if len(narrowings) == 1 and variable not in knowledge.links:
         return [need[narrowings[0][1]]]  # the common case, and the fast one: somebody was just said to be there
     wanted = knowledge.domain(variable)
     return Located(knowledge, variable, need).sets(lambda domain: domain == wanted)

@@ -24,6 +24,8 @@ from taskloom.suites.babi.story.events import Event, Kind
 
 Reading = Literal["natural", "strict"]
 
+NOWHERE = "no place is left where this could be, after what was said before"
+
 
 class Contradiction(InputError):  # noqa: N818 - the word for it
     """A story that cannot be true.
@@ -135,7 +137,7 @@ class Knowledge:
         # One more bit in the natural reading: somewhere that no sentence names.
         self.everywhere = (1 << (len(self.places) + (reading == "natural"))) - 1
         self.narrowings: list[list[tuple[int, int]]] = []
-        self.links: list[list[tuple[int, tuple[int, ...]]]] = []
+        self.links: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
         self._parent: list[int] = []
         self._domain: list[int] = []
         self.stay: dict[str, int] = {}
@@ -174,8 +176,7 @@ class Knowledge:
         Raises:
             Contradiction: One cannot be true after the sentences before it.
         """
-        for event in events:
-            sentence = len(self.events)
+        for sentence, event in enumerate(events, len(self.events)):
             self.events.append(event)
             kind, who, places, thing, to, _, _, also, _, denied = event
             if not thing:
@@ -186,43 +187,48 @@ class Knowledge:
                         self._present(person)
                 self._thing(thing).handlings.append(Handling(sentence, event, thing))
             else:
-                self._meet(kind, who[0], places, to, sentence)
-                for name in (thing, also) if also else (thing,):
-                    self._handle(event, name, sentence)
+                if places or to:
+                    self._meet(who[0], places, to, sentence)
+                self._handle(event, thing, sentence)
+                if also:
+                    self._handle(event, also, sentence)
         return self
 
     def _place(self, kind: Kind, who: tuple[str, ...], places: tuple[str, ...], sentence: int) -> None:
-        named = self._mask(places)
+        named = 0
+        for place in places:
+            named |= self.bits[place]
         now = self.everywhere & ~named if kind == "not" else named
         for person in who:
             if self.reading == "strict":
                 then = named if kind == "not" else self.everywhere & ~named
                 self._narrow(self._present(person), then, sentence)
-            after = self._variable(now)
-            self.narrowings[after].append((now, sentence))
             if not now:
-                self._settle(after, now, sentence)
-            for name in self._holds.get(person, ()):
-                thing = self.things[name]
-                thing.carries.append(Carry(self.stay[person], after, sentence, thing.last, len(thing.handlings)))
+                raise Contradiction(sentence, NOWHERE)
+            after = len(self._parent)
+            self._parent.append(after)
+            self._domain.append(now)
+            self.narrowings.append([(now, sentence)])
+            holds = self._holds.get(person)
+            if holds:
+                for name in holds:
+                    thing = self.things[name]
+                    thing.carries.append(Carry(self.stay[person], after, sentence, thing.last, len(thing.handlings)))
             self.stay[person] = after
 
-    def _mask(self, places: tuple[str, ...]) -> int:
-        named = 0
-        for place in places:
-            named |= self.bits[place]
-        return named
-
-    def _meet(self, kind: Kind, person: str, places: tuple[str, ...], to: str, sentence: int) -> None:
+    def _meet(self, person: str, places: tuple[str, ...], to: str, sentence: int) -> None:
         """Take in where objects change hands, and that giver and receiver are in one place."""
         if places:
-            self._narrow(self._present(person), self._mask(places), sentence)
-        if kind == "give":
+            named = 0
+            for place in places:
+                named |= self.bits[place]
+            self._narrow(self._present(person), named, sentence)
+        if to:
             self._equate(self._present(person), self._present(to), (sentence,))
 
     def _handle(self, event: Event, name: str, sentence: int) -> None:
         """Take in that one object changes hands."""
-        kind, person, thing = event.kind, event.who[0], self._thing(name)
+        kind, person, thing = event.kind, event.who[0], self.things.get(name) or self._thing(name)
         if kind == "grab":
             self._grab(person, name, thing, sentence)
         elif kind == "drop":
@@ -268,7 +274,7 @@ class Knowledge:
     def _present(self, person: str) -> int:
         stay = self.stay.get(person)
         if stay is None:
-            stay = self.stay[person] = self._variable(self.everywhere)
+            stay = self.stay[person] = self._variable()
         return stay
 
     def _thing(self, name: str) -> Thing:
@@ -277,12 +283,11 @@ class Knowledge:
             thing = self.things[name] = Thing([], [], "", -1)
         return thing
 
-    def _variable(self, domain: int) -> int:
+    def _variable(self) -> int:
         new = len(self._parent)
         self._parent.append(new)
-        self._domain.append(domain)
+        self._domain.append(self.everywhere)
         self.narrowings.append([])
-        self.links.append([])
         return new
 
     def _root(self, variable: int) -> int:
@@ -298,8 +303,8 @@ class Knowledge:
         self._settle(root, self._domain[root] & mask, sentence)
 
     def _equate(self, one: int, other: int, sentences: tuple[int, ...]) -> None:
-        self.links[one].append((other, sentences))
-        self.links[other].append((one, sentences))
+        self.links.setdefault(one, []).append((other, sentences))
+        self.links.setdefault(other, []).append((one, sentences))
         a, b = self._root(one), self._root(other)
         if a != b:
             both = self._domain[a] & self._domain[b]
@@ -308,5 +313,5 @@ class Knowledge:
 
     def _settle(self, root: int, mask: int, sentence: int) -> None:
         if not mask:
-            raise Contradiction(sentence, "no place is left where this could be, after what was said before")
+            raise Contradiction(sentence, NOWHERE)
         self._domain[root] = mask

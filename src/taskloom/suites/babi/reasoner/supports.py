@@ -103,7 +103,7 @@ class Located:
             self._links[here] = []
             for needed, _ in self._narrowings[here]:
                 self.universe |= needed
-            for other, sentences in knowledge.links[here]:
+            for other, sentences in knowledge.links.get(here, ()):
                 needed = 0
                 for s in sentences:
                     needed |= need[s]

@@ -25,14 +25,16 @@ class EventWording(NamedTuple):
 
     Attributes:
         subjects: The beginnings: the names, or the pronoun after each of the prefixes.
-        drawn: Whether there are words to choose from, which makes several endings.
+        prefixes: How many prefixes there are to draw from, 0 without a pronoun.
         endings: The rest of the sentence, with each of the words.
+        words: How many words there are to draw from, 0 where the sentence has no verb or negation.
         there: How often the ending is told with "there".
     """
 
     subjects: tuple[str, ...]
-    drawn: bool
+    prefixes: int
     endings: tuple[str, ...]
+    words: int
     there: float
 
 
@@ -53,9 +55,9 @@ class SentenceWriter:
             wording = known.get(event)
             if wording is None:
                 wording = self._remember(event)
-            subjects, drawn, endings, there = wording
-            subject = subjects[int(random() * len(subjects))] if event.pronoun else subjects[0]
-            ending = endings[int(random() * len(endings))] if drawn else endings[0]
+            subjects, prefixes, endings, words, there = wording
+            subject = subjects[int(random() * prefixes)] if prefixes else subjects[0]
+            ending = endings[int(random() * words)] if words else endings[0]
             if there and random() < there:
                 ending = f"{ending[:-1]} there."
             sentences.append(subject + ending)
@@ -74,11 +76,12 @@ class SentenceWriter:
             subjects = tuple([f"{prefix} {pronoun} " for prefix in lexicon.prefixes])
         else:
             subjects = (f"{' and '.join(event.who)} ",)
+        prefixes = len(subjects) if event.pronoun else 0
         if event.thing:
             verbs = lexicon.verbs[f"not_{event.kind}" if event.denied else event.kind]
             endings = tuple([self._handling(event, verb) for verb in verbs])
             often = 0.0 if event.places else lexicon.there.get(event.kind, 0.0)
-            return EventWording(subjects, True, endings, often)
+            return EventWording(subjects, prefixes, endings, len(verbs), often)
         form = event_type.form.removeprefix("{who} ")
         words = lexicon.verbs[event.kind] if "{verb}" in form else lexicon.negations if "{negation}" in form else ()
         slots = {
@@ -89,7 +92,7 @@ class SentenceWriter:
             "second": event.places[-1],
         }
         endings = tuple([form.format(verb=word, negation=word, **slots) for word in words or ("",)])
-        return EventWording(subjects, bool(words), endings, 0.0)
+        return EventWording(subjects, prefixes, endings, len(words), 0.0)
 
     def _handling(self, event: Event, verb: str) -> str:
         """Write what somebody does, or does not do, with one or two objects, but for the subject."""
