@@ -12,7 +12,7 @@ from pathlib import Path
 from taskloom.errors import InputError, RecipeError
 from taskloom.example import Example
 from taskloom.plan import Source, Withheld
-from taskloom.suites.babi.generator.examples import AnsweredQuestion, make_example, tokens
+from taskloom.suites.babi.generator.examples import AnsweredQuestion, concepts_of, make_example, tokens
 from taskloom.suites.babi.generator.many_questions import ask_all
 from taskloom.suites.babi.reasoner.answers import answer, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge
@@ -147,7 +147,15 @@ class PublishedTask:
         answered = AnsweredQuestion(question, verdict, supports(knowledge, question, verdict) or [()])
         events, task = knowledge.events, f"babi/{self._task}"
         passage = " ".join(e.text for e in events)
-        return make_example(events, passage, _text(question), answered, group=f"qa{self._task}", task=task)
+        return make_example(
+            events,
+            passage,
+            _text(question),
+            answered,
+            group=f"qa{self._task}",
+            task=task,
+            concepts=concepts_of(events),
+        )
 
 
 def _text(question: Question) -> str:

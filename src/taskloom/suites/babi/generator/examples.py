@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from taskloom.example import Example, Trait
 from taskloom.suites.babi.reasoner.answers import Verdict
 from taskloom.suites.babi.reasoner.proofs import derivation
-from taskloom.suites.babi.story.events import DIFFERENT, Event, Question, composition, listed
+from taskloom.suites.babi.story.events import Event, Question, Remembered, composition, listed
 
 TRAITS: dict[str, type] = {
     "group": str,
@@ -52,35 +51,44 @@ NUMBERS = tuple([f" {i}" for i in range(-1, 3_000)])
 """The numbers of names by how many there are before, with "" for one: more than a story of the longest can have."""
 
 
-@lru_cache(DIFFERENT)
-def outline(event: Event) -> tuple[str, tuple[str, ...]]:
-    """Return what a sentence adds to a structure: its kind with pronouns and denial, and its names."""
+def _outline(event: Event) -> tuple[str, tuple[str, ...], frozenset[str]]:
     kind, who, places, thing, to, pronoun, _, also, them, denied = event
     marks = f" {'~' * (pronoun + them)}{'!' * denied}" if pronoun or denied else ""
     names = (*who, thing, also, to, *places) if thing else (*who, *places)
-    return f";{kind}{marks}", tuple([name for name in names if name])
+    concepts = frozenset((*event.concepts(), *(("COMPOUND",) if event.compound else ())))
+    return f";{kind}{marks}", tuple([name for name in names if name]), concepts
+
+
+OUTLINES = Remembered(_outline)
+"""What a sentence adds to a story's structure: its kind with pronouns and denial, its names, and its concepts."""
 
 
 class Structure:
     """A story's structure as it is read: its sentences with persons, objects and places numbered by first appearance."""
 
-    __slots__ = ("_numbers", "_parts")
+    __slots__ = ("_concepts", "_numbers", "_parts")
 
     def __init__(self) -> None:
         self._numbers = {"": ""}
         self._parts: list[str] = []
+        self._concepts: set[frozenset[str]] = set()
 
     def read(self, events: Iterable[Event]) -> str:
         """Read sentences on; return the structure of all that was read, verbs aside."""
-        numbers, parts = self._numbers, self._parts
+        numbers, parts, concepts = self._numbers, self._parts, self._concepts
         for event in events:
-            mark, names = outline(event)
+            mark, names, own = OUTLINES[event]
             parts.append(mark)
+            concepts.add(own)
             for name in names:
                 if name not in numbers:
                     numbers[name] = NUMBERS[len(numbers)]
                 parts.append(numbers[name])
         return "".join(parts)[1:]
+
+    def concepts(self) -> frozenset[str]:
+        """Return the events and constructs of all that was read; COMPOUND where a pronoun stands for two."""
+        return frozenset[str]().union(*self._concepts)
 
 
 def signature(events: Iterable[Event]) -> str:
@@ -104,15 +112,14 @@ def tokens(text: str) -> int:
     return len(text.split()) + sum(map(text.count, ".?,"))
 
 
-@lru_cache(DIFFERENT)
 def concepts_of_sentence(event: Event) -> frozenset[str]:
     """Return the events and constructs in a sentence; COMPOUND where a pronoun stands for two."""
-    return frozenset((*event.concepts(), *(("COMPOUND",) if event.compound else ())))
+    return OUTLINES[event][2]
 
 
 def concepts_of(events: Iterable[Event]) -> frozenset[str]:
     """Return the events and constructs in a story."""
-    return frozenset[str]().union(*set(map(concepts_of_sentence, events)))
+    return frozenset[str]().union(*map(concepts_of_sentence, events))
 
 
 def make_example(
@@ -123,10 +130,10 @@ def make_example(
     *,
     group: str,
     task: str,
+    concepts: frozenset[str],
     key: str = "",
-    concepts: frozenset[str] | None = None,
 ) -> Example:
-    """Build the example that a model sees: the passage and the question as one text; `concepts` where they are known already."""
+    """Build the example that a model sees: the passage and the question as one text; `concepts` are those of the passage."""
     official = answered.official
     traits: dict[str, Trait] = {
         "group": group,
@@ -136,7 +143,7 @@ def make_example(
         "supports": len(answered.supports),
         "support_lines": " ".join([str(i + 1) for i in official]),
         "composition": composition([events[i] for i in official]),
-        "concepts": listed(concepts or concepts_of(events)),
+        "concepts": listed(concepts),
         "sentences": len(events),
     }
     return Example(

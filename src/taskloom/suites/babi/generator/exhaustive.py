@@ -82,6 +82,7 @@ class ExhaustiveExamples:
                     a,
                     group=group.name,
                     task=setting.task,
+                    concepts=structure.concepts(),
                     key=key,
                 )
                 for a in answered

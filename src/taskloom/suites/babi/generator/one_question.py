@@ -419,8 +419,17 @@ class GroupExamples:
             raise Blocked(f"per_signature: {group.per_signature}")
         passage = " ".join(setting.writer.write(events, rng))
         question = ask(answered.question, setting.lexicon)
-        key_text = structure.read(events[BEGINNING:])
-        return make_example(events, passage, question, answered, group=group.name, task=setting.task, key=key_text)
+        whole = structure.read(events[BEGINNING:])
+        return make_example(
+            events,
+            passage,
+            question,
+            answered,
+            group=group.name,
+            task=setting.task,
+            concepts=structure.concepts(),
+            key=whole,
+        )
 
     def _classes(self) -> int:
         """Return into how many classes signatures fall: each is free only to the rows of one, which are `per_signature` at most."""

@@ -17,13 +17,13 @@ from taskloom.seeding import Random
 from taskloom.suites.babi.generator.pronouns import NoProofPlan, add_antecedents, free_pronouns
 from taskloom.suites.babi.story.events import (
     GIVE_FORMS,
+    HANDLED,
+    PLACING_TWO,
     Event,
     Kind,
     Question,
     QuestionKind,
     give_question,
-    handling,
-    placing,
 )
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 from taskloom.suites.draws import pick, sample, shuffle
@@ -147,7 +147,7 @@ class ProofBuilder:
             return Event("move", who, places)
         if "MOVE" not in self.can or ("AFFIRM" in self.can and self.rng.random() < 0.4):
             kind = "in"
-        return placing(kind, person, *places)
+        return PLACING_TWO[kind, (person,), places, False]
 
     def _chain(self, anchor: str, shape: Shape, certain: bool) -> str:
         links = ["give"] * shape.gives + ["handover"] * shape.handovers
@@ -187,9 +187,9 @@ class ProofBuilder:
             first, second = second, first
         thing = self._in_hand(first)
         if link == "give":
-            events = [handling("give", first, thing, second)]
+            events = [HANDLED["give", first, thing, second, False]]
         else:
-            events = [handling("drop", first, thing), handling("grab", second, thing)]
+            events = [HANDLED["drop", first, thing, "", False], HANDLED["grab", second, thing, "", False]]
         self._add(*events)
         self.linked += events
         del self.hands[first]
@@ -203,9 +203,9 @@ class ProofBuilder:
             new = self._somebody() if left > 1 else person
             thing = self._in_hand(other)
             if "GIVE" in self.can:
-                self._add(handling("give", other, thing, new))
+                self._add(HANDLED["give", other, thing, new, False])
             else:
-                self._add(handling("drop", other, thing), handling("grab", new, thing))
+                self._add(HANDLED["drop", other, thing, "", False], HANDLED["grab", new, thing, "", False])
             del self.hands[other]
             if new != person:
                 self.hands[new] = thing
@@ -221,7 +221,9 @@ class ProofBuilder:
         """Return an object that somebody holds; where there is none they are made to take one, at some time before."""
         if person not in self.hands:
             thing = self._fresh()
-            self.units.insert(int(self.rng.random() * (len(self.units) + 1)), [handling("grab", person, thing)])
+            self.units.insert(
+                int(self.rng.random() * (len(self.units) + 1)), [HANDLED["grab", person, thing, "", False]]
+            )
             self.hands[person] = thing
         return self.hands[person]
 
@@ -245,7 +247,7 @@ class ProofBuilder:
             raise NoProofPlan
         if kind == "where-O" and own and "DROP" in self.can and self.rng.random() < 0.5:
             thing = self._in_hand(person)
-            self._add(handling("drop", person, thing))
+            self._add(HANDLED["drop", person, thing, "", False])
             self._denials(shape.denials, thing, "")
             return ProofPlan(self.units, Question("where-O", thing=thing), self.here, keep={thing})
         thing = self._taken(person) if own else self.hands[person]
@@ -263,7 +265,7 @@ class ProofBuilder:
     def _taken(self, person: str) -> str:
         """Add that the person takes an object that nobody has touched, at any time up to now; the proof counts it."""
         thing = self._fresh()
-        event = handling("grab", person, thing)
+        event = HANDLED["grab", person, thing, "", False]
         self.units.insert(int(self.rng.random() * (len(self.units) + 1)), [event])
         self.lines.append(event)
         return thing
@@ -328,7 +330,7 @@ class ProofBuilder:
             raise NoProofPlan
         giver, to = self.persons.pop(), self.persons.pop()
         thing = self._in_hand(giver)
-        self._add(handling("give", giver, thing, to))
+        self._add(HANDLED["give", giver, thing, to, False])
         add_antecedents(self, size - 1)
         form = pick(self.rng, GIVE_FORMS)
         return ProofPlan(self.units, give_question(form, giver, thing, to), self.here)
@@ -382,8 +384,8 @@ class ProofBuilder:
             act, own, names = pick(self.rng, ways)
             giver, thing, to = pick(self.rng, names)
             if not own and thing not in holder:
-                self.units.append([handling("grab", giver, thing)])
-            last = self._said_again(handling(act, giver, thing, to), last)
+                self.units.append([HANDLED["grab", giver, thing, "", False]])
+            last = self._said_again(HANDLED[act, giver, thing, to, False], last)
             touched.add(thing)
             if act == "drop":
                 del holder[thing]
@@ -413,7 +415,7 @@ class ProofBuilder:
 
         Gifts need both in one place, so they do not go with the moves that serve as antecedents.
         """
-        grab, drop = handling("grab", person, thing), handling("drop", person, thing)
+        grab, drop = HANDLED["grab", person, thing, "", False], HANDLED["drop", person, thing, "", False]
         if not plain:
             leave = "DROP" in self.coref and ("GRAB" not in self.coref or self.rng.random() < 0.5)
             if leave:

@@ -13,7 +13,7 @@ from math import inf
 from typing import ClassVar
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.story.events import HANDLING, KINDS, Event, Kind, handling, placing, placing_some
+from taskloom.suites.babi.story.events import HANDLED, HANDLING, KINDS, PLACING, PLACING_TWO, Event, Kind
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 from taskloom.suites.draws import pick, pick_two
 
@@ -185,7 +185,10 @@ class Simulator:
         if name == "NEGATE":
             return self._denied(KINDS[of], who, pronoun)
         names = self._DRAWS[KINDS[of]](self, who)
-        return self._somewhere(handling(KINDS[of], *names, pronoun=pronoun)) if names else None
+        if names is None:
+            return None
+        person, thing, *to = names
+        return self._somewhere(HANDLED[KINDS[of], person, thing, "".join(to), pronoun])
 
     def _denied(self, kind: Kind, who: str | None, pronoun: bool = False) -> Event | None:
         """Draw a denial: somebody does not take what they do not hold, or does not leave or give away what they do."""
@@ -295,15 +298,15 @@ class Simulator:
                 return None
             for person in who:
                 where[person] = pick(rng, [x for x in everywhere if x not in left])
-            return placing_some(kind, who, tuple(left), pronoun)
+            return PLACING_TWO[kind, who, tuple(left), pronoun]
         if kind == "either":
             if len(places) < 2:
                 return None
             either = pick_two(rng, places)
             where[one], where[other] = pick(rng, either), pick(rng, either)  # each for themselves
-            return placing_some(kind, who, either, pronoun)
+            return PLACING_TWO[kind, who, either, pronoun]
         place = where[one] = where[other] = pick(rng, places)
-        return placing_some(kind, who, (place,), pronoun)
+        return PLACING_TWO[kind, who, (place,), pronoun]
 
     def _compound(self, weights: ActionWeights) -> list[Event]:
         """Draw two at once, and then the same two again by a pronoun."""
@@ -366,7 +369,7 @@ class Simulator:
         while place == here:
             place = places[int(random() * len(places))]
         where[person] = place
-        return placing(kind, person, place, pronoun)
+        return PLACING[kind, person, place, pronoun]
 
     def _in(self, who: str | None, pronoun: bool = False) -> Event | None:
         return self._move(who, pronoun, "in")
@@ -377,7 +380,7 @@ class Simulator:
             return None
         old = self.place(person)
         self.where[person] = self._elsewhere(person)
-        return placing("not", person, old, pronoun)
+        return PLACING["not", person, old, pronoun]
 
     def _either(self, who: str | None, pronoun: bool = False) -> Event | None:
         person = self._mover(who)
@@ -391,7 +394,7 @@ class Simulator:
         self.where[person] = place
         # The text must not give away which of the two is true.
         either = (other, place) if self.rng.random() < 0.5 else (place, other)
-        return placing_some("either", (person,), either, pronoun)
+        return PLACING_TWO["either", (person,), either, pronoun]
 
     # What one person does with one object
 
@@ -452,7 +455,7 @@ class Simulator:
             return None
         person, thing = names
         self._take(person, thing)
-        return handling("grab", person, thing, "", pronoun)
+        return HANDLED["grab", person, thing, "", pronoun]
 
     def _in_hands(self, who: str | None) -> list[tuple[str, str]]:
         """List who holds what."""
@@ -475,7 +478,7 @@ class Simulator:
             return None
         person, thing = names
         self._leave(person, thing)
-        return handling("drop", person, thing, "", pronoun)
+        return HANDLED["drop", person, thing, "", pronoun]
 
     def _draw_give(self, who: str | None) -> tuple[str, str, str] | None:
         able = self._in_hands(who) if self.holder else None
@@ -493,7 +496,7 @@ class Simulator:
             return None
         person, thing, to = names
         self.holder[thing] = to
-        return handling("give", person, thing, to, pronoun)
+        return HANDLED["give", person, thing, to, pronoun]
 
     def _receiver(self, person: str) -> str:
         """Draw somebody who is, or from now on has been, where a person is; nobody if there is none."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from taskloom.example import Step
 from taskloom.suites.babi.reasoner.answers import UNKNOWN, Verdict, fitting_gifts
 from taskloom.suites.babi.reasoner.knowledge import Knowledge
-from taskloom.suites.babi.story.events import DIFFERENT, EVENT_TYPES, Event, Question
+from taskloom.suites.babi.story.events import EVENT_TYPES, Event, Question, Remembered
 
 
 def says(event: Event) -> str:
@@ -58,13 +57,12 @@ def in_words(
     return "; ".join(parts)
 
 
-@lru_cache(DIFFERENT)
-def _step(event: Event) -> Step:
-    return Step("+".join(event.concepts()), says(event), ())
+_STEPS: Remembered[Event, Step] = Remembered(lambda event: Step("+".join(event.concepts()), says(event), ()))
+"""A sentence as a step of a proof."""
 
 
 def derivation(events: Sequence[Event], support: Sequence[int], question: Question, answer: str) -> list[Step]:
     """Return the official support as a derivation: each sentence by its concepts, then the question that combines them."""
-    steps = [_step(events[i]) for i in support]
+    steps = [_STEPS[events[i]] for i in support]
     rule = question.kind if question.kind != "give-qs" else f"give-qs/{question.form}"
     return [*steps, Step(rule, answer, tuple(range(len(steps))))]

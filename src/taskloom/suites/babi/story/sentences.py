@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.story.events import DIFFERENT, EVENT_TYPES, Event, Question
+from taskloom.suites.babi.story.events import EVENT_TYPES, Event, Question, Remembered
 from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
 
 NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -46,28 +46,19 @@ class SentenceWriter:
     def __init__(self, vocabulary: Vocabulary, lexicon: StoryLexicon) -> None:
         self._vocabulary = vocabulary
         self._lexicon = lexicon
-        self._wordings: dict[Event, EventWording] = {}
+        self._wordings = Remembered(self._wording)
 
     def write(self, events: Iterable[Event], rng: Random) -> list[str]:
         """Write events in words, each by the form of its type; every choice is drawn, also one of a single word."""
         known, random, sentences = self._wordings, rng.random, []
         for event in events:
-            wording = known.get(event)
-            if wording is None:
-                wording = self._remember(event)
-            subjects, prefixes, endings, words, there = wording
+            subjects, prefixes, endings, words, there = known[event]
             subject = subjects[int(random() * prefixes)] if prefixes else subjects[0]
             ending = endings[int(random() * words)] if words else endings[0]
             if there and random() < there:
                 ending = f"{ending[:-1]} there."
             sentences.append(subject + ending)
         return sentences
-
-    def _remember(self, event: Event) -> EventWording:
-        if len(self._wordings) >= DIFFERENT:
-            self._wordings.clear()
-        wording = self._wordings[event] = self._wording(event)
-        return wording
 
     def _wording(self, event: Event) -> EventWording:
         lexicon, event_type = self._lexicon, EVENT_TYPES[event.kind]
