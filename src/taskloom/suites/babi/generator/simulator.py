@@ -101,28 +101,26 @@ class Simulator:
 
     def extend(self, events: list[Event], enough: int, most: int, weights: ActionWeights) -> bool:
         """Append what can happen until there are `enough` sentences, and never more than `most`; return False if nothing can."""
-        bounds, total, plain, random, actions = (
-            weights.weights.bounds,
-            weights.weights.total,
-            weights.plain,
-            self.rng.random,
-            self._ACTIONS,
-        )
+        table, random = weights.weights, self.rng.random
+        bounds, total, plain, actions = table.bounds, table.total, weights.plain, self._ACTIONS
+        left = TRIES
         while len(events) < enough:
-            for _ in range(TRIES):
-                at = bisect_right(bounds, random() * total)
-                kind = plain[at]
-                if kind is None:
-                    done = self._construct(weights.weights.names[at], weights, most - len(events))
-                    if done:
-                        events += done
-                        break
+            at = bisect_right(bounds, random() * total)
+            kind = plain[at]
+            if kind is None:
+                done = self._construct(table.names[at], weights, most - len(events))
+                if done:
+                    events += done
+                    left = TRIES
                     continue
+            else:
                 event = actions[kind](self, None)
                 if event is not None:
                     events.append(event)
-                    break
-            else:
+                    left = TRIES
+                    continue
+            left -= 1
+            if not left:
                 return False
         return True
 
@@ -342,14 +340,13 @@ class Simulator:
     # Where one person is
 
     def _mover(self, who: str | None) -> str | None:
-        still = self.still
-        if who is not None:
-            return None if who in still else who
         persons = self.vocabulary.persons
-        person = persons[int(self.rng.random() * len(persons))]
-        if person not in still:
-            return person
-        free = [p for p in persons if p not in still]
+        person = persons[int(self.rng.random() * len(persons))] if who is None else who
+        return person if person not in self.still else self._another_mover(who)
+
+    def _another_mover(self, who: str | None) -> str | None:
+        """Draw another mover for one who may not move; nobody if it had to be them."""
+        free = [p for p in self.vocabulary.persons if p not in self.still] if who is None else []
         return pick(self.rng, free) if free else None
 
     def _elsewhere(self, person: str) -> str:
@@ -360,10 +357,13 @@ class Simulator:
                 return place
 
     def _move(self, who: str | None, pronoun: bool = False, kind: Kind = "move") -> Event | None:
-        person = self._mover(who)
-        if person is None:
-            return None
-        where, places, random = self.where, self.vocabulary.places, self.rng.random
+        where, places, persons, random = self.where, self.vocabulary.places, self.vocabulary.persons, self.rng.random
+        person = persons[int(random() * len(persons))] if who is None else who
+        if person in self.still:
+            other = self._another_mover(who)
+            if other is None:
+                return None
+            person = other
         here = where.get(person)
         place = places[int(random() * len(places))]
         while place == here:

@@ -138,7 +138,7 @@ class Knowledge:
         self.everywhere = (1 << (len(self.places) + (reading == "natural"))) - 1
         self.narrowings: list[list[tuple[int, int]]] = []
         self.links: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
-        self._parent: list[int] = []
+        self._parent: dict[int, int] = {}
         self._domain: list[int] = []
         self.stay: dict[str, int] = {}
         self.things: dict[str, Thing] = {}
@@ -205,8 +205,7 @@ class Knowledge:
                 self._narrow(self._present(person), then, sentence)
             if not now:
                 raise Contradiction(sentence, NOWHERE)
-            after = len(self._parent)
-            self._parent.append(after)
+            after = len(self._domain)
             self._domain.append(now)
             self.narrowings.append([(now, sentence)])
             holds = self._holds.get(person)
@@ -284,17 +283,14 @@ class Knowledge:
         return thing
 
     def _variable(self) -> int:
-        new = len(self._parent)
-        self._parent.append(new)
+        new = len(self._domain)
         self._domain.append(self.everywhere)
         self.narrowings.append([])
         return new
 
     def _root(self, variable: int) -> int:
-        parent = self._parent
-        while parent[variable] != variable:
-            parent[variable] = parent[parent[variable]]
-            variable = parent[variable]
+        while variable in self._parent:
+            variable = self._parent[variable]
         return variable
 
     def _narrow(self, variable: int, mask: int, sentence: int) -> None:

@@ -87,46 +87,42 @@ def in_order(masks: Iterable[int]) -> list[tuple[int, ...]]:
 class Located:
     """The supports of statements about one variable: which places it may have, by a set of sentences alone."""
 
-    __slots__ = ("_everywhere", "_links", "_narrowings", "_variable", "universe")
+    __slots__ = ("_everywhere", "_nodes", "_variable", "universe")
 
     def __init__(self, knowledge: Knowledge, variable: int, need: Sequence[int]) -> None:
         self._variable = variable
         self._everywhere = knowledge.everywhere
-        self._narrowings: dict[int, list[tuple[int, int]]] = {}
-        self._links: dict[int, list[tuple[int, int]]] = {}
+        # For each variable that is tied to this one: what narrows it, and which it is equal to, by what must be read.
+        self._nodes: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
         self.universe = 0
-        stack = [variable]
-        seen = {variable}
-        while stack:
-            here = stack.pop()
-            self._narrowings[here] = [(need[s], mask) for mask, s in knowledge.narrowings[here]]
-            self._links[here] = []
-            for needed, _ in self._narrowings[here]:
+        variables = [variable]
+        for here in variables:  # grows on the way
+            narrowings = [(need[s], mask) for mask, s in knowledge.narrowings[here]]
+            links: list[tuple[int, int]] = []
+            for needed, _ in narrowings:
                 self.universe |= needed
             for other, sentences in knowledge.links.get(here, ()):
                 needed = 0
                 for s in sentences:
                     needed |= need[s]
-                self._links[here].append((needed, other))
+                links.append((needed, other))
                 self.universe |= needed
-                if other not in seen:
-                    seen.add(other)
-                    stack.append(other)
+                if other not in variables:
+                    variables.append(other)
+            self._nodes[here] = narrowings, links
 
     def domain(self, read: int) -> int:
         """Return the places the variable may have when only those sentences are read."""
-        mask = self._everywhere
-        stack = [self._variable]
-        seen = {self._variable}
-        while stack:
-            here = stack.pop()
-            for needed, allowed in self._narrowings[here]:
+        mask, nodes = self._everywhere, self._nodes
+        variables = [self._variable]
+        for here in variables:  # grows on the way
+            narrowings, links = nodes[here]
+            for needed, allowed in narrowings:
                 if needed & read == needed:
                     mask &= allowed
-            for needed, other in self._links[here]:
-                if other not in seen and needed & read == needed:
-                    seen.add(other)
-                    stack.append(other)
+            for needed, other in links:
+                if needed & read == needed and other not in variables:
+                    variables.append(other)
         return mask
 
     def sets(self, wanted: Callable[[int], bool]) -> list[int]:
