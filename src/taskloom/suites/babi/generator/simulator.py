@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from itertools import accumulate
+from itertools import accumulate, repeat
 from math import inf
 from typing import ClassVar
 
@@ -19,6 +19,9 @@ from taskloom.suites.draws import pick, pick_two
 
 FOLLOWS: dict[Kind, tuple[str, ...]] = {"grab": ("DROP", "GIVE"), "drop": ("GRAB",)}
 """What one person can do with the same two objects next: the second sentence of COMPOUND ("Then she dropped them")."""
+
+NOWHERE = ""
+"""A place where nothing lies, and nobody is."""
 
 TRIES = 12
 """Draws of an action before the simulator says that nothing can be done."""
@@ -286,12 +289,12 @@ class Simulator:
             who = pick_two(rng, free)
         one, other = who
         taken = (where.get(one), where.get(other))
-        places = [x for x in everywhere if x not in taken]
+        places = [x for x in everywhere if x not in taken] if one in where or other in where else everywhere
         if not places:
             return None
         if kind == "not":
             # "No longer there" is true of both only if they have been in one place.
-            left = {*taken} - {None} or {pick(rng, everywhere)}
+            left = {place for place in taken if place is not None} or {pick(rng, everywhere)}
             if len(left) > 1:
                 return None
             for person in who:
@@ -386,8 +389,10 @@ class Simulator:
         person = self._mover(who)
         if person is None:
             return None
-        here = self.where.get(person)
-        places = [x for x in self.vocabulary.places if x != here]
+        here, places = self.where.get(person), self.vocabulary.places
+        if here is not None:
+            at = places.index(here)
+            places = places[:at] + places[at + 1 :]
         if len(places) < 2:
             return None
         place, other = pick_two(self.rng, places)
@@ -410,7 +415,7 @@ class Simulator:
 
     def _reaches(self, person: str) -> str | None:
         """Return where a person could take what lies there: nowhere if a proof stands on their stay, None for anywhere."""
-        return "" if person in self.guarded else self.where.get(person)
+        return NOWHERE if person in self.guarded else self.where.get(person)
 
     def _reach(self, who: str | None) -> list[tuple[str, str]]:
         """List who could take what."""
@@ -422,7 +427,7 @@ class Simulator:
         things = self._loose()
         if not things:
             return None
-        persons, lies, where, guarded = self.vocabulary.persons, self.lies, self.where, self.guarded
+        persons, lies = self.vocabulary.persons, self.lies
         if who is not None:
             persons = (who,)
         if self.idle:
@@ -439,13 +444,14 @@ class Simulator:
         }  # what is within reach in a place; elsewhere what nobody touched
         for place in lying:
             counts[place] = counts.get(place, untouched) + 1
-        total, bounds = 0, []
-        for person in persons:
-            total += untouched if person in guarded else counts.get(where.get(person), untouched)
-            bounds.append(total)
-        if not total:
+        places = list(map(self.where.get, persons))
+        for i, person in enumerate(persons) if self.guarded else ():
+            if person in self.guarded:
+                places[i] = NOWHERE
+        bounds = list(accumulate(map(counts.get, places, repeat(untouched))))
+        if not bounds or not bounds[-1]:
             return None
-        at = int(self.rng.random() * total)
+        at = int(self.rng.random() * bounds[-1])
         i = bisect_right(bounds, at)
         return persons[i], self._within(persons[i], things)[at - bounds[i]]  # counted from the end of the person's own
 
