@@ -73,6 +73,13 @@ def test_permutations_spread_evenly(size: int) -> None:
     assert ((tenths - 200) ** 2 / 200).sum() < 45
 
 
+@given(st.lists(st.text(max_size=9), max_size=5))
+def test_hashes_of_many_texts_are_those_of_each(texts: list[str]) -> None:
+    key = Key("many", 3)
+    texts = [*texts, "", "ä_b", "\ud800"]
+    assert key.hashes64(texts).tolist() == [key.hash64(text) for text in texts]
+
+
 def test_units_fill_the_interval() -> None:
     values = [Key("s").unit(str(i)) for i in range(10_000)]
     assert 0 <= min(values) < 0.001 < 0.999 < max(values) < 1

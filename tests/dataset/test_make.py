@@ -20,7 +20,7 @@ import taskloom as tl
 from taskloom.cli import run
 from taskloom.dataset import shards, workers
 from taskloom.dataset.processes import can_fork
-from taskloom.dataset.workers import MakeProgress
+from taskloom.dataset.workers import MakeProgress, Piece, Waiting
 from taskloom.errors import DataError, TaskloomError
 
 RECIPES = ["ctl/A", "ctl/A-independent", "ctl/R", "ctl/S", "ctl/length"]
@@ -216,6 +216,25 @@ def test_work_that_is_done_before_others_have_started_waits_for_none(
     monkeypatch.setattr(workers, "_start_worker", never)
     data = tl.make("ctl/A", tmp_path / "d", set=TRAIN, workers=3, shard_rows=1000)
     assert data.digest == tl.make("ctl/A", set=TRAIN).digest
+
+
+def test_neighbouring_pieces_are_made_by_one_process_and_short_ones_last() -> None:
+    def pieces(split: str, n: int) -> list[Piece]:
+        return [Piece(split, i, start, min(start + 10, n)) for i, start in enumerate(range(0, n, 10))]
+
+    waiting = Waiting([*pieces("train", 84), *pieces("dev", 43), *pieces("few", 6)])
+    taken: dict[str, list[tuple[str, int]]] = {"first": [], "last": []}
+    for _ in range(6):
+        for end in taken:
+            piece = getattr(waiting, end)()
+            taken[end].append((piece.split, piece.start))
+    assert taken["first"] == [("train", 0), ("dev", 0), ("train", 10), ("dev", 10), ("train", 20), ("train", 30)]
+    assert taken["last"] == [("train", 70), ("train", 60), ("dev", 30), ("train", 50), ("train", 40), ("dev", 20)]
+    rest = [waiting.last(), waiting.first(), waiting.last()]
+    assert [(piece.split, piece.stop - piece.start) for piece in rest] == [("few", 6), ("train", 4), ("dev", 3)]
+    for end in taken:
+        with pytest.raises(IndexError):
+            getattr(waiting, end)()
 
 
 def test_short_work_starts_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

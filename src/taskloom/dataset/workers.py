@@ -238,6 +238,46 @@ def _make_as_team(
     return stamps
 
 
+class Waiting:
+    """Pieces in the order in which they are made; `first` and `last` raise an IndexError where none is left.
+
+    Pieces of full size come before shorter ones, since one that is left for the end keeps everybody waiting. They lie side by side
+    as their rows lie in their splits: neighbours share what a suite prepares for them, such as the table of a task, and what lies
+    at the same height of another split as well. One process begins at one end, the others at the other.
+    """
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        longest = max((piece.stop - piece.start for piece in pieces), default=0)
+        ends: dict[str, int] = {}
+        for piece in pieces:
+            ends[piece.split] = max(piece.stop, ends.get(piece.split, 0))
+        whole = [piece for piece in pieces if piece.stop - piece.start == longest]
+        self._whole = deque(sorted(whole, key=lambda piece: piece.start / ends[piece.split]))
+        rest = [piece for piece in pieces if piece.stop - piece.start < longest]
+        self._rest = deque(sorted(rest, key=lambda piece: piece.start - piece.stop))
+
+    def first(self) -> Piece:
+        """Take the first piece."""
+        with contextlib.suppress(IndexError):  # another thread may have taken what was there a moment ago
+            return self._whole.popleft()
+        return self._rest.popleft()
+
+    def last(self) -> Piece:
+        """Take the last piece of full size, or the longest of the others."""
+        with contextlib.suppress(IndexError):
+            return self._whole.pop()
+        return self._rest.popleft()
+
+    def put_back(self, piece: Piece) -> None:
+        """Let a piece wait again."""
+        self._rest.appendleft(piece)
+
+    def clear(self) -> None:
+        """Drop all pieces."""
+        self._whole.clear()
+        self._rest.clear()
+
+
 class Team:
     """Pieces that are waiting, and the processes beside this one that make them."""
 
@@ -249,8 +289,7 @@ class Team:
             pieces: What is to be made.
             patient: Whether to wait for processes that are still starting, rather than to take their pieces from them.
         """
-        # The longest first: one that is left for the end keeps everybody waiting.
-        self._waiting = deque(sorted(pieces, key=lambda piece: piece.start - piece.stop))
+        self._waiting = Waiting(pieces)
         self._pool = pool
         self._running: dict[Future[shards.Stamp], Piece] = {}
         self._started = patient
@@ -258,11 +297,11 @@ class Team:
     def give(self) -> None:
         """Give the next piece to a process, and another one whenever one is done."""
         with contextlib.suppress(IndexError):
-            piece = self._waiting.popleft()
+            piece = self._waiting.last()
             try:
                 future = self._pool.submit(_work, piece)
             except BaseException:
-                self._waiting.appendleft(piece)
+                self._waiting.put_back(piece)
                 raise
             self._running[future] = piece
             future.add_done_callback(self._give_again)
@@ -284,7 +323,7 @@ class Team:
         Processes that have made nothing yet are still starting: their pieces are taken from them.
         """
         with contextlib.suppress(IndexError):
-            return self._waiting.popleft()
+            return self._waiting.first()
         if self._started or not self._running:
             wait(list(self._running), return_when=FIRST_COMPLETED)
             return None

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
-from itertools import count as count_up
 from math import comb, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -34,21 +33,49 @@ SMALLEST = 0.002
 sequences, such a split has over 500, so that a draw always ends."""
 
 
+TOGETHER = 1_024
+"""Sequences that are drawn at one time at least, since NumPy takes as long for fewer."""
+
+MOST_TURNS = 16
+"""Draws for a row at one time at most: more would be in vain in all but the smallest splits."""
+
+SEARCH = 8_192
+"""Random words that are made in the time of finding a place in their stream."""
+
+
 class Hashes:
-    """Keyed hashes of texts, each reckoned once however many tasks share the text."""
+    """Keyed hashes of texts, each computed once however many tasks share the text."""
 
     def __init__(self, key: Key) -> None:
         self.key = key
         self._known = _known(key)
+        self._lists: dict[int, HashedTexts] = {}
 
     def of(self, texts: Sequence[str], numbers: NDArray[np.int32]) -> U64:
         """Return the hashes of the texts with these numbers."""
-        known, hash64 = self._known, self.key.hash64
-        wanted = [texts[number] for number in numbers.tolist()]
-        for text in wanted:
-            if text not in known:
-                known[text] = hash64(text)
-        return np.array([known[text] for text in wanted], dtype=np.uint64)
+        if id(texts) not in self._lists:
+            n = len(texts)
+            self._lists[id(texts)] = HashedTexts(texts, np.zeros(n, np.uint64), np.zeros(n, np.bool_))
+        _, hashes, present = self._lists[id(texts)]
+        missing = numbers[~present[numbers]]
+        if len(missing):
+            hashes[missing] = self._look_up([texts[number] for number in missing.tolist()])
+            present[missing] = True
+        return hashes[numbers]
+
+    def _look_up(self, texts: Sequence[str]) -> U64:
+        known = self._known
+        new = [text for text in texts if text not in known]
+        known.update(zip(new, self.key.hashes64(new).tolist(), strict=True))
+        return np.array([known[text] for text in texts], dtype=np.uint64)
+
+
+class HashedTexts(NamedTuple):
+    """The hashes of a list of texts, as far as they are known; the list is kept so that its identity stays its own."""
+
+    texts: Sequence[str]
+    hashes: U64
+    present: NDArray[np.bool_]
 
 
 @lru_cache(maxsize=4)
@@ -75,6 +102,21 @@ class Drawn:
     words: NDArray[np.int32]
     kept: NDArray[np.bool_]
     places: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffled:
+    """Sequences before the filter: one row each.
+
+    Attributes:
+        places: Places in the domain and in the dropped words, kept ones first.
+        words: Numbers of the words, in their order.
+        order: The order that the places are put into.
+    """
+
+    places: I64
+    words: NDArray[np.int32]
+    order: I64
 
 
 @dataclass(frozen=True)
@@ -187,28 +229,36 @@ class Sequences:
         if self.space(split) <= LISTED:
             listed = self._listed(split)
             return Drawn(listed.words[start:stop], listed.kept[start:stop], listed.places[start * m : stop * m])
+        drawn = self._draw_first(split, start, stop - start)
+        kept = drawn.order < m
+        return Drawn(drawn.words, kept, np.take_along_axis(drawn.places, drawn.order, 1)[kept])
+
+    def _draw_first(self, split: str, start: int, count: int) -> Shuffled:
+        """Draw sequences again and again; each row keeps its first one that belongs to the split."""
         inside, outside = self.pools(split)
-        count = stop - start
-        chosen = np.zeros((count, self.length), dtype=np.int64)
-        numbers = np.zeros((count, self.length), dtype=np.int32)
-        order = np.zeros((count, self.length), dtype=np.int64)
-        pending = np.arange(count)
+        shape = (count, self.length)
+        kept = Shuffled(np.zeros(shape, np.int64), np.zeros(shape, np.int32), np.zeros(shape, np.int64))
+        pending, turn = np.arange(count), 0
         own, key = self._hashes, self.split_key(split)
-        for turn in count_up():
-            raw = _words_of(key.child("draw", turn), start, count, pending, 2 * self.length)
-            raw = raw.reshape(len(pending), 2, self.length)
-            picked, words, hashes = self._pick(raw[:, 0], inside, outside, own, m)
-            shuffle = np.argsort(raw[:, 1], axis=1, kind="stable")
-            chosen[pending], order[pending] = picked, shuffle
-            numbers[pending] = np.take_along_axis(words, shuffle, 1)
-            if self.word_disjoint:
-                break
-            content = np.take_along_axis(hashes, shuffle, 1)
-            pending = pending[~self.shares.member(_sequence_hash(content), split)]
-            if not len(pending):
-                break
-        kept = order < m
-        return Drawn(numbers, kept, np.take_along_axis(chosen, order, 1)[kept])
+        while len(pending):
+            # Of a small split every tenth draw belongs there: for the last rows many draws at one time cost what one costs.
+            turns = 1 if self.word_disjoint else max(1, min(MOST_TURNS, TOGETHER // len(pending)))
+            keys = [key.child("draw", turn + i) for i in range(turns)]
+            raw = np.concatenate([_words_of(k, start, count, pending, 2 * self.length) for k in keys])
+            raw = raw.reshape(-1, 2, self.length)
+            places, words, hashes = self._pick(raw[:, 0], inside, outside, own, self._kept)
+            order = np.argsort(raw[:, 1], axis=1, kind="stable")
+            belongs = np.ones((turns, len(pending)), dtype=np.bool_)
+            if not self.word_disjoint:
+                content = _sequence_hash(np.take_along_axis(hashes, order, 1))
+                belongs = self.shares.member(content, split).reshape(belongs.shape)
+            done = np.asarray(belongs.any(axis=0))
+            first = (belongs.argmax(axis=0) * len(pending) + np.arange(len(pending)))[done]
+            rows = pending[done]
+            kept.places[rows], kept.order[rows] = places[first], order[first]
+            kept.words[rows] = np.take_along_axis(words[first], order[first], 1)
+            pending, turn = pending[~done], turn + turns
+        return kept
 
     def _pick(
         self, raw: U64, inside: I64, outside: I64, own: tuple[U64, U64], m: int
@@ -226,7 +276,7 @@ class Sequences:
 
 def _words_of(key: Key, start: int, count: int, rows: I64, width: int) -> U64:
     """Return the random words of some of the `count` rows from `start` on, each row `width` words wide."""
-    if 8 * len(rows) > count:
+    if count * width <= SEARCH * len(rows):
         return key.words(start * width, (start + count) * width).reshape(count, width)[rows]
     return np.array([key.words((start + row) * width, (start + row + 1) * width) for row in rows.tolist()])
 

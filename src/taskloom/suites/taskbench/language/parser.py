@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from taskloom.errors import nearest
 from taskloom.suites.taskbench.language.checker import type_of
@@ -65,6 +65,12 @@ def _lark() -> Lark:
     return Lark(grammar, parser="lalr", propagate_positions=True)
 
 
+@lru_cache(maxsize=2048)
+def _syntax(text: str) -> Tree[Any]:
+    """Return the syntax tree of an expression, once: the names in a recipe are read for its list, its plan and its descriptions."""
+    return _lark().parse(text)
+
+
 def read(text: str) -> Expression:
     """Read an expression, with every atom known and every type right.
 
@@ -94,7 +100,7 @@ def parse(text: str, find: Find | None = None) -> Expression:
 
     _refuse_monsters(text)
     try:
-        tree = _lark().parse(text)
+        tree = _syntax(text)
     except UnexpectedInput as error:
         raise _unreadable(error, text) from None
     reader = _TreeReader(text, find)

@@ -51,8 +51,7 @@ def parts(name: str) -> tuple[int, str]:
 
 def text_hashes(texts: Sequence[str]) -> NDArray[np.uint64]:
     """Hash each text; all random relations share the hashes."""
-    key = Key("taskbench", "random")
-    return np.array([key.hash64(text) for text in texts], dtype=np.uint64)
+    return Key("taskbench", "random").hashes64(texts)
 
 
 def seed_hash(name: str) -> int:
