@@ -19,7 +19,7 @@ from taskloom.studies.error_traits import explained
 from taskloom.studies.reproduction import analyse
 from taskloom.studies.study import StudyError
 from tests.experiments.made_up_runs import write
-from tests.experiments.sweeps import baselines, fill
+from tests.experiments.sweeps import baselines, fill, recipe
 
 TRAITS = [{"length": str(2 + i % 3), "shape": "ab"[i // 3 % 2], "name": f"n{i}"} for i in range(120)]
 
@@ -114,6 +114,26 @@ def test_accuracy_by_a_trait_and_whether_training_has_it(tmp_path: Path) -> None
     assert {row["mean"] for row in alone.table} == {1.0}
 
 
+def test_accuracy_by_whether_training_has_the_value_of_a_trait(tmp_path: Path) -> None:
+    """Groups of functions alternate in training: a run that knows only these is told from the data alone, in every split."""
+    store = Store(tmp_path / "runs", create=True)
+    folder = tmp_path / "runs" / "data" / "A"
+    data = tl.make("ctl/A", folder, set=["splits.train.n=400", "splits.iid.n=40", "splits.ood.n=40"])
+    trained = {str(example.traits["groups"]) for example in data["train"]}
+    traits = [{"groups": str(example.traits["groups"])} for example in [*data["iid"], *data["ood"]]]
+    scores = [float(t["groups"] in trained) for t in traits]
+    for seed in range(2):
+        write(store, {"both": scores}, seed=seed, traits=traits, data=data.digest)
+    (finding,) = analyse("runs/trait-accuracy", Runs(store), trait="groups", cross="in-training")[2]
+    assert finding.table is not None
+    assert {(row["in-training"], row["mean"]) for row in finding.table} == {("yes", 1.0), ("no", 0.0)}
+    assert f"1.000 where training has the groups ({sum(scores):,.0f} items)" in finding.text
+    assert f"0.000 where training lacks the groups ({len(scores) - sum(scores):,.0f} items)" in finding.text
+    folder.rename(tmp_path / "away")
+    with pytest.raises(StudyError, match="no datasets whose training split has the trait 'groups'"):
+        analyse("runs/trait-accuracy", Runs(store), trait="groups", cross="in-training")
+
+
 def test_steps_to_a_threshold(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
     for seed, firsts in enumerate([(0.2, 0.96, 0.97, 0.9), (0.2, 0.5, 0.95), (0.1, 0.2, 0.3)]):
@@ -178,6 +198,25 @@ def test_planted_relations_to_divergence_are_found_with_their_sign(tmp_path: Pat
         assert row["low"] < row["mean"] - 0.05 < row["mean"] + 0.05 < row["high"]
     assert "12 points, means over 2 seeds with 95 % intervals" in finding.figures[0].caption
     assert finding.figures[0].draw(finding.figures[0].data) is not None
+
+
+def test_a_split_of_another_recipe_is_measured_with_its_own_examples(tmp_path: Path) -> None:
+    """Both recipes have a split 'ood'; a run on A that answered that of R is at R's distance from A, not at A's own."""
+    other = {**recipe("ctl/R"), "only": ["ood"]}
+    experiment = {"recipes": [recipe("ctl/A")], "learners": ["majority"], "seeds": 1, "evaluate": [other]}
+    outcome = fill(experiment, tmp_path / "runs")
+    _, _, (finding,) = analyse("runs/divergence", outcome.store.path)
+    assert finding.table is not None
+    (row,) = finding.table
+    a, r = (tl.load(folder) for folder in sorted((tmp_path / "runs" / "data").glob("*"), key=_is_r))
+    (expected,) = divergences({"train": a.table("train"), "ood": r.table("ood")}, {"train": "train", "ood": "test"})
+    (wrong,) = divergences({"train": a.table("train"), "ood": a.table("ood")}, {"train": "train", "ood": "test"})
+    assert row["divergence"] == pytest.approx(expected.compounds)
+    assert abs(expected.compounds - wrong.compounds) > 0.1
+
+
+def _is_r(folder: Path) -> bool:
+    return tl.load(folder).recipe.name == "ctl/R"
 
 
 def test_learners_with_other_settings_are_other_points(tmp_path: Path) -> None:

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from taskloom.audits.divergence import Divergence, divergences
 from taskloom.dataset import dataset
+from taskloom.dataset.dataset import Dataset
 from taskloom.errors import TaskloomError
 from taskloom.experiments.accuracy import varying
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seeds
+from taskloom.plan import Role
+from taskloom.recipe.yaml_files import parse
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import count_range
@@ -86,20 +89,59 @@ def _over_seeds(scores: list[float]) -> tuple[float, float | None, float | None,
 
 
 def _measured(runs: Runs) -> dict[tuple[str, str], Divergence]:
-    """Return the divergence of each run's splits from what the run learned; each dataset is measured once."""
-    of_data: dict[str, list[Divergence]] = {}
+    """Return the divergence of each run's splits from what the run learned; each pair of datasets is measured once."""
+    datasets = stored_datasets(runs)
+    known: dict[tuple[str, str], dict[str, Divergence]] = {}
+    results = {}
+    for run in runs.names:
+        own = datasets.get(str(runs.store.scores(run)["data"]))
+        for split in runs.store.scores(run)["splits"] if own is not None else ():
+            source = _source(runs, run, split, own, datasets)
+            if own is None or source is None:
+                continue
+            pair = (own.digest, source.digest)
+            if pair not in known:
+                known[pair] = {one.split: one for one in _between(own, source)}
+            name = split.rpartition(":")[2]
+            if name in known[pair]:
+                results[run, split] = known[pair][name]
+    return results
+
+
+def stored_datasets(runs: Runs) -> dict[str, Dataset]:
+    """Return the finished datasets of a run store, by their digest."""
+    datasets = {}
     for folder in sorted((runs.store.path / "data").glob("*")):
         try:
             data = dataset.load(folder)
         except TaskloomError:
             continue  # not finished, or not a dataset
-        tables = {name: data.table(name) for name in data.splits}
-        of_data[data.digest] = divergences(tables, {name: data.role(name) for name in data.splits})
-    results = {}
-    for run in runs.names:
-        for one in of_data.get(str(runs.store.scores(run)["data"]), []):
-            results[run, one.split] = one
-    return results
+        datasets[data.digest] = data
+    return datasets
+
+
+def _source(runs: Runs, run: str, split: str, own: Dataset | None, datasets: Mapping[str, Dataset]) -> Dataset | None:
+    """Return the dataset that a split is of: the run's own, or the one whose first input it answered; None where none is here."""
+    evaluate = parse(runs.store.config(run), ours=True).get("evaluate") or []
+    if all(isinstance(entry, str) and "/" not in entry and ".py" not in entry for entry in evaluate):
+        return own
+    answered = runs.store.predictions([run], ["index", "input"], splits=[split]).slice(0, 1).to_pylist()
+    name = split.rpartition(":")[2]
+    for data in datasets.values() if answered else ():
+        if name in data.splits and data.role(name) != "train":
+            inputs, index = data.table(name)["input"], answered[0]["index"]
+            if index < len(inputs) and inputs[index].as_py() == answered[0]["input"]:
+                return data
+    return None
+
+
+def _between(own: Dataset, source: Dataset) -> list[Divergence]:
+    """Return the divergences of a dataset's splits from what another trains on."""
+    trained = [name for name in own.splits if own.role(name) == "train"]
+    asked = [name for name in source.splits if source.role(name) != "train"]
+    tables = {f"train {name}": own.table(name) for name in trained} | {name: source.table(name) for name in asked}
+    roles: dict[str, Role] = {f"train {name}": own.role(name) for name in trained}
+    return divergences(tables, roles | {name: source.role(name) for name in asked})
 
 
 def _correlations(rows: list[dict[str, Any]]) -> Iterator[str]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import pyarrow.compute as pc
+
+from taskloom.dataset.dataset import Dataset
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.scored_rows import known_traits
 from taskloom.studies import figures
+from taskloom.studies.divergence_accuracy import stored_datasets
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError, study
@@ -20,17 +25,27 @@ from taskloom.studies.study import StudyError, study
     describe="Accuracy by a trait crossed with another, such as whether training has it, or with the split",
 )
 def trait_accuracy(runs: Runs, *, trait: str = "", cross: str = "split", split: str = "") -> Finding:
-    """Compute the accuracy for each pair of values of two traits, with intervals over seeds and items."""
+    """Compute the accuracy for each pair of values of two traits, with intervals over seeds and items.
+
+    Args:
+        runs: Runs that kept their predictions.
+        trait: Of the examples.
+        cross: Another trait, `split`, or `in-training`: whether training has the trait's value.
+        split: Only this split.
+    """
     if not trait:
         own = [name for name in known_traits(runs) if name not in {*runs.table.column_names, "task", cross}]
         raise StudyError(f"name a trait: trait=NAME; the examples of {runs.store.path} have {', '.join(own) or 'none'}")
-    by = list(dict.fromkeys(["recipe", "learner", trait, cross]))
+    by = [name for name in dict.fromkeys(["recipe", "learner", trait, cross]) if name != IN_TRAINING]
     table = runs.accuracy(by=by, split=split or None)
     # Whatever else tells rows apart: splits, and the settings in which recipes and learners vary.
     apart = [name for name in table.columns[: table.columns.index("mean")] if name not in by]
+    known = list(table)
+    if cross == IN_TRAINING:
+        known, by = _with_training(runs, known, trait, ["recipe", "learner", *apart]), [*by, IN_TRAINING]
     rows: list[dict[str, Any]] = [
         {**row, "trainings": _label(row, apart), "x": row[cross], "y": row[trait]}
-        for row in table
+        for row in known
         if row[trait] is not None and row[cross] is not None
     ]
     if not rows:
@@ -44,7 +59,56 @@ def trait_accuracy(runs: Runs, *, trait: str = "", cross: str = "split", split: 
     plot = partial(figures.heat_map, x="x", y="y", value="mean", panel="trainings", xlabel=cross, ylabel=trait)
     shown = ResultTable((*by[:2], *apart, *by[2:], "mean", "low", "high", "n", "seeds"), rows)
     figure = StudyFigure("trait-accuracy", caption, data, plot)
-    return Finding(f"Accuracy by {trait} and {cross}", "", shown, (figure,))
+    text = " ".join(_seen_and_unseen(rows, trait)) if cross == IN_TRAINING else ""
+    return Finding(f"Accuracy by {trait} and {cross}", text, shown, (figure,))
+
+
+IN_TRAINING = "in-training"
+"""What `cross` may be beside traits: whether the training data that a run learned have the trait's value."""
+
+
+def _with_training(
+    runs: Runs, rows: Sequence[Mapping[str, Any]], trait: str, same: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the rows with whether training has their value of a trait; without those whose training data are not here."""
+    trained = {digest: _trained_values(data, trait) for digest, data in stored_datasets(runs).items()}
+    own: dict[tuple[Any, ...], set[str]] = {}
+    for run in runs.table.to_pylist():
+        values = trained.get(str(runs.store.scores(run["run"])["data"]))
+        if values:
+            own.setdefault(tuple(run[name] for name in same), set()).update(values)
+    if not own:
+        raise StudyError(f"{runs.store.path} has no datasets whose training split has the trait '{trait}' (STORE/data)")
+    places = ((row, own.get(tuple(row[name] for name in same))) for row in rows)
+    return [
+        {**row, IN_TRAINING: "yes" if str(row[trait]) in values else "no"}
+        for row, values in places
+        if values is not None
+    ]
+
+
+def _trained_values(data: Dataset, trait: str) -> set[str]:
+    """Return the values of a trait in training, as runs spell them."""
+    values: set[str] = set()
+    for split in (name for name in data.splits if data.role(name) == "train"):
+        traits = data.table(split).column("traits")
+        if traits.type.get_field_index(trait) >= 0:
+            some = pc.unique(pc.struct_field(traits, trait)).to_pylist()
+            values |= {value if isinstance(value, str) else json.dumps(value) for value in some if value is not None}
+    return values
+
+
+def _seen_and_unseen(rows: Sequence[Mapping[str, Any]], trait: str) -> Iterator[str]:
+    """Yield the mean over all items whose value of the trait training has, and over those whose value it lacks."""
+    for trainings in dict.fromkeys(row["trainings"] for row in rows):
+        parts = []
+        for answer, what in (("yes", "has"), ("no", "lacks")):
+            own = [row for row in rows if row["trainings"] == trainings and row[IN_TRAINING] == answer]
+            items = sum(row["n"] for row in own)
+            if items:
+                mean = sum(row["mean"] * row["n"] for row in own) / items
+                parts.append(f"{mean:.3f} where training {what} the {trait} ({items:,} items)")
+        yield f"{trainings}: {', '.join(parts)}."
 
 
 def _label(row: Mapping[str, Any], apart: Sequence[str]) -> str:

@@ -125,7 +125,9 @@ def _details(group: Trainings) -> tuple[str, ...]:
 
 
 def _precision(group: Trainings) -> str:
-    return str(group.environment.get("precision") or group.conditions.get("learner.precision") or "")
+    """Return what was computed in, where it is known: `auto` says nothing."""
+    wanted = str(group.conditions.get("learner.precision") or "")
+    return str(group.environment.get("precision") or ("" if wanted == "auto" else wanted))
 
 
 def _row(g: CountedSeeds) -> dict[str, Any]:
