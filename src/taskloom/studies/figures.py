@@ -247,7 +247,10 @@ def heat_map(
         rows, columns = grid_of(len(panels))
         widest, highest = (max(len({row[c] for row in share}) for share in shares) for c in (x, y))
         longest = max(len(str(row[y])) for row in data)
-        figure, axes = canvas(rows, columns, (1.5 + 0.62 * widest + 0.07 * max(0, longest - 4), 1.0 + 0.46 * highest))
+        width = 1.5 + 0.62 * widest + 0.07 * max(0, longest - 4)
+        letters = min(34, int(width / 0.09))  # that fit above a panel in the size of titles
+        lines_of_titles = max(wrapped(title, letters).count("\n") for title in panels)
+        figure, axes = canvas(rows, columns, (width, 1.0 + 0.46 * highest + 0.16 * lines_of_titles))
         tilt = {"rotation": 30, "ha": "right"} if max(len(str(row[x])) for row in data) > WIDEST_LABEL else {}
         image = None
         for axis, title, share in zip(axes, panels, shares, strict=False):
@@ -261,7 +264,7 @@ def heat_map(
                     _frame(axis, across.index(place[0]), down.index(place[1]))
             axis.set_xticks(range(len(across)), [str(a) for a in across], **tilt)
             axis.set_yticks(range(len(down)), [str(b) for b in down])
-            axis.set(xlabel=xlabel or x, ylabel=ylabel or y, title=wrapped(title))
+            axis.set(xlabel=xlabel or x, ylabel=ylabel or y, title=wrapped(title, letters))
             axis.tick_params(length=0)
         for axis in axes[len(panels) :]:
             axis.set_visible(False)
