@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
+from sys import intern
 from typing import NamedTuple
 
 from taskloom.example import Example, Trait
@@ -55,8 +57,14 @@ def _outline(event: Event) -> tuple[str, tuple[str, ...], frozenset[str]]:
     kind, who, places, thing, to, pronoun, _, also, them, denied = event
     marks = f" {'~' * (pronoun + them)}{'!' * denied}" if pronoun or denied else ""
     names = (*who, thing, also, to, *places) if thing else (*who, *places)
-    concepts = frozenset((*event.concepts(), *(("COMPOUND",) if event.compound else ())))
-    return f";{kind}{marks}", tuple([name for name in names if name]), concepts
+    mark = intern(f";{kind}{marks}")
+    return mark, tuple([name for name in names if name]), _concept_set(event.concepts(), event.compound)
+
+
+@cache
+def _concept_set(concepts: tuple[str, ...], compound: bool) -> frozenset[str]:
+    """Return concepts as a set, the same object for all sentences that have them: it is compared at once."""
+    return frozenset((*concepts, "COMPOUND") if compound else concepts)
 
 
 OUTLINES = Remembered(_outline)

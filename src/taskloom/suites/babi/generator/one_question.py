@@ -9,8 +9,8 @@ structures are as frequent as the recipe says.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from taskloom.errors import RecipeError
 from taskloom.example import Example
@@ -26,9 +26,18 @@ from taskloom.suites.babi.generator.simulator import Simulator
 from taskloom.suites.babi.reasoner.answers import answer, cited_support, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge
 from taskloom.suites.babi.splits import BEGINNING, SplitRule
-from taskloom.suites.babi.story.events import EVENTS, POSITIONAL, Event, Question, QuestionKind, composition
+from taskloom.suites.babi.story.events import (
+    EVENTS,
+    PLACING,
+    PLACING_TWO,
+    Event,
+    Question,
+    QuestionKind,
+    Remembered,
+    composition,
+)
 from taskloom.suites.babi.story.sentences import ask
-from taskloom.suites.draws import pick, pick_number, sample
+from taskloom.suites.draws import pick, sample
 
 TRIES = 4_000
 """Draws for one example before a request counts as impossible, where it is tried out."""
@@ -88,7 +97,7 @@ class ProofGuard:
 
     def _stays(self, plan: ProofPlan) -> None:
         """Find the gaps within which each planned person must not move, and each planned object must not be touched."""
-        end = len(plan.units)
+        end, keep = len(plan.units), plan.keep
         start: dict[str, int] = {}
         used: dict[str, int] = {}
         until: dict[str, int] = {}
@@ -106,9 +115,9 @@ class ProofGuard:
                         if kind == "not" and places:
                             self._hold(person, 0, i)  # so that they can have been where it denies
                     continue
-                until[thing] = end if thing in plan.keep else i
+                until[thing] = end if thing in keep else i
                 if also:
-                    until[also] = end if also in plan.keep else i
+                    until[also] = end if also in keep else i
                 if denied:
                     continue
                 if kind != "grab" or thing in dropped or also in dropped:
@@ -121,8 +130,8 @@ class ProofGuard:
         for person, gap in used.items():
             self._close(person, start, gap)
         for thing, last in until.items():
-            for gap in range(last + 1):
-                self.kept[gap].add(thing)
+            for kept in self.kept[: last + 1]:
+                kept.add(thing)
 
     @staticmethod
     def _departure(plan: ProofPlan) -> int:
@@ -141,8 +150,8 @@ class ProofGuard:
         self._hold(person, start.get(person, 0), last)
 
     def _hold(self, person: str, first: int, last: int) -> None:
-        for gap in range(first, last + 1):
-            self.still[gap].add(person)
+        for still in self.still[first : last + 1]:
+            still.add(person)
 
     def enter(self, gap: int) -> None:
         """Set what the simulator must leave alone before unit `gap`."""
@@ -156,8 +165,8 @@ class ProofGuard:
         sentences = []
         for event in unit:
             if event.kind == "not" and not event.places:
-                event = Event("not", event.who, (simulator.place(event.who[0]),), pronoun=event.pronoun)
-            if event.kind in POSITIONAL:
+                event = PLACING["not", event.who[0], simulator.place(event.who[0]), event.pronoun]
+            if not event.thing:
                 self._must_change(event)
             elif (
                 event.kind == "give" and not event.denied and simulator.place(event.who[0]) != simulator.place(event.to)
@@ -166,7 +175,7 @@ class ProofGuard:
             simulator.perform(event)
             if event.kind == "either" and simulator.rng.random() < 0.5:
                 # The simulator takes the first place for the true one; the text must not give that away.
-                event = Event("either", event.who, (event.places[1], event.places[0]), pronoun=event.pronoun)
+                event = PLACING_TWO["either", event.who, (event.places[1], event.places[0]), event.pronoun]
             sentences.append(event)
         return sentences
 
@@ -198,8 +207,7 @@ def check_needs(group: StoryGroup) -> None:
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(NamedTuple):
     """What one example shall be, drawn before it, so that no kind is rarer for being harder to find.
 
     Attributes:
@@ -226,6 +234,7 @@ class GroupExamples:
         self.weights = action_weights(group)
         # Where all events are listed, a plan can only have what is; constructs are planned where they are listed.
         self.partial = not {*EVENTS} <= {*group.events}
+        self.unlisted = Remembered(group.unlisted)
         self.planner = ProofPlanner(
             setting.vocabulary,
             group.events,
@@ -240,6 +249,7 @@ class GroupExamples:
                 f"group '{group.name}': length: {group.length} sentences cannot hold a support of {group.support}"
             )
         self.sizes = {kind: self._sizes(kind) for kind, weight in group.questions.items() if weight}
+        self.falloffs: dict[str, list[float]] = {}
         check_needs(group)
         for kind in self.sizes:
             self._check_listed(kind)
@@ -297,7 +307,7 @@ class GroupExamples:
         return not needed
 
     def _unlisted(self, plan: ProofPlan) -> str:
-        return next((name for unit in plan.units for e in unit if (name := self.group.unlisted(e))), "")
+        return next((name for unit in plan.units for e in unit if (name := self.unlisted[e])), "")
 
     def _happening(self) -> str:
         group = self.group
@@ -350,17 +360,20 @@ class GroupExamples:
     def _wish(self, rng: Random) -> Wish:
         """Draw what the next example shall be."""
         kind = draw_kind(self.group, rng)
-        size = self._size(self.sizes[kind], rng)
+        size = self._size(kind, rng)
         wanted = self._wanted_answer(kind, size, rng)
         span = self.group.length
-        length = pick_number(rng, Span(max(span.low, min(size, span.high)), span.high))
+        low = max(span.low, min(size, span.high))
+        length = low + int(rng.random() * (span.high - low + 1))
         return Wish(kind, size, length, wanted, self._wanted_concepts(kind, size, wanted, rng))
 
-    def _size(self, sizes: list[int], rng: Random) -> int:
-        falloff = self.group.falloff
+    def _size(self, kind: str, rng: Random) -> int:
+        sizes, falloff = self.sizes[kind], self.group.falloff
         if len(sizes) < 2 or falloff == 1:
             return pick(rng, sizes) if sizes else 0
-        return rng.choices(sizes, weights=[falloff ** (size - sizes[0]) for size in sizes])[0]
+        if kind not in self.falloffs:
+            self.falloffs[kind] = list(accumulate([falloff ** (size - sizes[0]) for size in sizes]))
+        return rng.choices(sizes, cum_weights=self.falloffs[kind])[0]
 
     def _wanted_concepts(self, kind: QuestionKind, size: int, wanted: str, rng: Random) -> dict[str, bool]:
         """Draw which concepts the support shall have, by their frequencies; what no proof of that size has is not wanted of it."""
@@ -564,6 +577,8 @@ def _compound(events: list[Event], answered: AnsweredQuestion) -> set[str]:
 def _gaps(units: int, spare: int, position: str, rng: Random) -> list[int]:
     """Draw how many other sentences stand before each unit and after the last."""
     slots = units + spare
+    if not units:
+        return [slots]
     low = min(spare, slots // 2) if position == "late" else 0
     high = max(units, slots // 2) if position == "early" else slots
     chosen = sorted(sample(rng, range(low, high), units))

@@ -7,7 +7,7 @@ change of place, as in the reference's simulator, so that the strict reading nev
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, repeat
 from math import inf
 from typing import ClassVar
@@ -408,34 +408,38 @@ class Simulator:
         holder, kept, left = self.holder, self.kept, self.left
         return [o for o in self.vocabulary.objects if o not in holder and o not in kept and o not in left]
 
-    def _within(self, person: str, things: list[str]) -> list[str]:
-        """List which of some loose objects a person could take: what nobody touched yet may be anywhere."""
-        here, lies = self._reaches(person), self.lies
-        return things if here is None else [o for o in things if lies.get(o, here) == here]
-
-    def _reaches(self, person: str) -> str | None:
-        """Return where a person could take what lies there: nowhere if a proof stands on their stay, None for anywhere."""
-        return NOWHERE if person in self.guarded else self.where.get(person)
-
     def _reach(self, who: str | None) -> list[tuple[str, str]]:
-        """List who could take what."""
-        things, persons = self._loose(), self.vocabulary.persons if who is None else (who,)
-        return [(p, o) for p in persons if p not in self.idle for o in self._within(p, things)]
+        """List who could take what: what nobody touched yet may be anywhere."""
+        things, lies, persons = self._loose(), self.lies, self.vocabulary.persons if who is None else (who,)
+        return [
+            (person, thing)
+            for person, here in zip(persons, self._reaches(persons), strict=True)
+            if person not in self.idle
+            for thing in things
+            if here is None or lies.get(thing, here) == here
+        ]
+
+    def _reaches(self, persons: Sequence[str]) -> list[str | None]:
+        """Return where persons could take what lies there: nowhere if a proof stands on their stay, None for anywhere."""
+        places = list(map(self.where.get, persons))
+        if self.guarded:
+            for i, person in enumerate(persons):
+                if person in self.guarded:
+                    places[i] = NOWHERE
+        return places
 
     def _draw_grab(self, who: str | None) -> tuple[str, str] | None:
         """Draw who takes what: what `pick` draws of `_reach`, whose pairs are counted by person instead of listed."""
         things = self._loose()
-        if not things:
-            return None
         persons, lies = self.vocabulary.persons, self.lies
         if who is not None:
             persons = (who,)
         if self.idle:
             persons = tuple([p for p in persons if p not in self.idle])
+        if not things or not persons:
+            return None
         lying = [lies[thing] for thing in things if thing in lies] if lies else []
         if not lying:
-            if not persons:
-                return None
             at = int(self.rng.random() * (len(persons) * len(things)))
             return persons[at // len(things)], things[at % len(things)]
         untouched = len(things) - len(lying)
@@ -444,16 +448,15 @@ class Simulator:
         }  # what is within reach in a place; elsewhere what nobody touched
         for place in lying:
             counts[place] = counts.get(place, untouched) + 1
-        places = list(map(self.where.get, persons))
-        for i, person in enumerate(persons) if self.guarded else ():
-            if person in self.guarded:
-                places[i] = NOWHERE
+        places = self._reaches(persons)
         bounds = list(accumulate(map(counts.get, places, repeat(untouched))))
-        if not bounds or not bounds[-1]:
+        if not bounds[-1]:
             return None
         at = int(self.rng.random() * bounds[-1])
         i = bisect_right(bounds, at)
-        return persons[i], self._within(persons[i], things)[at - bounds[i]]  # counted from the end of the person's own
+        here = places[i]
+        within = things if here is None else [o for o in things if lies.get(o, here) == here]
+        return persons[i], within[at - bounds[i]]  # counted from the end of the person's own
 
     def _grab(self, who: str | None, pronoun: bool = False) -> Event | None:
         names = self._draw_grab(who)
@@ -466,6 +469,9 @@ class Simulator:
     def _in_hands(self, who: str | None) -> list[tuple[str, str]]:
         """List who holds what."""
         holder, kept, idle = self.holder, self.kept, self.idle
+        if len(holder) == 1 and who is None:
+            ((thing, person),) = holder.items()
+            return [(person, thing)] if thing not in kept and person not in idle else []
         # The order of the vocabulary, not of the dict, whose order depends on what happened before.
         return [
             (holder[o], o)

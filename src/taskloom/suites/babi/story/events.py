@@ -235,19 +235,23 @@ def _concepts(event: Event) -> tuple[str, ...]:
 _CONCEPTS = Remembered(_concepts)
 
 
+_SHARED: Remembered[tuple[str, ...], tuple[str, ...]] = Remembered(lambda names: names)
+"""Names that sentences have in common, kept once: there is less memory to go through."""
+
+
 def _placing(names: tuple[Kind, str, str, bool]) -> Event:
     kind, person, place, pronoun = names
-    return Event(kind, (person,), (place,), pronoun=pronoun)
+    return Event(kind, _SHARED[person,], _SHARED[place,], pronoun=pronoun)
 
 
 def _placing_two(names: tuple[Kind, tuple[str, ...], tuple[str, ...], bool]) -> Event:
     kind, who, places, pronoun = names
-    return Event(kind, who, places, pronoun=pronoun)
+    return Event(kind, _SHARED[who], _SHARED[places], pronoun=pronoun)
 
 
 def _handling(names: tuple[Kind, str, str, str, bool]) -> Event:
     kind, person, thing, to, pronoun = names
-    return Event(kind, (person,), thing=thing, to=to, pronoun=pronoun)
+    return Event(kind, _SHARED[person,], thing=thing, to=to, pronoun=pronoun)
 
 
 PLACING = Remembered(_placing)

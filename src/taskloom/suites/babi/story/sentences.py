@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from taskloom.seeding import Random
-from taskloom.suites.babi.story.events import EVENT_TYPES, Event, Question, Remembered
+from taskloom.suites.babi.story.events import DIFFERENT, EVENT_TYPES, Event, Question, Remembered
 from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
 
 NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -41,12 +41,13 @@ class EventWording(NamedTuple):
 class SentenceWriter:
     """The sentences of one vocabulary and lexicon; what can be said of an event is put together once."""
 
-    __slots__ = ("_lexicon", "_vocabulary", "_wordings")
+    __slots__ = ("_lexicon", "_shared", "_vocabulary", "_wordings")
 
     def __init__(self, vocabulary: Vocabulary, lexicon: StoryLexicon) -> None:
         self._vocabulary = vocabulary
         self._lexicon = lexicon
         self._wordings = Remembered(self._wording)
+        self._shared: dict[tuple[str, ...], tuple[str, ...]] = {}  # what wordings have in common, kept once
 
     def write(self, events: Iterable[Event], rng: Random) -> list[str]:
         """Write events in words, each by the form of its type; every choice is drawn, also one of a single word."""
@@ -72,7 +73,7 @@ class SentenceWriter:
             verbs = lexicon.verbs[f"not_{event.kind}" if event.denied else event.kind]
             endings = tuple([self._handling(event, verb) for verb in verbs])
             often = 0.0 if event.places else lexicon.there.get(event.kind, 0.0)
-            return EventWording(subjects, prefixes, endings, len(verbs), often)
+            return EventWording(self._share(subjects), prefixes, self._share(endings), len(verbs), often)
         form = event_type.form.removeprefix("{who} ")
         words = lexicon.verbs[event.kind] if "{verb}" in form else lexicon.negations if "{negation}" in form else ()
         slots = {
@@ -83,7 +84,13 @@ class SentenceWriter:
             "second": event.places[-1],
         }
         endings = tuple([form.format(verb=word, negation=word, **slots) for word in words or ("",)])
-        return EventWording(subjects, prefixes, endings, len(words), 0.0)
+        return EventWording(self._share(subjects), prefixes, self._share(endings), len(words), 0.0)
+
+    def _share(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the parts of a sentence, the same object for all events that have them: less memory to go through."""
+        if len(self._shared) >= DIFFERENT:
+            self._shared.clear()
+        return self._shared.setdefault(parts, parts)
 
     def _handling(self, event: Event, verb: str) -> str:
         """Write what somebody does, or does not do, with one or two objects, but for the subject."""
