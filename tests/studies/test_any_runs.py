@@ -12,6 +12,7 @@ import pytest
 
 import taskloom as tl
 from taskloom.audits.divergence import divergences
+from taskloom.errors import TaskloomError
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import Store
 from taskloom.studies.divergence_accuracy import pearson
@@ -80,6 +81,14 @@ def test_runs_on_other_data_are_not_pooled(tmp_path: Path) -> None:
 def test_perfect_scores_have_no_errors_to_explain(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="nothing can be said"):
         analyse("runs/error-traits", made_up(tmp_path, [1.0] * 120))
+
+
+@pytest.mark.parametrize("name", ["runs/error-traits", "runs/similarity", "runs/learning-steps", "runs/trait-accuracy"])
+def test_a_split_that_no_run_answered_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    runs = made_up(tmp_path, [1.0, 0.0] * 60, curve=[(100, "ood", 0.5, 0.1)])
+    trait = {"trait": "length"} if name == "runs/trait-accuracy" else {}
+    with pytest.raises(TaskloomError, match=r"split 'odo'"):
+        analyse(name, runs, split="odo", **trait)
 
 
 def test_accuracy_by_two_traits(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from taskloom.studies import figures
 from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import count_range
-from taskloom.studies.study import StudyError, study
+from taskloom.studies.study import StudyError, check_split, study
 
 PERMUTATIONS = 2_000
 """p-values are multiples of 1/2,001: fine enough for 0.05 after a correction for some tens of traits."""
@@ -56,6 +56,7 @@ class ScoredItems:
 )
 def error_traits(runs: Runs, *, split: str = "") -> Finding:
     """Rank the traits of examples by how much of the variance of scores lies between their values."""
+    check_split(runs, split)
     rows: list[dict[str, Any]] = []
     groups = list(scored_items(runs, split))
     for group in groups:

@@ -133,6 +133,18 @@ def study(
     return record
 
 
+def check_split(runs: Runs, split: str) -> None:
+    """Refuse a split that no run answered; empty: any.
+
+    Args:
+        runs: The runs.
+        split: Its name, with or without its recipe (`mix`, `babi/mix-T7:mix`).
+    """
+    known = {name for full in runs.splits for name in (full, full.rpartition(":")[2])}
+    if split and split not in known:
+        raise StudyError(f"no run of {runs.store.path} answered a split '{split}'; {nearest(split, known)}")
+
+
 def find_study(name: str) -> Study:
     """Return a study by name (`ctlpp/table1`), by file (`mine.py`), or by a name in a file (`mine.py::mine/errors`)."""
     return STUDIES.get(name_in_file(name, STUDIES.of, "study") if is_python(name) else name)

@@ -23,7 +23,7 @@ from taskloom.studies import figures
 from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.similarity import Floats, cosines, evidence
-from taskloom.studies.study import StudyError, study
+from taskloom.studies.study import StudyError, check_split, study
 
 MOST_INPUTS = 2_000
 """Inputs whose states are computed: seconds for a network from scratch, a minute for a pretrained model on a CPU."""
@@ -42,6 +42,7 @@ def value_similarity(
     runs: Runs, *, part: str = "", value: str = ANSWER, where: str = "readout", split: str = "", run: str = ""
 ) -> Finding:
     """Compare the states that stand for one value across the parts of inputs that made it."""
+    check_split(runs, split)
     chosen = _chosen(runs, run)
     inputs, values, parts = _items(runs, chosen, part, value, split)
     fitted = load(runs.store.folder(chosen) / MODEL)

@@ -15,7 +15,7 @@ from taskloom.studies.ctlpp.small_worlds import staged_experiments
 from taskloom.studies.ctlpp.trainings import MODELS, Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import count_range
-from taskloom.studies.study import StudyError, study
+from taskloom.studies.study import StudyError, check_split, study
 
 SOLVED = 0.99
 """An accuracy that rounds to the 1.00 of the paper's figures, up to chance errors of a hundredth."""
@@ -26,6 +26,7 @@ def heat_map_finding(runs: Runs, number: int, learner: str, split: str) -> Findi
     groups = [g for g in trainings(runs, "S") if g.model == learner]
     if not groups:
         raise StudyError(f"{runs.store.path} has no runs of '{learner}' on the variant S of ctl")
+    check_split(runs, split)
     rows = sorted((_cell(group, split) for group in groups), key=lambda r: (r["overlap"], r["shared symbols"]))
     columns = ("overlap", "shared symbols", "mean", "sd", "low", "high", "seeds", "group size")
     data = ResultTable(columns, rows)

@@ -162,7 +162,9 @@ def figure4(runs: Runs, *, example: int = 0) -> Finding:
     for group in [*(g for g in groups if g.data == "diverse"), *groups]:
         pairs = sensitive_pairs(group)
         if pairs:
-            return _shown_pair(group, pairs, min(example, len(pairs) - 1))
+            if not 0 <= example < len(pairs):
+                raise StudyError(f"example is {example}; {group.name} has {len(pairs)} such pairs, counted from 0")
+            return _shown_pair(group, pairs, example)
     return Finding(
         "Dyna-bAbI Figure 4",
         f"No pair of {', '.join(g.name for g in groups)} is right as where-P and wrong as yes-no.",

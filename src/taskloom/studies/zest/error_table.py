@@ -13,7 +13,7 @@ from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement
 from taskloom.studies.published_numbers import published
 from taskloom.studies.seed_scores import seeds_caption
-from taskloom.studies.study import study
+from taskloom.studies.study import check_split, study
 from taskloom.studies.zest.competence_tables import EXPERIMENT, beside, judged, notes_of
 from taskloom.studies.zest.description_experiments import KEPT_TRAITS
 from taskloom.studies.zest.description_runs import (
@@ -70,6 +70,7 @@ def unreadable(report: ScoreReport) -> float | None:
 def table6(runs: Runs, *, mode: str = "official", split: str = "") -> Finding:
     """Compute Table 6 on a split; on test by default, or on dev where no run answered test."""
     groups = description_runs(runs, mode=mode)
+    check_split(runs, split)
     shown = split or next((s for s in reversed(SPLITS) if any(s in g.reports for g in groups)), "dev")
     groups = [group for group in groups if shown in group.reports]
     rows, points = [], []

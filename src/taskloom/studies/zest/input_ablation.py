@@ -12,7 +12,7 @@ from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement
 from taskloom.studies.published_numbers import published
 from taskloom.studies.seed_scores import seeds_caption
-from taskloom.studies.study import study
+from taskloom.studies.study import check_split, study
 from taskloom.studies.zest.competence_tables import beside, judged, notes_of
 from taskloom.studies.zest.description_experiments import KEPT_TRAITS, PARTS, description_experiments
 from taskloom.studies.zest.description_runs import (
@@ -40,6 +40,7 @@ NAMES = {"both": "full data", "question": "question only", "context": "context o
 def table5(runs: Runs, *, mode: str = "official", split: str = "dev") -> list[Finding]:
     """Compute Table 5 on a split."""
     groups = [group for group in description_runs(runs, PARTS, mode, totals=True) if split in group.reports]
+    check_split(runs, split)
     rows, points = [], []
     judgements: list[Judgement] = []
     for group in groups:
