@@ -17,22 +17,14 @@ WARPS = 4
 STAGES = 4
 """Tiles of rows that a program which sums over rows has on their way from memory."""
 
-ATTENTION = "bands"
-"""How NDR's attention is computed: products, order and mixtures by kernels of their own (`bands`) or by one (`tiles`)."""
-
-TILE_SHAPE: tuple[int, int] | None = None
-TILE_FILL = True
-TILE_FORWARD, TILE_BACKWARD = 128, 128
-"""Rows and warps of the one kernel, where they do not follow from the length, and registers of a thread."""
+TILE_REGISTERS = 128
+"""Registers of a thread in NDR's attention: 16 warps on a multiprocessor."""
 
 PROGRAMS = 528
 """Programs that sum over rows, for all seeds together: four for each of an H200's multiprocessors."""
 
 EXAMPLE_ROWS = 64
-"""Rows of whole examples whose attention is computed as one product; matrix units take 64."""
-
-LINES = 128
-"""Rows of a head whose order of asking one program computes."""
+"""Rows of whole examples that a program of NDR's last layer has."""
 
 ATTENDING = 3_168
 """Programs of one warp that compute the gradients of the Transformer's attention, at least: 24 a multiprocessor of an H200."""
@@ -91,6 +83,12 @@ def width_of(length: int) -> int:
     return max(16, 1 << (length - 1).bit_length())
 
 
+def attention_tile(length: int) -> tuple[int, int]:
+    """Return the rows of a tile of NDR's attention and its warps: few, since of all pairs of rows those within an example count."""
+    rows = 16 if length <= 8 else 32 if length <= 16 else 64
+    return rows, rows // 16
+
+
 def turns(length: int) -> int:
     """Return the places of a line in which a row asks: two for each distance, and a power of two."""
     return max(16, 1 << (2 * length - 3).bit_length())
@@ -110,3 +108,10 @@ def precision_of(kind: torch.dtype) -> str:
 def start(kernel: Any, grid: Sequence[int], *given: Any, warps: int = WARPS, **constants: Any) -> None:
     """Start a kernel."""
     kernel[tuple(grid)](*given, num_warps=warps, **constants)
+
+
+def outer(changes: Tensor, inputs: Tensor) -> Tensor:
+    """Compute the gradient of a map's weights, [S, out, in], from [layers, S, rows, out] and [layers, S, rows, in]."""
+    layers, seeds = changes.shape[:2]
+    each = torch.bmm(changes.flatten(0, 1).transpose(1, 2), inputs.flatten(0, 1))
+    return each.view(layers, seeds, *each.shape[1:]).sum(0, dtype=torch.float32)

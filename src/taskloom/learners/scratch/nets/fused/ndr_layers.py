@@ -16,17 +16,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taskloom.learners.scratch.nets.fused import first_column, launch, tile_attention
+from taskloom.learners.scratch.nets.fused import first_column, launch
 from taskloom.learners.scratch.nets.fused import geometric_attention as attention
 from taskloom.learners.scratch.nets.fused import row_kernels as kernels
-from taskloom.learners.scratch.nets.fused.gradient_sums import outer, summed
 from taskloom.learners.scratch.nets.fused.launch import (
     EXAMPLE_ROWS,
-    LINES,
+    TILE_REGISTERS,
     Pass,
+    attention_tile,
     block,
     cut,
     example_tiles,
+    outer,
     precision_of,
     shares,
     start,
@@ -131,16 +132,13 @@ class _RouterPart:
     def _allocate_attention_changes(self, sums: Callable[..., Tensor]) -> None:
         """Make room for the gradients of attention."""
         self.dqkv = torch.empty_like(self.qkv)
-        if launch.ATTENTION == "tiles":
-            parts = order = self._small_tiles()[0][0]
-        else:
-            parts, order = example_tiles(self.batch, self.length), self._lines()[0][0]
-        self.qkv_sums, self.order_sums = sums(parts, 3 * self.state), sums(order, self.run.heads, 5)
+        parts = self._tiles()[0][0]
+        self.qkv_sums, self.order_sums = sums(parts, 3 * self.state), sums(parts, self.run.heads, 5)
 
-    def _small_tiles(self) -> tuple[tuple[int, int, int], dict[str, Any]]:
-        """Return the programs and constants of attention in one kernel each way."""
+    def _tiles(self) -> tuple[tuple[int, int, int], dict[str, Any]]:
+        """Return the programs and constants of attention."""
         run, rate = self.run, self.run.rates[1]
-        rows, warps = launch.TILE_SHAPE or ((16, 1) if self.length <= 8 else (32, 2) if self.length <= 16 else (64, 4))
+        rows, warps = attention_tile(self.length)
         shape = {
             "H": run.heads,
             "C": self.state // run.heads,
@@ -148,103 +146,32 @@ class _RouterPart:
             "TURNS": turns(self.length),
             "R": rows,
         }
-        constants = {"CUT": cut(rate), "RATE": 1 / (1 - rate), "PRECISION": precision_of(run.kind), "warps": warps}
-        constants["FILL"] = launch.TILE_FILL
-        return (-(-self.batch // (rows // self.length)), run.heads, self.seeds), {**shape, **constants}
-
-    def _tiles(self) -> tuple[tuple[int, int, int], dict[str, Any]]:
-        """Return the programs and constants of attention's products."""
-        heads = self.run.heads
-        grid = (example_tiles(self.batch, self.length), heads, self.seeds)
-        shape = {
-            "H": heads,
-            "C": self.state // heads,
-            "LENGTH": self.length,
-            "TURNS": turns(self.length),
-            "R": EXAMPLE_ROWS,
-        }
-        return grid, {**shape, "PRECISION": precision_of(self.run.kind)}
-
-    def _lines(self) -> tuple[tuple[int, int], tuple[int, int, int], dict[str, int]]:
-        """Return the programs, sizes and constants of the order of asking."""
-        heads, rows = self.run.heads, self.batch * self.length
-        stride = self.batch if self.run.lengths.dim() == 2 else 0
-        shape = {"H": heads, "D": self.state, "LENGTH": self.length, "TURNS": turns(self.length), "BLOCK": LINES}
-        return (-(-rows * heads // LINES), self.seeds), (rows, self.columns, stride), shape
-
-    def _attend_tiles(self, i: int, layer: int) -> None:
-        maps, run = self.maps, self.run
-        grid, constants = self._small_tiles()
-        given = (self.qkv[i], maps.qkv_bias, run.keys[3 * layer], run.lengths, maps.scales)
-        tables = (self.products[i], self.weights[i], self.mixture[i])
-        sizes = (self.batch, self.batch if run.lengths.dim() == 2 else 0, run.first)
-        start(tile_attention.attend_forward, grid, *given, *tables, *sizes, maxnreg=launch.TILE_FORWARD, **constants)
-
-    def _unattend_tiles(self, i: int, change: Tensor) -> None:
-        maps, run = self.maps, self.run
-        grid, constants = self._small_tiles()
-        given = (change, self.qkv[i], maps.qkv_bias, run.lengths, maps.scales, self.products[i], self.weights[i])
-        scratch = (torch.empty_like(self.products[i]), torch.empty_like(self.weights[i]))
-        results = (self.dqkv[i], self.qkv_sums[i], self.order_sums[i])
-        sizes = (self.batch, self.batch if run.lengths.dim() == 2 else 0)
-        more = {**constants, "maxnreg": launch.TILE_BACKWARD}
-        start(tile_attention.attend_backward, grid, *given, *scratch, *results, *sizes, **more)
+        constants = {"CUT": cut(rate), "RATE": 1 / (1 - rate), "PRECISION": precision_of(run.kind)}
+        grid = (-(-self.batch // (rows // self.length)), run.heads, self.seeds)
+        return grid, {**shape, **constants, "warps": warps, "maxnreg": TILE_REGISTERS}
 
     def _attend(self, i: int, layer: int) -> None:
         """Compute the mixtures of values; keys are replaced by what dropout makes of them."""
-        maps, run, qkv, rate = self.maps, self.run, self.qkv[i], self.run.rates[1]
-        torch.bmm(self.h[i], maps.qkv.transpose(1, 2), out=qkv)
-        if launch.ATTENTION == "tiles":
-            self._attend_tiles(i, layer)
-            return
-        grid, shape = self._tiles()
-        start(
-            attention.products_forward,
-            grid,
-            qkv,
-            maps.qkv_bias,
-            run.keys[3 * layer],
-            self.products[i],
-            self.batch,
-            run.first,
-            CUT=cut(rate),
-            RATE=1 / (1 - rate),
-            **shape,
-        )
-        lines, sizes, constants = self._lines()
-        given: tuple[Any, ...] = (
-            self.products[i],
-            qkv,
-            maps.qkv_bias,
-            run.lengths,
-            maps.scales,
-            self.weights[i],
-            *sizes,
-        )
-        start(attention.order_forward, lines, *given, **constants)
-        given = (self.weights[i], qkv, maps.qkv_bias, self.mixture[i], self.batch, self.columns)
-        start(attention.mixture_forward, grid, *given, **shape)
+        maps, run = self.maps, self.run
+        torch.bmm(self.h[i], maps.qkv.transpose(1, 2), out=self.qkv[i])
+        grid, constants = self._tiles()
+        given = (self.qkv[i], maps.qkv_bias, run.keys[3 * layer], run.lengths, maps.scales)
+        tables = (self.products[i], self.weights[i], self.mixture[i])
+        start(attention.attend_forward, grid, *given, *tables, self.batch, self._stride(), run.first, **constants)
 
     def _unattend(self, i: int, change: Tensor, dh: Tensor) -> Tensor:
         """Compute the gradients of queries, keys, values and scores of direction; returns that of the states, to which dh adds."""
-        if launch.ATTENTION == "tiles":
-            self._unattend_tiles(i, change)
-        else:
-            self._unattend_lines(i, change)
-        return dh.baddbmm_(self.dqkv[i], self.maps.qkv)
+        maps, run = self.maps, self.run
+        grid, constants = self._tiles()
+        given = (change, self.qkv[i], maps.qkv_bias, run.lengths, maps.scales, self.products[i], self.weights[i])
+        scratch = (torch.empty_like(self.products[i]), torch.empty_like(self.weights[i]))
+        results = (self.dqkv[i], self.qkv_sums[i], self.order_sums[i])
+        start(attention.attend_backward, grid, *given, *scratch, *results, self.batch, self._stride(), **constants)
+        return dh.baddbmm_(self.dqkv[i], maps.qkv)
 
-    def _unattend_lines(self, i: int, change: Tensor) -> None:
-        maps, run, qkv, rate = self.maps, self.run, self.qkv[i], self.run.rates[1]
-        grid, shape = self._tiles()
-        dweights, dproducts = torch.empty_like(self.products[i]), torch.empty_like(self.weights[i])
-        tables = (self.weights[i], qkv, maps.qkv_bias, dweights, self.dqkv[i], self.qkv_sums[i])
-        start(attention.mixture_backward, grid, change, *tables, self.batch, self.columns, **shape)
-        lines, sizes, constants = self._lines()
-        given: tuple[Any, ...] = (dweights, self.weights[i], self.products[i], qkv, maps.qkv_bias, run.lengths)
-        changes = (dproducts, self.dqkv[i], self.order_sums[i])
-        start(attention.order_backward, lines, *given, maps.scales, *changes, *sizes, **constants)
-        given = (dproducts, qkv, maps.qkv_bias, self.dqkv[i], self.qkv_sums[i], self.batch)
-        start(attention.products_backward, grid, *given, CUT=cut(rate), RATE=1 / (1 - rate), **shape)
+    def _stride(self) -> int:
+        """Return how far apart the lengths of two seeds are: 0 where all read the same inputs."""
+        return self.batch if self.run.lengths.dim() == 2 else 0
 
     def _inner(self, i: int) -> None:
         """Compute the inner maps with their GELU, and the maps after it."""
@@ -400,9 +327,9 @@ class _RouterPart:
     def gradients(self) -> dict[str, Tensor]:
         """Compute the gradients of all weights from those of all layers here."""
         data = self.data
-        inner, inner_bias = outer(self.dz, self.a), summed(self.inner_sums)
-        merge = summed(self.merge_sums)
-        gate = summed(self.gate_sums)
+        inner, inner_bias = outer(self.dz, self.a), self.inner_sums.sum((0, 2))
+        merge = self.merge_sums.sum((0, 2))
+        gate = self.gate_sums.sum((0, 2))
         return self._attention_gradients() | {
             "attention.out.weight": outer(self.dmixed, self.mixture),
             "data1.weight": inner[:, :data],
@@ -421,8 +348,8 @@ class _RouterPart:
 
     def _attention_gradients(self) -> dict[str, Tensor]:
         """Compute the gradients of attention's weights, but for its last map."""
-        order = summed(self.order_sums)
-        bias = torch.cat([summed(self.qkv_sums), order[..., 3:].flatten(1)], 1)
+        order = self.order_sums.sum((0, 2))
+        bias = torch.cat([self.qkv_sums.sum((0, 2)), order[..., 3:].flatten(1)], 1)
         return _joined_gradients(outer(self.dqkv, self.h), bias, order[..., :3].sum(1))
 
 
@@ -456,9 +383,6 @@ class _LastRouterPart(_RouterPart):
         grid = (example_tiles(self.batch, self.length), run.heads, self.seeds)
         return grid, {**shape, **constants, "G": width_of(EXAMPLE_ROWS // self.length)}
 
-    def _stride(self) -> int:
-        return self.batch if self.run.lengths.dim() == 2 else 0
-
     def _attend(self, i: int, layer: int) -> None:
         maps, run, d = self.maps, self.run, self.state
         torch.bmm(self.h[i], maps.qkv[:, : 2 * d].transpose(1, 2), out=self.kv[i])
@@ -488,7 +412,7 @@ class _LastRouterPart(_RouterPart):
 
     def _attention_gradients(self) -> dict[str, Tensor]:
         weight = torch.cat([outer(self.dkv, self.h), outer(self.dfirst, self.asking)], 1)
-        bias = torch.cat([summed(self.kv_sums), self.dfirst.sum((0, 2), dtype=torch.float32)], 1)
+        bias = torch.cat([self.kv_sums.sum((0, 2)), self.dfirst.sum((0, 2), dtype=torch.float32)], 1)
         return _joined_gradients(weight, bias, self.order_sums.sum((0, 2, 3)))
 
 

@@ -306,16 +306,3 @@ def gate_backward(dout, y, g, a, h, y_bias, g_bias, gain, shift, keys, dy, dg, d
     tl.store(place + D, tl.sum(dshift, 0))
     tl.store(place + 2 * D, tl.sum(total_y, 0))
     tl.store(place + 3 * D, tl.sum(total_g, 0))
-
-
-@triton.jit(do_not_specialize=("count", "stride", "apart"))
-def sum_rows(x, out, width, count, stride, apart, MOST: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """Compute in fp32 the sums of `count` rows of x, `stride` apart, for each program; programs begin `apart` rows apart."""
-    s = tl.program_id(1)
-    n = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    total = tl.zeros([ROWS, BLOCK], tl.float32)
-    for step in tl.range(0, MOST, ROWS, num_stages=3):
-        r = step + tl.arange(0, ROWS)
-        at = (s * apart + r * stride).to(tl.int64)[:, None] * width + n[None, :]
-        total += tl.load(x + at, (r < count)[:, None] & (n < width)[None, :], 0.0).to(tl.float32)
-    tl.store(out + s * width + n, tl.sum(total, 0), n < width)

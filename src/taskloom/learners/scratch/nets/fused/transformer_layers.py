@@ -13,11 +13,11 @@ from torch import Tensor
 from taskloom.learners.scratch.nets.fused import launch
 from taskloom.learners.scratch.nets.fused import relative_attention as attention
 from taskloom.learners.scratch.nets.fused import row_kernels as kernels
-from taskloom.learners.scratch.nets.fused.gradient_sums import outer, summed
 from taskloom.learners.scratch.nets.fused.launch import (
     Pass,
     block,
     cut,
+    outer,
     precision_of,
     shares,
     start,
@@ -245,18 +245,18 @@ class _TransformerPart:
     def gradients(self) -> dict[str, Tensor]:
         """Compute the gradients of all weights from those of all layers here."""
         qkv = outer(self.dqkv, self.x)
-        norms = [summed(one) for one in self.norm_sums]
-        content, position = summed(self.bias_sums).unbind(1)
+        norms = [one.sum((0, 2)) for one in self.norm_sums]
+        content, position = self.bias_sums.sum((0, 2)).unbind(1)
         heads = (self.seeds, self.run.heads, -1)
         return {
             "attention.kv.weight": qkv[:, : 2 * self.state],
             "attention.q.weight": qkv[:, 2 * self.state :],
-            "attention.scale": summed(self.scale_sums).unsqueeze(1),
+            "attention.scale": self.scale_sums.sum((0, 2)).unsqueeze(1),
             "attention.content_bias": content.view(heads),
             "attention.position_bias": position.view(heads),
             "attention.out.weight": outer(self.dmixed, self.mixture),
             "linear1.weight": outer(self.dz, self.middle),
-            "linear1.bias": summed(self.hidden_sums),
+            "linear1.bias": self.hidden_sums.sum((0, 2)),
             "linear2.weight": outer(self.dout, self.hidden),
             "linear2.bias": norms[1][:, 2],
             "norm1.weight": norms[0][:, 0],
