@@ -43,13 +43,13 @@ def weights_of(net: Net, seeds: int) -> dict[str, Any]:
 
 
 def logits_and_gradients(
-    net: Net, weights: dict[str, Any], own: bool, wrap: Any, kind: Any
+    net: Net, weights: dict[str, Any], own: bool, wrap: Any, kind: Any, length: int = 5
 ) -> tuple[Any, dict[str, Any]]:
     random = torch.Generator().manual_seed(1)
     weights = {name: w.to(DEVICE, kind).requires_grad_() for name, w in weights.items()}
     shape = (2, 3) if own else (3,)
-    tokens = torch.randint(0, 6, (*shape, 5), generator=random).to(DEVICE)
-    lengths = torch.randint(2, 6, shape, generator=random).to(DEVICE)
+    tokens = torch.randint(0, 6, (*shape, length), generator=random).to(DEVICE)
+    lengths = torch.randint(2, length + 1, shape, generator=random).to(DEVICE)
     dice = Dice(torch.tensor([0, 9], device=DEVICE), torch.tensor(5, device=DEVICE), net.sites, first_row=2)
     logits = net.forward(weights, tokens, lengths, dice, wrap)
     probe = torch.randn(logits.shape, generator=random, dtype=torch.float64).to(DEVICE, logits.dtype)
@@ -60,10 +60,20 @@ def logits_and_gradients(
 @pytest.mark.parametrize("name", sorted(NETS))
 @pytest.mark.parametrize("own", [False, True], ids=["shared-inputs", "own-inputs"])
 def test_kernels_compute_what_plain_layers_compute(name: str, own: bool) -> None:
-    net = NETS[name]
+    compare(NETS[name], own, 5)
+
+
+@pytest.mark.parametrize("name", sorted(NETS))
+@pytest.mark.parametrize("length", [9, 17])
+def test_kernels_compute_longer_inputs_in_other_tiles(name: str, length: int) -> None:
+    compare(NETS[name], False, length)
+
+
+def compare(net: Net, own: bool, length: int) -> None:
+    """Compare logits and gradients by kernels with plain ones."""
     weights = weights_of(net, 2)
-    logits, gradients = logits_and_gradients(net, weights, own, None, torch.float64)
-    fast, fast_gradients = logits_and_gradients(net, weights, own, Kernels(plainly), torch.float32)
+    logits, gradients = logits_and_gradients(net, weights, own, None, torch.float64, length)
+    fast, fast_gradients = logits_and_gradients(net, weights, own, Kernels(plainly), torch.float32, length)
     assert float((fast - logits).norm() / logits.norm()) < 1e-6
     for weight, right in gradients.items():
         size = max(float(right.norm()), 1e-6)
@@ -84,9 +94,9 @@ def stack_of(net: Net, precision: Any, batch: int = 4, length: int = 5) -> Stepp
 @pytest.mark.skipif(GPU, reason="kernels run in Triton's interpreter only where there is no GPU")
 def test_wrong_kernels_are_found_and_layers_compiled_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that spoils one seed's gradient by a tenth: every forward value is right."""
-    from taskloom.learners.scratch.nets.fused import ndr_layers, row_kernels
+    from taskloom.learners.scratch.nets.fused import router_layers, row_kernels
 
-    right_start: Any = vars(ndr_layers)["start"]
+    right_start: Any = vars(router_layers)["start"]
 
     def wrong_start(kernel: Any, grid: Any, *given: Any, **more: Any) -> None:
         right_start(kernel, grid, *given, **more)
@@ -95,7 +105,7 @@ def test_wrong_kernels_are_found_and_layers_compiled_instead(monkeypatch: pytest
 
     wrong, compiled = stack_of(NETS["ndr"], "fp32"), stack_of(NETS["ndr"], "fp32")
     compiled.wrap = plainly
-    monkeypatch.setattr(ndr_layers, "start", wrong_start)
+    monkeypatch.setattr(router_layers, "start", wrong_start)
     with pytest.warns(UserWarning, match="kernels give other gradients than plain ones on cpu .*with compiled layers"):
         wrong.advance(torch.arange(4), 5)
     assert wrong.wrap is plainly
@@ -105,12 +115,12 @@ def test_wrong_kernels_are_found_and_layers_compiled_instead(monkeypatch: pytest
 
 @pytest.mark.skipif(GPU, reason="kernels run in Triton's interpreter only where there is no GPU")
 def test_kernels_that_do_not_run_leave_the_layers_to_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    from taskloom.learners.scratch.nets.fused import ndr_layers
+    from taskloom.learners.scratch.nets.fused import router_layers
 
     def no_start(*given: Any, **more: Any) -> None:
         raise ValueError("out of shared memory")
 
-    monkeypatch.setattr(ndr_layers, "start", no_start)
+    monkeypatch.setattr(router_layers, "start", no_start)
     stepper = stack_of(NETS["ndr"], "fp32")
     with pytest.warns(
         UserWarning, match=r"kernels do not run on cpu \(ValueError: out of shared memory\): .* compiled"
