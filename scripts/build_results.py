@@ -7,7 +7,7 @@ A page has blocks of its own words and blocks that a study makes:
     <!-- end -->
 
 A study of networks' states takes them from a file: `<!-- study ctlpp/figure9 ctlpp/scores.json states=ctlpp/ndr-states.npz -->`;
-`by_layers=ctlpp/layers.json` gives that of layers at test the accuracies.
+`by_layers=ctlpp/layers.json` gives that of layers at test the accuracies; settings that are words, as `variant=A`, stand there too.
 Profiles of models stand in such a block as well: `<!-- study profile profiles/a.json,profiles/b.json -->`.
 
 What stands between the two lines is written anew; figures (SVG) and their data (CSV) go to the folder of the scores. `show` names
@@ -37,8 +37,11 @@ from taskloom.studies.score_files import open_runs, score_groups, write_scores
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 
 BLOCK = re.compile(
-    r"(<!-- study (\S+)(?: ([^\s=]+))?(?: ((?:states|by_layers)=\S+))?(?: show=(\S+))? -->\n)(.*?)(<!-- end -->)", re.S
+    r"(<!-- study (\S+)(?: ([^\s=]+))?((?: (?!show=)\w+=\S+)*)(?: show=(\S+))? -->\n)(.*?)(<!-- end -->)", re.S
 )
+
+FILES = ("states", "by_layers")
+"""Settings of studies that are files, named from the page's folder."""
 
 PARTS = ("text", "table", "figures", "judgements", "notes")
 
@@ -53,22 +56,22 @@ Made = tuple[str, list[tuple[Path, StudyFigure]]]
 """A text and the figures that it shows, each with the stem of its files."""
 
 
-def block(page: Path, study: str, scores: str, states: str, parts: list[str]) -> Made:
+def block(page: Path, study: str, scores: str, settings: str, parts: list[str]) -> Made:
     """Return what a study says, and its figures."""
     folder = Path(scores.partition(",")[0]).parent if scores else Path(page.stem)
-    chosen = [shown(finding, parts) for finding in findings_of(page, study, scores, states)]
+    chosen = [shown(finding, parts) for finding in findings_of(page, study, scores, settings)]
     drawn = [(page.parent / folder / figure.name, figure) for finding in chosen for figure in finding.figures]
     level = 3 if study == "profile" else 0  # a profile has several parts that a reader looks for
     return "\n\n".join(markdown(finding, str(folder), level) for finding in chosen), drawn
 
 
-def findings_of(page: Path, study: str, scores: str, states: str) -> list[Finding]:
+def findings_of(page: Path, study: str, scores: str, settings: str) -> list[Finding]:
     """Return the findings of a study, or of profiles (`study profile A.json,B.json`)."""
     if study == "profile":
         return profile_findings([read_profile(page.parent / name) for name in scores.split(",")])
-    name, _, file = states.partition("=")
-    settings = {name: str(page.parent / file)} if file else {}
-    return analyse(study, page.parent / scores if scores else None, **settings)[2]
+    given = dict(setting.split("=", 1) for setting in settings.split())
+    files = {name: str(page.parent / value) for name, value in given.items() if name in FILES}
+    return analyse(study, page.parent / scores if scores else None, **{**given, **files})[2]
 
 
 def rewritten(page: Path) -> Made:
@@ -76,8 +79,8 @@ def rewritten(page: Path) -> Made:
     drawn: list[tuple[Path, StudyFigure]] = []
 
     def anew(match: re.Match[str]) -> str:
-        head, study, scores, states, parts, _, end = match.groups()
-        text, more = block(page, study, scores or "", states or "", parts.split(",") if parts else list(PARTS))
+        head, study, scores, settings, parts, _, end = match.groups()
+        text, more = block(page, study, scores or "", settings, parts.split(",") if parts else list(PARTS))
         drawn.extend(more)
         return f"{head}\n{text}\n\n{end}"
 

@@ -60,10 +60,11 @@ def figure6(
     where: str = "readout",
     learner: str = "ndr",
     states: str = "",
+    variant: str = "R",
 ) -> Finding:
-    """Compute the accuracy after two functions for one intermediate symbol of a failed seed."""
+    """Compute the accuracy after two functions for one intermediate symbol of a failed seed; on R in the paper."""
     model = chosen_model(
-        runs, learner=learner, variant="R", wanted="failed", seed=seed, converged=CONVERGED, states=states
+        runs, learner=learner, variant=variant, wanted="failed", seed=seed, converged=CONVERGED, states=states
     )
     matrices, groups = symbol_cosines(model, where), group_numbers(model)
     chosen = _symbol(model, [evidence(m, groups).gap for m in matrices], symbol)
