@@ -18,7 +18,7 @@ endif
 # Containers often switch bytecode off. Compiling package and tests anew costs 9 CPU-seconds in collecting tests alone, and more in each process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-figure collect-demo test test-all test-servers lint types audit-pins fuzz bench docs dist gallery results fields scorers index clean
+.PHONY: help demo demo-figure collect-demo test test-all test-servers lint types audit-pins fuzz bench bench-beside docs dist gallery results fields scorers index clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-13s %s\n", $$1, $$2}'
 
@@ -95,6 +95,11 @@ types: $(VENV)/.ready ## mypy, strict
 
 bench: $(VENV)/.ready ## benchmarks that need only a CPU
 	$(BIN)/python benchmarks/run.py
+
+BEFORE ?= 8e2daf1
+bench-beside: $(VENV)/.ready ## all CPU figures beside those of an earlier commit (BEFORE), by turns; eight minutes
+	mkdir -p build/$(BEFORE) && git archive $(BEFORE) | tar x -C build/$(BEFORE)
+	$(BIN)/python benchmarks/beside.py build/$(BEFORE)
 
 docs: $(VENV)/.ready ## run the examples of the documentation, and build its site in site/
 	$(PIP) -c constraints.txt -e '.[docs]'

@@ -1,7 +1,7 @@
 """All CPU figures of an earlier commit beside today's: CPU seconds of both, by turns, as a table in Markdown.
 
-    git worktree add --detach ../before 8e2daf1
-    python benchmarks/beside.py ../before [--rounds 3] [--only ctl babi/1 audit]
+    make bench-beside                                                         # 8e2daf1; BEFORE=COMMIT for another
+    python benchmarks/beside.py CHECKOUT [--rounds 3] [--only ctl babi/1 audit]
 
 Every figure is the least of some rounds, each in a process of its own, with the two commits by turns and each of them first in
 every other round: what else the machine does can only add. A ratio below 1 is faster than the other commit; the last line names
@@ -270,7 +270,7 @@ PIECES: dict[str, tuple[Callable[[], Figures], int]] = {
     **{f"written {what}": (partial(write, what), 0 if "ctl" in what else 2) for what in WRITTEN},
     "verify, audit, jsonl": (commands, 2),
     "scoring": (scores, 2),
-    "evaluation": (evaluation, 2),
+    "evaluation": (evaluation, 0),
     "experiment, opening runs": (cells, 0),
     "endpoint": (endpoint, 0),
 }
@@ -305,11 +305,11 @@ def size(what: str) -> int:
 
 
 def commit(tree: Path) -> str:
-    """Return the commit of a checkout, as far as it is one."""
-    done = subprocess.run(
-        ["/usr/bin/env", "git", "-C", str(tree), "rev-parse", "--short", "HEAD"], capture_output=True, text=True
-    )
-    return done.stdout.strip() or tree.name
+    """Return the commit of a checkout; the name of a folder that is none."""
+    if not (tree / ".git").exists():
+        return tree.resolve().name
+    command = ["/usr/bin/env", "git", "-C", str(tree), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def main() -> None:
