@@ -66,7 +66,7 @@ def write(store: stores.Store, recipe: str, learner: str, seed: int, right: Any)
     table = pa.table([pa.array(columns[f.name], f.type) for f in stores.PREDICTION_COLUMNS], stores.PREDICTION_COLUMNS)
     pq.write_table(table, folder / stores.PREDICTIONS, compression="zstd")
     if hasattr(stores, "copy_scored"):  # earlier commits had no copies
-        stores.copy_scored(folder / stores.PREDICTIONS, table)
+        stores.copy_scored(folder / stores.PREDICTIONS, table, (folder / stores.PREDICTIONS).read_bytes())
 
 
 def clock(what: str, call: Callable[[], Any]) -> Any:

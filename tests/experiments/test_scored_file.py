@@ -78,7 +78,7 @@ def test_a_copy_with_other_columns_is_as_none(predictions: Path) -> None:
 
 def test_long_predictions_have_no_copy(predictions: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scored_file, "MOST_ROWS", 4)
-    stores.copy_scored(predictions, stores.read_parquet(predictions))
+    stores.copy_scored(predictions, stores.read_parquet(predictions), predictions.read_bytes())
     assert not predictions.with_name(SCORED_FILE).exists()
 
 

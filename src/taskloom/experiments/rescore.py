@@ -104,9 +104,10 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
         _keep(folder, old, table)
         place = table.column_names.index("score")
         changed_table = table.set_column(place, "score", column).cast(stores.PREDICTION_COLUMNS)
+        content = stores.parquet_content(changed_table)
         with atomic(path) as beside:
-            pq.write_table(changed_table, beside, compression="zstd")
-        stores.copy_scored(path, changed_table)
+            beside.write_bytes(content)
+        stores.copy_scored(path, changed_table, content)
         _write(folder / stores.SCORES, new)
     return changes
 

@@ -25,10 +25,15 @@ DIGEST = 32
 """Bytes of the digest at the end."""
 
 
-def write_scored(predictions: Path, table: pa.Table) -> None:
+def write_scored(predictions: Path, content: bytes | pa.Buffer, table: pa.Table) -> None:
     """Write the copy of the columns in this table, beside the file of predictions that they are from.
 
     It is not made durable, and where it cannot be written nothing is lost but time.
+
+    Args:
+        predictions: The file of predictions.
+        content: Its bytes.
+        table: The columns.
     """
     place = predictions.with_name(SCORED_FILE)
     with suppress(OSError):
@@ -39,7 +44,7 @@ def write_scored(predictions: Path, table: pa.Table) -> None:
         with pa.ipc.new_stream(out, table.schema) as writer:
             writer.write_table(table.combine_chunks())
         stream = out.getvalue()
-        place.write_bytes(b"".join((stream, _digest(predictions.read_bytes(), stream))))
+        place.write_bytes(b"".join((stream, _digest(content, stream))))
 
 
 def read_scored(predictions: Path, columns: Sequence[str], schema: pa.Schema) -> pa.Table | None:
@@ -65,7 +70,7 @@ def read_scored(predictions: Path, columns: Sequence[str], schema: pa.Schema) ->
     return None
 
 
-def _digest(predictions: bytes, stream: memoryview | pa.Buffer) -> bytes:
+def _digest(predictions: bytes | pa.Buffer, stream: memoryview | pa.Buffer) -> bytes:
     digest = blake2b(predictions, digest_size=DIGEST)
     digest.update(stream)
     return digest.digest()
