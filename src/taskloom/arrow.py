@@ -110,6 +110,9 @@ def whole_array(column: pa.ChunkedArray) -> NDArray[Any]:
 
 def strings(texts: Sequence[str]) -> pa.Array:
     """Convert texts to an Arrow array."""
+    joined = "".join(texts)
+    if joined.isascii():  # as many bytes as characters: nothing has to be encoded text by text
+        return pa.StringArray.from_buffers(len(texts), pa.py_buffer(_ends(texts)), pa.py_buffer(joined.encode()))
     raw = [text.encode() for text in texts]
     return pa.StringArray.from_buffers(len(raw), pa.py_buffer(_ends(raw)), pa.py_buffer(b"".join(raw)))
 
