@@ -334,23 +334,24 @@ class GroupExamples:
         """
         rng = key.random(index)
         wish = self._wish(rng)
-        blocked: Counter[str] = Counter()
+        reasons: list[str] = []
         for i in range(1, tries + 1):
             try:
                 return self._draw(key, index, wish, rng, rule)
-            except Blocked as reason:
-                blocked[str(reason)] += 1
-                if str(reason).startswith("per_signature"):
+            except Blocked as blocked:
+                reason = str(blocked)
+                reasons.append(reason)
+                if reason.startswith("per_signature"):
                     wish = self._wish(rng)  # there may be no signature of that size for this row
             except NoProofPlan:
-                blocked["the proof: too few persons, objects or places for a support of that size"] += 1
+                reasons.append("the proof: too few persons, objects or places for a support of that size")
             except Contradiction as error:
                 # Simulator and reasoner disagree: a bug, which must not pass for a hard wish.
                 raise AssertionError(f"group '{self.group.name}', example {index}: {error}") from error
             if i % PERSISTENCE == 0:
                 wish = self._wish(rng)
         # Half of all structures belong to another split anyway; that is the reason only where there is no other.
-        wishes = Counter({text: n for text, n in blocked.items() if text != SPLIT}) or blocked
+        wishes = Counter([reason for reason in reasons if reason != SPLIT]) or Counter(reasons)
         text, count = wishes.most_common(1)[0]
         raise RecipeError(
             f"group '{self.group.name}': no {wish.kind} story with a support of {self.group.support or 'any size'} in {tries} "

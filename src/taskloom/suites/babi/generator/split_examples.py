@@ -72,6 +72,7 @@ class SplitExamples:
         self._ends = [p.start + p.n for p in self.parts]
         mixed = _mixed([p.group for p in self.parts])
         self._order = key.permutation(self._total, "order", split) if mixed else None
+        self._checked: set[tuple[object, object]] = set()
         self._slots: list[int] | None = None
         self._groups: dict[int, _GroupOfExamples] = {}
 
@@ -83,8 +84,16 @@ class SplitExamples:
             at = min(bisect_right(self._ends, slot), len(self.parts) - 1)
             part = self.parts[at]
             example = self._examples(at).example(done * part.n + slot - part.start)
-            check_example(self._holdout, example, self._split)
+            if self._holdout:
+                self._check(example)
             yield example
+
+    def _check(self, example: Example) -> None:
+        """Check that held-out concepts do not meet in an example; what was checked of one holds for all that have the same."""
+        concepts = (example.traits["concepts"], example.traits["question"])
+        if concepts not in self._checked:
+            check_example(self._holdout, example, self._split)
+            self._checked.add(concepts)
 
     def _slot(self, row: int) -> int:
         """Return which row of the groups, one after the other, stands in a row of a round."""

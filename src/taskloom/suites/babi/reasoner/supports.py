@@ -135,4 +135,6 @@ def product(*alternatives: Sequence[int]) -> list[int]:
     unions = {0}
     for group in alternatives:
         unions = {u | m for u in unions for m in group}
+    if len(unions) == 1:
+        return list(unions)
     return [u for u in unions if not any(v != u and v & u == v for v in unions)]
