@@ -7,7 +7,7 @@ change of place, as in the reference's simulator, so that the strict reading nev
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import accumulate, repeat
 from math import inf
 from typing import ClassVar
@@ -411,29 +411,19 @@ class Simulator:
     def _reach(self, who: str | None) -> list[tuple[str, str]]:
         """List who could take what: what nobody touched yet may be anywhere."""
         things, lies, persons = self._loose(), self.lies, self.vocabulary.persons if who is None else (who,)
-        return [
-            (person, thing)
-            for person, here in zip(persons, self._reaches(persons), strict=True)
-            if person not in self.idle
-            for thing in things
-            if here is None or lies.get(thing, here) == here
-        ]
-
-    def _reaches(self, persons: Sequence[str]) -> list[str | None]:
-        """Return where persons could take what lies there: nowhere if a proof stands on their stay, None for anywhere."""
-        places = list(map(self.where.get, persons))
-        if self.guarded:
-            for i, person in enumerate(persons):
-                if person in self.guarded:
-                    places[i] = NOWHERE
-        return places
+        able: list[tuple[str, str]] = []
+        for person in persons:
+            if things and person not in self.idle:
+                here = NOWHERE if person in self.guarded else self.where.get(person)
+                able += [(person, o) for o in things if here is None or lies.get(o, here) == here]
+        return able
 
     def _draw_grab(self, who: str | None) -> tuple[str, str] | None:
         """Draw who takes what: what `pick` draws of `_reach`, whose pairs are counted by person instead of listed."""
-        things = self._loose()
-        persons, lies = self.vocabulary.persons, self.lies
         if who is not None:
-            persons = (who,)
+            able = self._reach(who)
+            return able[int(self.rng.random() * len(able))] if able else None
+        things, persons, lies = self._loose(), self.vocabulary.persons, self.lies
         if self.idle:
             persons = tuple([p for p in persons if p not in self.idle])
         if not things or not persons:
@@ -448,7 +438,12 @@ class Simulator:
         }  # what is within reach in a place; elsewhere what nobody touched
         for place in lying:
             counts[place] = counts.get(place, untouched) + 1
-        places = self._reaches(persons)
+        # Where each could take what lies there: nowhere if a proof stands on their stay, None for anywhere.
+        places = list(map(self.where.get, persons))
+        if self.guarded:
+            for i, person in enumerate(persons):
+                if person in self.guarded:
+                    places[i] = NOWHERE
         bounds = list(accumulate(map(counts.get, places, repeat(untouched))))
         if not bounds[-1]:
             return None
@@ -469,9 +464,10 @@ class Simulator:
     def _in_hands(self, who: str | None) -> list[tuple[str, str]]:
         """List who holds what."""
         holder, kept, idle = self.holder, self.kept, self.idle
-        if len(holder) == 1 and who is None:
+        if len(holder) == 1:
             ((thing, person),) = holder.items()
-            return [(person, thing)] if thing not in kept and person not in idle else []
+            able = thing not in kept and person not in idle and who in (None, person)
+            return [(person, thing)] if able else []
         # The order of the vocabulary, not of the dict, whose order depends on what happened before.
         return [
             (holder[o], o)
