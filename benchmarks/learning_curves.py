@@ -60,7 +60,11 @@ def main() -> None:
             print(
                 f"iid {threshold}, seed {seed}: exact {shown[0] if seed in exact else 'not trained'}, other {shown[1]}"
             )
-        inside = within_spread(list(steps[0].values()), list(steps[1].values()))
+        firsts, others = list(steps[0].values()), list(steps[1].values())
+        if {*firsts, *others} == {None}:
+            print(f"iid {threshold}: no seed reaches it by then, so nothing can be told")
+            continue
+        inside = within_spread(firsts, others)
         print(f"iid {threshold}: the exact seeds lie {'within' if inside else 'outside'} the spread of the others")
 
 

@@ -52,5 +52,9 @@ def test_when_seeds_learn_in_two_precisions(
     assert "iid 0.5, seed 1: exact 30, other —" in lines
     assert "iid 0.5, seed 2: exact not trained, other 10" in lines
     assert lines[-1] == "iid 0.99: the exact seeds lie within the spread of the others"
+    monkeypatch.setattr("sys.argv", ["learning_curves.py", *[str(tmp_path / "early")] * 2])
+    (tmp_path / "early").write_text(json.dumps({"curves": {"0": [[10, "iid", 0.2, 2.0]]}}))
+    curves.main()
+    assert "iid 0.5: no seed reaches it by then, so nothing can be told" in capsys.readouterr().out
     assert not curves.within_spread([None], [10, 20])
     assert not curves.within_spread([5], [10, None])

@@ -85,7 +85,7 @@ def width_of(length: int) -> int:
 
 def attention_tile(length: int) -> tuple[int, int]:
     """Return the rows of a tile of NDR's attention and its warps: few, since of all pairs of rows those within an example count."""
-    rows = 16 if length <= 8 else 32 if length <= 16 else 64
+    rows = 32 if length <= 16 else 64
     return rows, rows // 16
 
 
