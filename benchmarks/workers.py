@@ -30,7 +30,7 @@ WORK: dict[str, tuple[str, list[str]]] = {
     "ctl/A-independent, 1.5 million rows": ("ctl/A-independent", ["splits={train: {n: 1500000}}"]),
     "zest/synthetic": ("zest/synthetic", []),
     "taskbench/words": ("taskbench/words", []),
-    "babi/diverse-T12, 20,000 rows": ("babi/diverse-T12", ["splits={train: {n: 20000}}"]),
+    "babi/diverse-T12, 50,000 rows": ("babi/diverse-T12", ["splits={train: {n: 50000}}"]),
 }
 QUICK = {
     "ctl/A, 20,000 rows": ("ctl/A", ["splits={train: {n: 20000}}"]),
