@@ -115,7 +115,7 @@ def test_accuracy_by_support_size_is_that_which_was_planted(tmp_path: Path) -> N
     finding = table4(story_file(tmp_path, trained("babi/diverse-T7", "fine-tune", T7, by_size)))[0]
     cells = {(r["test"], r["support"]): r["mean"] for r in finding.figures[0].data.to_dicts()}
     assert (cells["mix", "1"], cells["mix", "2"], cells["mix", "3+"]) == (1.0, 0.5, 0.0)
-    assert len([j for j in finding.judgements if "diverse(T7) on mix" in j.claim]) == 4
+    assert len([j for j in finding.judgements if "diverse(T7): on mix" in j.claim]) == 4
 
 
 def test_table_4_leaves_out_models_that_learned_concat_alone(tmp_path: Path) -> None:

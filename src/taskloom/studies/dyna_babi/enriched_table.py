@@ -146,7 +146,7 @@ def _judgements(groups: Sequence[StoryTrainings]) -> Iterator[Judgement]:
             for size, scores in _by_size(group, test, ending).items():
                 for number in _published(group, test, size):
                     if scores.size:
-                        claim = f"{group.name} on {test}, support {size}"
+                        claim = f"{group.name}: on {test}, support {size}"
                         yield judged(group, scores.mean(axis=1).tolist(), number, claim)
 
 

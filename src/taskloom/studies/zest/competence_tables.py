@@ -101,11 +101,11 @@ def table3(runs: Runs, *, mode: str = "official") -> Finding:
             rows.append({"model": group.model, "split": split, "seeds": len(group.reports[split]), **cells})
             for score, head in SCORES.items():
                 numbers = published("zest", "Table 3", split=split, what=score)
-                claim = f"{group.model}, {split}: {head}"
                 values = group.values(split, overall(score))
                 points.append({"name": f"{group.model}, {split}", "score": head, **summary(values)})
                 for number in numbers:
-                    judgements += judged(group, split, overall(score), [number], f"{claim} ({number.of['model']})")
+                    claim = f"{group.model} beside {number.of['model']}: {split}, {head}"
+                    judgements += judged(group, split, overall(score), [number], claim)
     places = [(m, s) for m in PAPER_MODELS for s in SPLITS if published("zest", "Table 3", model=m, split=s)]
     rows += [_paper_row(model, split) for model, split in places]
     return Finding(
@@ -134,7 +134,8 @@ def _over_tasks(groups: Sequence[DescriptionRuns]) -> str:
 
 def _figure(name: str, points: list[dict[str, Any]], what: str, groups: Sequence[DescriptionRuns]) -> StudyFigure:
     seeds = [len(by_seed) for group in groups for by_seed in group.reports.values()]
-    caption = f"{what} {seeds_caption(seeds)}; diamonds are the paper's numbers."
+    diamonds = "; diamonds are the paper's numbers" if any("published" in point for point in points) else ""
+    caption = f"{what} {seeds_caption(seeds)}{diamonds}."
     columns = ("name", "score", "mean", "low", "high", "seeds", "published")
     data = ResultTable(columns, [{**dict.fromkeys(columns), **point} for point in points])
     return StudyFigure(
