@@ -2,8 +2,8 @@
 
     python benchmarks/ctlpp_scores.py OUT docs/results/ctlpp --commit COMMIT [--states ndr-A:3,7 ndr-R:0,4]
 
-Seeds are added to the group of the same recipe, learner and settings. A training that was stopped counts with the steps of its last
-checkpoint.
+Seeds are added to the group of the same recipe, learner and settings. A training that was stopped counts with the steps at which it
+was measured last.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ SPLITS = ("iid", "ood", "all")
 def group_of(result: dict[str, Any], commit: str) -> dict[str, Any]:
     """Return the scores of a training as a group of a file of scores."""
     variant, _, draw = result["data"].partition("-")
-    step, steps = result["step"], result["settings"]["steps"]
+    steps, step = result["settings"]["steps"], max(point[0] for curve in result["curves"].values() for point in curve)
     fields = {**DRAWS[draw or "published"], "learner.preset": "ctlpp"}
     fields |= {"learner.steps": step} if step < steps else {}
     fields |= {"learner.precision": result["settings"]["precision"]}
-    command = result["command"].replace(result["command"].partition(" ")[0], "benchmarks/ctlpp_gpu.py", 1)
     return {
         "recipe": f"ctl/{variant}",
         "learner": result["model"],
@@ -44,7 +43,7 @@ def group_of(result: dict[str, Any], commit: str) -> dict[str, Any]:
             "precision": result["settings"]["precision"],
             "kernels": True,
             "seconds": round(result["seconds"]),
-            "command": f"{command} (commit {commit})",
+            "command": f"{command_of(result)} (commit {commit})",
         },
         "seeds": {seed: last_scores(curve) for seed, curve in result["curves"].items()},
         "curves": {
@@ -52,6 +51,16 @@ def group_of(result: dict[str, Any], commit: str) -> dict[str, Any]:
             for seed, curve in result["curves"].items()
         },
     }
+
+
+def command_of(result: dict[str, Any]) -> str:
+    """Return the command without folders of the machine that it ran on."""
+    words = ["benchmarks/ctlpp_gpu.py", *result["command"].split()[1:]]
+    for i, word in enumerate(words[:-1]):
+        if word in ("--data", "--out", "--work"):
+            words[i + 1] = word[2:].upper()
+    stopped = result["step"] < result["settings"]["steps"]
+    return " ".join(words) + (f", stopped after step {result['step']:,}" if stopped else "")
 
 
 def last_scores(curve: list[tuple[int, str, float, float]]) -> dict[str, float]:
@@ -112,7 +121,7 @@ def main() -> None:
         add(scores["groups"], {key: value for key, value in group.items() if key != "curves"})
     (args.page / "scores.json").write_text(json.dumps(scores, indent=1) + "\n")
     (args.page / "curves.json").write_text(json.dumps(curves) + "\n")
-    layers = {"trainings": [layers_of(r) for r in results if r.get("layers") and r["step"] == r["settings"]["steps"]]}
+    layers = {"trainings": [layers_of(r) for r in results if r.get("layers")]}
     (args.page / "layers.json").write_text(json.dumps(layers) + "\n")
     for text in args.states:
         name, _, seeds = text.partition(":")

@@ -14,6 +14,7 @@ from taskloom.recipe import read
 from taskloom.studies.ctlpp import cluster_accuracy
 from taskloom.studies.ctlpp.cluster_accuracy import accuracy_cells
 from taskloom.studies.ctlpp.graph_drawings import graph_table
+from taskloom.studies.ctlpp.symbol_codes import symbol_rows
 from taskloom.studies.ctlpp.symbol_similarity import (
     draw_matrices,
     evidence_table,
@@ -136,6 +137,16 @@ def test_a_file_names_the_seeds_whose_states_and_answers_it_has(tmp_path: Path) 
     _, _, (less,) = analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"), seed=5)
     assert less.table is not None
     assert {row["accuracy"] for row in less.table} == {1.0}
+
+
+def test_symbols_that_groups_code_differently_are_those_that_unseen_pairs_fail_on() -> None:
+    """Codes by group: on R all pairs across groups, which training does not have, are wrong; with one code all are right."""
+    for codes, unseen in (("by group", 0.0), ("one", 1.0)):
+        rows = symbol_rows(planted(codes), "readout", alternating=False)
+        assert [(row["seen pairs"], row["unseen pairs"]) for row in rows] == [(1.0, unseen)] * 8
+        assert all((row["gap of groups"] > 0.5) == (codes == "by group") for row in rows)
+    reversed_roles = symbol_rows(planted("by group"), "readout", alternating=True)
+    assert {(row["seen pairs"], row["unseen pairs"]) for row in reversed_roles} == {(0.0, 1.0)}
 
 
 def test_states_are_arranged_by_the_symbol_that_a_function_gives() -> None:

@@ -8,6 +8,7 @@ from taskloom.studies.ctlpp import (
     parameter_table,
     seed_curves,
     staged_heat_maps,
+    symbol_codes,
     symbol_similarity,
     training_contrasts,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "parameter_table",
     "seed_curves",
     "staged_heat_maps",
+    "symbol_codes",
     "symbol_similarity",
     "training_contrasts",
 ]

@@ -150,6 +150,27 @@ def _stored(path: Path, group: Trainings, seed: int) -> StoredStates:
     return StoredStates(path, (stored_seeds(path) or group.seeds).index(seed))
 
 
+def learned_seeds(
+    runs: Runs, *, learner: str, variant: str, converged: float, states: str = "", draw: str = "published"
+) -> list[tuple[Trainings, int]]:
+    """Return the trainings and seeds that `chosen_model` chooses from, by the same arguments."""
+    groups = [g for g in trainings(runs, variant) if _kept(runs, g)] or trainings(runs, variant)
+    own = [g for g in groups if g.model == learner] or groups
+    own = [g for g in own if g.draw == draw] or own
+    stored = stored_seeds(path_of(states)) if states else None
+    if stored is not None:
+        own = [g for g in own if set(stored) <= set(g.seeds)]
+    pairs = [
+        (g, s)
+        for g in own
+        for s in (g.seeds if stored is None else stored)
+        if g.scores.get("iid", {}).get(s, 1.0) >= converged
+    ]
+    if not pairs:
+        raise StudyError(f"no seed in {runs.store.path} reaches an iid accuracy of {converged:g} on {variant}")
+    return pairs
+
+
 def chosen_model(
     runs: Runs,
     *,
@@ -173,24 +194,11 @@ def chosen_model(
         states: A file of states in place of kept models: of the seeds that it names, or of the seeds of these runs in their order.
         draw: How the training data were drawn; any, where no run is of that draw.
     """
-    groups = [g for g in trainings(runs, variant) if _kept(runs, g)] or trainings(runs, variant)
-    own = [g for g in groups if g.model == learner] or groups
-    own = [g for g in own if g.draw == draw] or own
-    stored = stored_seeds(path_of(states)) if states else None
-    if stored is not None:
-        own = [g for g in own if set(stored) <= set(g.seeds)]
-    pairs = [
-        (g, s)
-        for g in own
-        for s in (g.seeds if stored is None else stored)
-        if g.scores.get("iid", {}).get(s, 1.0) >= converged
-    ]
-    if not pairs:
-        raise StudyError(f"no seed in {runs.store.path} reaches an iid accuracy of {converged:g} on {variant}")
+    pairs = learned_seeds(runs, learner=learner, variant=variant, converged=converged, states=states, draw=draw)
     if seed is not None:
         pairs = [(g, s) for g, s in pairs if s == seed]
         if not pairs:
-            raise StudyError(f"no run of {own[0].label} on {variant} in {runs.store.path} has the seed {seed}")
+            raise StudyError(f"no run of {learner} on {variant} in {runs.store.path} has learned with the seed {seed}")
     order = sorted(pairs, key=lambda pair: pair[0].scores.get("ood", {}).get(pair[1], 0.0))
     group, chosen = order[0] if wanted == "failed" else order[-1]
     return trained_model(runs, group, chosen, states)
