@@ -13,7 +13,8 @@ def seeds(runs: Runs) -> tl.Finding:
     """Return mean and range of the scores over seeds."""
     rows = list(runs.accuracy(by=["recipe", "learner", "split"], over="seeds"))
     data = ResultTable(("name", "split", "mean", "low", "high", "sd", "seeds"), [{**r, "name": _name(r)} for r in rows])
-    caption = "Mean score of each learner with its 95 % interval over seeds."
+    most = max((row["seeds"] for row in rows), default=0)
+    caption = f"Mean score of each learner with its 95 % interval over up to {most} seeds."
     figure = tl.StudyFigure("seeds", caption, data, partial(figures.intervals, place="name", series="split"))
     return tl.Finding("Spread of seeds", table=data, figures=(figure,))
 
