@@ -60,9 +60,13 @@ def test_the_experiments_of_both_scales_can_be_read(name: str) -> None:
         assert experiments_of(find_study(name), scale)
 
 
-def test_two_cores_have_every_study_that_was_measured_in_ten_minutes() -> None:
+UNMEASURED = {"ctlpp/table1", "ctlpp/processes", "reinforcement"}
+"""Table 1 took 6 min 17 s on two idle cores, its CPU-seconds were not counted; `processes` has as many runs as `draws`."""
+
+
+def test_two_cores_have_every_study_in_ten_minutes() -> None:
     costs = quick_costs()
-    assert set(costs) <= {*TRAINED, *OTHERS}
+    assert set(costs) | UNMEASURED == {*TRAINED, *OTHERS}
     assert max(costs.values()) < 2 * LONGEST
 
 

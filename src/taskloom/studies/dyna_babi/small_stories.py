@@ -66,7 +66,7 @@ def learner(scale: str, name: str) -> Block:
     if name in known:
         return dict(known[name])
     if "/" in name or Path(name).is_dir():
-        return {**known["smollm2"], "model": name}
+        return {**known["smollm2"], "model": name, "longest_answer": 32}  # its tokeniser may cut words into more pieces
     raise ParameterError(
         "model", f"must be a model of this scale, a hub id or a folder of weights, not '{name}'; {nearest(name, known)}"
     )

@@ -36,6 +36,9 @@ QUICK_STEPS, QUICK_LIMIT = 3, 2
 QUICK_MEMORISATION = {"steps": 12, "evaluate_every": 3, "rate": 5e-3}
 """So many steps at such a rate that LoRA knows four examples by heart, and a curve rises before that."""
 
+OTHER_TOKENS = 3
+"""How many times as many tokens an answer may have for another model, whose tokeniser may cut words into more pieces."""
+
 PROMPT, FINE = "prompt-tune", "lora"
 
 FEW = 32
@@ -53,7 +56,10 @@ def learners(model: str, **settings: Any) -> list[dict[str, Any]]:
 
 def quick_learners(model: str, **settings: Any) -> list[dict[str, Any]]:
     """Return both learners with so few steps and such short prompts that two cores manage."""
-    fine, prompt = learners(model, **{**QUICK_LOOP, "steps": QUICK_STEPS, **settings})
+    loop: dict[str, Any] = {**QUICK_LOOP, "steps": QUICK_STEPS, **settings}
+    if model not in ("", MODEL):
+        loop["longest_answer"] *= OTHER_TOKENS
+    fine, prompt = learners(model, **loop)
     return [{**fine, "rank": 2}, {**prompt, "n": 5}]
 
 

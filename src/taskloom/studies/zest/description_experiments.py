@@ -33,6 +33,9 @@ SMALL_LEARNER: dict[str, Any] = {
 }
 """A text model from scratch that learns in a minute to say n/a, which is all that two cores and few examples allow."""
 
+LONGEST_OF_OTHERS = 360
+"""Tokens that an answer of another model may have: its tokeniser may cut words into more pieces than ours."""
+
 FULL_TASKS = {"tasks": {"test": 300}}
 """The paper's sizes, but half of its test tasks: to answer all takes a model of this size longer than to learn."""
 
@@ -81,7 +84,7 @@ def description_experiment(scale: str, model: str, part: str, splits: tuple[str,
     small = scale == "quick"
     learner: dict[str, Any] = dict(SMALL_LEARNER if small else FULL_LEARNER)
     if model:
-        learner |= {"learner": "fine-tune", "model": model}
+        learner |= {"learner": "fine-tune", "model": model, "longest_answer": LONGEST_OF_OTHERS}
         for setting in ("state", "layers", "heads"):
             learner.pop(setting, None)
     fields = {**(SMALL_TASKS if small else FULL_TASKS), **({} if part == "both" else {"parts": part})}
