@@ -66,8 +66,9 @@ def table4(runs: Runs) -> list[Finding]:
     rows = [_row([c for c in cells if (c["trained"], c["test"]) == key]) for key in _keys(cells)]
     columns = ("trained", "test", "support", "mean", "low", "high", "n", "seeds", "published")
     seeds, items = ([cell[name] for cell in cells] for name in ("seeds", "n"))
+    trainings = f"{count_range(seeds)} seed{'s' if max(seeds) > 1 else ''}"
     caption = (
-        f"Accuracy by number of supporting facts. Means over {count_range(seeds)} seeds and {count_range(items)} "
+        f"Accuracy by number of supporting facts. Means over {trainings} and {count_range(items)} "
         f"questions with 95 % intervals over both; diamonds are the paper's numbers (T5)."
     )
     drawn = ResultTable((*columns, "panel"), [{**c, "panel": f"tested on {c['test']}({c['part']})"} for c in cells])
