@@ -61,7 +61,7 @@ def test_the_experiments_of_both_scales_can_be_read(name: str) -> None:
 
 
 UNMEASURED = {"ctlpp/codes", "ctlpp/table1", "reinforcement"}
-"""`codes` is of the runs of Figure 9. Table 1 took 6 min 17 s on two idle cores, its CPU-seconds were not counted; reinforcement needs trl."""
+"""`codes` takes the runs of Figure 11; Table 1 took 6 min 17 s on two idle cores; reinforcement needs trl."""
 
 
 def test_two_cores_have_every_study_in_ten_minutes() -> None:
