@@ -33,6 +33,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from instant_server import serve
+
 HERE = Path(__file__).resolve().parents[1]
 LIMIT = 1.1
 
@@ -68,8 +70,6 @@ WRITTEN: dict[str, tuple[str, list[str]]] = {
 }
 NEEDS_DATA = ("words", "factual", "map(synonyms)")
 TINY = {"symbols": 4, "functions": 8, "max_length": 3, "splits": {"train": {"n": 200}, "ood": {"n": 10}}}
-REPLY = b'{"choices": [{"message": {"role": "assistant", "content": "yes"}}], "usage": {"total_tokens": 9}}'
-RAW = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(REPLY), REPLY)
 
 Figures = dict[str, float]
 """CPU seconds by what they are of."""
@@ -241,27 +241,6 @@ def endpoint() -> Figures:
         server.terminate()
         server.join()
     return figures
-
-
-def serve(listening: socket.socket) -> None:
-    """Answer every request on every connection with the same reply."""
-    import threading
-
-    while True:
-        connection, _ = listening.accept()
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        threading.Thread(target=answer, args=(connection,), daemon=True).start()
-
-
-def answer(connection: socket.socket) -> None:
-    """Reply to what arrives: a request ends with the brace of its JSON."""
-    with connection:
-        text = b""
-        while part := connection.recv(1 << 16):
-            text += part
-            if text.endswith(b"}"):
-                connection.sendall(RAW)
-                text = b""
 
 
 PIECES: dict[str, tuple[Callable[[], Figures], int]] = {

@@ -6,8 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-SKIPPED = {"run.py", "beside.py", "in_context.py", "learners_export.py"}
-"""Those that need another checkout or a model; those whose names end with `_gpu` need a card."""
+SKIPPED = {
+    "beside.py",
+    "ctlpp_scores.py",
+    "gpu_queue.py",
+    "in_context.py",
+    "instant_server.py",
+    "learners_export.py",
+    "learning_curves.py",
+    "run.py",
+}
+"""Those that need another checkout, a model or files of runs, or measure nothing; those whose names end with `_gpu` need a card."""
 
 
 def main() -> int:

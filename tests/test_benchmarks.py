@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 from pathlib import Path
@@ -58,3 +59,16 @@ def test_when_seeds_learn_in_two_precisions(
     assert "iid 0.5: no seed reaches it by then, so nothing can be told" in capsys.readouterr().out
     assert not curves.within_spread([None], [10, 20])
     assert not curves.within_spread([5], [10, None])
+
+
+def test_what_make_bench_runs_needs_no_arguments() -> None:
+    run = benchmark("run")
+    for script in sorted(BENCHMARKS.glob("*.py")):
+        if script.name in run.SKIPPED or script.stem.endswith("_gpu"):
+            continue
+        for call in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument":
+                name = ast.literal_eval(call.args[0])
+                given = {keyword.arg for keyword in call.keywords}
+                assert "required" not in given, (script.name, name)
+                assert name.startswith("-") or "nargs" in given, (script.name, name)
