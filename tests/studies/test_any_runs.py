@@ -87,7 +87,7 @@ def test_perfect_scores_have_no_errors_to_explain(tmp_path: Path) -> None:
 def test_a_split_that_no_run_answered_is_refused_by_name(name: str, tmp_path: Path) -> None:
     runs = made_up(tmp_path, [1.0, 0.0] * 60, curve=[(100, "ood", 0.5, 0.1)])
     trait = {"trait": "length"} if name == "runs/trait-accuracy" else {}
-    with pytest.raises(TaskloomError, match=r"split 'odo'"):
+    with pytest.raises(TaskloomError, match=r"'split' must be 'ood' for .*, not 'odo'"):
         analyse(name, runs, split="odo", **trait)
 
 

@@ -48,9 +48,10 @@ def study(
     from taskloom.studies import reproduction
     from taskloom.studies.score_files import open_runs
 
-    of_recipes = reproduction.find_existing(name).from_recipes
-    source = runs if runs is None or of_recipes else open_runs(runs).where(*(where or ()))
-    chosen, used, findings = reproduction.analyse(name, source, **parse_changes(set or ()))
+    named, settings = reproduction.find_existing(name), parse_changes(set or ())
+    named.checked(settings)
+    source = runs if runs is None or named.from_recipes else open_runs(runs).where(*(where or ()))
+    chosen, used, findings = reproduction.analyse(name, source, **settings)
     page = None if out is None else reproduction.write_study(chosen, findings, out, used)
     study_output.findings(findings, page, as_json)
 
@@ -91,8 +92,11 @@ def reproduce(
     if not name:
         study_output.catalogue(reproduction.catalogue(), as_json)
         return
+    settings = parse_changes(set or ())
     if dry_run:
-        for experiment in reproduction.experiments_of(reproduction.find_existing(name), scale, model):
+        named = reproduction.find_existing(name)
+        named.checked(settings)
+        for experiment in reproduction.experiments_of(named, scale, model):
             run_output.experiment(api.dry_run(experiment, store), as_json)
         return
     with progress.display() as watch:
@@ -105,6 +109,6 @@ def reproduce(
             engine=engine,
             workers=workers,
             watch=watch,
-            **parse_changes(set or ()),
+            **settings,
         )
     study_output.findings(result.findings, result.page, as_json)

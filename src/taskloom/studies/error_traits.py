@@ -23,7 +23,8 @@ from taskloom.studies import figures
 from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import count_range
-from taskloom.studies.study import StudyError, check_split, study
+from taskloom.studies.study import StudyError, study
+from taskloom.studies.study_settings import check_split
 
 PERMUTATIONS = 2_000
 """p-values are multiples of 1/2,001: fine enough for 0.05 after a correction for some tens of traits."""

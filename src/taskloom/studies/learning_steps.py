@@ -15,23 +15,26 @@ from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError, study
+from taskloom.studies.study_settings import ShareSetting, check_choice
 
 Curve = dict[int, float]
 """Score by step."""
 
 
 @study("runs/learning-steps", describe="Steps until a learner reaches a threshold on each split, seed by seed")
-def learning_steps(runs: Runs, *, threshold: float = 0.95, split: str = "") -> Finding:
+def learning_steps(runs: Runs, *, threshold: ShareSetting = 0.95, split: str = "") -> Finding:
     """Find the first step at which each seed reaches the threshold."""
     labels = run_labels(runs)
     curves: dict[tuple[str, str], dict[str, Curve]] = {}
-    for point in runs.curves().to_pylist():
-        if point["score"] is not None and split in ("", point["split"]) and (split or point["split"] != "train"):
+    measured = [point for point in runs.curves().to_pylist() if point["score"] is not None]
+    if split and measured:
+        check_choice(runs, "split", split, (point["split"] for point in measured))
+    for point in measured:
+        if split in ("", point["split"]) and (split or point["split"] != "train"):
             group = (labels[point["run"]], point["split"])
             curves.setdefault(group, {}).setdefault(point["run"], {})[point["step"]] = point["score"]
     if not curves:
-        which = f" of the split '{split}'" if split else ""
-        raise StudyError(f"{runs.store.path} has no learning curves{which}; set evaluate_every in the learners")
+        raise StudyError(f"{runs.store.path} has no learning curves; set evaluate_every in the learners")
     rows = [_row(*group, seeds, threshold) for group, seeds in curves.items()]
     columns = ("trainings", "split", "seeds", "reached", "first", "median", "last")
     points = [p for group, seeds in curves.items() for p in _points(*group, seeds)]

@@ -116,6 +116,7 @@ def reproduce(
         **settings: Of the study.
     """
     study = find_existing(name)
+    study.checked(settings)  # before hours of runs, not after them
     how: dict[str, Any] = {"store": store, "engine": engine, "workers": workers}
     experiments = experiments_of(study, scale, model)
     runs = _run(study, experiments, watch, how)
@@ -159,6 +160,7 @@ def analyse(
         **settings: Of the study.
     """
     study = find_existing(name)
+    study.checked(settings)
     if study.from_recipes:
         if runs is not None:
             raise StudyError(f"the study '{study.name}' is of recipes and needs no runs; leave them out")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-
-from taskloom.errors import TaskloomError, nearest
 from taskloom.registry import Registry, is_python, name_in_file
+from taskloom.studies.study_settings import StudyError as StudyError
+from taskloom.studies.study_settings import checked_setting
 
 if TYPE_CHECKING:
     from taskloom.experiments.runs import Runs
@@ -28,10 +27,6 @@ Experiments = Callable[[str, str], Mapping[str, Any] | Sequence[Mapping[str, Any
 
 Follow = Callable[["Runs", str, str], Sequence[Mapping[str, Any]]]
 """From the runs of a study's experiments, the scale and the model to experiments that continue them, e.g. from their models."""
-
-
-class StudyError(TaskloomError):
-    """A study that does not exist, or that these runs cannot answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,34 +69,21 @@ class Study:
         """
         from taskloom.studies.findings import Finding
 
-        for name in settings:
-            if name not in self.settings:
-                known = nearest(name, self.settings) if self.settings else "it has none"
-                raise StudyError(f"the study '{self.name}' has no setting '{name}'; {known}")
+        checked = self.checked(settings)
         if self.from_recipes != isinstance(runs, str):
             needed = "no runs, only a scale" if self.from_recipes else "runs, not a scale"
             raise StudyError(f"the study '{self.name}' needs {needed}")
-        checked = {name: self._checked(name, value) for name, value in settings.items()}
         findings = self.analyse(runs, **checked)
         return [findings] if isinstance(findings, Finding) else list(findings)
 
-    def _checked(self, name: str, value: Any) -> Any:
-        """Return a setting as the type that the function annotates it with; as it is where it has no annotation."""
-        try:
-            hint = get_type_hints(self.analyse).get(name, Any)
-        except NameError:  # an annotation that only type checkers can read
-            return value
-        try:
-            return TypeAdapter(hint, config=ConfigDict(coerce_numbers_to_str=True)).validate_python(value)
-        except ValidationError as error:
-            kind = KINDS.get(hint, str(hint).replace("None", "nothing"))
-            raise StudyError(
-                f"the setting '{name}' of the study '{self.name}' must be {kind}, not '{value}'"
-            ) from error
+    def checked(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings as the types that the function annotates them with; refuse those that it does not have."""
+        for name in settings:
+            if name not in self.settings:
+                known = ", ".join(self.settings) or "none"
+                raise StudyError(f"the study '{self.name}' has no setting '{name}'; it has {known}")
+        return {name: checked_setting(self.analyse, name, value, self.name) for name, value in settings.items()}
 
-
-KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-"""What an error calls the types of settings."""
 
 STUDIES: Registry[Study] = Registry("study", "taskloom.studies", indexed=True)
 
@@ -125,24 +107,14 @@ def study(
         raise StudyError(f"a study's name is a word or a path such as 'mine/errors', not '{name}'")
 
     def record(analyse: A) -> A:
-        STUDIES.add(
-            name, Study(name, describe, analyse, place, experiment, from_recipes, traits, follow), analyse.__module__
-        )
+        registered = Study(name, describe, analyse, place, experiment, from_recipes, traits, follow)
+        for setting, default in registered.settings.items():
+            if default is inspect.Parameter.empty:
+                raise StudyError(f"the study '{name}' has the setting '{setting}' without a default; give it one")
+        STUDIES.add(name, registered, analyse.__module__)
         return analyse
 
     return record
-
-
-def check_split(runs: Runs, split: str) -> None:
-    """Refuse a split that no run answered; empty: any.
-
-    Args:
-        runs: The runs.
-        split: Its name, with or without its recipe (`mix`, `babi/mix-T7:mix`).
-    """
-    known = {name for full in runs.splits for name in (full, full.rpartition(":")[2])}
-    if split and split not in known:
-        raise StudyError(f"no run of {runs.store.path} answered a split '{split}'; {nearest(split, known)}")
 
 
 def find_study(name: str) -> Study:

@@ -18,6 +18,7 @@ from taskloom.studies.divergence_accuracy import stored_datasets
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError, study
+from taskloom.studies.study_settings import check_choice, check_split
 
 
 @study(
@@ -33,19 +34,23 @@ def trait_accuracy(runs: Runs, *, trait: str = "", cross: str = "split", split: 
         cross: Another trait, `split`, or `in-training`: whether training has the trait's value.
         split: Only this split.
     """
+    check_split(runs, split)
+    known = known_traits(runs)
     if not trait:
-        own = [name for name in known_traits(runs) if name not in {*runs.table.column_names, "task", cross}]
+        own = [name for name in known if name not in {*runs.table.column_names, "task", cross}]
         raise StudyError(f"name a trait: trait=NAME; the examples of {runs.store.path} have {', '.join(own) or 'none'}")
+    check_choice(runs, "trait", trait, known)
+    check_choice(runs, "cross", cross, [*known, IN_TRAINING])
     by = [name for name in dict.fromkeys(["recipe", "learner", trait, cross]) if name != IN_TRAINING]
     table = runs.accuracy(by=by, split=split or None)
     # Whatever else tells rows apart: splits, and the settings in which recipes and learners vary.
     apart = [name for name in table.columns[: table.columns.index("mean")] if name not in by]
-    known = list(table)
+    cells = list(table)
     if cross == IN_TRAINING:
-        known, by = _with_training(runs, known, trait, ["recipe", "learner", *apart]), [*by, IN_TRAINING]
+        cells, by = _with_training(runs, cells, trait, ["recipe", "learner", *apart]), [*by, IN_TRAINING]
     rows: list[dict[str, Any]] = [
         {**row, "trainings": _label(row, apart), "x": row[cross], "y": row[trait]}
-        for row in known
+        for row in cells
         if row[trait] is not None and row[cross] is not None
     ]
     if not rows:

@@ -23,7 +23,8 @@ from taskloom.studies import figures
 from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.similarity import Floats, cosines, evidence
-from taskloom.studies.study import StudyError, check_split, study
+from taskloom.studies.study import StudyError, study
+from taskloom.studies.study_settings import check_choice, check_split
 
 MOST_INPUTS = 2_000
 """Inputs whose states are computed: seconds for a network from scratch, a minute for a pretrained model on a CPU."""
@@ -90,6 +91,13 @@ def _chosen(runs: Runs, wanted: str) -> str:
 def _items(runs: Runs, run: str, part: str, value: str, split: str) -> tuple[list[str], list[str], list[str]]:
     """Return the inputs that a run answered, with the value and the part of each."""
     table = runs.store.predictions([run], ["input", "targets", "traits"], splits=[split] if split else None).to_pylist()
+    known = sorted({name for row in table for name, _ in row["traits"] or ()})
+    if not part:
+        raise StudyError(
+            f"name a part: part=TRAIT; the examples of {runs.store.path} have {', '.join(known) or 'no traits'}"
+        )
+    check_choice(runs, "part", part, known)
+    check_choice(runs, "value", value, [*known, ANSWER])
     items = []
     for row in table:
         traits = dict(row["traits"] or ())
@@ -97,10 +105,7 @@ def _items(runs: Runs, run: str, part: str, value: str, split: str) -> tuple[lis
         if own is not None and traits.get(part) is not None:
             items.append((row["input"], str(own), str(traits[part])))
     if not items:
-        known = sorted({name for row in table for name, _ in row["traits"] or ()})
-        raise StudyError(
-            f"name a part: part=TRAIT; the examples of {runs.store.path} have {', '.join(known) or 'no traits'}"
-        )
+        raise StudyError(f"no example of {runs.store.path} has both '{part}' and '{value}'")
     inputs, values, parts = (list(column) for column in zip(*items[:MOST_INPUTS], strict=True))
     return inputs, values, parts
 

@@ -15,7 +15,8 @@ from taskloom.studies.ctlpp.small_worlds import staged_experiments
 from taskloom.studies.ctlpp.trainings import MODELS, Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import count_range
-from taskloom.studies.study import StudyError, check_split, study
+from taskloom.studies.study import StudyError, study
+from taskloom.studies.study_settings import check_split
 
 SOLVED = 0.99
 """An accuracy that rounds to the 1.00 of the paper's figures, up to chance errors of a hundredth."""

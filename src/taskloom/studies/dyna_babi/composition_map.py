@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.score_files import USED
 from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError, study
+from taskloom.studies.study_settings import CountSetting
 
 PANELS: dict[str, Kept] = {
     "n ≤ 2": lambda item: support_size(item) <= 2,
@@ -59,7 +60,14 @@ Seen = frozenset[tuple[str, str]]
     experiment=map_experiments,
     traits=TRAITS,
 )
-def figure3(runs: Runs, *, data: str = "diverse", part: str = "", fewest: int = 5, most: int = 16) -> list[Finding]:
+def figure3(
+    runs: Runs,
+    *,
+    data: Literal["concat", "inject", "diverse"] = "diverse",
+    part: Literal["", "T7", "T12"] = "",
+    fewest: CountSetting = 5,
+    most: CountSetting = 16,
+) -> list[Finding]:
     """Draw the heat maps of every training on diverse.
 
     Args:

@@ -11,6 +11,7 @@ from taskloom.studies.findings import Finding
 from taskloom.studies.judgements import Judgement, judge_number
 from taskloom.studies.published_numbers import published
 from taskloom.studies.study import study
+from taskloom.studies.study_settings import NumberSetting
 from taskloom.suites.babi.fields import PARTS
 
 TASKS = PARTS["T12"]
@@ -38,12 +39,12 @@ COLUMNS = ("examples", "length", "support", "minimal")
     place="Dyna-bAbI, Table 1",
     from_recipes=True,
 )
-def table1(scale: str, *, examples: int = 0) -> Finding:
+def table1(scale: str, *, examples: NumberSetting = 0) -> Finding:
     """Count the training splits of the twelve tasks.
 
     Args:
         scale: How many examples are generated.
-        examples: At most so many of each task instead.
+        examples: At most so many of each task instead; 0: as many as the scale has.
     """
     rows, judgements = [], []
     for task in TASKS:
@@ -76,12 +77,12 @@ def table1(scale: str, *, examples: int = 0) -> Finding:
     place="Dyna-bAbI, Table 2",
     from_recipes=True,
 )
-def table2(scale: str, *, examples: int = 0) -> Finding:
+def table2(scale: str, *, examples: NumberSetting = 0) -> Finding:
     """Count the paper's splits.
 
     Args:
         scale: How many examples are generated.
-        examples: At most so many of each split instead.
+        examples: At most so many of each split instead; 0: as many as the scale has.
     """
     rows: list[dict[str, object]] = []
     judgements: list[Judgement] = []

@@ -31,6 +31,7 @@ from taskloom.studies.judgements import Judgement
 from taskloom.studies.published_numbers import published
 from taskloom.studies.seed_scores import count_range
 from taskloom.studies.study import StudyError, study
+from taskloom.studies.study_settings import NumberSetting
 
 RECIPES = {"yes-no": "babi/phrasing-T12", "where-P": "babi/phrasing-T12-where"}
 """The recipes of the two phrasings: row by row the same stories."""
@@ -151,7 +152,7 @@ def _judgements(group: StoryTrainings, yes_no: NDArray[np.float64], where: NDArr
     experiment=probe_experiments,
     traits=TRAITS,
 )
-def figure4(runs: Runs, *, example: int = 0) -> Finding:
+def figure4(runs: Runs, *, example: NumberSetting = 0) -> Finding:
     """Show a pair that is right as where-P and wrong as yes-no.
 
     Args:
@@ -162,7 +163,7 @@ def figure4(runs: Runs, *, example: int = 0) -> Finding:
     for group in [*(g for g in groups if g.data == "diverse"), *groups]:
         pairs = sensitive_pairs(group)
         if pairs:
-            if not 0 <= example < len(pairs):
+            if example >= len(pairs):
                 raise StudyError(f"example is {example}; {group.name} has {len(pairs)} such pairs, counted from 0")
             return _shown_pair(group, pairs, example)
     return Finding(

@@ -22,6 +22,7 @@ from taskloom.studies.paper_claims import PaperClaim, claim_findings
 from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.seed_scores import mean_and_se
 from taskloom.studies.study import StudyError, study
+from taskloom.studies.study_settings import CountSetting
 from taskloom.studies.taskbench500.adaptability_table import method_difference
 from taskloom.studies.taskbench500.adaptations import Adaptation, generalising, model_notes, procedures
 from taskloom.studies.taskbench500.regression_figure import draw_regressions
@@ -150,7 +151,7 @@ def table3(runs: Runs) -> list[Finding]:
     place="TaskBench500, Figure 3",
     experiment=composition_experiments,
 )
-def figure3(runs: Runs, *, fewest: int = ENOUGH) -> Finding:
+def figure3(runs: Runs, *, fewest: CountSetting = ENOUGH) -> Finding:
     """Draw the composed tasks against their parts; compositions of fewer tasks are left out where others have enough."""
     groups, chosen = composed_tasks(runs)
     right = [group for group in groups if group.scoring == RIGHT]

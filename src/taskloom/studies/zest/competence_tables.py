@@ -31,7 +31,7 @@ from taskloom.studies.zest.description_runs import (
     tasks_of,
 )
 from taskloom.studies.zest.directions import ClaimedDirection, directions_finding
-from taskloom.suites.zest.evaluation.score_report import ScoreReport
+from taskloom.suites.zest.evaluation.score_report import Mode, ScoreReport
 from taskloom.suites.zest.evaluation.totals import PAIRED
 from taskloom.suites.zest.task_files import PAPER_NAMES
 
@@ -90,7 +90,7 @@ def judged(
     experiment=EXPERIMENT,
     traits=KEPT_TRAITS,
 )
-def table3(runs: Runs, *, mode: str = "official") -> Finding:
+def table3(runs: Runs, *, mode: Mode = "official") -> Finding:
     """Compute Table 3 of the runs that had the whole input."""
     groups = description_runs(runs, mode=mode)
     rows, points = [], []
@@ -196,7 +196,7 @@ def consistency(report: ScoreReport, kind: str, threshold: float = 0.75) -> Cons
     return Consistency(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
 
 
-def by_type(runs: Runs, table: str, mode: str) -> list[Finding]:
+def by_type(runs: Runs, table: str, mode: Mode) -> list[Finding]:
     """Compute a table by generalization type beside the paper's numbers of that table, and the consistency of the same runs."""
     groups, place = description_runs(runs, mode=mode), table.replace("table", "Table ")
     rows, points = [], []
@@ -296,7 +296,7 @@ def _register(table: str) -> Callable[..., list[Finding]]:
         experiment=EXPERIMENT,
         traits=KEPT_TRAITS,
     )
-    def analyse(runs: Runs, *, mode: str = "official") -> list[Finding]:
+    def analyse(runs: Runs, *, mode: Mode = "official") -> list[Finding]:
         """Compute a table by generalization type."""
         return by_type(runs, table, mode)
 

@@ -105,7 +105,7 @@ def percent(values: Iterable[float]) -> str:
 
 
 def description_runs(
-    runs: Runs, parts: Sequence[str] = ("both",), mode: str = "official", totals: bool = False
+    runs: Runs, parts: Sequence[str] = ("both",), mode: Mode = "official", totals: bool = False
 ) -> list[DescriptionRuns]:
     """Return the runs on ZEST, evaluated; refuse stores without any.
 
@@ -140,7 +140,7 @@ def _group(
     runs: Runs,
     names: list[str],
     parts: Sequence[str],
-    mode: str,
+    mode: Mode,
     splits: dict[tuple[str, int, str], list[Example]],
     totals: bool,
 ) -> DescriptionRuns | None:
@@ -231,7 +231,7 @@ def _same(examples: Sequence[Example], answers: pa.Table) -> bool:
     return [targets[0] for targets in answers["targets"].to_pylist()] == [example.target for example in examples]
 
 
-def _stored(runs: Runs, run: str, split: str, mode: str) -> ScoreReport | None:
+def _stored(runs: Runs, run: str, split: str, mode: Mode) -> ScoreReport | None:
     """Return the totals of a split that were computed with the run, if it kept them."""
     entry = runs.store.scores(run)["splits"][split]
     prefix = "official " if mode == "official" else ""
@@ -242,7 +242,7 @@ def _stored(runs: Runs, run: str, split: str, mode: str) -> ScoreReport | None:
     return ScoreReport(shown, {}, scores, {}, entry["score"], {}, {}, (), ())
 
 
-def _evaluated(examples: Sequence[Example], predictions: Sequence[str], mode: str, notes: list[str]) -> ScoreReport:
+def _evaluated(examples: Sequence[Example], predictions: Sequence[str], mode: Mode, notes: list[str]) -> ScoreReport:
     """Evaluate a split; by the paper where the public script would stop."""
     try:
         return score_examples(examples, predictions, mode)

@@ -13,7 +13,8 @@ from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement
 from taskloom.studies.published_numbers import published
 from taskloom.studies.seed_scores import seeds_caption
-from taskloom.studies.study import check_split, study
+from taskloom.studies.study import study
+from taskloom.studies.study_settings import check_split
 from taskloom.studies.zest.competence_tables import EXPERIMENT, beside, judged, notes_of
 from taskloom.studies.zest.description_experiments import KEPT_TRAITS
 from taskloom.studies.zest.description_runs import (
@@ -26,7 +27,7 @@ from taskloom.studies.zest.description_runs import (
     tasks_of,
 )
 from taskloom.suites.zest.evaluation.errors import MISTAKES
-from taskloom.suites.zest.evaluation.score_report import ScoreReport
+from taskloom.suites.zest.evaluation.score_report import Mode, ScoreReport
 from taskloom.suites.zest.task_files import is_structure
 
 CATEGORIES = {
@@ -67,7 +68,7 @@ def unreadable(report: ScoreReport) -> float | None:
     experiment=EXPERIMENT,
     traits=KEPT_TRAITS,
 )
-def table6(runs: Runs, *, mode: str = "official", split: str = "") -> Finding:
+def table6(runs: Runs, *, mode: Mode = "official", split: str = "") -> Finding:
     """Compute Table 6 on a split; on test by default, or on dev where no run answered test."""
     groups = description_runs(runs, mode=mode)
     check_split(runs, split)

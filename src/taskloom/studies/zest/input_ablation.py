@@ -12,7 +12,8 @@ from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement
 from taskloom.studies.published_numbers import published
 from taskloom.studies.seed_scores import seeds_caption
-from taskloom.studies.study import check_split, study
+from taskloom.studies.study import study
+from taskloom.studies.study_settings import check_split
 from taskloom.studies.zest.competence_tables import beside, judged, notes_of
 from taskloom.studies.zest.description_experiments import KEPT_TRAITS, PARTS, description_experiments
 from taskloom.studies.zest.description_runs import (
@@ -25,6 +26,7 @@ from taskloom.studies.zest.description_runs import (
     tasks_of,
 )
 from taskloom.studies.zest.directions import ClaimedDirection, directions_finding
+from taskloom.suites.zest.evaluation.score_report import Mode
 
 NAMES = {"both": "full data", "question": "question only", "context": "context only"}
 """The rows of the table."""
@@ -37,7 +39,7 @@ NAMES = {"both": "full data", "question": "question only", "context": "context o
     experiment=description_experiments(PARTS),
     traits=KEPT_TRAITS,
 )
-def table5(runs: Runs, *, mode: str = "official", split: str = "dev") -> list[Finding]:
+def table5(runs: Runs, *, mode: Mode = "official", split: str = "dev") -> list[Finding]:
     """Compute Table 5 on a split."""
     groups = [group for group in description_runs(runs, PARTS, mode, totals=True) if split in group.reports]
     check_split(runs, split)
