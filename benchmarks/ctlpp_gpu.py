@@ -8,7 +8,8 @@
 Needs torch, NumPy and safetensors; DATA has the files ctl-A.npz, ctl-R.npz … of `learners_export.py`. The same command resumes a
 run whose time was over, or that was killed, from the checkpoint in WORK. OUT has a file of scores for each dataset (curves, written
 again after every checkpoint; accuracy by the layers at test when training stops), and a file of states and answers of its seeds.
-Where the rate shows that the stack cannot end in time, its last members are left out: name the most important first.
+Where the rate shows that the stack cannot end in time, its last members are left out: name the most important first. Their
+checkpoint is kept in WORK/left-out-N, from which they can be trained further.
 `cut` writes a checkpoint of some members of a stack, which can be trained further by themselves; `join` puts checkpoints of one
 step together.
 """
@@ -54,6 +55,9 @@ FEWER, MORE = 2, 8
 OVERHEAD = 2
 """Members whose time a step takes beyond that of its own members."""
 
+RESTART = 15.0
+"""Seconds until a stack trains on after members were left out."""
+
 ROWS = 1024
 """Rows that are answered at a time."""
 
@@ -90,10 +94,10 @@ def members_in_time(members: int, needed: float, left: float, passed: float) -> 
         passed: The share of the time that has passed: early on the rate may still rise, when other work on the GPU ends.
     """
     tolerance = 1.3 if passed < 0.25 else 1.1 if passed < 0.6 else 1.02
-    if needed <= left * tolerance:
+    if needed <= max(left * tolerance, RESTART):
         return members
     # A step of n members takes as long as n + 2: measured for NDR with 4 and 25.
-    return max(1, min(members - 1, int((members + OVERHEAD) * left / needed - OVERHEAD)))
+    return max(1, min(members - 1, int((members + OVERHEAD) * (left - RESTART) / needed - OVERHEAD)))
 
 
 class Stack:
@@ -282,8 +286,14 @@ def run(args: argparse.Namespace) -> None:
             print(f"{slow}; left out: {members[slow.members :]}", flush=True)
             for name in stack.names:
                 stack.file(name, ".json").replace(stack.file(name, f".{len(members)}-members"))
-            members = members[: slow.members]
-        checkpoint.save(args.work, *cut(read_saved(args.work), list(range(len(members)))))
+            kept = slow.members
+        saved = read_saved(args.work)
+        apart = args.work / f"left-out-{kept}"
+        apart.mkdir(exist_ok=True)
+        checkpoint.save(apart, *cut(saved, list(range(kept, len(members)))))
+        (apart / left_over.name).write_text(json.dumps(members[kept:]))
+        members = members[:kept]
+        checkpoint.save(args.work, *cut(saved, list(range(kept))))
         left_over.write_text(json.dumps(members))
     print(f"stopped: {end}", flush=True)
     stack.finish(outcomes, read_about(args.work)["seconds"])

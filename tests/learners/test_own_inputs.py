@@ -132,6 +132,26 @@ def test_parts_of_a_stack_resume_by_themselves_and_together(tmp_path: Path, monk
         join([read_saved(tmp_path), read_saved(tmp_path / "part")])
 
 
+@pytest.mark.parametrize(
+    ("needed", "left", "passed", "members"),
+    [
+        (900, 1000, 0.1, 12),  # all end
+        (1200, 1000, 0.1, 12),  # the rate may still rise
+        (1200, 1000, 0.7, 9),  # 14 members' time, of which (1000 - 15) / 1200 is left, less the overhead of two
+        (5000, 10, 0.9, 1),
+        (10, -5, 0.99, 12),  # what is left takes less than leaving members out
+        (0, -5, 1.0, 12),
+    ],
+)
+def test_members_that_cannot_end_in_time_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, needed: float, left: float, passed: float, members: int
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    from ctlpp_gpu import members_in_time
+
+    assert members_in_time(12, needed, left, passed) == members
+
+
 def test_seeds_of_several_datasets_are_one_call() -> None:
     """Tables that differ in one function; each model knows its own."""
     texts = [f"{f} {s}" for f in "ab" for s in "0123"]
