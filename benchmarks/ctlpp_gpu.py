@@ -9,7 +9,8 @@ Needs torch, NumPy and safetensors; DATA has the files ctl-A.npz, ctl-R.npz … 
 run whose time was over, or that was killed, from the checkpoint in WORK. OUT has a file of scores for each dataset (curves, written
 again after every checkpoint; accuracy by the layers at test when training stops), and a file of states and answers of its seeds.
 Where the rate shows that the stack cannot end in time, its last members are left out: name the most important first. Their
-checkpoint is kept in WORK/left-out-N, from which they can be trained further.
+checkpoint is kept in WORK/left-out-N, from which they can be trained further. With `--least-steps N` so many members stay as
+reach N steps, and train on until the time is over.
 `cut` writes a checkpoint of some members of a stack, which can be trained further by themselves; `join` puts checkpoints of one
 step together.
 """
@@ -84,7 +85,7 @@ class TooSlow(Exception):  # noqa: N818 - a turn of the run, not an error
         self.members = members
 
 
-def members_in_time(members: int, needed: float, left: float, passed: float) -> int:
+def members_in_time(members: int, needed: float, left: float, passed: float, fewest: int = 1) -> int:
     """Return how many members of a stack can end in time.
 
     Args:
@@ -92,12 +93,14 @@ def members_in_time(members: int, needed: float, left: float, passed: float) -> 
         needed: Seconds that all of them would need at the present rate.
         left: Seconds that are left.
         passed: The share of the time that has passed: early on the rate may still rise, when other work on the GPU ends.
+        fewest: Members that stay in any case.
     """
     tolerance = 1.3 if passed < 0.25 else 1.1 if passed < 0.6 else 1.02
     if needed <= max(left * tolerance, RESTART):
         return members
     # A step of n members takes as long as n + 2: measured for NDR with 4 and 25.
-    return max(1, min(members - 1, int((members + OVERHEAD) * (left - RESTART) / needed - OVERHEAD)))
+    fitting = int((members + OVERHEAD) * (left - RESTART) / needed - OVERHEAD)
+    return min(members, max(fewest, min(members - 1, fitting)))
 
 
 class Stack:
@@ -157,13 +160,16 @@ class Stack:
 
     def check_time(self, step: int) -> None:
         """Raise `TooSlow` where the stack cannot end in time at the rate since the last checkpoint."""
-        now = time.monotonic()
+        now, goal = time.monotonic(), self.args.least_steps or self.how.steps
         if self.mark is not None and len(self.members) > 1:
             rate = (now - self.mark[0]) / (step - self.mark[1])
-            needed, left = rate * (self.how.steps - step), self.args.seconds - LAST_WORK - (now - BEGAN)
-            members = members_in_time(len(self.members), needed, left, (now - BEGAN) / self.args.seconds)
+            needed, left = rate * max(0, goal - step), self.args.seconds - LAST_WORK - (now - BEGAN)
             print(f"  {1000 * rate:.2f} ms a step, {needed:.0f} s needed, {left:.0f} s left", flush=True)
-            if members < len(self.members):
+            # Whoever asks for steps within the time has the GPU alone: the rate stays as it is, and is known early.
+            early = bool(self.args.least_steps)
+            passed = 1.0 if early else (now - BEGAN) / self.args.seconds
+            members = members_in_time(len(self.members), needed, left, passed, self.args.fewest)
+            if members < len(self.members) and not (early and 2 * step > goal):
                 raise TooSlow(members)
         self.mark = (now, step)
 
@@ -398,6 +404,10 @@ def main() -> None:
     one.add_argument("--out", type=Path, required=True)
     one.add_argument("--work", type=Path, required=True, help="the folder of the checkpoint; in memory it costs least")
     one.add_argument("--seconds", type=float, default=1e9, help="for everything, from the start of the process")
+    one.add_argument(
+        "--least-steps", type=int, default=0, help="steps that every member that stays is to reach in time"
+    )
+    one.add_argument("--fewest", type=int, default=1, help="members that are not left out")
     one.add_argument("--evaluate-every", type=int, default=2_000)
     one.add_argument("--checkpoint-every", type=int, default=4_000)
     one.add_argument("--precision", default="bf16")

@@ -1,10 +1,10 @@
 """Layers by kernels against compiled and plain ones on one GPU: gradients, milliseconds a step, and where the time goes.
 
-    for group in 0 1 2 3; do python benchmarks/kernels_gpu.py --out OUT --build $group & done; wait   # builds kernels
-    python benchmarks/kernels_gpu.py --out OUT [--seconds 90]
+    PYTORCH_NVML_BASED_CUDA_CHECK=1 python benchmarks/kernels_gpu.py --out OUT [--seconds 90] [--build-seconds 30]
 
 Inputs are random tokens of one length, at the paper's sizes and batches of 512: the time of a step does not depend on what they
-say. `kernels.json` is written after every cell.
+say. First every group of cells builds its kernels in a process of its own, all at once (the variable keeps torch from starting
+CUDA before that); then one cell after the other is measured. `kernels.json` is written after every cell.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
+import signal
 import statistics
 import sys
 import time
@@ -49,17 +51,23 @@ NETS: dict[str, Net] = {"ndr": NDR(40, 8), "transformer": Transformer(40, 8)}
 
 CELLS: list[tuple[int, str, int, int, str, dict[str, Any]]] = [
     # the group that builds its kernels, model, seeds, tokens, how, other values of constants in `fused/launch.py`
-    (0, "ndr", 25, 9, "kernels", {}),
-    (1, "ndr", 25, 7, "kernels", {}),
-    (2, "transformer", 25, 9, "kernels", {}),
-    (3, "ndr", 25, 8, "kernels", {}),
-    (2, "transformer", 25, 7, "kernels", {}),
-    (0, "ndr", 10, 9, "kernels", {}),
-    (2, "transformer", 5, 9, "kernels", {}),
-    (2, "transformer", 25, 8, "kernels", {}),
-    (2, "transformer", 5, 7, "kernels", {}),
-    (1, "ndr", 10, 7, "kernels", {}),
-    (0, "transformer", 25, 9, "plain", {}),
+    (0, "ndr", 25, 9, "kernels bf16", {}),
+    (1, "ndr", 25, 7, "kernels bf16", {}),
+    (2, "ndr", 4, 9, "kernels fp32", {}),
+    (3, "ndr", 25, 8, "kernels bf16", {}),
+    (4, "transformer", 25, 9, "kernels bf16", {}),
+    (5, "ndr", 25, 9, "kernels tf32", {}),
+    (6, "transformer", 25, 7, "kernels bf16", {}),
+    (7, "ndr", 4, 7, "kernels fp32", {}),
+    (5, "ndr", 25, 9, "kernels fp32", {}),
+    (5, "ndr", 25, 7, "kernels tf32", {}),
+    (2, "ndr", 4, 9, "kernels fp32", {"ATTENTION_ROWS": 16}),
+    (8, "transformer", 25, 9, "kernels tf32", {}),
+    (6, "transformer", 25, 8, "kernels bf16", {}),
+    (9, "ndr", 4, 8, "kernels fp32", {}),
+    (5, "ndr", 25, 9, "kernels tf32", {"ATTENTION_ROWS": 16}),
+    (0, "ndr", 10, 9, "kernels bf16", {}),
+    (4, "transformer", 25, 9, "plain bf16", {}),
 ]
 """What is measured, the most important first."""
 
@@ -68,8 +76,10 @@ def stepper_for(model: str, seeds: int, length: int, how: str) -> Stepper:
     random = np.random.default_rng(length)
     n = BATCH * BATCHES
     data = Encoded(random.integers(0, 40, (n, length)), np.full(n, length), random.integers(0, 8, n))
-    kernels: Any = "always" if how == "kernels" else "never"
-    settings = Training(batch=BATCH, precision="bf16", device=DEVICE, kernels=kernels, compile=how != "plain")
+    way, precision = how.split()
+    kernels: Any = "always" if way == "kernels" else "never"
+    chosen: Any = precision
+    settings = Training(batch=BATCH, precision=chosen, device=DEVICE, kernels=kernels, compile=way != "plain")
     return Stepper(NETS[model], data, list(range(seeds)), settings)
 
 
@@ -89,7 +99,7 @@ def noted(errors: list[Any]) -> Iterator[None]:
         vars(step)["compiled_right"] = right
 
 
-def cell(model: str, seeds: int, length: int, how: str, steps: int) -> dict[str, Any]:
+def cell(model: str, seeds: int, length: int, how: str) -> dict[str, Any]:
     """Measure milliseconds a step, and the kernels that take the time."""
     began = time.monotonic()
     torch.cuda.reset_peak_memory_stats()
@@ -101,7 +111,7 @@ def cell(model: str, seeds: int, length: int, how: str, steps: int) -> dict[str,
         stepper.advance(rows[0], length)
     torch.cuda.synchronize()
     ready = time.monotonic() - began
-    with computing("bf16", stepper.device):
+    with computing(stepper.precision, stepper.device):
         gradients = [stepper._part(rows[0], length, 0, BATCH)[2] for _ in range(REPEATS)]
     result = {
         "repeats to the bit": all(bool(torch.equal(gradients[0], one)) for one in gradients[1:]),
@@ -113,19 +123,17 @@ def cell(model: str, seeds: int, length: int, how: str, steps: int) -> dict[str,
             str(one.message)[:300] for one in caught if "gradients" in str(one.message) or "kernels" in str(one.message)
         ],
     }
-    if not steps:
-        return result
     for i in range(4):
         stepper.advance(rows[i % BATCHES], length)
     times = []
     for _ in range(5):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         start.record()
-        for i in range(steps // 5):
+        for i in range(STEPS // 5):
             stepper.advance(rows[i % BATCHES], length)
         end.record()
         torch.cuda.synchronize()
-        times.append(start.elapsed_time(end) / (steps // 5))
+        times.append(start.elapsed_time(end) / (STEPS // 5))
     timing = {"ms a step": round(statistics.median(times), 3), "ms a step, all": [round(one, 3) for one in times]}
     loss = float(stepper.state.loss.mean()) / float(stepper.state.step)
     return {**timing, **result, "loss": loss, "where the time goes": top_kernels(stepper, rows, length)}
@@ -143,38 +151,86 @@ def top_kernels(stepper: Stepper, rows: list[Any], length: int) -> list[Any]:
     return [[k, round(t, 1), round(c, 1)] for k, t, c in sorted(events, key=lambda one: -one[1])[:40]]
 
 
+@contextlib.contextmanager
+def with_constants(values: dict[str, Any]) -> Iterator[None]:
+    """Set constants of `fused/launch.py` inside the block."""
+    before = {name: getattr(launch, name) for name in values}
+    vars(launch).update(values)
+    try:
+        yield
+    finally:
+        vars(launch).update(before)
+        if DEVICE == "cuda":
+            torch.cuda.empty_cache()
+
+
+def build_kernels(seconds: float) -> None:
+    """Take one step of each cell, every group in a process of its own, so that all kernels are built."""
+    end = time.monotonic() + seconds
+    processes = []
+    for group in sorted({each[0] for each in CELLS}):
+        processes.append(os.fork())
+        if not processes[-1]:
+            build_group(group)
+            os._exit(0)
+    while processes and time.monotonic() < end:
+        processes = [one for one in processes if os.waitpid(one, os.WNOHANG)[0] == 0]
+        time.sleep(0.1)
+    for one in processes:
+        os.kill(one, signal.SIGKILL)
+        os.waitpid(one, 0)
+
+
+def build_group(group: int) -> None:
+    """Take one step of each cell of a group, without comparing and capturing anything."""
+    began = time.monotonic()
+    for number, model, seeds, length, how, constants in CELLS:
+        if number == group:
+            try:
+                with with_constants(constants):
+                    stepper = stepper_for(model, seeds, length, how)
+                    with computing(stepper.precision, stepper.device):
+                        stepper._step(torch.arange(BATCH, device=stepper.device), length)
+                    del stepper
+                end = "built"
+            except Exception as error:
+                end = f"{type(error).__name__}: {str(error)[:600]}"
+            print(
+                f"group {group}: {model} x {seeds}, {length}, {how}: {end}, {time.monotonic() - began:.0f} s",
+                flush=True,
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=90)
+    parser.add_argument("--seconds", type=float, default=90, help="no cell begins later")
     parser.add_argument(
-        "--build", type=int, help="take one step of each cell of a group, so that its kernels are built"
+        "--build-seconds", type=float, default=30, help="time to build kernels in; 0: each as it is needed"
     )
     args = parser.parse_args()
     began = time.monotonic()
     args.out.mkdir(parents=True, exist_ok=True)
     about: dict[str, Any] = {"torch": torch.__version__, "command": " ".join(sys.argv), "cells": []}
+    if args.build_seconds:
+        build_kernels(args.build_seconds)
+        print(f"built in {time.monotonic() - began:.0f} s", flush=True)
     if DEVICE == "cuda":
         about["device"] = torch.cuda.get_device_name()
-    for group, model, seeds, length, how, constants in CELLS:
-        if time.monotonic() - began > args.seconds or args.build not in (None, group):
-            continue
+    for _, model, seeds, length, how, constants in CELLS:
+        if time.monotonic() - began > args.seconds:
+            break
         what = f"{model} x {seeds}, {length} tokens, {how} {constants or ''}"
-        before = {name: getattr(launch, name) for name in constants}
-        vars(launch).update(constants)
         try:
-            result = cell(model, seeds, length, how, 0 if args.build is not None else STEPS)
-        except Exception as error:
+            with with_constants(constants):
+                result = cell(model, seeds, length, how)
+        except Exception as error:  # a cell that fails must not lose the others
             result = {"error": traceback.format_exc()[-2500:]}
             print(f"{what}: {type(error).__name__}: {str(error)[:600]}", flush=True)
-        vars(launch).update(before)
-        if DEVICE == "cuda":
-            torch.cuda.empty_cache()
         about["cells"].append(
             {"model": model, "seeds": seeds, "length": length, "how": how, "constants": constants, **result}
         )
-        if args.build is None:
-            (args.out / "kernels.json").write_text(json.dumps(about, indent=1))
+        (args.out / "kernels.json").write_text(json.dumps(about, indent=1))
         report(what, result, time.monotonic() - began)
     print(f"{time.monotonic() - began:.0f} s")
 

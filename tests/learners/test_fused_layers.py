@@ -64,7 +64,7 @@ def test_kernels_compute_what_plain_layers_compute(name: str, own: bool) -> None
 
 
 @pytest.mark.parametrize("name", sorted(NETS))
-@pytest.mark.parametrize("length", [9, 17])
+@pytest.mark.parametrize("length", [7, 9, 17])
 def test_kernels_compute_longer_inputs_in_other_tiles(name: str, length: int) -> None:
     compare(NETS[name], False, length)
 
@@ -138,7 +138,7 @@ def test_right_kernels_stay(recwarn: pytest.WarningsRecorder) -> None:
 
 
 @pytest.mark.skipif(not GPU, reason="there is no GPU")
-@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
 @pytest.mark.parametrize("net", [NDR(40, 8), Transformer(40, 8)], ids=["ndr", "transformer"])
 def test_kernels_at_the_paper_s_size_are_right_and_repeat_on_a_gpu(
     net: Net, precision: Any, recwarn: pytest.WarningsRecorder

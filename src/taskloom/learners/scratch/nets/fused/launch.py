@@ -9,13 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-TILE = 1_024
-"""Numbers of a tile of rows: 8 to a thread, which are 16 bytes in bf16."""
+TILE_BYTES = 2_048
+"""Of a tile of rows: 16 to a thread, which are 8 numbers in bf16 and 4 in fp32."""
 
 WARPS = 4
 
 STAGES = 4
 """Tiles of rows that a program which sums over rows has on their way from memory."""
+
+ATTENTION_ROWS = 32
+"""Rows of whole examples of up to 16 tokens in a tile of NDR's attention."""
 
 TILE_REGISTERS = 128
 """Registers of a thread in NDR's attention: 16 warps on a multiprocessor."""
@@ -56,21 +59,21 @@ def cut(p: float) -> int:
     return round(p * (1 << 32))
 
 
-def tile_rows(channels: int) -> int:
+def tile_rows(channels: int, kind: torch.dtype) -> int:
     """Return the rows of a tile."""
-    return max(1, TILE // channels)
+    return max(1, TILE_BYTES // kind.itemsize // channels)
 
 
-def shares(rows: int, seeds: int, channels: int) -> tuple[int, int]:
+def shares(rows: int, seeds: int, channels: int, kind: torch.dtype) -> tuple[int, int]:
     """Return how many programs a seed's rows are shared among, and the rows of each: so many that all run at once."""
-    step = max(16, tile_rows(channels))
+    step = max(16, tile_rows(channels, kind))
     per = -(-rows * seeds // (PROGRAMS * step)) * step
     return -(-rows // per), per
 
 
-def tiles(rows: int, channels: int) -> int:
+def tiles(rows: int, channels: int, kind: torch.dtype) -> int:
     """Return the tiles of rows."""
-    return -(-rows // tile_rows(channels))
+    return -(-rows // tile_rows(channels, kind))
 
 
 def block(channels: int) -> int:
@@ -83,10 +86,14 @@ def width_of(length: int) -> int:
     return max(16, 1 << (length - 1).bit_length())
 
 
-def attention_tile(length: int) -> tuple[int, int]:
-    """Return the rows of a tile of NDR's attention and its warps: few, since of all pairs of rows those within an example count."""
-    rows = 32 if length <= 16 else 64
-    return rows, rows // 16
+def attention_tile(length: int, kind: torch.dtype) -> tuple[int, int]:
+    """Return the rows of a tile of NDR's attention and its warps.
+
+    Rows are few, since of all pairs of rows those within an example count. With fewer warps a thread would have more numbers of
+    fp32 than registers (built for an H200: 1,200 bytes spilled backward with two warps, none with four).
+    """
+    rows = ATTENTION_ROWS if length <= 16 else 64
+    return rows, rows * kind.itemsize // 32
 
 
 def turns(length: int) -> int:

@@ -111,9 +111,9 @@ def _embed(table: Tensor, tokens: Tensor, out: Tensor, low: Tensor) -> None:
     """Look up the states of tokens [batch, length] or [S, batch, length]: out [S, rows, d], and low, what it rounds away."""
     seeds, rows, d = out.shape
     stride = rows if tokens.dim() == 3 else 0
-    grid = (tiles(rows, d), seeds)
+    grid = (tiles(rows, d, out.dtype), seeds)
     given = (table.contiguous(), tokens.contiguous(), out, low, rows, table.shape[1], stride)
-    start(kernels.embed_forward, grid, *given, D=d, ROWS=tile_rows(d), SPLIT=out.dtype != torch.float32)
+    start(kernels.embed_forward, grid, *given, D=d, ROWS=tile_rows(d, out.dtype), SPLIT=out.dtype != torch.float32)
 
 
 def _unembed(change: Tensor, tokens: Tensor, words: int) -> Tensor:

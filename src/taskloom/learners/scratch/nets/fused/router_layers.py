@@ -88,9 +88,11 @@ class RouterPart:
         self.dmixed = torch.empty_like(self.mixed)
         self.dz, self.dy, self.dg = torch.empty_like(self.z), torch.empty_like(self.y), torch.empty_like(self.g)
         layers, d = len(self.h), self.state
-        self.parts, self.per = shares(self.rows, self.seeds, d)
+        self.parts, self.per = shares(self.rows, self.seeds, d, self.run.kind)
         wide = self.z.shape[-1]
-        self.inner_parts, self.inner_per = shares(self.rows, self.seeds * wide // block(wide), block(wide))
+        self.inner_parts, self.inner_per = shares(
+            self.rows, self.seeds * wide // block(wide), block(wide), self.run.kind
+        )
 
         def sums(*shape: int) -> Tensor:
             return torch.empty(layers, self.seeds, *shape, dtype=torch.float32, device=self.h.device)
@@ -108,7 +110,7 @@ class RouterPart:
     def _tiles(self) -> tuple[tuple[int, int, int], dict[str, Any]]:
         """Return the programs and constants of attention."""
         run, rate = self.run, self.run.rates[1]
-        rows, warps = attention_tile(self.length)
+        rows, warps = attention_tile(self.length, run.kind)
         shape = {
             "H": run.heads,
             "C": self.state // run.heads,
@@ -149,14 +151,14 @@ class RouterPart:
         torch.bmm(self.a[i], maps.inner.transpose(1, 2), out=self.z[i])
         start(
             kernels.gelu_forward,
-            (tiles(self.rows, block(wide)), wide // block(wide), self.seeds),
+            (tiles(self.rows, block(wide), self.run.kind), wide // block(wide), self.seeds),
             self.z[i],
             maps.inner_bias,
             self.inner[i],
             self.rows,
             W=wide,
             BLOCK=block(wide),
-            ROWS=tile_rows(block(wide)),
+            ROWS=tile_rows(block(wide), self.run.kind),
         )
         torch.bmm(self.inner[i, ..., : self.data], maps.data.transpose(1, 2), out=self.y[i])
         torch.bmm(self.inner[i, ..., self.data :], maps.gate.transpose(1, 2), out=self.g[i])
@@ -180,7 +182,7 @@ class RouterPart:
             STAGES=launch.STAGES,
             W=wide,
             BLOCK=block(wide),
-            ROWS=tile_rows(block(wide)),
+            ROWS=tile_rows(block(wide), self.run.kind),
         )
         return torch.bmm(self.dz[i], maps.inner)
 
@@ -193,10 +195,10 @@ class RouterPart:
         self._attend(i, layer)
         torch.bmm(self.mixture[i], maps.out.transpose(1, 2), out=self.mixed[i])
         first = run.first * self.columns
-        over_rows = {"D": d, "ROWS": tile_rows(d)}
+        over_rows = {"D": d, "ROWS": tile_rows(d, self.run.kind)}
         start(
             kernels.merge_forward,
-            (tiles(self.rows, d), self.seeds),
+            (tiles(self.rows, d, self.run.kind), self.seeds),
             self.asking[i],
             self.mixed[i],
             none,
@@ -213,7 +215,7 @@ class RouterPart:
         self._inner(i)
         start(
             kernels.gate_forward,
-            (tiles(self.rows, d), self.seeds),
+            (tiles(self.rows, d, self.run.kind), self.seeds),
             self.y[i],
             self.g[i],
             self.a[i],
@@ -241,7 +243,7 @@ class RouterPart:
         first = run.first * self.columns
         through = torch.empty_like(change)
         programs = (self.parts, self.seeds)
-        over_rows = {"D": d, "ROWS": tile_rows(d)}
+        over_rows = {"D": d, "ROWS": tile_rows(d, self.run.kind)}
         start(
             kernels.gate_backward,
             programs,

@@ -83,8 +83,10 @@ class _TransformerPart:
         self.dqkv, self.dmixed = torch.empty_like(self.qkv), torch.empty_like(self.mixed)
         self.dz, self.dout = torch.empty_like(self.hidden), torch.empty_like(self.out)
         layers, d, wide = len(self.x), self.state, self.hidden.shape[-1]
-        self.parts, self.per = shares(self.rows, self.seeds, d)
-        self.hidden_parts, self.hidden_per = shares(self.rows, self.seeds * wide // block(wide), block(wide))
+        self.parts, self.per = shares(self.rows, self.seeds, d, self.run.kind)
+        self.hidden_parts, self.hidden_per = shares(
+            self.rows, self.seeds * wide // block(wide), block(wide), self.run.kind
+        )
         self.attending = -(-self._tiles() // self._per())
 
         def sums(*shape: int) -> Tensor:
@@ -122,12 +124,18 @@ class _TransformerPart:
     def _merging(self, layer: int, norm: int) -> tuple[Tensor, dict[str, Any]]:
         """Return the key and the constants of one of the two norms."""
         d, rate = self.state, self.run.rates[0]
-        constants = {"D": d, "ROWS": tile_rows(d), "CUT": cut(rate), "RATE": 1 / (1 - rate), "BIAS": norm == 1}
+        constants = {
+            "D": d,
+            "ROWS": tile_rows(d, self.run.kind),
+            "CUT": cut(rate),
+            "RATE": 1 / (1 - rate),
+            "BIAS": norm == 1,
+        }
         return self.run.keys[_SITES * layer + (2, 4)[norm]], constants
 
     def _merge(self, layer: int, norm: int, h: Tensor, mixed: Tensor, out: Tensor) -> None:
         key, constants = self._merging(layer, norm)
-        grid = (tiles(self.rows, self.state), self.seeds)
+        grid = (tiles(self.rows, self.state, self.run.kind), self.seeds)
         given = (
             h,
             mixed,
@@ -153,7 +161,7 @@ class _TransformerPart:
             self.asking[i].copy_(columns.flatten(1, 2))
         self._merge(layer, 0, self.asking[i], self.mixed[i], self.middle[i])
         z = torch.bmm(self.middle[i], maps.one.transpose(1, 2))
-        grid = (tiles(self.rows, block(wide)), wide // block(wide), self.seeds)
+        grid = (tiles(self.rows, block(wide), self.run.kind), wide // block(wide), self.seeds)
         key = run.keys[_SITES * layer + 3]
         sizes = (self.rows, run.first * self.columns)
         start(kernels.relu_forward, grid, z, maps.one_bias, key, self.hidden[i], *sizes, **self._hidden())
@@ -162,7 +170,7 @@ class _TransformerPart:
 
     def _hidden(self) -> dict[str, Any]:
         wide, rate = self.hidden.shape[-1], self.run.rates[0]
-        tile = {"W": wide, "BLOCK": block(wide), "ROWS": tile_rows(block(wide))}
+        tile = {"W": wide, "BLOCK": block(wide), "ROWS": tile_rows(block(wide), self.run.kind)}
         return {**tile, "CUT": cut(rate), "RATE": 1 / (1 - rate)}
 
     def _unmerge(
