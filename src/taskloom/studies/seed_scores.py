@@ -62,6 +62,16 @@ def count_range(counts: Iterable[int]) -> str:
     return f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,} to {known[-1]:,}"
 
 
+def count_of(counts: Iterable[int], noun: str) -> str:
+    """Return numbers with what they count, in the singular where there is but one.
+
+    >>> count_of([1, 3], "seed"), count_of([1, 1], "seed"), count_of([1_500], "question")
+    ('1 to 3 seeds', '1 seed', '1,500 questions')
+    """
+    numbers = count_range(counts)
+    return f"{numbers} {noun}" if numbers == "1" else f"{numbers} {noun}s"
+
+
 def seeds_caption(counts: Iterable[int]) -> str:
     """Return the sentence of a caption on seeds and intervals.
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from taskloom.errors import ParameterError
 from taskloom.experiments.result_table import ResultTable
-from taskloom.studies import figures
-from taskloom.studies.reproduction import analyse, write_study
+from taskloom.studies import STUDIES, figures
+from taskloom.studies.reproduction import analyse, experiments_of, write_study
 from taskloom.studies.study import StudyError
 from tests.studies.made_up_scores import group, made_up, spread
 
@@ -64,6 +65,32 @@ def test_numbers_are_compared_for_the_published_draw_alone(tmp_path: Path) -> No
     runs = made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [0.4] * 3, "ood": [0.2] * 3}, independent))
     _, _, (finding,) = analyse("ctlpp/table1", runs)
     assert finding.judgements == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "problem"),
+    [
+        ("table1", {"draw": "nope"}, "must be 'published', 'chains', 'independent' or 'any', not 'nope'"),
+        ("table1", {"most": 0}, "a whole number of at least 1, not '0'"),
+        ("table1", {"converged": 1.5}, "a number from 0 to 1, not '1.5'"),
+        ("curves", {"threshold": 95}, "a number from 0 to 1, not '95'"),
+        ("figure6", {"variant": "S"}, "must be 'A' or 'R', not 'S'"),
+        ("figure6", {"symbol": -1}, "a whole number of at least 0 or nothing, not '-1'"),
+        ("figure9", {"learner": "nope"}, "must be 'bilstm', 'transformer' or 'ndr', not 'nope'"),
+        ("figure4", {"learner": "nope"}, "must be 'bilstm', 'transformer' or 'ndr', not 'nope'"),
+        ("codes", {"variant": "a"}, "must be 'A' or 'R', not 'a'"),
+    ],
+)
+def test_settings_that_no_runs_could_have_are_refused_without_runs(
+    name: str, settings: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(StudyError, match=problem):
+        STUDIES.get(f"ctlpp/{name}").checked(settings)
+
+
+def test_a_heat_map_of_another_model_is_another_figure() -> None:
+    with pytest.raises(ParameterError, match="must be 'ndr' for this figure, not 'bilstm'"):
+        experiments_of(STUDIES.get("ctlpp/figure4"), "quick", "bilstm")
 
 
 def test_runs_on_something_else_are_refused(tmp_path: Path) -> None:

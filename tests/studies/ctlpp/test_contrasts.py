@@ -97,6 +97,7 @@ def test_singles_against_pairs(tmp_path: Path) -> None:
     }
     assert row["corrected_p"] < 0.001
     assert any(note.startswith("Not compared: bi-LSTM, R") for note in finding.notes)
+    assert finding.figures[0].caption.startswith("Mean accuracy by what training always contains, with")
 
 
 def test_a_heat_map_has_each_setting_once_with_its_spread(tmp_path: Path) -> None:
@@ -116,8 +117,9 @@ def test_a_heat_map_has_each_setting_once_with_its_spread(tmp_path: Path) -> Non
     assert [r["group size"] for r in finding.table] == [7, 7, 4, 4]
     assert "1 of 4 settings" in finding.text
     assert "(16, 6)" in finding.text
-    with pytest.raises(StudyError, match="no runs of 'ndr'"):
+    with pytest.raises(StudyError, match=r"the setting 'learner' must be 'bilstm' for .*, not 'ndr'"):
         analyse("ctlpp/figure4", made_up(tmp_path, *cells))
+    assert "(mean ± standard deviation over 5 seeds)" in finding.figures[0].caption
 
 
 def test_the_steps_at_which_seeds_have_learned_are_those_of_their_curves(tmp_path: Path) -> None:

@@ -134,6 +134,10 @@ def test_a_file_names_the_seeds_whose_states_and_answers_it_has(tmp_path: Path) 
     cells = {(r["first"], r["second"]): r["accuracy"] for r in finding.table if r["panel"] == "(b) groups"}
     assert cells == {("G_a", "G_a"): 1.0, ("G_a", "G_b"): 0.0, ("G_b", "G_a"): 0.0, ("G_b", "G_b"): 1.0}
     assert "seed 7 (ood accuracy 0.400" in finding.figures[0].caption
+    with pytest.raises(StudyError, match=r"the setting 'seed' must be '5' or '7' for .*, not '3'"):
+        analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"), seed=3)
+    with pytest.raises(StudyError, match=r"the setting 'learner' must be 'ndr' for .*, not 'bilstm'"):
+        analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"), learner="bilstm")
     _, _, (less,) = analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"), seed=5)
     assert less.table is not None
     assert {row["accuracy"] for row in less.table} == {1.0}
@@ -192,7 +196,8 @@ def test_matrices_are_ordered_by_cluster_and_drawn() -> None:
     rows = list(matrix_rows(model, 6, symbol_cosines(model, "readout")[6]))
     clusters = [row["cluster"] for row in rows if row["column"] == 0]
     assert clusters == sorted(clusters)
-    assert draw_matrices(ResultTable(tuple(rows[0]), rows)) is not None
+    (legend,) = draw_matrices(ResultTable(tuple(rows[0]), rows)).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["functions of $G_{a}$", "functions of $G_{b}$"]
 
 
 def test_the_graph_of_r_is_that_of_a_with_training_and_test_exchanged() -> None:

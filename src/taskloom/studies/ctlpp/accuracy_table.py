@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
@@ -18,6 +18,7 @@ from taskloom.studies.judgements import Judgement, judge_mean, judge_share
 from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.seed_scores import count_range, mean_and_sd, seed_point
 from taskloom.studies.study import study
+from taskloom.studies.study_settings import CountSetting, ShareSetting
 
 SPLITS = ("iid", "ood")
 
@@ -56,7 +57,13 @@ class CountedSeeds:
     place="CTL++, Table 1 and section 4.1",
     experiment=table_experiments,
 )
-def table1(runs: Runs, *, converged: float = CONVERGED, most: int = MOST, draw: str = "published") -> Finding:
+def table1(
+    runs: Runs,
+    *,
+    converged: ShareSetting = CONVERGED,
+    most: CountSetting = MOST,
+    draw: Literal["published", "chains", "independent", "any"] = "published",
+) -> Finding:
     """Compute Table 1: means and standard deviations over the first `most` seeds that converged, on data of the published draw."""
     every = trainings(runs)
     drawn = [group for group in every if draw in (group.draw, "any")]

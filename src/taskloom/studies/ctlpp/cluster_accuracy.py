@@ -15,10 +15,12 @@ from taskloom.studies import figures
 from taskloom.studies.ctlpp.small_worlds import similarity_experiments
 from taskloom.studies.ctlpp.symbol_similarity import CONVERGED, group_numbers, symbol_cosines
 from taskloom.studies.ctlpp.trained_models import TrainedModel, chosen_model, outcome_note
+from taskloom.studies.ctlpp.trainings import ModelSetting, VariantSetting
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import count_range
 from taskloom.studies.similarity import Labels, evidence, paper_clusters
 from taskloom.studies.study import StudyError, study
+from taskloom.studies.study_settings import NumberSetting
 from taskloom.suites.ctl.world import SymbolWorld
 
 
@@ -55,12 +57,12 @@ def accuracy_cells(
 def figure6(
     runs: Runs,
     *,
-    seed: int | None = None,
-    symbol: int | None = None,
+    seed: NumberSetting | None = None,
+    symbol: NumberSetting | None = None,
     where: str = "readout",
-    learner: str = "ndr",
+    learner: ModelSetting = "",
     states: str = "",
-    variant: str = "R",
+    variant: VariantSetting = "R",
 ) -> Finding:
     """Compute the accuracy after two functions for one intermediate symbol of a failed seed; on R in the paper."""
     model = chosen_model(
@@ -97,7 +99,7 @@ def figure6(
 def _symbol(model: TrainedModel, gaps: Sequence[float], symbol: int | None) -> int:
     if symbol is None:
         return int(np.argmax(gaps))
-    if not 0 <= symbol < model.world.symbols:
+    if symbol >= model.world.symbols:
         raise StudyError(f"symbol is {symbol}; this world has the symbols 0 to {model.world.symbols - 1}")
     return symbol
 

@@ -12,14 +12,15 @@ from taskloom.studies.ctlpp.accuracy_table import short_names
 from taskloom.studies.ctlpp.trainings import Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.learning_steps import Curve, first_step
-from taskloom.studies.seed_scores import count_range
+from taskloom.studies.seed_scores import count_of
 from taskloom.studies.study import StudyError, study
+from taskloom.studies.study_settings import ShareSetting
 
 SPLITS = ("iid", "ood")
 
 
 @study("ctlpp/curves", describe="Learning curves on CTL++ seed by seed, and the steps at which seeds have learned")
-def curves(runs: Runs, *, threshold: float = 0.95) -> Finding:
+def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
     """Draw the curves of every seed; a mean of seeds of which some have learned and others not is like none of them."""
     by_run: dict[tuple[str, str], Curve] = {}
     for point in runs.curves().to_pylist():
@@ -38,7 +39,8 @@ def curves(runs: Runs, *, threshold: float = 0.95) -> Finding:
         for step, score in sorted(by_run.get((run, split), {}).items())
     ]
     data = ResultTable(("trainings", "seed", "split", "step", "score"), points)
-    caption = f"Accuracy by training step, a line for each seed ({count_range(row['seeds'] for row in rows)} seeds)."
+    seeds = count_of((row["seeds"] for row in rows), "seed")
+    caption = f"Accuracy by training step, a line for each seed ({seeds})."
     columns = ("trainings", "seeds", "learned", "first", "median", "last")
     return Finding(
         "CTL++ learning curves",

@@ -159,6 +159,10 @@ def staged_experiments(learner: str) -> Callable[[str, str], Experiments]:
 
     def experiments(scale: str, model: str) -> Experiments:
         name = models(model or learner)[0]
+        if name != learner:
+            raise ParameterError(
+                "model", f"must be '{learner}' for this figure, not '{name}'; the others have their own"
+            )
         if scale == "quick":
             grid = {"recipe.overlap": [4, 8], "recipe.shared_symbols": [2, 4]}
             recipe = {"recipe": "ctl/S", "set": {**STAGED, "splits": STAGED_SPLITS}}

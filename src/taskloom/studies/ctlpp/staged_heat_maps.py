@@ -12,30 +12,38 @@ from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seeds
 from taskloom.studies import figures
 from taskloom.studies.ctlpp.small_worlds import staged_experiments
-from taskloom.studies.ctlpp.trainings import MODELS, Trainings, trainings
+from taskloom.studies.ctlpp.trainings import MODELS, ModelSetting, Trainings, of_learner, trainings
 from taskloom.studies.findings import Finding, StudyFigure
-from taskloom.studies.seed_scores import count_range
-from taskloom.studies.study import StudyError, study
+from taskloom.studies.seed_scores import count_of
+from taskloom.studies.study import study
 from taskloom.studies.study_settings import check_split
 
 SOLVED = 0.99
 """An accuracy that rounds to the 1.00 of the paper's figures, up to chance errors of a hundredth."""
 
 
-def heat_map_finding(runs: Runs, number: int, learner: str, split: str) -> Finding:
-    """Return the heat map of a model on S."""
-    groups = [g for g in trainings(runs, "S") if g.model == learner]
-    if not groups:
-        raise StudyError(f"{runs.store.path} has no runs of '{learner}' on the variant S of ctl")
+def heat_map_finding(runs: Runs, number: int, usual: str, learner: str, split: str) -> Finding:
+    """Return the heat map of a model on S.
+
+    Args:
+        runs: The runs.
+        number: Of the paper's figure.
+        usual: The learner of that figure.
+        learner: Another one instead.
+        split: Of which the accuracy is.
+    """
+    groups = of_learner(runs, trainings(runs, "S"), learner or usual)
     check_split(runs, split)
     rows = sorted((_cell(group, split) for group in groups), key=lambda r: (r["overlap"], r["shared symbols"]))
     columns = ("overlap", "shared symbols", "mean", "sd", "low", "high", "seeds", "group size")
     data = ResultTable(columns, rows)
-    label = MODELS.get(learner, learner)
+    label = groups[0].label
     symbols = groups[0].conditions.get("recipe.symbols")
+    counts = [row["seeds"] for row in rows]
+    means = f"mean{' ± standard deviation' if max(counts) > 1 else ''} over {count_of(counts, 'seed')}"
     caption = (
-        f"Accuracy of {label} on {split} of S (mean ± standard deviation over {count_range(r['seeds'] for r in rows)} seeds) by "
-        f"shared functions and shared symbols of {symbols}. Guessing gives 1/{symbols}."
+        f"Accuracy of {label} on {split} of S ({means}) by shared functions and shared symbols of {symbols}. Guessing gives "
+        f"1/{symbols}."
     )
     draw = partial(
         figures.heat_map, x="shared symbols", y="overlap", value="mean", spread="sd", ylabel="shared functions"
@@ -71,17 +79,17 @@ def _cell(group: Trainings, split: str) -> dict[str, Any]:
     }
 
 
-def _register(number: int, learner: str) -> Callable[..., Finding]:
+def _register(number: int, usual: str) -> Callable[..., Finding]:
     """Register the study of one of the paper's heat maps."""
 
     @study(
         f"ctlpp/figure{number}",
-        describe=f"Accuracy of {MODELS[learner]} on CTL++ S by shared functions and shared symbols",
+        describe=f"Accuracy of {MODELS[usual]} on CTL++ S by shared functions and shared symbols",
         place=f"CTL++, Figure {number}",
-        experiment=staged_experiments(learner),
+        experiment=staged_experiments(usual),
     )
-    def figure(runs: Runs, *, split: str = "ood", learner: str = learner) -> Finding:
-        return heat_map_finding(runs, number, learner, split)
+    def figure(runs: Runs, *, split: str = "ood", learner: ModelSetting = "") -> Finding:
+        return heat_map_finding(runs, number, usual, learner, split)
 
     return figure
 

@@ -13,8 +13,10 @@ from taskloom.studies import figures
 from taskloom.studies.ctlpp.small_worlds import similarity_experiments
 from taskloom.studies.ctlpp.symbol_similarity import CONVERGED, evidence_table, group_numbers, symbol_cosines
 from taskloom.studies.ctlpp.trained_models import TrainedModel, learned_seeds, trained_model
+from taskloom.studies.ctlpp.trainings import ModelSetting, VariantSetting
 from taskloom.studies.divergence_accuracy import pearson
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.seed_scores import count_of
 from taskloom.studies.study import study
 
 
@@ -23,7 +25,14 @@ from taskloom.studies.study import study
     describe="Accuracy of unseen pairs by how differently the groups of functions code the symbol between the two",
     experiment=similarity_experiments("A"),
 )
-def codes(runs: Runs, *, where: str = "readout", learner: str = "ndr", states: str = "", variant: str = "A") -> Finding:
+def codes(
+    runs: Runs,
+    *,
+    where: str = "readout",
+    learner: ModelSetting = "",
+    states: str = "",
+    variant: VariantSetting = "A",
+) -> Finding:
     """Compare, symbol by symbol, the codes of its groups with the pairs of functions that it stands between."""
     pairs = learned_seeds(runs, learner=learner, variant=variant, converged=CONVERGED, states=states)
     rows = [
@@ -34,11 +43,11 @@ def codes(runs: Runs, *, where: str = "readout", learner: str = "ndr", states: s
     columns = ("seed", "symbol", "codes", "gap of groups", "seen pairs", "unseen pairs")
     data = ResultTable(columns, rows)
     rho = rank_correlation([row["gap of groups"] for row in rows], [row["unseen pairs"] for row in rows])
-    seeds = len({row["seed"] for row in rows})
+    seeds = count_of([len(pairs)], "seed")
     caption = (
         "Accuracy on the pairs of functions that training does not have, by the gap of groups (mean cosine within groups less that "
         f"between them) of the symbol between the two functions: {pairs[0][0].label} on {variant}, a point for each symbol of "
-        f"{seeds} seed(s); all inputs, so no interval."
+        f"{seeds}; all inputs, so no interval."
     )
     draw = partial(
         figures.lines, x="gap of groups", y="unseen pairs", series="seed", xlabel="gap of groups",
@@ -47,7 +56,7 @@ def codes(runs: Runs, *, where: str = "readout", learner: str = "ndr", states: s
     return Finding(
         "CTL++: codes of symbols and unseen pairs",
         f"Spearman's correlation of the gap of groups with the accuracy on unseen pairs is {rho:.2f} over {len(rows)} symbols of "
-        f"{seeds} seed(s). Symbols of one network are not independent, so there is no interval.",
+        f"{seeds}. Symbols of one network are not independent, so there is no interval.",
         data,
         (StudyFigure("codes", caption, data, draw),),
     )

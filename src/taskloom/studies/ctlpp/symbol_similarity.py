@@ -13,6 +13,7 @@ from taskloom.experiments.runs import Runs
 from taskloom.studies import figures
 from taskloom.studies.ctlpp.small_worlds import similarity_experiments
 from taskloom.studies.ctlpp.trained_models import TrainedModel, chosen_model, outcome_note
+from taskloom.studies.ctlpp.trainings import ModelSetting
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.similarity import (
     ALIKE,
@@ -26,6 +27,7 @@ from taskloom.studies.similarity import (
     paper_clusters,
 )
 from taskloom.studies.study import study
+from taskloom.studies.study_settings import NumberSetting
 
 CONVERGED = 0.5
 """Seeds with a lower iid accuracy are left out, as in Table 1."""
@@ -68,6 +70,7 @@ def draw_matrices(data: ResultTable) -> Any:
         functions = max(row["row"] for row in data) + 1
         side = 2.1 if functions <= 12 or len(symbols) > 2 else 3.6
         figure, axes = figures.canvas(rows, columns, (side + 0.25, side + 0.3))
+        groups = sorted({row["group"] for row in data})
         image = None
         for axis, symbol in zip(axes, symbols, strict=False):
             own = [row for row in data if row["symbol"] == symbol]
@@ -75,12 +78,13 @@ def draw_matrices(data: ResultTable) -> Any:
             for row in own:
                 grid[row["row"], row["column"]] = row["cosine"]
             image = axis.imshow(grid, cmap="Greys", vmin=0, vmax=1)
-            _strip(axis, own, functions)
+            _strip(axis, own, functions, groups)
             axis.set_title(f"symbol {symbol}")
         for axis in axes[len(symbols) :]:
             axis.set_visible(False)
         if image is not None:
             figure.colorbar(image, ax=axes, label="cosine", fraction=0.05)
+        _legend(figure, groups)
         return figure
 
 
@@ -88,12 +92,24 @@ STRIP = ("#c4472b", "#5a9bc9", "#e0c060", "#7aa870", "#999999")
 """A dark red and a light blue, as in the paper, which differ in grey as well."""
 
 
-def _strip(axis: Any, rows: list[dict[str, Any]], functions: int) -> None:
+def _legend(figure: Any, groups: list[str]) -> None:
+    """Say which colour of the strips is which group."""
+    from matplotlib.patches import Patch
+
+    handles = [
+        Patch(facecolor=STRIP[place % len(STRIP)], label=f"functions of $G_{{{group}}}$")
+        for place, group in enumerate(groups)
+    ]
+    legend = figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(True)
+
+
+def _strip(axis: Any, rows: list[dict[str, Any]], functions: int, groups: list[str]) -> None:
     """Draw which group each function belongs to, left of the matrix, and the functions' names where they fit."""
     from matplotlib.patches import Rectangle
 
     firsts = {row["row"]: row for row in rows if row["column"] == 0}
-    groups = sorted({row["group"] for row in rows})
     width = 0.05 * functions
     for place, row in firsts.items():
         colour = STRIP[groups.index(row["group"]) % len(STRIP)]
@@ -133,7 +149,7 @@ def similarity_finding(
     *,
     variant: str,
     wanted: str,
-    learner: str = "ndr",
+    learner: str = "",
     seed: int | None = None,
     where: str = "readout",
     few: bool = False,
@@ -146,7 +162,7 @@ def similarity_finding(
         number: Of the paper's figure.
         variant: A or R.
         wanted: `failed` or `successful`: the seed with the lowest or the highest ood accuracy is taken.
-        learner: Whose models.
+        learner: Whose models; empty: NDR's, or any where no run is of NDR.
         seed: This seed instead.
         where: The place of the state: `readout`, `layer.K`, `argument`.
         states: A file of states in place of kept models.
@@ -196,7 +212,12 @@ def _register(number: int, variant: str, wanted: str, few: bool = False) -> Call
         experiment=similarity_experiments(variant),
     )
     def figure(
-        runs: Runs, *, seed: int | None = None, where: str = "readout", learner: str = "ndr", states: str = ""
+        runs: Runs,
+        *,
+        seed: NumberSetting | None = None,
+        where: str = "readout",
+        learner: ModelSetting = "",
+        states: str = "",
     ) -> Finding:
         settings: dict[str, Any] = {"learner": learner, "seed": seed, "where": where, "states": states}
         return similarity_finding(runs, number, variant=variant, wanted=wanted, few=few, **settings)

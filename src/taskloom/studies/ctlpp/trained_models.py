@@ -16,13 +16,18 @@ from taskloom.experiments.store import MODEL
 from taskloom.learners.saved import load
 from taskloom.studies.conditions import recipe_of
 from taskloom.studies.ctlpp.accuracy_table import SUCCESS
-from taskloom.studies.ctlpp.trainings import Trainings, trainings
+from taskloom.studies.ctlpp.trainings import Trainings, of_learner, trainings
 from taskloom.studies.study import StudyError
+from taskloom.studies.study_settings import check_choice
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.world import SymbolWorld, build
 
 if TYPE_CHECKING:
     from taskloom.learners.interface import Fitted
+
+
+USUAL = "ndr"
+"""The learner whose models the paper looks into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +160,7 @@ def learned_seeds(
 ) -> list[tuple[Trainings, int]]:
     """Return the trainings and seeds that `chosen_model` chooses from, by the same arguments."""
     groups = [g for g in trainings(runs, variant) if _kept(runs, g)] or trainings(runs, variant)
-    own = [g for g in groups if g.model == learner] or groups
+    own = of_learner(runs, groups, learner) if learner else [g for g in groups if g.model == USUAL] or groups
     own = [g for g in own if g.draw == draw] or own
     stored = stored_seeds(path_of(states)) if states else None
     if stored is not None:
@@ -186,7 +191,7 @@ def chosen_model(
 
     Args:
         runs: Runs that kept their models.
-        learner: Whose; any, where no run is of that learner.
+        learner: Whose; empty: NDR's, or any where no run is of NDR.
         variant: A or R.
         wanted: `failed` or `successful`.
         seed: This one instead.
@@ -196,9 +201,8 @@ def chosen_model(
     """
     pairs = learned_seeds(runs, learner=learner, variant=variant, converged=converged, states=states, draw=draw)
     if seed is not None:
+        check_choice(runs, "seed", str(seed), (str(s) for _, s in pairs))
         pairs = [(g, s) for g, s in pairs if s == seed]
-        if not pairs:
-            raise StudyError(f"no run of {learner} on {variant} in {runs.store.path} has learned with the seed {seed}")
     order = sorted(pairs, key=lambda pair: pair[0].scores.get("ood", {}).get(pair[1], 0.0))
     group, chosen = order[0] if wanted == "failed" else order[-1]
     return trained_model(runs, group, chosen, states)

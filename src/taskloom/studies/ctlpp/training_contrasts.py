@@ -16,7 +16,7 @@ from taskloom.studies.ctlpp.accuracy_table import SUCCESS
 from taskloom.studies.ctlpp.small_worlds import draw_experiments, process_experiments, single_experiments
 from taskloom.studies.ctlpp.trainings import Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
-from taskloom.studies.seed_scores import count_range, mean_and_sd, seed_point
+from taskloom.studies.seed_scores import count_of, mean_and_sd, seed_point
 from taskloom.studies.study import StudyError, study
 
 SPLITS = ("iid", "ood")
@@ -134,7 +134,8 @@ def contrast(runs: Runs, column: str, condition: Condition, title: str, text: st
     columns = ("trainings", "split", "a", "b", "mean a", "mean b", "difference", "low", "high", "corrected_p", "seeds")
     different = [t for t in tests if t["corrected_p"] < 0.05]
     largest = max(tests, key=lambda t: abs(t["difference"]))
-    caption = f"Mean accuracy by {column}, with 95 % intervals (t over seeds; {count_range(p['seeds'] for p in points)} seeds)."
+    seeds = count_of((point["seeds"] for point in points), "seed")
+    caption = f"Mean accuracy by {IN_WORDS.get(column, column)}, with 95 % intervals (t over seeds; {seeds})."
     shared = f"All trainings: {common}. " if common else ""
     draw = partial(figures.intervals, place=column, series="split", panel="trainings")
     return Finding(
@@ -147,6 +148,13 @@ def contrast(runs: Runs, column: str, condition: Condition, title: str, text: st
         notes=(*([EQUAL] if any(test["df"] == inf for test in tests) else []), *_alone(groups, column, condition)),
     )
 
+
+IN_WORDS = {
+    "draw": "the draw of the training data",
+    "contains": "what training always contains",
+    "processes": "the number of processes of the draw",
+}
+"""What captions call the conditions."""
 
 EQUAL = (
     "Where all seeds of both groups have one score, Welch's interval has no width; Wilson's, over as many seeds, stands in its "

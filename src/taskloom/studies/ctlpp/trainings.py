@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from taskloom.experiments.runs import Runs
 from taskloom.studies.conditions import Conditions, conditions_of
 from taskloom.studies.seed_scores import repeated_runs
 from taskloom.studies.study import StudyError
+from taskloom.studies.study_settings import check_choice
 
 MODELS = {"bilstm": "bi-LSTM", "transformer": "Transformer", "ndr": "NDR"}
 """The paper's models, by the names of their learners, in the paper's order."""
+
+ModelSetting = Literal["", "bilstm", "transformer", "ndr"]
+"""One of the paper's models; empty: that of the paper's figure."""
+
+VariantSetting = Literal["A", "R"]
 
 MAKERS = {"S": "reproduce ctlpp/figure4"}
 """The commands that make runs of variants which the package's own experiment does not have."""
@@ -76,6 +82,12 @@ def trainings(runs: Runs, variants: str = "AR") -> list[Trainings]:
         )
     order = list(MODELS)
     return sorted(chosen, key=lambda g: (_place(g.model, order), g.variant, _place(g.draw, ["published", "chains"])))
+
+
+def of_learner(runs: Runs, groups: list[Trainings], learner: str) -> list[Trainings]:
+    """Return those trainings that are of a learner; refuse one that none is of."""
+    check_choice(runs, "learner", learner, (g.model for g in groups))
+    return [g for g in groups if g.model == learner]
 
 
 def _place(name: str, order: list[str]) -> tuple[int, str]:
