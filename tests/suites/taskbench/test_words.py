@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
 from taskloom.suites.taskbench.language import normal, read, read_typed, type_of
 from taskloom.suites.taskbench.worlds.words import corpora, lexicon, packaged
 from taskloom.suites.taskbench.worlds.words.lexicon import open_lexicon
-from taskloom.suites.taskbench.worlds.words.rules import Rules
+from taskloom.suites.taskbench.worlds.words.rules import LexicalWorld, Rules
 from taskloom.suites.taskbench.worlds.words.words import Words, open_words
 
 
@@ -135,6 +136,31 @@ def test_the_cache_is_used_and_a_damaged_one_is_replaced(monkeypatch: pytest.Mon
         assert [p.name for p in (tmp_path / "taskbench").iterdir()] == [place.name]
     finally:
         open_lexicon.cache_clear()
+
+
+def test_relations_and_hashes_are_computed_once_for_a_lexicon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from taskloom.suites.taskbench.worlds import random_relations
+
+    lexicon = open_lexicon("synthetic")
+    monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path))
+    names = ("hyponyms[eng]", "random0[eng]")
+
+    def relations(words: Words) -> list[list[int]]:
+        return [
+            array.tolist() for name in names for array in (words.relation(name).starts, words.relation(name).values)
+        ]
+
+    def fail(texts: object) -> np.ndarray:
+        assert not texts, "computed although it is in the cache"
+        return np.zeros(0, np.uint64)
+
+    first = relations(Words(lexicon))
+    with monkeypatch.context() as patch:
+        patch.setattr(LexicalWorld, "_relation", lambda _, name: fail(name))
+        patch.setattr(random_relations, "text_hashes", fail)
+        assert relations(Words(lexicon)) == first
+    assert relations(Words(replace(lexicon, place=""))) == first
+    assert relations(Words(lexicon, Rules(senses="first"))) != first
 
 
 def test_without_a_writable_cache_the_arrays_stay_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

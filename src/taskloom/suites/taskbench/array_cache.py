@@ -8,7 +8,7 @@ be written, the arrays are computed anew in each process.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from taskloom.files import atomic_folder, cache_folder
@@ -30,6 +30,16 @@ def load(name: str) -> tuple[Arrays, str] | None:
         return {p.stem: np.load(p, mmap_mode="r") for p in sorted(place.glob("*.npy"))}, text
     except (OSError, ValueError):
         return None
+
+
+def load_or_compute(name: str, compute: Callable[[], Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
+    """Return the arrays of an entry; compute and keep them where it is absent."""
+    entry = load(name)
+    if entry is not None:
+        return entry[0]
+    arrays = compute()
+    store(name, arrays, "")
+    return arrays
 
 
 def store(name: str, arrays: Mapping[str, NDArray[Any]], text: str) -> bool:

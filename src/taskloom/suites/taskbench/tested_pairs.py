@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from taskloom.suites.taskbench.sampling import Hashes
     from taskloom.suites.taskbench.split_shares import SplitShares
 
+    I32 = NDArray[np.int32]
     I64 = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
@@ -41,7 +42,7 @@ class TestedPairs:
         self.tables = [table for table in tables if table.type.form != "predicate"]
         self.hashes = hashes
         self.shares = shares
-        self._numbered: dict[int, tuple[Sequence[str], I64]] = {}
+        self._numbered: dict[int, tuple[Sequence[str], I32]] = {}
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -63,9 +64,12 @@ class TestedPairs:
         """Give the tested pairs, sorted."""
         codes = [np.zeros(0, dtype=np.int64)]
         for table in self.tables:
-            inputs, answers, _ = self._pairs(table)
-            tested = self._tested[inputs]
-            codes.append(np.unique(self._code(inputs[tested], answers[tested])))
+            inputs = self._numbers(table.inputs, table.domain)
+            rows = np.flatnonzero(self._tested[inputs])
+            tested = table.answers.take(rows)
+            answers = self._numbers(table.outputs, tested.values)
+            known = answers >= 0
+            codes.append(self._code(np.repeat(inputs[rows], tested.counts)[known], answers[known]))
         return np.unique(np.concatenate(codes))
 
     def trained(self, table: FunctionTable) -> Mask:
@@ -73,31 +77,28 @@ class TestedPairs:
         mask = np.ones(len(table.domain), dtype=np.bool_)
         if table.type.form == "predicate" or not len(self._codes):
             return mask
-        inputs, answers, rows = self._pairs(table)
-        reverse = self._tested[answers]
-        codes = self._code(answers[reverse], inputs[reverse])
+        answers = self._numbers(table.outputs, table.answers.values)
+        # A text that is no input has the number -1, which is the place after the last.
+        reverse = np.flatnonzero(np.append(self._tested, False)[answers])
+        rows = np.searchsorted(table.answers.starts, reverse, side="right") - 1
+        codes = self._code(answers[reverse], self._numbers(table.inputs, table.domain)[rows])
         at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
-        mask[rows[reverse][self._codes[at] == codes]] = False
+        mask[rows[self._codes[at] == codes]] = False
         return mask
 
-    def _code(self, inputs: I64, answers: I64) -> I64:
-        return inputs * len(self._ids) + answers
+    def _code(self, inputs: I32, answers: I32) -> I64:
+        code: I64 = inputs.astype(np.int64) * len(self._ids) + answers
+        return code
 
-    def _pairs(self, table: FunctionTable) -> tuple[I64, I64, I64]:
-        """Return the numbers of inputs and answers of all pairs whose answer is an input of some function, and their rows."""
-        answers = self._numbers(table.outputs, table.answers.values)
-        rows = table.answers.owners()
-        known = answers >= 0
-        rows = rows[known]
-        return self._numbers(table.inputs, table.domain[rows]), answers[known], rows
-
-    def _numbers(self, texts: Sequence[str], places: NDArray[np.integer]) -> I64:
+    def _numbers(self, texts: Sequence[str], places: I32) -> I32:
         """Return the numbers of the texts at some places of a list, -1 for texts that are no input; each is looked up once."""
         if id(texts) not in self._numbered:
-            self._numbered[id(texts)] = texts, np.full(len(texts), UNSEEN, dtype=np.int64)
+            self._numbered[id(texts)] = texts, np.full(len(texts), UNSEEN, dtype=np.int32)
         numbers = self._numbered[id(texts)][1]
-        new = np.flatnonzero(np.bincount(places[numbers[places] == UNSEEN], minlength=0))
+        wanted = np.zeros(len(texts), dtype=np.bool_)
+        wanted[places] = True
+        new = np.flatnonzero(wanted & (numbers == UNSEEN))
         ids = self._ids
         numbers[new] = [ids.get(texts[place], -1) for place in new.tolist()]
-        chosen: I64 = numbers[places]
+        chosen: I32 = numbers[places]
         return chosen

@@ -151,9 +151,10 @@ def solve(expression: Expression, kind: Type, words: Words) -> FunctionTable:
 def _domain_values(function: Expression, rows: Rows, words: Words) -> tuple[Rows, Table]:
     language = type_of(function, atoms.signature).language
     whole = words.vocabulary[language]
-    table = _vocabulary_values(function, language, words).take(np.searchsorted(whole, rows))
-    has = table.counts > 0
-    return rows[has], table.take(np.flatnonzero(has))
+    table = _vocabulary_values(function, language, words)
+    if len(rows) < len(whole):
+        table = table.take(np.searchsorted(whole, rows))
+    return rows[table.counts > 0], table.filled()
 
 
 @lru_cache(maxsize=256)

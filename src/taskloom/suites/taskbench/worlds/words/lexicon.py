@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -59,6 +59,7 @@ class Lexicon:
         vocabulary: For each language the words from which inputs are drawn.
         exceptions: For each part of speech irregular forms with their base forms.
         sources: The digests of what it was compiled from.
+        place: The name of its entry in the array cache; empty where it was not compiled from files.
     """
 
     texts: list[str]
@@ -72,6 +73,7 @@ class Lexicon:
     vocabulary: Mapping[str, NDArray[np.int32]]
     exceptions: Mapping[str, Mapping[str, list[str]]]
     sources: tuple[Source, ...]
+    place: str = ""
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -178,7 +180,7 @@ def _cached(name: str, sources: tuple[Source, ...], read: Any) -> Lexicon:
         with collector_paused():
             compiled = compile_raw(read())
         array_cache.store(place, *compiled)
-    return _lexicon(*compiled, sources)
+    return replace(_lexicon(*compiled, sources), place=place)
 
 
 def compile_raw(raw: RawLexicon) -> tuple[dict[str, NDArray[Any]], str]:

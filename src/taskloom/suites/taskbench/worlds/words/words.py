@@ -10,6 +10,7 @@ import numpy as np
 
 from taskloom.errors import InputError, TaskloomError
 from taskloom.suites.taskbench import atoms
+from taskloom.suites.taskbench.array_cache import load_or_compute
 from taskloom.suites.taskbench.language.types import kind_name, language_of
 from taskloom.suites.taskbench.tables import Table
 from taskloom.suites.taskbench.worlds import random_relations
@@ -71,7 +72,12 @@ class Words:
 
     @cached_property
     def _hashes(self) -> NDArray[np.uint64]:
-        return random_relations.text_hashes(self.texts)
+        """Hash every word; those of a lexicon are kept in the cache."""
+        texts, place = self.lexicon.texts, self.lexicon.place
+        if not place:
+            return random_relations.text_hashes(self.texts)
+        entry = load_or_compute(f"{place}-hashes", lambda: {"hashes": random_relations.text_hashes(texts)})
+        return np.append(entry["hashes"], random_relations.text_hashes(self.texts[len(texts) :]))
 
     def _of_language(self, code: str) -> NDArray[np.bool_]:
         """Return for each word whether the language has it."""
