@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
 from typing import Any
 
@@ -191,3 +192,8 @@ def test_a_task_at_the_border_is_competent_by_the_paper_and_not_by_the_script() 
     assert by_paper.tasks[0].f1 == by_script.tasks[0].f1 < 0.75
     assert by_paper.overall["75"] == 1.0
     assert by_script.overall["75"] == 0.0
+
+
+@given(st.integers(0, 400), st.integers(1, 400))
+def test_hundredths_are_rounded_as_fractions_are(part: int, whole: int) -> None:
+    assert corrected._hundredths(part, whole) == round(Fraction(100 * part, whole))

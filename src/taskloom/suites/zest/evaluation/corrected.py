@@ -12,7 +12,6 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from math import lcm
 from typing import Any
@@ -54,7 +53,12 @@ def fold(text: str) -> str:
 
 def says_na(text: str) -> bool:
     """Return whether a text is n/a in any case and punctuation, or empty."""
-    return len(text) < 100 and _NA.fullmatch(fold(text)) is not None
+    return len(text) < 100 and _says_na(text)
+
+
+@lru_cache(maxsize=1 << 15)
+def _says_na(text: str) -> bool:
+    return _NA.fullmatch(fold(text)) is not None
 
 
 def judge(gold: Answer, prediction: str) -> Judged:
@@ -68,6 +72,8 @@ def judge(gold: Answer, prediction: str) -> Judged:
 
 def _judged(entries: list[Entry]) -> Judged:
     """Build a judgement with the F1 of the entries alone as the instance's own score."""
+    if len(entries) == 1 and entries[0][0] == "tp":
+        return Judged(round(entries[0][1] * 10_000) / 10_000, tuple(entries))
     gained = sum(round(score * 10_000) for bucket, score in entries if bucket == "tp")
     predicted = sum(bucket in ("tp", "fp") for bucket, _ in entries)
     positive = sum(bucket in ("tp", "fn") for bucket, _ in entries)
@@ -126,12 +132,20 @@ def _list_cents(gold: Spans, predicted: Spans) -> int:
 
 def _list_cents_fresh(gold: Spans, predicted: Spans) -> int:
     """Compute the mean word F1 under the best alignment over the longer list, in hundredths, halves to even."""
+    if len(gold) == 1 and len(predicted) == 1:
+        return _hundredths(*_word_f1(bag(gold[0]), bag(predicted[0])))
     gold_bags, predicted_bags = [bag(g) for g in gold], [bag(s) for s in predicted]
     parts = [[_word_f1(g, s) for s in predicted_bags] for g in gold_bags]
     common = lcm(*{below for row in parts for _, below in row})
     weights = [[above * (common // below) for above, below in row] for row in parts]
     total = sum(weights[row][column] for row, column in best_pairs(weights))
-    return round(Fraction(100 * total, common * max(len(gold), len(predicted))))
+    return _hundredths(total, common * max(len(gold), len(predicted)))
+
+
+def _hundredths(part: int, whole: int) -> int:
+    """Return part / whole in hundredths, halves to even, as `round(Fraction(100 * part, whole))` in a tenth of its time."""
+    cents, rest = divmod(100 * part, whole)
+    return cents + (2 * rest > whole or (2 * rest == whole and cents % 2 == 1))
 
 
 _list_cents_cached = lru_cache(maxsize=1 << 15)(_list_cents_fresh)
