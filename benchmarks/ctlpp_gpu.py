@@ -85,7 +85,9 @@ class TooSlow(Exception):  # noqa: N818 - a turn of the run, not an error
         self.members = members
 
 
-def members_in_time(members: int, needed: float, left: float, passed: float, fewest: int = 1) -> int:
+def members_in_time(
+    members: int, needed: float, left: float, passed: float, fewest: int = 1, overhead: int = OVERHEAD
+) -> int:
     """Return how many members of a stack can end in time.
 
     Args:
@@ -94,12 +96,13 @@ def members_in_time(members: int, needed: float, left: float, passed: float, few
         left: Seconds that are left.
         passed: The share of the time that has passed: early on the rate may still rise, when other work on the GPU ends.
         fewest: Members that stay in any case.
+        overhead: Members whose time a step takes beyond that of its own.
     """
     tolerance = 1.3 if passed < 0.25 else 1.1 if passed < 0.6 else 1.02
     if needed <= max(left * tolerance, RESTART):
         return members
     # A step of n members takes as long as n + 2: measured for NDR with 4 and 25.
-    fitting = int((members + OVERHEAD) * (left - RESTART) / needed - OVERHEAD)
+    fitting = int((members + overhead) * (left - RESTART) / needed - overhead)
     return min(members, max(fewest, min(members - 1, fitting)))
 
 
@@ -165,10 +168,11 @@ class Stack:
             rate = (now - self.mark[0]) / (step - self.mark[1])
             needed, left = rate * max(0, goal - step), self.args.seconds - LAST_WORK - (now - BEGAN)
             print(f"  {1000 * rate:.2f} ms a step, {needed:.0f} s needed, {left:.0f} s left", flush=True)
-            # Whoever asks for steps within the time has the GPU alone: the rate stays as it is, and is known early.
+            # Whoever asks for steps within the time has the GPU alone: the rate stays as it is, and is known early. No more
+            # members are left out than must be: where that was too few, the next checkpoint shows it.
             early = bool(self.args.least_steps)
-            passed = 1.0 if early else (now - BEGAN) / self.args.seconds
-            members = members_in_time(len(self.members), needed, left, passed, self.args.fewest)
+            passed, overhead = (1.0, 0) if early else ((now - BEGAN) / self.args.seconds, OVERHEAD)
+            members = members_in_time(len(self.members), needed, left, passed, self.args.fewest, overhead)
             if members < len(self.members) and not (early and 2 * step > goal):
                 raise TooSlow(members)
         self.mark = (now, step)
