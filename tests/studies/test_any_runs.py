@@ -62,7 +62,7 @@ def test_of_many_unrelated_traits_none_is_found(tmp_path: Path) -> None:
     assert finding.table is not None
     assert len(finding.table) == 20
     assert min(row["corrected_p"] for row in finding.table) > 0.05
-    assert "In 0 groups" in finding.text
+    assert "In 0 of 1 " in finding.text
 
 
 def test_runs_on_other_data_are_not_pooled(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_accuracy_by_a_trait_and_whether_training_has_it(tmp_path: Path) -> None
         ("ood", 5, "4", "false", 0)
     ]
     assert len({row["trainings"] for row in finding.figures[0].data}) == 3
-    assert "means over 2 seeds and 10 items a cell" in finding.figures[0].caption
+    assert "Means over 2 seeds and 10 items with" in finding.figures[0].caption
     (alone,) = analyse("runs/trait-accuracy", Runs(store), trait="length", cross="seen", split="iid")[2]
     assert alone.table is not None
     assert {row["mean"] for row in alone.table} == {1.0}
@@ -136,8 +136,8 @@ def test_accuracy_by_whether_training_has_the_value_of_a_trait(tmp_path: Path) -
     (finding,) = analyse("runs/trait-accuracy", Runs(store), trait="groups", cross="in-training")[2]
     assert finding.table is not None
     assert {(row["in-training"], row["mean"]) for row in finding.table} == {("yes", 1.0), ("no", 0.0)}
-    assert f"1.000 where training has the groups ({sum(scores):,.0f} items)" in finding.text
-    assert f"0.000 where training lacks the groups ({len(scores) - sum(scores):,.0f} items)" in finding.text
+    assert f"1.000 where training has the value of groups ({sum(scores):,.0f} items)" in finding.text
+    assert f"0.000 where training lacks the value of groups ({len(scores) - sum(scores):,.0f} items)" in finding.text
     folder.rename(tmp_path / "away")
     with pytest.raises(StudyError, match="no datasets whose training split has the trait 'groups'"):
         analyse("runs/trait-accuracy", Runs(store), trait="groups", cross="in-training")
@@ -152,7 +152,7 @@ def test_steps_to_a_threshold(tmp_path: Path) -> None:
     (row,) = finding.table
     assert (row["seeds"], row["reached"], row["first"], row["median"], row["last"]) == (3, 2, 200, 250, 300)
     assert [point["step"] for point in finding.figures[0].data] == [100, 200, 300]  # to where the first seed stops
-    assert "means over 3 seeds" in finding.figures[0].caption
+    assert "Means over 3 seeds" in finding.figures[0].caption
     (lower,) = analyse("runs/learning-steps", Runs(store), threshold=0.2)[2]
     assert lower.table is not None
     assert [lower.table[0][name] for name in ("reached", "first", "median", "last")] == [3, 100, 100, 200]

@@ -173,7 +173,7 @@ def test_the_page_lists_conditions_below_the_judgements(tmp_path: Path) -> None:
     runs = made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [1.0] * 3, "ood": [0.9] * 3}, {"learner.steps": 1_000}))
     study, used, findings = analyse("ctlpp/table1", runs)
     page = write_study(study, findings, tmp_path / "out", used).read_text()
-    assert "• all: steps 1,000 (paper: 80,000)" in page
+    assert "<li>all: steps 1,000 (paper: 80,000)</li>" in page
     assert "not comparable" in page
     assert "steps 1,000 (paper: 80,000)" in (tmp_path / "out" / "page.md").read_text()
 
@@ -218,3 +218,54 @@ def test_the_page_of_a_study_without_trainings_does_not_speak_of_seeds(tmp_path:
     page = write_study(study, findings, tmp_path, None).read_text()
     assert "No training made these numbers" in page
     assert "interval over seeds" not in page
+
+
+SEVERAL = """
+import taskloom as tl
+
+
+def experiments(scale, model):
+    small = {"symbols": 4, "functions": 8, "max_length": 4, "splits": {"train": {"n": 400}, "ood": {"n": 40}}}
+    return [{"recipes": [{"recipe": f"ctl/{v}", "set": small}], "learners": ["majority"]} for v in "AR"]
+
+
+@tl.study("mine/several", describe="How many runs there are", experiment=experiments)
+def several(runs):
+    return tl.Finding(f"{len(runs)} runs")
+"""
+
+
+def test_several_experiments_are_planned_and_run_as_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text(SEVERAL)
+    command = ["reproduce", str(tmp_path / "mine.py"), "--store", str(tmp_path / "runs")]
+    assert run([*command, "--dry-run", "--json"]) == 0
+    assert [cell["recipe"] for cell in json.loads(capsys.readouterr().out)["cells"]] == ["ctl/A", "ctl/R"]
+    started = []
+
+    def start(name: str, **options: object) -> HereEngine:
+        started.append(name)
+        return HereEngine()
+
+    monkeypatch.setattr(engines, "start", start)
+    assert run([*command, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["findings"][0]["title"] == "2 runs"
+    assert "not measured under the paper's conditions" in printed["note"]
+    assert len(started) == 1
+    assert run([*command, "--dry-run"]) == 0
+    assert "2 runs, 2 present, 0 missing" in capsys.readouterr().out
+
+
+def test_a_dry_run_says_what_was_measured_and_what_needs_no_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", "dyna-babi/figure7", "--dry-run", "--store", "nowhere"]) == 0
+    out = capsys.readouterr().out
+    assert "CPU-seconds when it was measured" in out
+    assert "further runs continue these" in out
+    assert run(["reproduce", "dyna-babi/figure7", "--dry-run", "--scale", "full", "--store", "nowhere"]) == 0
+    assert "CPU-seconds" not in capsys.readouterr().out
+    assert run(["reproduce", "ctlpp/figure1", "--dry-run"]) == 0
+    assert capsys.readouterr().out == "ctlpp/figure1 needs no runs: it is computed from recipes\n"
+    assert run(["reproduce", "ctlpp/figure1", "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"cells": []}

@@ -51,7 +51,8 @@ def experiment(plan: DryRun, as_json: bool) -> None:
     cost = f"about {duration(e.seconds)} of work for {e.known:,} of them" if e.known else ""
     unknown = f"unknown for {e.unknown:,}, which no finished run here is like" if e.unknown else ""
     costs = ", ".join(x for x in (cost, unknown) if x) or "nothing"
-    print(f"{len(plan.cells):,} runs, {len(plan.present):,} present, {missing:,} missing; cost: {costs}")
+    runs = "1 run" if len(plan.cells) == 1 else f"{len(plan.cells):,} runs"
+    print(f"{runs}, {len(plan.present):,} present, {missing:,} missing; cost: {costs}")
 
 
 def _telling(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[str]:

@@ -84,7 +84,7 @@ def reproduce(
       $ taskloom reproduce ctlpp/figure1 -o figure1
       $ taskloom reproduce ctlpp/table1 --scale full --model bilstm --dry-run
     """
-    from taskloom.cli import run_output, study_output
+    from taskloom.cli import study_output
     from taskloom.experiments import api, progress
     from taskloom.recipe.overrides import parse_changes
     from taskloom.studies import reproduction
@@ -96,8 +96,9 @@ def reproduce(
     if dry_run:
         named = reproduction.find_existing(name)
         named.checked(settings)
-        for experiment in reproduction.experiments_of(named, scale, model):
-            run_output.experiment(api.dry_run(experiment, store), as_json)
+        experiments = reproduction.experiments_of(named, scale, model)
+        plan = api.dry_run(experiments, store) if experiments else None
+        study_output.dry_run(named, plan, scale, as_json)
         return
     with progress.display() as watch:
         result = reproduction.reproduce(
@@ -111,4 +112,4 @@ def reproduce(
             watch=watch,
             **settings,
         )
-    study_output.findings(result.findings, result.page, as_json)
+    study_output.findings(result.findings, result.page, as_json, result.note)

@@ -9,16 +9,28 @@ from typing import TYPE_CHECKING, Any
 from taskloom.cli.output import console, emit, table
 
 if TYPE_CHECKING:
+    from taskloom.experiments.api import DryRun
     from taskloom.studies.findings import Finding
+    from taskloom.studies.study import Study
 
 
-def findings(results: Sequence[Finding], page: Path | None, as_json: bool) -> None:
-    """Print findings: the table, the judgements and the notes."""
+def findings(results: Sequence[Finding], page: Path | None, as_json: bool, note: str = "") -> None:
+    """Print findings: the table, the judgements and the notes.
+
+    Args:
+        results: What was found.
+        page: The page that was written; None for none.
+        as_json: Whether machines read it.
+        note: What goes before all, such as that the scale is not the paper's; empty for nothing.
+    """
     if as_json:
-        emit({"findings": [finding.to_dict() for finding in results], "page": str(page) if page else None})
+        payload = {"findings": [finding.to_dict() for finding in results], "page": str(page) if page else None}
+        emit({**payload, "note": note} if note else payload)
         return
     from taskloom.studies.findings import judgement_table
 
+    if note:
+        print(f"{note}\n")
     for finding in results:
         print(f"{finding.title}\n")
         if finding.text:
@@ -34,6 +46,31 @@ def findings(results: Sequence[Finding], page: Path | None, as_json: bool) -> No
             print()
     if page is not None:
         print(f"the page is {page}; figures and data lie beside it")
+
+
+def dry_run(study: Study, plan: DryRun | None, scale: str, as_json: bool) -> None:
+    """Print what a reproduction would run, and what the study took where it was measured.
+
+    Args:
+        study: The study.
+        plan: Of its runs; None where it needs none.
+        scale: `quick` or `full`.
+        as_json: Whether machines read it.
+    """
+    from taskloom.cli import run_output
+    from taskloom.studies.quick_costs import quick_costs
+
+    if plan is None:
+        emit({"cells": []}) if as_json else print(f"{study.name} needs no runs: it is computed from recipes")
+        return
+    run_output.experiment(plan, as_json)
+    if as_json:
+        return
+    if study.follow is not None:
+        print("further runs continue these; they are known when these are done")
+    seconds = quick_costs().get(study.name) if scale == "quick" else None
+    if seconds is not None:
+        print(f"the whole study took {seconds:,} CPU-seconds when it was measured, with none of its runs present")
 
 
 def catalogue(rows: Sequence[dict[str, Any]], as_json: bool) -> None:

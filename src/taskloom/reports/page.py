@@ -52,6 +52,7 @@ class Section:
         rows: What the table has a row for; no table where there are none.
         figure: SVG text.
         caption: Of the figure, below it.
+        lists: Lines below the table, one group after the other, each with the words that lead to it; empty for none.
         blocks: Preformatted texts, such as examples; a `Marked` one has a coloured edge.
         folded: The line that unfolds the table; empty for a table that is always shown.
         sentences: Findings, one line each.
@@ -75,6 +76,7 @@ class Section:
     explorer: bool = False
     on_screen: str = ""
     caption: str = ""
+    lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def cells(self) -> list[list[Any]]:

@@ -24,7 +24,7 @@ from taskloom.plan import Role
 from taskloom.recipe.yaml_files import parse
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
-from taskloom.studies.seed_scores import count_range
+from taskloom.studies.seed_scores import count_of
 from taskloom.studies.study import StudyError, study
 
 FEWEST = 3
@@ -54,7 +54,7 @@ def divergence_accuracy(runs: Runs) -> Finding:
     data = ResultTable(columns, rows)
     caption = (
         "Accuracy of each recipe and split against the compound divergence of the split from training: "
-        f"{len(rows)} points, means over {count_range(row['seeds'] for row in rows)} seeds with 95 % intervals (t over seeds) "
+        f"{len(rows)} points, means over {count_of((row['seeds'] for row in rows), 'seed')} with 95 % intervals (t over seeds) "
         "where there are several."
     )
     plot = partial(

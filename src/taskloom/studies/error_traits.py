@@ -22,7 +22,7 @@ from taskloom.experiments.statistics import correct, over_items
 from taskloom.studies import figures
 from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
-from taskloom.studies.seed_scores import count_range
+from taskloom.studies.seed_scores import count_of, count_range
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import check_split
 
@@ -82,16 +82,25 @@ def error_traits(runs: Runs, *, split: str = "") -> Finding:
     by_group = {(g.trainings, g.split): g for g in groups}
     points = [p for group in shown for p in _points(by_group[group], best[group]["trait"])]
     data = ResultTable(("group", "value", "trait", "mean", "low", "high", "n"), points)
+    surest = f"; of {len(best)} groups the {len(shown)} in which it is surest" if len(shown) < len(best) else ""
     caption = (
         "Mean score by the values of the trait that explains most, with 95 % intervals over items "
-        f"({count_range(point['n'] for point in points)} a value); the {len(shown)} groups of {len(best)} in which it is surest."
+        f"({count_range(point['n'] for point in points)} a value){surest}."
     )
-    plot = partial(figures.intervals, place="value", series="trait", panel="group", xlabel="score", shared=False)
+    plot = partial(
+        figures.intervals,
+        place="value",
+        series="trait",
+        panel="group",
+        xlabel="score",
+        shared=False,
+        ylabel="value of the trait",
+    )
     sure = sum(row["corrected_p"] < 0.05 for row in best.values())
     return Finding(
         "Traits that predict errors",
-        f"{len(rows)} traits of {len(best)} groups (trainings and split) were looked at. In {sure} groups the best trait "
-        "explains more than chance at the level of 5 %, corrected for all of them (Holm).",
+        f"Looked at: {count_of([len(rows)], 'trait')} in {count_of([len(best)], 'group')} (trainings and split). In "
+        f"{sure} of {len(best)} the best trait explains more than chance at the level of 5 %, corrected for all of them (Holm).",
         ResultTable(columns, rows),
         (StudyFigure("error-traits", caption, data, plot),),
         notes=("A trait that predicts errors need not cause them: traits go together.",),

@@ -252,12 +252,12 @@ def heat_map(
         lines_of_titles = max(wrapped(title, letters).count("\n") for title in panels)
         figure, axes = canvas(rows, columns, (width, 1.0 + 0.46 * highest + 0.16 * lines_of_titles))
         tilt = {"rotation": 30, "ha": "right"} if max(len(str(row[x])) for row in data) > WIDEST_LABEL else {}
-        image = None
+        shades = None
         for axis, title, share in zip(axes, panels, shares, strict=False):
             across, down = (sorted({row[c] for row in share}, key=natural_order) for c in (x, y))
             cells = {(row[x], row[y]): row for row in share}
             grid = [[_number(cells.get((a, b)), value) for a in across] for b in down]
-            image = axis.imshow(grid, cmap=_greys(), vmin=limits[0], vmax=limits[1], aspect="auto")
+            shades = _shade(axis, grid, limits)
             for place, row in cells.items():
                 _print(axis, row, across.index(place[0]), down.index(place[1]), value, spread, limits)
                 if framed and row[framed]:
@@ -268,9 +268,21 @@ def heat_map(
             axis.tick_params(length=0)
         for axis in axes[len(panels) :]:
             axis.set_visible(False)
-        if image is not None:
-            figure.colorbar(image, ax=axes, label=label, fraction=0.05).ax.set_ylim(*limits)  # no shade is black
+        if shades is not None:
+            # A bar is twenty times as high as it is wide: in a narrow figure it has a larger share, or it would be a stub.
+            share = 0.05 * max(1.0, NARROW / figure.get_figwidth()) ** 2
+            bar = figure.colorbar(shades, ax=axes, label=label, fraction=share)
+            bar.ax.set_ylim(*limits)  # no shade is black
+            bar.solids.set(rasterized=False, edgecolor="face")  # matplotlib makes so many shades an image
         return figure
+
+
+def _shade(axis: Any, grid: Sequence[Sequence[float]], limits: tuple[float, float]) -> Any:
+    """Draw a cell of one shade for each number, as shapes rather than as an image, which would not be sharp at every size."""
+    across, down = ([place - 0.5 for place in range(n + 1)] for n in (len(grid[0]), len(grid)))
+    shades = axis.pcolormesh(across, down, grid, cmap=_greys(), vmin=limits[0], vmax=limits[1], edgecolors="face")
+    axis.set_ylim(len(grid) - 0.5, -0.5)  # the first row is above
+    return shades
 
 
 def natural_order(value: Any) -> tuple[int, float, str]:
@@ -284,6 +296,9 @@ def natural_order(value: Any) -> tuple[int, float, str]:
     except ValueError:
         return 1, 0.0, str(value)
 
+
+NARROW = 4.2
+"""Inches of a heat map below which its bar of shades gets more than a twentieth of the width."""
 
 WIDEST_LABEL = 7
 """Letters that fit below a column of a heat map; longer labels are tilted."""
@@ -331,6 +346,7 @@ def lines(
     ylabel: str = "accuracy",
     limits: tuple[float, float] | None = (0.0, 1.0),
     joined: bool = True,
+    threshold: float | None = None,
 ) -> Any:
     """Draw one line a series over a numeric column, with bars for the intervals where rows have `low` and `high`.
 
@@ -344,6 +360,7 @@ def lines(
         ylabel: What is up.
         limits: Of the axis up; None: as the data are.
         joined: Whether points are joined by lines.
+        threshold: Where a dashed line goes across; None: nowhere.
     """
     with style():
         if not data:
@@ -356,6 +373,8 @@ def lines(
             for number, name in enumerate(names):
                 own = [r for r in data if r[series] == name and (not panel or r[panel] == title) and _known(r[y])]
                 _line(axis, own, x, y, number, "-" if joined else "")
+            if threshold is not None:
+                axis.axhline(threshold, color="#444444", linewidth=1.0, linestyle="--")
             axis.set(xlabel=xlabel or x, title=wrapped(title), **({"ylim": _wider(limits)} if limits else {}))
             axis.grid(color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
@@ -108,18 +108,13 @@ def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
         columns, rows = _rows(short_judgement_table(finding.judgements))
         title = f"{finding.title}: beside the published numbers"
         rule = RULE if any(judgement.seeds for judgement in finding.judgements) else NUMBER_RULE
-        blocks = tuple(_conditions(finding.judgements))
-        sections.append(Section(title, rule, columns, rows, blocks=blocks, folded=folded(finding.judgements)))
+        lines = differing_conditions(finding.judgements)
+        lists = ((CONDITIONS, tuple(lines)),) if lines else ()
+        sections.append(Section(title, rule, columns, rows, lists=lists, folded=folded(finding.judgements)))
     if finding.notes:
-        sections[-1] = page_with_notes(sections[-1], finding.notes)
+        last = sections[-1]
+        sections[-1] = replace(last, lists=(*last.lists, (NOTES if last.lists else "", finding.notes)))
     return sections
-
-
-def _conditions(judgements: Sequence[Judgement]) -> Iterator[str]:
-    """Yield one block with the conditions that differ from the paper's."""
-    lines = [f"• {line}" for line in differing_conditions(judgements)]
-    if lines:
-        yield "\n".join([CONDITIONS, *lines])
 
 
 SHOWN_INCOMPARABLE = 12
@@ -135,6 +130,9 @@ def folded(judgements: Sequence[Judgement]) -> str:
 
 CONDITIONS = "Conditions that differ from the paper's:"
 
+NOTES = "Notes:"
+"""What tells the notes of a page from the conditions above them."""
+
 RULE = (
     "Ours has a 95 % interval over seeds, or over tasks where tasks are counted. 'agrees' and 'disagrees' are verdicts on the "
     "interval of the difference; where both would fit, it cannot be told from so many (taskloom.studies.judgements has the rule)."
@@ -144,12 +142,6 @@ NUMBER_RULE = (
     "No training made these numbers: they agree where they are equal after the paper's rounding, or closer than a tolerance "
     "that is stated here."
 )
-
-
-def page_with_notes(section: Section, notes: Sequence[str]) -> Section:
-    """Return a section with notes below it."""
-    block = "\n".join(f"• {note}" for note in notes)
-    return replace(section, blocks=(*section.blocks, block))
 
 
 def _rows(table: ResultTable | None) -> tuple[tuple[Column, ...], tuple[Any, ...]]:

@@ -13,7 +13,7 @@ from taskloom.experiments.statistics import over_seeds
 from taskloom.studies import figures
 from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
-from taskloom.studies.seed_scores import count_range
+from taskloom.studies.seed_scores import seeds_caption
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import ShareSetting, check_choice
 
@@ -40,10 +40,18 @@ def learning_steps(runs: Runs, *, threshold: ShareSetting = 0.95, split: str = "
     points = [p for group, seeds in curves.items() for p in _points(*group, seeds)]
     data = ResultTable(("trainings", "split", "step", "mean", "low", "high", "seeds"), points)
     caption = (
-        f"Score by training step: means over {count_range(len(seeds) for seeds in curves.values())} seeds with 95 % intervals "
-        f"(t over seeds). The threshold is {threshold:g}."
+        f"Score by training step. {seeds_caption(len(seeds) for seeds in curves.values())}; the dashed line is the threshold, "
+        f"{threshold:g}."
     )
-    plot = partial(figures.lines, x="step", series="split", panel="trainings", xlabel="training steps", ylabel="score")
+    plot = partial(
+        figures.lines,
+        x="step",
+        series="split",
+        panel="trainings",
+        xlabel="training steps",
+        ylabel="score",
+        threshold=threshold,
+    )
     return Finding(
         "Steps to competence",
         f"The first measured step with a score of at least {threshold:g}, by seed: the earliest, the median and the last of those "

@@ -26,7 +26,7 @@ from taskloom.experiments.store import CURVES, PREDICTIONS
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.scored_items import TASK
-from taskloom.studies.seed_scores import count_range
+from taskloom.studies.seed_scores import count_of, count_range, seeds_and_items_caption
 from taskloom.studies.study import StudyError, study
 
 CONDITIONS = ("iid", "ood")
@@ -151,9 +151,8 @@ def reinforcement(runs: Runs) -> list[Finding]:
     table = ResultTable(("arm", "split", "mean", "low", "high", "seeds", "items"), means)
     plot = partial(figures.intervals, place="arm", series="split")
     caption = (
-        "Share of items that are right as a whole, by arm and split: means over "
-        f"{count_range(row['seeds'] for row in means)} seeds and {count_range(row['items'] for row in means)} items, with 95 % "
-        "intervals over both."
+        "Share of items that are right as a whole, by arm and split. "
+        f"{seeds_and_items_caption((row['seeds'] for row in means), (row['items'] for row in means), 'item')}."
     )
     first = Finding(
         "Accuracy of each arm",
@@ -297,9 +296,9 @@ def _rewards(runs: Runs) -> list[Finding]:
     ]
     data = ResultTable(("arm", "step", "reward", "seeds"), rows)
     plot = partial(figures.lines, x="step", y="reward", series="arm", xlabel="step of reinforcement", ylabel="reward")
-    seeds = count_range(row["seeds"] for row in rows)
+    seeds = count_of((row["seeds"] for row in rows), "seed")
     caption = (
-        f"Mean reward of the answers that are sampled in training, over {seeds} seeds; intervals are not drawn, since every "
+        f"Mean reward of the answers that are sampled in training, over {seeds}; intervals are not drawn, since every "
         "step has other inputs."
     )
     text = "The share of sampled answers that are right, on the inputs of training, as reinforcement goes on."

@@ -13,7 +13,6 @@ from taskloom.experiments import api, progress, spec
 from taskloom.experiments.driver import Watch
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.spec import Experiment
-from taskloom.experiments.store import Store
 from taskloom.notebook_html import paragraph
 from taskloom.studies.findings import Finding
 from taskloom.studies.findings_folder import write_findings
@@ -50,10 +49,20 @@ class Reproduced:
         page = f", page {self.page}" if self.page is not None else ""
         return f"<Reproduced {self.study.name}, {self.scale} scale: {len(self.findings)} findings{page}>"
 
+    @property
+    def note(self) -> str:
+        """Return what a reader must know of the scale; empty where the conditions are the paper's or nothing was trained."""
+        return scale_note(self.study, self.scale)
+
     def _repr_html_(self) -> str:
-        note = paragraph(QUICK) if self.scale == "quick" and not self.study.from_recipes else ""
+        note = paragraph(self.note) if self.note else ""
         head = paragraph(f"{self.study.name}: {self.study.describe}", strong=True)
         return head + note + "".join(finding._repr_html_() for finding in self.findings)
+
+
+def scale_note(study: Study, scale: str) -> str:
+    """Return that numbers are not measured under the paper's conditions, where they are not."""
+    return QUICK if scale == "quick" and not study.from_recipes else ""
 
 
 def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[Experiment]:
@@ -133,20 +142,17 @@ def _run(
     study: Study, experiments: list[Experiment], watch: Watch | bool | None, how: Mapping[str, Any]
 ) -> Runs | None:
     """Make what is missing of the runs of experiments and return all of them; None where there is no experiment."""
-    names: list[str] = []
-    opened: Store | None = None
-    for experiment in experiments:
-        with progress.watching(watch) as show:
-            outcome = api.fill(experiment, watch=show, **how)
-        if outcome.state.failed:
-            first = next(iter(outcome.state.failed.values()))
-            raise TaskloomError(
-                f"{len(outcome.state.failed)} of {len(outcome.cells)} runs of '{study.name}' failed; the first: {first}; "
-                "rerun the command to retry just those"
-            )
-        opened = outcome.store
-        names += outcome.runs
-    return None if opened is None else Runs(opened, opened.runs(dict.fromkeys(names)))
+    if not experiments:
+        return None
+    with progress.watching(watch) as show:
+        outcome = api.fill(experiments, watch=show, **how)
+    if outcome.state.failed:
+        first = next(iter(outcome.state.failed.values()))
+        raise TaskloomError(
+            f"{len(outcome.state.failed)} of {len(outcome.cells)} runs of '{study.name}' failed; the first: {first}; "
+            "rerun the command to retry just those"
+        )
+    return Runs(outcome.store, outcome.store.runs(dict.fromkeys(outcome.runs)))
 
 
 def analyse(
@@ -176,8 +182,8 @@ def analyse(
 def write_study(study: Study, findings: list[Finding], out: Path, runs: Runs | None, scale: str = "full") -> Path:
     """Write the findings of a study as a folder with a page."""
     lead = " ".join(x for x in (study.describe.rstrip(".") + ".", study.place and f"{study.place}.") if x)
-    small = scale == "quick" and not study.from_recipes
-    return write_findings(out, study.name, f"{lead} {QUICK}" if small else lead, findings, runs, study.traits)
+    note = scale_note(study, scale)
+    return write_findings(out, study.name, f"{lead} {note}" if note else lead, findings, runs, study.traits)
 
 
 def catalogue() -> list[dict[str, Any]]:

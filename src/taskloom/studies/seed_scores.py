@@ -81,4 +81,22 @@ def seeds_caption(counts: Iterable[int]) -> str:
     counts = list(counts)
     if max(counts, default=0) < 2:
         return "One training each, without intervals"
-    return f"Means over {count_range(counts)} seeds with 95 % intervals (t over seeds)"
+    return f"Means over {count_of(counts, 'seed')} with 95 % intervals (t over seeds)"
+
+
+def seeds_and_items_caption(seeds: Iterable[int], items: Iterable[int], noun: str = "question") -> str:
+    """Return the sentence of a caption on seeds, items and intervals over both; those of one seed are over its items alone.
+
+    >>> seeds_and_items_caption([2], [60, 90])
+    'Means over 2 seeds and 60 to 90 questions with 95 % intervals over both'
+    >>> seeds_and_items_caption([1], [60], "item")
+    'Means over 60 items of one training each, with 95 % intervals over items'
+    >>> seeds_and_items_caption([1, 5], [60])
+    'Means over 1 to 5 seeds and 60 questions with 95 % intervals over both; of one seed over questions'
+    """
+    counts = sorted({count for count in seeds if count})
+    if not counts or counts[-1] < 2:
+        return f"Means over {count_of(items, noun)} of one training each, with 95 % intervals over {noun}s"
+    of_one = f"; of one seed over {noun}s" if counts[0] == 1 else ""
+    both = f"{count_of(counts, 'seed')} and {count_of(items, noun)}"
+    return f"Means over {both} with 95 % intervals over both{of_one}"

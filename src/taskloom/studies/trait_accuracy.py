@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from taskloom.experiments.scored_rows import known_traits
 from taskloom.studies import figures
 from taskloom.studies.divergence_accuracy import stored_datasets
 from taskloom.studies.findings import Finding, StudyFigure
-from taskloom.studies.seed_scores import count_range
+from taskloom.studies.seed_scores import count_of, seeds_and_items_caption
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import check_choice, check_split
 
@@ -57,10 +58,11 @@ def trait_accuracy(runs: Runs, *, trait: str = "", cross: str = "split", split: 
         raise StudyError(f"no example has both '{trait}' and '{cross}'")
     data = ResultTable(("trainings", "y", "x", "mean", "low", "high", "n", "seeds"), rows)
     seeds, items = ([row[name] for row in rows] for name in ("seeds", "n"))
-    caption = (
-        f"Accuracy by {trait} and {cross}: means over {count_range(seeds)} seeds and {count_range(items)} items a cell; intervals "
-        "(95 %, over seeds and items) are in the data."
-    )
+    grid = {(row["trainings"], row["x"], row["y"]) for row in rows}
+    sides = (len({row[side] for row in rows}) for side in ("trainings", "x", "y"))
+    empty = " Cells without a number have no items." if len(grid) < math.prod(sides) else ""
+    intervals = seeds_and_items_caption(seeds, items, "item")
+    caption = f"Accuracy by {trait} and {cross}, cell by cell. {intervals}, which are in the data.{empty}"
     plot = partial(figures.heat_map, x="x", y="y", value="mean", panel="trainings", xlabel=cross, ylabel=trait)
     shown = ResultTable((*by[:2], *apart, *by[2:], "mean", "low", "high", "n", "seeds"), rows)
     figure = StudyFigure("trait-accuracy", caption, data, plot)
@@ -112,7 +114,7 @@ def _seen_and_unseen(rows: Sequence[Mapping[str, Any]], trait: str) -> Iterator[
             items = sum(row["n"] for row in own)
             if items:
                 mean = sum(row["mean"] * row["n"] for row in own) / items
-                parts.append(f"{mean:.3f} where training {what} the {trait} ({items:,} items)")
+                parts.append(f"{mean:.3f} where training {what} the value of {trait} ({count_of([items], 'item')})")
         yield f"{trainings}: {', '.join(parts)}."
 
 

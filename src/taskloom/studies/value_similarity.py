@@ -22,7 +22,7 @@ from taskloom.learners.saved import load
 from taskloom.studies import figures
 from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
-from taskloom.studies.similarity import Floats, cosines, evidence
+from taskloom.studies.similarity import ALIKE, GAP, SILHOUETTE, Floats, cosines, evidence
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import check_choice, check_split
 
@@ -69,7 +69,9 @@ def value_similarity(
         f"Mean cosine of the vectors at '{where}' of one {value} made by different values of {part}, and of different values made "
         f"by any: {name}, seed {seed} ({len(inputs):,} inputs; one model, no interval)."
     )
-    plot = partial(figures.intervals, place="value", series="cosines", xlabel="mean cosine", limits=(-0.2, 1.0))
+    plot = partial(
+        figures.intervals, place="value", series="cosines", xlabel="mean cosine", limits=(-0.2, 1.0), ylabel=value
+    )
     closer = sum(row["same value"] > row["other values"] for row in rows)
     return Finding(
         f"Similarity of one {value} across {part}",
@@ -77,11 +79,28 @@ def value_similarity(
         f"{sum(row['codes'] == 'separate' for row in rows)} have separate codes by the absolute criterion.",
         ResultTable(columns, rows),
         (StudyFigure("similarity", caption, ResultTable(("value", "cosines", "mean"), points), plot),),
+        notes=(CRITERION, *_other_models(runs, run)),
     )
 
 
+CRITERION = (
+    f"Codes are separate where the clusters of the cut have a silhouette of at least {SILHOUETTE:g} and cosines within them are "
+    f"larger than between them by at least {GAP:g}; one where the mean cosine is at least {ALIKE:g}; else scattered."
+)
+
+
+def _kept(runs: Runs, wanted: str) -> list[str]:
+    return [run for run in runs.names if (runs.store.folder(run) / MODEL).is_dir() and run.startswith(wanted)]
+
+
+def _other_models(runs: Runs, wanted: str) -> Iterator[str]:
+    kept = _kept(runs, wanted)
+    if len(kept) > 1:
+        yield f"{len(kept)} runs kept their model; this is {kept[0]}. Name the beginning of another: run={kept[1][:8]}."
+
+
 def _chosen(runs: Runs, wanted: str) -> str:
-    kept = [run for run in runs.names if (runs.store.folder(run) / MODEL).is_dir() and run.startswith(wanted)]
+    kept = _kept(runs, wanted)
     if not kept:
         which = f" that begins with '{wanted}'" if wanted else ""
         raise StudyError(f"{runs.store.path} has no run{which} with a kept model; run with keep: {{model: true}}")

@@ -183,9 +183,11 @@ def test_generated_tasks_and_another_model_are_not_comparable_and_say_why(dev: l
     assert all(any("generated (paper: crowd-sourced)" in c for c in j.conditions) for j in judgements)
 
 
-def test_predictions_for_files_are_judged_against_the_paper(tmp_path: Path) -> None:
+def owl_predictions(folder: Path, model: str, paraphrased: int) -> Path:
+    """Write a file of tasks, a base task and paraphrases of it, perfect predictions of two seeds, and the YAML that names them."""
     instances = [{"context": f"Owl {i} is large.", "answer": "yes" if i % 2 else "n/a"} for i in range(4)]
-    kinds = {"b": ("normal", []), "p": ("paraphrase", ["b"])}
+    paraphrases: dict[str, tuple[str, list[str]]] = {f"p{i}": ("paraphrase", ["b"]) for i in range(paraphrased)}
+    kinds = {"b": ("normal", list[str]()), **paraphrases}
     tasks = [
         {
             "id": name,
@@ -195,19 +197,34 @@ def test_predictions_for_files_are_judged_against_the_paper(tmp_path: Path) -> N
         }
         for name, (kind, base) in kinds.items()
     ]
-    gold = tmp_path / "dev.jsonl"
+    gold = folder / "dev.jsonl"
     gold.write_text("".join(json.dumps(task) + "\n" for task in tasks), encoding="utf-8")
     answers = [str(i["answer"]) for _ in tasks for i in instances]
     for seed in range(2):
         texts = answers if seed else [answer.upper() for answer in answers]
-        (tmp_path / f"{seed}.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
-    files = [{"model": "mine", "split": "dev", "seed": seed, "file": f"{seed}.txt"} for seed in range(2)]
+        (folder / f"{seed}.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    files = [{"model": model, "split": "dev", "seed": seed, "file": f"{seed}.txt"} for seed in range(2)]
     config = {"recipe": "zest/real", "set": {"files": {"dev": str(gold)}}, "predictions": files}
-    path = tmp_path / "mine.yaml"
+    path = folder / "mine.yaml"
     path.write_text(json.dumps(config), encoding="utf-8")
-    by_type = findings("zest/table8", path)[0]
+    return path
+
+
+def test_predictions_for_files_are_judged_against_the_paper(tmp_path: Path) -> None:
+    by_type = findings("zest/table8", owl_predictions(tmp_path, "t5-11b", 113))[0]
     assert {j.verdict for j in by_type.judgements} == {"disagrees"}
+    assert {j.conditions for j in by_type.judgements} == {()}
     assert "base" in {row["generalization"] for row in rows_of(by_type) if row["dev mean"] == "100.0 ± 0.0 (69)"}
+
+
+def test_another_model_on_some_of_the_tasks_is_not_called_the_papers(tmp_path: Path) -> None:
+    (finding,) = findings("zest/table3", owl_predictions(tmp_path, "mine", 1))
+    assert {j.verdict for j in finding.judgements} == {"not comparable"}
+    for judgement in finding.judgements:
+        assert any(c.startswith("model mine (paper: ") for c in judgement.conditions), judgement.claim
+        assert "2 tasks of dev (paper: 114)" in judgement.conditions
+    assert any("Evaluated as the public script does" in note for note in finding.notes)
+    assert "the 2 tasks of dev" in finding.figures[0].caption
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from taskloom.studies.dyna_babi.story_runs import (
 )
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.score_files import USED
-from taskloom.studies.seed_scores import count_range
+from taskloom.studies.seed_scores import count_of
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import CountSetting
 
@@ -138,8 +138,8 @@ def _panel(
     total, seeds = len(answers.places(PANELS[panel])), len(group.seeds)
     caption = (
         f"Accuracy of {group.name} on the {total:,} questions of mix({group.part}) with {panel} supporting facts, by support "
-        f"composition (down) and question (across): mean over {seeds} seed{'s' if seeds > 1 else ''} and "
-        f"{count_range(c['n'] for c in cells)} questions a cell. Framed: training has this composition with this question. "
+        f"composition (down) and question (across): mean over {count_of([seeds], 'seed')} and "
+        f"{count_of((c['n'] for c in cells), 'question')} a cell. Framed: training has this composition with this question. "
         f"{total - sum(c['n'] for c in cells):,} questions are in rarer cells. Intervals (95 %) are in the data."
     )
     plot = partial(

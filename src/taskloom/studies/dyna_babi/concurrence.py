@@ -25,7 +25,7 @@ from taskloom.studies.dyna_babi.story_runs import MIX, TEST, StoryTrainings, sto
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement, judge_number
 from taskloom.studies.published_numbers import published
-from taskloom.studies.seed_scores import count_range
+from taskloom.studies.seed_scores import count_of
 from taskloom.studies.study import study
 
 PAPER_TESTS = {"task 2": "bAbI task 2", "mix-T2": "mix(T2)", "mix-T7": "mix(T7)"}
@@ -200,7 +200,7 @@ def figure2(runs: Runs, *, external: str = "") -> Finding:
     across = external or "the test of concat"
     caption = (
         f"Mean accuracy of {len({p['model'] for p in points})} models against {across}. Means over "
-        f"{count_range(p['seeds'] for p in points)} seeds, with 95 % intervals (t over seeds) where there are several."
+        f"{count_of((p['seeds'] for p in points), 'seed')}, with 95 % intervals (t over seeds) where there are several."
     )
     plot = partial(
         figures.lines, x="external", y="accuracy", series="model", panel="benchmark", xlabel=across, joined=False

@@ -17,7 +17,7 @@ from taskloom.studies.dyna_babi.story_runs import TRAITS, StoryTrainings, estima
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement
 from taskloom.studies.published_numbers import published
-from taskloom.studies.seed_scores import count_range
+from taskloom.studies.seed_scores import seeds_and_items_caption
 from taskloom.studies.study import StudyError, study
 
 RECIPE = "babi/double-disjunctions"
@@ -48,8 +48,8 @@ def figure8(runs: Runs) -> Finding:
     drawn = ResultTable((*columns, "right"), [{**row, "right": _right(row)} for row in rows])
     caption = (
         "Share of each answer to double disjunctions, whose right answer is yes, and to questions about one indefinite sentence, "
-        f"whose right answer is maybe. Means over {count_range(r['seeds'] for r in rows)} seeds and "
-        f"{count_range(r['n'] for r in rows)} questions with 95 % intervals over both."
+        f"whose right answer is maybe. "
+        f"{seeds_and_items_caption((r['seeds'] for r in rows), (r['n'] for r in rows))}."
     )
     plot = partial(figures.intervals, place="question", series="answered", panel="trained", xlabel="share of answers")
     return Finding(

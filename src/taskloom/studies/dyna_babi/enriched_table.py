@@ -33,7 +33,7 @@ from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement
 from taskloom.studies.paper_claims import PaperClaim, claim_findings
 from taskloom.studies.published_numbers import published
-from taskloom.studies.seed_scores import count_range
+from taskloom.studies.seed_scores import seeds_and_items_caption
 from taskloom.studies.study import StudyError, study
 
 SIZES: dict[str, Kept] = {
@@ -66,11 +66,8 @@ def table4(runs: Runs) -> list[Finding]:
     rows = [_row([c for c in cells if (c["trained"], c["test"]) == key]) for key in _keys(cells)]
     columns = ("trained", "test", "support", "mean", "low", "high", "n", "seeds", "published")
     seeds, items = ([cell[name] for cell in cells] for name in ("seeds", "n"))
-    trainings = f"{count_range(seeds)} seed{'s' if max(seeds) > 1 else ''}"
-    caption = (
-        f"Accuracy by number of supporting facts. Means over {trainings} and {count_range(items)} "
-        f"questions with 95 % intervals over both; diamonds are the paper's numbers (T5)."
-    )
+    intervals = seeds_and_items_caption(seeds, items)
+    caption = f"Accuracy by number of supporting facts. {intervals}; diamonds are the paper's numbers (T5)."
     drawn = ResultTable((*columns, "panel"), [{**c, "panel": f"tested on {c['test']}({c['part']})"} for c in cells])
     plot = partial(figures.intervals, place="support", series="trained", panel="panel", ylabel="supporting facts")
     main = Finding(
@@ -207,9 +204,8 @@ def gift_accuracy(runs: Runs) -> Finding:
                 judgements.append(judged(group, scores.mean(axis=1).tolist(), number, f"{group.model}: {kind}"))
     data = ResultTable(("model", "support", "mean", "low", "high", "n", "seeds", "published"), rows)
     caption = (
-        "Accuracy on mix(T7) after training on concat(T7), by number of supporting facts and whether GIVE is among them. Means "
-        f"over {count_range(r['seeds'] for r in rows)} seeds and {count_range(r['n'] for r in rows)} questions with "
-        "95 % intervals over both; diamonds are the paper's."
+        "Accuracy on mix(T7) after training on concat(T7), by number of supporting facts and whether GIVE is among them. "
+        f"{seeds_and_items_caption((r['seeds'] for r in rows), (r['n'] for r in rows))}; diamonds are the paper's."
     )
     plot = partial(figures.intervals, place="support", series="model")
     return Finding(
@@ -218,7 +214,22 @@ def gift_accuracy(runs: Runs) -> Finding:
         data,
         (StudyFigure("table9-accuracy", caption, data, plot),),
         tuple(judgements),
+        tuple(_unpublished(groups)),
     )
+
+
+def _unpublished(groups: Sequence[StoryTrainings]) -> Iterator[str]:
+    """Yield a note on models of which the paper has no accuracies; with those that it has, where there is nothing else to see."""
+    numbers = published("dyna-babi", "Table 9", what="accuracy")
+    models = list(dict.fromkeys(str(number.of["model"]) for number in numbers))
+    others = sorted({g.model for g in groups if g.paper_model not in models and g.model != GUESSING})
+    if others:
+        yield f"The paper's Table 9 has no accuracies of {', '.join(others)}."
+    if not any(group.paper_model in models for group in groups):
+        for model in models:
+            own = [n for n in numbers if n.of["model"] == model]
+            cells = ", ".join(f"{n.value:g} ({n.of['support']}, {n.of['give']} GIVE)" for n in own)
+            yield f"The paper's accuracies of {model}, by supporting facts: {cells}."
 
 
 def _gift_gaps(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

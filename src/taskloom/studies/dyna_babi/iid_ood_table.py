@@ -27,7 +27,7 @@ from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement
 from taskloom.studies.paper_claims import PaperClaim, claim_findings
 from taskloom.studies.published_numbers import PublishedNumber, published
-from taskloom.studies.seed_scores import count_range, mean_and_sd
+from taskloom.studies.seed_scores import count_of, mean_and_sd
 from taskloom.studies.study import study
 
 SPLITS = {"iid": TEST, "ood": MIX}
@@ -53,7 +53,7 @@ def table3(runs: Runs) -> list[Finding]:
     seeds = sorted({len(group.seeds) for group in groups})
     caption = (
         "Accuracy of models trained on concat, on its own test (iid) and on mix (ood). Means over "
-        f"{count_range(seeds)} seeds with 95 % intervals: over seeds, of one seed over its questions. Diamonds are the paper's "
+        f"{count_of(seeds, 'seed')} with 95 % intervals: over seeds, of one seed over its questions. Diamonds are the paper's "
         "numbers for the model of the same kind."
     )
     main = Finding(

@@ -23,7 +23,7 @@ from taskloom.studies.dyna_babi.small_stories import (
 from taskloom.studies.dyna_babi.story_runs import MIX, StoryTrainings, story_trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.paper_claims import PaperClaim, claim_table
-from taskloom.studies.seed_scores import count_range
+from taskloom.studies.seed_scores import count_of
 from taskloom.studies.study import StudyError, study
 
 RECIPE = re.compile(r"(?:.*/)?mix-(?P<part>T2|T7|T12)")
@@ -67,8 +67,8 @@ def figure7(runs: Runs) -> list[Finding]:
     data = ResultTable(columns, rows)
     caption = (
         "Accuracy on mix over the number of additional training examples of each kind of question, of models that were trained on "
-        f"concat before. Means over {count_range(r['seeds'] for r in rows)} seeds with 95 % intervals (over seeds; of one "
-        f"seed over {count_range(r['n'] for r in rows)} questions)."
+        f"concat before. Means over {count_of((r['seeds'] for r in rows), 'seed')} with 95 % intervals (over seeds; of one "
+        f"seed over {count_of((r['n'] for r in rows), 'question')})."
     )
     plot = partial(figures.lines, x="dose", series="trained", xlabel="examples of each kind of question")
     return [

@@ -29,7 +29,7 @@ from taskloom.studies.dyna_babi.story_runs import (
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement
 from taskloom.studies.published_numbers import published
-from taskloom.studies.seed_scores import count_range
+from taskloom.studies.seed_scores import seeds_and_items_caption
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import NumberSetting
 
@@ -62,11 +62,9 @@ def table10(runs: Runs) -> Finding:
         )
         judgements += list(_judgements(group, yes_no, where))
     data = ResultTable(("trained", "phrasing", "support", "mean", "low", "high", "n", "seeds"), points)
-    seeds = [row["seeds"] for row in points]
     caption = (
         "Accuracy on the same questions in two phrasings, by number of supporting facts; the right answer of yes-no is always yes. "
-        f"Means over {count_range(seeds)} seeds and {count_range(r['n'] for r in points)} questions with "
-        "95 % intervals over both."
+        f"{seeds_and_items_caption((row['seeds'] for row in points), (row['n'] for row in points))}."
     )
     plot = partial(figures.intervals, place="support", series="phrasing", panel="trained")
     return Finding(

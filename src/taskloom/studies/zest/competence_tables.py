@@ -73,14 +73,22 @@ def judged(
 ) -> Iterator[Judgement]:
     """Yield the judgement on each published number of a measure."""
     values = group.values(split, measure)
+    tasks = _other_tasks(group, split)
     for number in numbers if values else ():
         yield judge_mean(
             values,
             number,
             claim=claim,
-            conditions=differences(number, group.conditions),
-            comparable=comparable(number, group.conditions),
+            conditions=(*differences(number, group.conditions), *tasks),
+            comparable=comparable(number, group.conditions) and not tasks,
         )
+
+
+def _other_tasks(group: DescriptionRuns, split: str) -> tuple[str, ...]:
+    """Return a condition where a split has another number of tasks than the paper's: intervals are over seeds, not over tasks."""
+    own = int(group.conditions.get(f"recipe.tasks.{split}") or 0)
+    numbers = published("zest", "Table 2", split=split, what="tasks")
+    return tuple(f"{own:,} tasks of {split} (paper: {n.value:,.0f})" for n in numbers if own and own != n.value)
 
 
 @study(
@@ -104,7 +112,7 @@ def table3(runs: Runs, *, mode: Mode = "official") -> Finding:
                 values = group.values(split, overall(score))
                 points.append({"name": f"{group.model}, {split}", "score": head, **summary(values)})
                 for number in numbers:
-                    claim = f"{group.model} beside {number.of['model']}: {split}, {head}"
+                    claim = f"{group.model} beside {number.of['model']}, {split}: {head}"
                     judgements += judged(group, split, overall(score), [number], claim)
     places = [(m, s) for m in PAPER_MODELS for s in SPLITS if published("zest", "Table 3", model=m, split=s)]
     rows += [_paper_row(model, split) for model, split in places]

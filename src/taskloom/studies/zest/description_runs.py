@@ -21,7 +21,7 @@ from taskloom.experiments.store import PREDICTIONS
 from taskloom.files import json_digest
 from taskloom.recipe.yaml_files import parse
 from taskloom.studies.conditions import Conditions, conditions_of, model_name, recipe_of
-from taskloom.studies.seed_scores import count_range
+from taskloom.studies.seed_scores import count_of
 from taskloom.studies.study import StudyError
 from taskloom.suites.zest.evaluation import Undefined, score_examples
 from taskloom.suites.zest.evaluation.corrected import says_na
@@ -45,7 +45,6 @@ class DescriptionRuns:
         part: What of an input it was given: `both`, `question` or `context`.
         conditions: All settings of recipe and learner.
         reports: The evaluation of each split, by seed.
-        by_script: Whether the public script's evaluation was used; it stops at some answers.
         answered: The share of instances to which something else than n/a was answered, by split and seed.
         notes: What happened on the way.
     """
@@ -54,9 +53,13 @@ class DescriptionRuns:
     part: str
     conditions: Conditions
     reports: dict[str, dict[int, ScoreReport]]
-    by_script: bool = True
     answered: dict[str, dict[int, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def by_script(self) -> bool:
+        """Return whether the public script's evaluation was used; it stops at some answers."""
+        return any(report.mode == "official" for by_seed in self.reports.values() for report in by_seed.values())
 
     def values(self, split: str, measure: Measure) -> list[float]:
         """Return a number of each seed on a split."""
@@ -88,7 +91,7 @@ def summary(values: Sequence[float]) -> dict[str, Any]:
 def tasks_of(groups: Sequence[DescriptionRuns], split: str) -> str:
     """Return a split with the number of its tasks, as captions say it: `the 114 tasks of dev`."""
     sizes = [int(group.conditions.get(f"recipe.tasks.{split}") or 0) for group in groups if split in group.reports]
-    return f"the {count_range(sizes)} tasks of {split}" if any(sizes) else split  # files of somebody else do not say
+    return f"the {count_of(sizes, 'task')} of {split}" if any(sizes) else split
 
 
 def percent(values: Iterable[float]) -> str:
@@ -152,8 +155,11 @@ def _group(
         return None
     files = [key for key in conditions if key.startswith("recipe.files.")]
     conditions["recipe.data"] = "crowd-sourced" if files else "generated"
-    model = _model(str(runs.store.scores(names[0])["learner"]), conditions)
-    group = DescriptionRuns(model, part, conditions, {}, mode == "official")
+    learner = str(runs.store.scores(names[0])["learner"])
+    model = _model(learner, conditions)
+    if not conditions.get("learner.model"):
+        conditions["learner.model"] = learner  # a network from scratch, or whatever made somebody else's predictions
+    group = DescriptionRuns(model, part, conditions, {})
     seen: dict[tuple[str, tuple[str, ...]], int] = {}
     for run in names:
         seed = int(runs.store.scores(run)["seed"])
@@ -176,6 +182,10 @@ def _group(
                 )
             report = _evaluated(examples, texts, mode, group.notes) if stored is None else stored
             group.reports.setdefault(split, {})[seed] = report
+            if files:
+                conditions[f"recipe.tasks.{split}"] = len(
+                    report.tasks
+                )  # what the files have, whatever the recipe generates
             group.answered.setdefault(split, {})[seed] = statistics.fmean(not says_na(text) for text in texts)
     return group
 

@@ -1,0 +1,37 @@
+"""Figures of studies: what is drawn is there to be read, also in grey and in small figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.studies import figures
+from taskloom.studies.findings import Finding
+from taskloom.studies.findings_folder import write_findings
+
+
+@pytest.mark.parametrize("compositions", [3, 4, 16])
+def test_the_bar_of_shades_of_a_narrow_map_is_no_stub(compositions: int) -> None:
+    rows = [{"x": "where", "y": f"composition {i}", "mean": 0.5} for i in range(compositions)]
+    figure = figures.heat_map(ResultTable(("x", "y", "mean"), rows), x="x", y="y", value="mean")
+    assert "<image" not in figures.svg(figure)  # which also lays it out
+    bar = figure.axes[1].get_position().height * figure.get_figheight()
+    assert bar > 1.4  # inches: 0.9 with a twentieth of the width
+
+
+def test_a_threshold_is_a_dashed_line_across() -> None:
+    rows = [{"step": step, "split": "iid", "mean": 0.5} for step in (1, 2)]
+    table = ResultTable(("step", "split", "mean"), rows)
+    (axis,) = figures.lines(table, x="step", series="split", threshold=0.9).axes
+    assert [line.get_ydata()[0] for line in axis.lines if line.get_linestyle() == "--"] == [0.9]
+    (axis,) = figures.lines(table, x="step", series="split").axes
+    assert [line for line in axis.lines if line.get_linestyle() == "--"] == []
+
+
+def test_notes_of_a_page_are_prose_and_not_code(tmp_path: Path) -> None:
+    page = write_findings(tmp_path, "A study", "", [Finding("A table", notes=("One & two.", "Three."))]).read_text()
+    assert "<ul" in page
+    assert "<li>One &amp; two.</li><li>Three.</li>" in page
+    assert "<pre" not in page.partition("<main>")[2]
