@@ -280,7 +280,9 @@ def heat_map(
 def _shade(axis: Any, grid: Sequence[Sequence[float]], limits: tuple[float, float]) -> Any:
     """Draw a cell of one shade for each number, as shapes rather than as an image, which would not be sharp at every size."""
     across, down = ([place - 0.5 for place in range(n + 1)] for n in (len(grid[0]), len(grid)))
-    shades = axis.pcolormesh(across, down, grid, cmap=_greys(), vmin=limits[0], vmax=limits[1], edgecolors="face")
+    shades = axis.pcolormesh(
+        across, down, grid, cmap=_greys(), vmin=limits[0], vmax=limits[1], edgecolors="face", linewidth=0.3
+    )
     axis.set_ylim(len(grid) - 0.5, -0.5)  # the first row is above
     return shades
 
