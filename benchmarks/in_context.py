@@ -1,10 +1,14 @@
 """Answering with a prompt that all inputs share: the prefix computed once, against plain `generate` of whole prompts.
 
-python benchmarks/in_context.py [--model smollm2] [--shots 32] [--inputs 64 …] [--device cpu] [--out FILE]
+python benchmarks/in_context.py [--model smollm2] [--shots 32] [--inputs 64 …] [--device cpu] [--ways recorded unrecorded]
+    [--out FILE] [--profile FILE]
 
-Both ways answer the same inputs with the same model in one run; the ratio of their times is shown (of CPU times on the CPU, by the
-clock on a GPU), and whether the answers are equal. Plain `generate` writes all tokens it may; the other way ends with the first
-line, which is all that is read of an answer.
+All ways answer the same inputs with the same model in one run; the ratio of their times is shown (of CPU times on the CPU, by the
+clock on a GPU), and whether the answers are equal. Plain `generate` writes all tokens it may; the other ways end with the first
+line, which is all that is read of an answer. On a GPU the steps of writing are `recorded` as CUDA graphs, or not (`unrecorded`);
+`new` computes the prefix and records the steps anew, as the first call of a learner does.
+With `--profile` a last call of each way on the fewest inputs is profiled: its clock time, the time of its kernels, how many were
+started one by one, and those that take longest.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,22 +50,38 @@ def main() -> None:
     parser.add_argument("--shots", type=int, default=32)
     parser.add_argument("--inputs", type=int, nargs="+", default=[64])
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--ways", nargs="+", choices=("recorded", "unrecorded"), help="default: those of the device")
     parser.add_argument("--out", type=Path, help="a file of JSON lines to add the figures to")
+    parser.add_argument("--profile", type=Path, help="a file of text for a profile of one call of each way")
     args = parser.parse_args()
+    ways = args.ways or (["unrecorded"] if args.device == "cpu" else ["recorded", "unrecorded"])
     train = [(f"{x} {n}", f"{y} {n}") for n in range(1, 9) for x, y in WORDS]
     block = {"learner": "in-context", "model": args.model, "shots": args.shots, "device": args.device}
     fitted: Any = read(block).fit(train, seed=0)
-    print(f"{time.perf_counter() - BEGAN:.1f} s: the model is there", flush=True)
+    report("the model is there")
     for number in args.inputs:
-        inputs = [f"{x} {n}" for n in range(9, 9 + number) for x, _ in WORDS][:number]
-        figures = {"device": args.device, "shots": args.shots, **compared(fitted, inputs, args.device)}
-        if args.out:
-            with args.out.open("a") as file:
-                file.write(json.dumps(figures) + "\n")
+        for figures in compared(fitted, some_inputs(number), args.device, ways):
+            if args.out:
+                with args.out.open("a") as file:
+                    file.write(json.dumps({"device": args.device, "shots": args.shots, **figures}) + "\n")
+    if args.profile:
+        inputs = some_inputs(min(args.inputs))
+        args.profile.write_text("\n".join(profiled(fitted, inputs, args.device, way) for way in ways))
+        report("profiled")
 
 
-def compared(fitted: Any, inputs: list[str], device: str) -> dict[str, Any]:
-    """Answer inputs in both ways, print the figures and return them."""
+def report(text: str) -> None:
+    """Print a line with the seconds since the start."""
+    print(f"{time.perf_counter() - BEGAN:.1f} s: {text}", flush=True)
+
+
+def some_inputs(number: int) -> list[str]:
+    """Return inputs that are not among the examples."""
+    return [f"{x} {n}" for n in range(9, 9 + number) for x, _ in WORDS][:number]
+
+
+def compared(fitted: Any, inputs: list[str], device: str, ways: list[str]) -> Iterator[dict[str, Any]]:
+    """Answer inputs in all ways, print the figures and yield those of each way beside plain `generate`."""
     writer, prompt = fitted.writer, fitted.prompt
 
     def prompts() -> list[list[int]]:
@@ -71,23 +91,66 @@ def compared(fitted: Any, inputs: list[str], device: str) -> dict[str, Any]:
         return [prompt.extract(reply) for reply in writer.say(prompts())]
 
     rounds = 1 if device == "cpu" else 3  # a GPU has to load its kernels first: the last round counts
-    for _ in range(rounds):
-        answers, once = clock(device, lambda: fitted.answer(inputs))
-    print(f"{time.perf_counter() - BEGAN:.1f} s: prefix once, {len(inputs)} inputs: {once:.3f}", flush=True)
+    times: dict[str, list[float]] = {}
+    answers: dict[str, list[str]] = {}
+    for way in ways:
+        writer.records_steps = way == "recorded"
+        writer.forget_prefix()
+        times[way] = []
+        for _ in range(rounds):
+            answers[way], seconds = clock(device, lambda: fitted.answer(inputs))
+            times[way].append(seconds)
+        if device != "cpu":  # kernels are there, prefix and recorded steps are not
+            writer.forget_prefix()
+            _, new = clock(device, lambda: fitted.answer(inputs))
+            times[way].insert(0, new)
+        report(f"prefix once, {way}, {len(inputs)} inputs: {times[way][-1]:.3f} (new {times[way][0]:.3f})")
     least, shared_prefix.LEAST = shared_prefix.LEAST, 10**9  # nothing is shared
+    writer.forget_prefix()
     for _ in range(min(rounds, 2)):
         whole, each = clock(device, plain)
-        print(f"{time.perf_counter() - BEGAN:.1f} s: plain generate: {each:.3f}", flush=True)
+        report(f"plain generate: {each:.3f}")
     shared_prefix.LEAST = least
-    same = sum(a == b for a, b in zip(answers, whole, strict=True))
     tokens = min(map(len, prompts()))
     unit = "CPU-s" if device == "cpu" else "s"
-    print(f"{fitted.learner.shots} shots, prompts of {tokens} tokens, {len(inputs)} inputs: {same} answers equal")
-    print(
-        f"prefix once: {once:.3f} {unit}; plain generate: {each:.3f} {unit}; {each / once:.1f} times as fast",
-        flush=True,
+    for way in ways:
+        once, new = times[way][-1], times[way][0]
+        same = sum(a == b for a, b in zip(answers[way], whole, strict=True))
+        print(f"{fitted.learner.shots} shots, prompts of {tokens} tokens, {len(inputs)} inputs: {same} answers equal")
+        print(
+            f"prefix once, {way}: {once:.3f} {unit} (new {new:.3f}); plain generate: {each:.3f} {unit}; "
+            f"{each / once:.1f} times as fast (new {each / new:.1f})",
+            flush=True,
+        )
+        yield {
+            "way": way, "tokens": tokens, "inputs": len(inputs), "equal": same, "once": once, "new": new, "plain": each,
+            "ratio": each / once,
+        }  # fmt: skip
+
+
+def profiled(fitted: Any, inputs: list[str], device: str, way: str) -> str:
+    """Profile one call with everything kept: what it takes by the clock, in kernels and in starts of kernels."""
+    from torch.profiler import ProfilerActivity, profile
+
+    fitted.writer.records_steps = way == "recorded"
+    fitted.writer.forget_prefix()
+    fitted.answer(inputs)
+    _, seconds = clock("cuda" if device != "cpu" else device, lambda: fitted.answer(inputs))
+    gpu = [ProfilerActivity.CUDA] if device != "cpu" else []
+    with profile(activities=[ProfilerActivity.CPU, *gpu]) as run:
+        began = time.perf_counter()
+        fitted.answer(inputs)
+        watched = time.perf_counter() - began
+    events = run.key_averages()
+    starts = {e.key: e.count for e in events if "Launch" in e.key or e.key.startswith(("cudaMemcpy", "cudaStream"))}
+    kernels = [e for e in events if str(e.device_type).endswith("CUDA")]
+    busy = sum(e.self_device_time_total for e in kernels) / 1e6
+    order = "self_device_time_total" if gpu else "self_cpu_time_total"
+    table = events.table(sort_by=order, row_limit=25, max_name_column_width=60)
+    return (
+        f"{way}, {len(inputs)} inputs: {seconds:.4f} s by the clock, {watched:.4f} s while watched; "
+        f"{sum(e.count for e in kernels)} kernels and copies take {busy:.4f} s; started: {starts}\n{table}\n"
     )
-    return {"tokens": tokens, "inputs": len(inputs), "equal": same, "once": once, "plain": each, "ratio": each / once}
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,13 +13,17 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import torch
+import transformers
+from torch import Tensor
 
 from taskloom.learners.config import read
 from taskloom.learners.pretrained import fitted as fitted_models
 from taskloom.learners.pretrained import shared_prefix
-from taskloom.learners.pretrained.fast import greedy
-from taskloom.learners.pretrained.fast.greedy import write
+from taskloom.learners.pretrained.fast import greedy, llama
+from taskloom.learners.pretrained.fast.greedy import GreedyWriter
+from taskloom.learners.pretrained.models import Base
 from taskloom.learners.pretrained.shared_prefix import WholeLine, find_shared_prefix, has_whole_line
+from taskloom.learners.pretrained.tokenisers import words_tokeniser
 
 WORDS = "grass sky snow coal blood"
 
@@ -53,11 +58,102 @@ def test_answers_after_a_shared_prefix_are_those_of_whole_prompts(writer: Any, m
     answers = []
     for batch, own_pass in ((2, True), (6, True), (6, False)):
         monkeypatch.setattr(type(writer), "_answered_at_once", batch)
-        monkeypatch.setattr(fitted_models, "can_write", lambda _, own_pass=own_pass: own_pass)
+        monkeypatch.setattr(shared_prefix, "can_write", lambda _, own_pass=own_pass: own_pass)
         answers.append(writer.say(sources))
     monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *_: None)
     assert answers == [writer.say(sources)] * 3
     assert len(set(answers[0])) > 1
+
+
+def test_states_of_a_prefix_are_the_librarys(writer: Any) -> None:
+    ids = prompts(writer)[0]
+    model = writer.base.model
+    with torch.no_grad():
+        cache = model.model(input_ids=torch.tensor([ids]), use_cache=True).past_key_values
+        states = llama.prefix_states(model, ids)
+    for layer, (keys, values) in zip(cache.layers, states, strict=True):
+        assert torch.allclose(layer.keys, keys, atol=1e-4)
+        assert torch.allclose(layer.values, values, atol=1e-4)
+
+
+class Recordings:
+    """Stands for CUDA graphs on a machine without them: a recorded step is computed again in the memory that it knows."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.replays = 0
+
+    def __call__(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        self.steps += 1
+        result = step()  # a warm-up really takes a step
+
+        def replay() -> Tensor:
+            self.replays += 1
+            return result.copy_(step())
+
+        return replay
+
+
+@pytest.fixture
+def recordings(monkeypatch: pytest.MonkeyPatch) -> Recordings:
+    recordings = Recordings()
+    monkeypatch.setattr(greedy, "recorded", recordings)
+    return recordings
+
+
+SMALL = {
+    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "pad_token_id": 0,
+    "eos_token_id": 1, "bos_token_id": None, "max_position_embeddings": 128, "initializer_range": 0.4,
+}  # fmt: skip
+LLAMA3 = {
+    "rope_type": "llama3", "rope_theta": 1e4, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "own_pass"),
+    [
+        ("Llama", {"num_key_value_heads": 2}, True),
+        ("Llama", {"num_key_value_heads": 1, "head_dim": 12, "tie_word_embeddings": True}, True),
+        ("Llama", {"rope_parameters": LLAMA3}, True),
+        ("Llama", {"attention_bias": True}, False),
+        ("Mistral", {"num_key_value_heads": 2, "sliding_window": 8}, False),
+        ("Qwen2", {"num_key_value_heads": 2}, False),
+    ],
+    ids=["grouped", "tied", "llama3", "bias", "sliding-window", "qwen2"],
+)
+@pytest.mark.parametrize("ties", [False, True])
+def test_answers_are_those_of_generate_alone_for_other_forms(
+    kind: str, more: dict[str, Any], own_pass: bool, ties: bool, recordings: Recordings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokeniser = words_tokeniser([WORDS])
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(vocab_size=len(tokeniser), **SMALL, **more)
+    model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+    if ties:
+        half = len(tokeniser) // 2 + 1  # every word of the second half is as likely as one of the first
+        with torch.no_grad():
+            weight = model.get_output_embeddings().weight
+            weight[half:] = weight[1 : 1 + len(tokeniser) - half]
+    base = Base("small", "decoder", model, tokeniser)
+    learner = SimpleNamespace(longest_answer=7, join="")
+    find = shared_prefix.find_shared_prefix
+    monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *given: find(*given[:4], True))
+    kept = fitted_models.Writer(learner, base, batch=6, keeps_prefix=True)
+    rng = random.Random(2)
+    head = rng.choices(WORDS.split(), k=30)
+    sources = kept.read([" ".join([*head, *rng.choices(WORDS.split(), k=k)]) for k in (1, 2, 5, 3, 9, 1, 4)])
+    alone = []
+    for source in sources:
+        ids = torch.tensor([source])
+        out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=7, do_sample=False)
+        alone.append(tokeniser.decode(out[0, len(source) :], skip_special_tokens=True))
+    assert kept.say(sources) == alone
+    assert kept.say(sources) == alone, "with steps that are recorded"
+    assert len(set(alone)) > 1
+    assert greedy.can_write(model) == own_pass
+    assert (recordings.replays > 0) == own_pass
 
 
 def test_inputs_that_do_not_begin_alike_share_nothing(writer: Any) -> None:
@@ -78,7 +174,7 @@ def test_writing_ends_with_the_first_line(writer: Any, monkeypatch: pytest.Monke
         steps.append(len(rows[0]))
         return ["one\n" if len(row) >= 2 else " " for row in rows]
 
-    monkeypatch.setattr(fitted_models, "can_write", lambda _: own_pass)
+    monkeypatch.setattr(shared_prefix, "can_write", lambda _: own_pass)
     monkeypatch.setattr(writer.base.tokeniser, "batch_decode", decoded)
     monkeypatch.setattr(shared_prefix.WholeLine, "_may_break", lambda *_: True)
     monkeypatch.setattr(type(writer), "_answered_at_once", 6)
@@ -86,26 +182,139 @@ def test_writing_ends_with_the_first_line(writer: Any, monkeypatch: pytest.Monke
     assert max(steps) == 2
 
 
-def test_a_row_that_is_done_is_left_out_of_the_next_steps(writer: Any) -> None:
+def rests_after(writer: Any) -> tuple[list[Any], list[list[int]]]:
+    """Return the states of the shared prefix, and what comes after it in each row."""
     sources = prompts(writer)
     shared = find_shared_prefix(writer.base, sources, writer.device)
     assert shared is not None
-    rests = [source[len(shared.ids) :] for source in sources]
+    return shared.states, [source[len(shared.ids) :] for source in sources]
+
+
+def test_a_row_that_is_done_is_left_out_of_the_next_steps(writer: Any) -> None:
+    states, rests = rests_after(writer)
     asked: list[int] = []
 
     def finished(rows: Sequence[list[int]]) -> list[bool]:
         asked.append(len(rows))
         return [row[0] % 2 == 0 or len(row) == 3 for row in rows]
 
+    greedy_writer = GreedyWriter(writer.base.model, states)
     with torch.no_grad():
-        whole = write(writer.base.model, shared.states, rests, 3, lambda rows: [False] * len(rows))
-        some = write(writer.base.model, shared.states, rests, 3, finished)
-        alone = [write(writer.base.model, shared.states, [rest], 3, lambda rows: [False])[0] for rest in rests]
+        whole = greedy_writer.write(rests, 3, lambda rows: [False] * len(rows))
+        some = greedy_writer.write(rests, 3, finished)
+        alone = [greedy_writer.write([rest], 3, lambda rows: [False])[0] for rest in rests]
     assert whole == alone
     assert some == [row[:1] if row[0] % 2 == 0 else row for row in whole]
     odd = sum(row[0] % 2 for row in whole)
     assert 0 < odd < len(whole), "some end early and some do not"
     assert asked == [len(whole), odd, odd]
+
+
+def test_recorded_steps_write_what_others_do_and_are_kept(writer: Any, recordings: Recordings) -> None:
+    states, rests = rests_after(writer)
+    plain, recorded = (GreedyWriter(writer.base.model, states, graphs) for graphs in (False, True))
+
+    def finished(rows: Sequence[list[int]]) -> list[bool]:
+        return [row[-1] % 3 == 0 for row in rows]
+
+    with torch.no_grad():
+        for some in (rests, rests[2:], rests[:1], list(reversed(rests))):
+            assert recorded.write(some, 5, finished) == plain.write(some, 5, finished)
+        assert recordings.steps == 1, "up to eight rows are one step"
+        replays = recordings.replays
+        many = rests * 3
+        assert recorded.write(many, 5, finished) == plain.write(many, 5, finished)
+        assert recordings.steps == 2
+        assert recordings.replays > replays
+        assert recorded.write(rests, 40, finished) == plain.write(rests, 40, finished)
+        assert recordings.steps == 3, "more tokens need more room"
+
+
+def test_few_rows_that_are_left_move_to_a_smaller_recorded_step(
+    writer: Any, recordings: Recordings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(greedy, "FEWEST_MOVED", 8)
+    states, rests = rests_after(writer)
+    plain, recorded = (GreedyWriter(writer.base.model, states, graphs) for graphs in (False, True))
+    many = [*rests * 4, rests[4][:3]]
+    with torch.no_grad():
+        whole = plain.write(many, 6, lambda rows: [False] * len(rows))
+        ends = [6 if n in (3, 11, 24) else 3 for n in range(len(many))]
+
+        def finished(rows: Sequence[list[int]]) -> list[bool]:
+            return [len(rows) > 3 and len(row) == 3 and n not in (3, 11, 24) for n, row in enumerate(rows)]
+
+        assert recorded.write(many, 6, finished) == [row[:n] for row, n in zip(whole, ends, strict=True)]
+    assert recordings.steps == 2, "32 rows, then eight"
+
+
+def test_a_step_that_cannot_be_recorded_is_taken_all_the_same(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(step: Any) -> Any:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    states, rests = rests_after(writer)
+    with torch.no_grad():
+        whole = GreedyWriter(writer.base.model, states).write(rests, 5, lambda rows: [False] * len(rows))
+        monkeypatch.setattr(greedy, "recorded", fail)
+        recorded = GreedyWriter(writer.base.model, states, True)
+        assert recorded.write(rests, 5, lambda rows: [False] * len(rows)) == whole
+        monkeypatch.setattr(greedy, "recorded", lambda _: pytest.fail("tried again"))
+        assert recorded.write(rests, 5, lambda rows: [False] * len(rows)) == whole
+
+
+def test_the_prefix_of_earlier_inputs_is_kept_where_the_next_begin_with_it(writer: Any) -> None:
+    sources = prompts(writer)
+    kept = find_shared_prefix(writer.base, sources, writer.device)
+    assert kept is not None
+
+    def find(rows: list[list[int]]) -> Any:
+        return find_shared_prefix(writer.base, rows, writer.device, kept)
+
+    assert find(sources[2:]) is kept
+    assert find(sources[:1]) is kept, "one input alone as well"
+    longer = [[*sources[4], *sources[4][: n + shared_prefix.LEAST]] for n in (2, 3)]
+    assert len(find(longer).ids) > len(kept.ids)
+    shorter = find([sources[0], [*sources[0][:30], *reversed(sources[0][30:])]])
+    assert 30 <= len(shorter.ids) < len(kept.ids)
+    computed = find_shared_prefix(writer.base, [[*shorter.ids, n] for n in (4, 5)], writer.device)
+    assert computed is not None
+    for (keys, values), (more_keys, more_values) in zip(computed.states, shorter.states, strict=True):
+        assert torch.allclose(keys, more_keys, atol=1e-4)
+        assert torch.allclose(values, more_values, atol=1e-4)
+    other = [sources[0][1:], sources[1][1:]]
+    assert find(other).ids[: len(kept.ids) - 1] == kept.ids[1:], "other inputs have a prefix of their own"
+
+
+def test_a_kept_prefix_is_computed_anew_when_the_weights_have_changed(writer: Any) -> None:
+    sources = prompts(writer)
+    kept = find_shared_prefix(writer.base, sources, writer.device)
+    with torch.no_grad():
+        next(writer.base.model.parameters()).mul_(1.0)
+    assert find_shared_prefix(writer.base, sources, writer.device, kept) is not kept
+
+
+def test_one_call_after_another_answers_as_a_new_learner_does(
+    writer: Any, recordings: Recordings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = prompts(writer)
+    whole = writer.say(sources)
+    fresh = fitted_models.Writer(writer.learner, writer.base, batch=6, keeps_prefix=True)
+    find = shared_prefix.find_shared_prefix
+    monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *given: find(*given[:4], True))
+    passes: list[int] = []
+
+    def prefix_states(model: Any, ids: list[int]) -> Any:
+        passes.append(len(ids))
+        return llama.prefix_states(model, ids)
+
+    monkeypatch.setattr(shared_prefix, "prefix_states", prefix_states)
+    for rows in (slice(None), slice(2, None), slice(0, 1), slice(None)):
+        assert fresh.say(sources[rows]) == whole[rows]
+    assert len(passes) == 1, "the prefix is read once"
+    fresh.forget_prefix()
+    assert fresh.say(sources) == whole
+    assert len(passes) == 2
+    assert fresh.say([]) == []
 
 
 def test_many_rows_are_written_in_parts(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,6 +329,9 @@ def test_a_model_that_would_not_write_the_likeliest_token_is_left_to_the_library
     assert greedy.can_write(model)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model.generation_config, "repetition_penalty", 1.2)
+        assert not greedy.can_write(model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model.model.rotary_emb, "rope_type", "longrope")  # whose angles change with the length
         assert not greedy.can_write(model)
 
 

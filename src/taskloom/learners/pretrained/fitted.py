@@ -18,7 +18,6 @@ from taskloom.extraction import Extraction
 from taskloom.learners.inputs import check_candidates, texts
 from taskloom.learners.interface import LearnerError, Point
 from taskloom.learners.pretrained.encoding import Cut, EncodedRows, read_sources, read_targets
-from taskloom.learners.pretrained.fast.greedy import can_write, write
 from taskloom.learners.pretrained.forward import collate, losses, with_prompts
 from taskloom.learners.pretrained.models import Base
 from taskloom.learners.pretrained.shared_prefix import FirstLine, SharedPrefix, WholeLine, find_shared_prefix
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from taskloom.learners.pretrained.fast.greedy import GreedyWriter
 
 ON_A_GPU = 512
 """Rows that are answered at a time on a GPU; with 400 tokens each and a model of SmolLM2's size they take about 10 GB."""
@@ -66,7 +66,18 @@ class StepAnswers:
 
 
 class Writer:
-    """A model, its tokeniser and (for prompt tuning) the vectors that stand before every input."""
+    """A model, its tokeniser and (for prompt tuning) the vectors that stand before every input.
+
+    Args:
+        learner: Whose settings count.
+        base: The model.
+        prompt: Vectors that stand before every input.
+        curve: What training measured.
+        batch: Inputs that are answered at once.
+        task: Whose adapter is used where the model carries several.
+        keeps_prefix: Whether what inputs begin with is kept from one call to the next, on a GPU with the recorded steps of writing:
+            for a model that is not trained.
+    """
 
     def __init__(
         self,
@@ -76,8 +87,12 @@ class Writer:
         curve: Sequence[Point] = (),
         batch: int = 64,
         task: int = 0,
+        keeps_prefix: bool = False,
     ) -> None:
         self.learner, self.base, self.prompt = learner, base, prompt
+        self.keeps_prefix = keeps_prefix
+        self.records_steps = keeps_prefix  # on a GPU
+        self._kept_prefix: SharedPrefix | None = None
         self.curve = tuple(curve)
         self.batch = batch
         self.task = task
@@ -163,8 +178,8 @@ class Writer:
             chosen = [[*sources[r], *written[r]] for r in rows]
             if shared is None:
                 return self._generate(*self._aligned(chosen), *adapters(rows), most, first_line=first_line)
-            if can_write(self.base.model):
-                return self._write_after(shared, chosen, first_line)
+            if shared.writer is not None:
+                return self._write_after(shared, shared.writer, chosen, first_line)
             given = shared.aligned(chosen, int(tokeniser.pad_token_id), self.device)
             return self._generate(*given, None, None, most, first_line=first_line, past=shared.cache(len(rows)))
 
@@ -196,10 +211,21 @@ class Writer:
         """Return what all inputs begin with, computed; None where that does not pay or the beams of a search would differ in it."""
         if getattr(self.learner, "beams", 1) != 1:
             return None
-        with torch.no_grad(), computing("fp32", self.device):
-            return find_shared_prefix(self.base, sources, self.device)
+        device = self.device
+        graphs = self.records_steps and device.type == "cuda"
+        with torch.no_grad(), computing("fp32", device):
+            shared = find_shared_prefix(self.base, sources, device, self._kept_prefix, graphs)
+        if self.keeps_prefix and shared is not None:
+            self._kept_prefix = shared
+        return shared
 
-    def _write_after(self, shared: SharedPrefix, sources: Sequence[Sequence[int]], first_line: bool) -> list[list[int]]:
+    def forget_prefix(self) -> None:
+        """Drop what is kept of the prefix of earlier inputs."""
+        self._kept_prefix = None
+
+    def _write_after(
+        self, shared: SharedPrefix, writer: GreedyWriter, sources: Sequence[Sequence[int]], first_line: bool
+    ) -> list[list[int]]:
         """Return the tokens that the model writes after inputs that begin with a shared prefix."""
         rests = [source[len(shared.ids) :] for source in sources]
         end = self.base.tokeniser.eos_token_id
@@ -209,8 +235,9 @@ class Writer:
             lines = [False] * len(rows) if whole_line is None else whole_line(rows)
             return [line or row[-1] == end for line, row in zip(lines, rows, strict=True)]
 
-        with torch.no_grad(), computing("fp32", self.device):
-            written = write(self.base.model, shared.states, rests, self.learner.longest_answer, finished)
+        # Cheaper than no_grad: views need not be noted, and a pass has hundreds.
+        with torch.inference_mode(), computing("fp32", self.device):
+            written = writer.write(rests, self.learner.longest_answer, finished)
         return [_until(row, end) for row in written]
 
     def _own_adapters(self, rows: list[int]) -> tuple[Tensor | None, Tensor | None]:

@@ -130,4 +130,5 @@ class InContext(Untrained[FittedInContext]):
 
         base = open_base(self.model, self.pretrained)
         base.model.to(pick_device(self.device))
-        return FittedInContext(self, prompt, Writer(dataclasses.replace(self), base, batch=self.batch))
+        writer = Writer(dataclasses.replace(self), base, batch=self.batch, keeps_prefix=True)
+        return FittedInContext(self, prompt, writer)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from taskloom.learners.pretrained.fast.greedy import GreedyWriter, can_write
+from taskloom.learners.pretrained.fast.llama import prefix_states
 from taskloom.learners.pretrained.forward import plain
 
 if TYPE_CHECKING:
@@ -29,10 +31,14 @@ class SharedPrefix:
     Attributes:
         ids: The tokens.
         states: Keys and values of each layer, for one row.
+        weights: Which weights they were computed by.
+        writer: Writes after it where the library need not; None for a model that only the library knows.
     """
 
     ids: list[int]
     states: list[tuple[Tensor, Tensor]]
+    weights: tuple[int, ...]
+    writer: GreedyWriter | None
 
     def cache(self, rows: int) -> Any:
         """Return the keys and values for a batch of rows."""
@@ -52,19 +58,58 @@ class SharedPrefix:
         return torch.tensor(rows, device=device), torch.tensor(masks, device=device)
 
 
-def find_shared_prefix(base: Base, sources: Sequence[Sequence[int]], device: torch.device) -> SharedPrefix | None:
-    """Compute what all inputs begin with; None where they do not, or the model keeps other states than keys and values."""
-    if len(sources) < 2 or base.kind != "decoder" or not plain(base.model):
+def find_shared_prefix(
+    base: Base,
+    sources: Sequence[Sequence[int]],
+    device: torch.device,
+    kept: SharedPrefix | None = None,
+    graphs: bool = False,
+) -> SharedPrefix | None:
+    """Compute what all inputs begin with; None where they do not, or the model keeps other states than keys and values.
+
+    Args:
+        base: The model.
+        sources: The inputs.
+        device: The model's.
+        kept: The prefix of earlier inputs, which is taken where these begin with it as well and with little more.
+        graphs: Whether the steps of writing are recorded.
+    """
+    if not sources or base.kind != "decoder" or not plain(base.model):
         return None
-    rows = [list(source) for source in sources]
-    first, last = min(rows), max(rows)  # what these two share, all others share
-    most = min(map(len, rows)) - 1
-    length = next((i for i in range(most) if first[i] != last[i]), most)
-    if length < LEAST:
+    ids, weights = _common(sources), _weights_now(base.model)
+    if kept is not None and kept.weights == weights:
+        same = len(_common([ids, kept.ids], least_left=0))
+        if same == len(kept.ids) and (len(sources) == 1 or len(ids) - same <= LEAST):
+            return kept
+        if same == len(ids) >= LEAST:  # causal: what follows does not matter
+            states = [(keys[:, :, :same], values[:, :, :same]) for keys, values in kept.states]
+            return _prefix(base, ids, states, weights, graphs)
+    if len(sources) < 2 or len(ids) < LEAST:
         return None
-    ids = first[:length]
+    if can_write(base.model):
+        return _prefix(base, ids, prefix_states(base.model, ids), weights, graphs)
     cache = base.model.model(input_ids=torch.tensor([ids], device=device), use_cache=True).past_key_values
-    return SharedPrefix(ids, [(layer.keys, layer.values) for layer in cache.layers])
+    return _prefix(base, ids, [(layer.keys, layer.values) for layer in cache.layers], weights, graphs)
+
+
+def _prefix(
+    base: Base, ids: list[int], states: list[tuple[Tensor, Tensor]], weights: tuple[int, ...], graphs: bool
+) -> SharedPrefix:
+    writer = GreedyWriter(base.model, states, graphs) if can_write(base.model) else None
+    return SharedPrefix(ids, states, weights, writer)
+
+
+def _common(rows: Sequence[Sequence[int]], least_left: int = 1) -> list[int]:
+    """Return the tokens that rows begin with, so that at least some are left of each."""
+    first, last = list(min(rows)), list(max(rows))  # what these two share, all others share
+    most = min(map(len, rows)) - least_left
+    return first[: next((i for i in range(most) if first[i] != last[i]), most)]
+
+
+def _weights_now(model: Any) -> tuple[int, ...]:
+    """Return where a model's weights lie and how often they were changed."""
+    weights = list(model.parameters())
+    return tuple(n for w in weights for n in (w.data_ptr(), 0 if w.is_inference() else w._version))
 
 
 class WholeLine:

@@ -2,28 +2,24 @@
 
 The library's `generate` copies the prefix's keys and values for every row, and again at every token. Here all rows look at the one
 copy in one product per head; each row's own keys and values are few. A row that is done is left out of the following steps.
+
+On a GPU a step of a small model is bound by the starting of its kernels (over a thousand), so there a step is recorded as a CUDA
+graph. A graph knows its memory and its shapes: rows are then a power of two, those that are done stay, and every step looks at the
+whole room for tokens, of which those to come are hidden.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from taskloom.learners.pretrained.fast.llama import (
-    Form,
-    Layer,
-    Pair,
-    _map,
-    _split,
-    _turned,
-    _turns,
-    _weights,
-    can_follow,
-)
+from taskloom.learners.pretrained.fast.llama import Pair, _turns, _weights, can_follow
+from taskloom.learners.training.out_of_memory import is_short
+from taskloom.learners.training.step import record
 
 MOST_SCORES = 2**26
 """Attention scores of one layer that are computed at one time: 256 MB."""
@@ -35,115 +31,280 @@ HARMLESS = {
 }  # fmt: skip
 """Settings of a model's generation that do not change which token is the likeliest."""
 
+LASTING_TURNS = {"default", "linear", "llama3", "yarn"}
+"""Kinds of rotary positions whose angles do not depend on how long a text has become."""
+
+ROOM = 32
+"""Tokens by which the room of a recorded step grows: few different rooms, and little that is hidden."""
+
+FEWEST_ROWS = 8
+"""Rows of the smallest recorded step."""
+
+FEWEST_MOVED = 128
+"""Rows for which it pays to move what is left of a larger recorded step: a step of fewer rows takes a GPU as long."""
+
+FIRST_RECORDED = 2
+"""The step of a block that is recorded: the first one loads the kernels, and recording takes hardly longer than a step."""
+
 Finished = Callable[[Sequence[list[int]]], Sequence[bool]]
 """Says of the tokens that some rows have written whether each row is done."""
 
 
 def can_write(model: Any) -> bool:
-    """Return whether `write` does what the library's greedy search does with this model."""
-    return can_follow(model) and set(model.generation_config.to_diff_dict()) <= HARMLESS
+    """Return whether a `GreedyWriter` does what the library's greedy search does with this model."""
+    return (
+        can_follow(model)
+        and set(model.generation_config.to_diff_dict()) <= HARMLESS
+        and model.model.rotary_emb.rope_type in LASTING_TURNS
+    )
 
 
-def write(
-    model: Any, states: Sequence[Pair], rests: Sequence[Sequence[int]], longest: int, finished: Finished
-) -> list[list[int]]:
-    """Write the likeliest token after each row, then the next one, until the row is done.
+def recorded(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """Return a step as a CUDA graph that leaves its result in the same memory each time.
+
+    The step has been taken before, so that its kernels are loaded.
+    """
+    graph, result = record(step, None, 0)
+
+    def replay() -> Tensor:
+        graph.replay()
+        return result
+
+    return replay
+
+
+class _Shape(NamedTuple):
+    """How a model attends: `groups` heads to each of the `shared` ones that have keys and values."""
+
+    shared: int
+    groups: int
+    size: int
+    epsilon: float
+
+
+class _Layer(NamedTuple):
+    """The weights of a layer, maps as right-hand sides of products, and the prefix's keys and values there."""
+
+    before: Tensor
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    out: Tensor
+    between: Tensor
+    gate: Tensor
+    up: Tensor
+    down: Tensor
+    keys: Tensor  # [shared, size, length], with the factor of attention in them
+    values: Tensor  # [shared, length, size]
+
+
+class _Block:
+    """The memory of rows that are written together.
+
+    Attributes:
+        ids: [rows, 1] the last token of each row.
+        at: [1] its place after the prefix, padding included.
+        empty: [rows] the padding before each row's own tokens.
+        own: [layers, 2, rows, heads, room, size] the keys and values that each row has besides the prefix's.
+        turns: The rotary positions of the room.
+        used: How much of the room is taken.
+        steps: Of one token each, that were taken here in all calls.
+        replay: The recorded step, once there is one.
+    """
+
+    def __init__(self, own: Tensor, turns: Pair) -> None:
+        self.own, self.turns, self.used, self.steps = own, turns, 0, 0
+        self.rows, self.room = own.shape[2], own.shape[4]
+        self.ids = torch.zeros((self.rows, 1), dtype=torch.long, device=own.device)
+        self.at = torch.zeros(1, dtype=torch.long, device=own.device)
+        self.empty = torch.zeros(self.rows, dtype=torch.long, device=own.device)
+        self.replay: Callable[[], Tensor] | None = None
+
+    def begin(self, rests: Sequence[Sequence[int]]) -> Tensor:
+        """Return the tokens [rows, width] of each row, the shorter ones after padding; rows without any are padding."""
+        width = max(map(len, rests))
+        empty = [width - len(rest) for rest in rests] + [0] * (self.rows - len(rests))
+        rows = [[0] * (width - len(rest)) + list(rest) for rest in rests] + [[0] * width] * (self.rows - len(rests))
+        self.empty.copy_(torch.tensor(empty))
+        self.at.fill_(width - 1)
+        self.used = width
+        return torch.tensor(rows, device=self.own.device)
+
+    def take(self, other: _Block, slots: Tensor) -> None:
+        """Take over some rows of another block, as the first ones of this."""
+        number, used = len(slots), other.used
+        self.own[:, :, :number, :, :used] = other.own[:, :, :, :, :used].index_select(2, slots)
+        self.empty[:number] = other.empty[slots]
+        self.at.copy_(other.at)
+        self.used = used
+
+
+class GreedyWriter:
+    """Writes the likeliest tokens after one prefix.
 
     Args:
         model: A causal language model that `can_write` accepts.
         states: Keys and values [1, heads, length, size] of the prefix at every layer.
-        rests: The tokens of each row after the prefix, at least one.
-        longest: The most tokens that are written.
-        finished: When a row is done; it is asked after every token.
+        graphs: Whether steps are recorded as CUDA graphs, which are kept, with their memory, as long as the writer. Where that
+            fails they are started one by one.
     """
-    width = max(map(len, rests))
-    each = model.config.num_attention_heads * width * (states[0][0].shape[2] + width)
-    together = max(1, MOST_SCORES // each)
-    parts = [rests[first : first + together] for first in range(0, len(rests), together)]
-    return [tokens for part in parts for tokens in _GreedyRows(model, states, part, longest).write(finished)]
 
+    def __init__(self, model: Any, states: Sequence[Pair], graphs: bool = False) -> None:
+        keys, config = states[0][0], model.config
+        shared, size = keys.shape[1], keys.shape[3]
+        self._model, self._graphs, self._fixed = model, graphs, graphs
+        self._shape = _Shape(shared, config.num_attention_heads // shared, size, config.rms_norm_eps)
+        self._length = keys.shape[2]
+        self._layers = [_with_prefix(layer, *pair) for layer, pair in zip(model.model.layers, states, strict=True)]
+        self._kept: dict[int, _Block] = {}
 
-class _GreedyRows:
-    """Rows that are written together, with the keys and values that each has besides the prefix's."""
+    def write(self, rests: Sequence[Sequence[int]], longest: int, finished: Finished) -> list[list[int]]:
+        """Write the likeliest token after each row, then the next one, until the row is done.
 
-    def __init__(self, model: Any, states: Sequence[Pair], rests: Sequence[Sequence[int]], longest: int) -> None:
-        self._model, self._longest = model, longest
-        core, config = model.model, model.config
-        self._form = Form(config.num_attention_heads, config.num_key_value_heads, config.rms_norm_eps, model.dtype)
-        self._layers = [_weights(layer) for layer in core.layers]
-        self._prefix = [(keys[0], values[0]) for keys, values in states]
-        device, width = states[0][0].device, max(map(len, rests))
-        empty = [width - len(rest) for rest in rests]
-        self._ids = torch.tensor([[0] * n + list(rest) for n, rest in zip(empty, rests, strict=True)], device=device)
-        self._empty = torch.tensor(empty, device=device)
-        self._turns = _turns(core, self._prefix[0][0].shape[1], width + longest)
-        shape = (len(self._layers), 2, len(rests), self._form.shared, width + longest, self._prefix[0][0].shape[2])
-        self._own = torch.empty(shape, dtype=model.dtype, device=device)
-        self._used = 0
+        Args:
+            rests: The tokens of each row after the prefix, at least one.
+            longest: The most tokens that are written.
+            finished: When a row is done; it is asked after every token.
+        """
+        width = max(map(len, rests))
+        each = self._shape.shared * self._shape.groups * width * (self._length + width)
+        together = max(1, MOST_SCORES // each)
+        parts = [rests[first : first + together] for first in range(0, len(rests), together)]
+        try:
+            return [tokens for part in parts for tokens in self._write(part, longest, finished)]
+        except RuntimeError as error:
+            if is_short(error):
+                self._kept.clear()  # fewer rows will be tried, and need the memory
+            raise
 
-    def write(self, finished: Finished) -> list[list[int]]:
-        """Write all rows to their ends, and return the tokens of each."""
-        written: list[list[int]] = [[] for _ in self._ids]
-        active = list(range(len(written)))
-        ids = self._ids
-        for _ in range(self._longest):
-            new = self._next(ids)
-            for row, token in zip(active, new.tolist(), strict=True):
-                written[row].append(token)
+    def _write(self, rests: Sequence[Sequence[int]], longest: int, finished: Finished) -> list[list[int]]:
+        """Write rows together to their ends, and return the tokens of each."""
+        written: list[list[int]] = [[] for _ in rests]
+        room = max(map(len, rests)) + longest
+        block = self._block(len(rests), room)
+        new = self._next(block, block.begin(rests), torch.arange(block.used, device=block.own.device), block.used)
+        active = slots = list(range(len(rests)))  # the rows that are not done, and where they stand in the block
+        for number in range(1, longest + 1):
+            tokens = new.tolist()
+            for row, slot in zip(active, slots, strict=True):
+                written[row].append(tokens[slot])
             done = finished([written[row] for row in active])
             left = [place for place, is_done in enumerate(done) if not is_done]
-            if not left:
+            if not left or number == longest:
                 break
-            if len(left) < len(active):
-                chosen = torch.tensor(left, device=new.device)
-                active, new = [active[place] for place in left], new[chosen]
-                self._empty, self._own = self._empty[chosen], self._own.index_select(2, chosen)
-            ids = new[:, None]
+            active, slots = [active[place] for place in left], [slots[place] for place in left]
+            if self._should_move(len(left), block.rows):
+                smaller, chosen = self._block(len(left), room), torch.tensor(slots, device=new.device)
+                smaller.take(block, chosen)
+                block, new, slots = smaller, new[chosen], list(range(len(left)))
+            new = self._step(block, new)
         return written
 
-    def _next(self, ids: Tensor) -> Tensor:
-        """Read the next tokens [rows, length] and return the likeliest one after them."""
-        start, end = self._used, self._used + ids.shape[1]
-        self._used = end
-        at = torch.arange(end, device=ids.device)
-        places = (at[start:] - self._empty[:, None]).clamp(min=0)
-        turns = self._turns[0][0][places].unsqueeze(1), self._turns[1][0][places].unsqueeze(1)
-        later, padding = at > at[start:, None], at < self._empty[:, None]
-        hidden = (later[None] | padding[:, None])[:, None, None]  # [rows, 1, 1, length, end]
-        h: Tensor = self._model.model.embed_tokens(ids).to(self._form.kind)
-        for weights, prefix, own in zip(self._layers, self._prefix, self._own, strict=True):
-            h = self._layer(weights, h, turns, prefix, own[:, :, :, :end], hidden)
-        states = self._norm(h[:, -1], self._model.model.norm.weight)
+    def _size(self, rows: int) -> int:
+        """Return the rows of the block in which so many are written."""
+        return max(FEWEST_ROWS, 1 << (rows - 1).bit_length()) if self._fixed else rows
+
+    def _should_move(self, left: int, rows: int) -> bool:
+        """Return whether the rows that are not done are worth a block of their own."""
+        return 4 * self._size(max(left, FEWEST_MOVED)) <= rows if self._fixed else left < rows
+
+    def _block(self, rows: int, room: int) -> _Block:
+        """Return memory for rows, that of an earlier call where steps are recorded in it."""
+        rows, like = self._size(rows), self._layers[0].keys
+        if rows in self._kept and self._kept[rows].room >= room:
+            return self._kept[rows]
+        self._kept.pop(rows, None)  # before there is another
+        room = -(-room // ROOM) * ROOM if self._fixed else room
+        shape = (len(self._layers), 2, rows, self._shape.shared, room, self._shape.size)
+        # Not empty where a step looks at all of it: a share of zero does not help against what is not a number.
+        own = like.new_zeros(shape) if self._fixed else like.new_empty(shape)
+        block = _Block(own, _turns(self._model.model, self._length, room))
+        if self._fixed:
+            self._kept[rows] = block
+        return block
+
+    def _step(self, block: _Block, new: Tensor) -> Tensor:
+        """Read one token more of each row, and return the likeliest one after it."""
+        block.ids[: len(new)] = new[:, None]
+        block.at += 1
+        block.used += 1
+        block.steps += 1
+        if self._graphs and block.steps == FIRST_RECORDED:
+            try:
+                block.replay = recorded(lambda: self._next(block, block.ids, block.at, block.room))
+            except RuntimeError as error:
+                if is_short(error):
+                    raise
+                self._graphs = False  # a driver or a card that cannot: the same kernels, started one by one
+        if block.replay:
+            return block.replay()
+        return self._next(block, block.ids, block.at, block.room if self._graphs else block.used)
+
+    def _next(self, block: _Block, ids: Tensor, at: Tensor, seen: int) -> Tensor:
+        """Read tokens [rows, length], and return the likeliest one after them.
+
+        Args:
+            block: The memory of the rows.
+            ids: The tokens.
+            at: [length] their places after the prefix.
+            seen: How many places are looked at; those after a token are hidden from it.
+        """
+        (rows, length), shape = ids.shape, self._shape
+        every = torch.arange(seen, device=ids.device)
+        places = (at - block.empty[:, None]).clamp(min=0)
+        turns = block.turns[0][0][places].unsqueeze(2), block.turns[1][0][places].unsqueeze(2)
+        hidden = (every > at[:, None])[None] | (every < block.empty[:, None])[:, None]  # [rows, length, seen]
+        h: Tensor = self._model.model.embed_tokens(ids).flatten(0, 1)
+        bias = h.new_zeros(()).expand(hidden.shape).masked_fill(hidden, -torch.inf)[:, None, :, None]
+        bias = bias.expand(rows, shape.shared, length, shape.groups, seen).reshape(rows * shape.shared, -1, seen)
+        for layer, own in zip(self._layers, block.own, strict=True):
+            h = self._layer(layer, h, turns, own, at, bias)
+        states = self._norm(h.view(rows, length, -1)[:, -1], self._model.model.norm.weight)
         likeliest: Tensor = F.linear(states, self._model.get_output_embeddings().weight).argmax(-1)
         return likeliest
 
-    def _layer(self, w: Layer, h: Tensor, turns: Pair, prefix: Pair, own: Tensor, hidden: Tensor) -> Tensor:
-        """Compute the next states, and put this layer's keys and values beside those of the earlier tokens."""
+    def _layer(self, w: _Layer, h: Tensor, turns: Pair, own: Tensor, at: Tensor, bias: Tensor) -> Tensor:
+        """Compute the next states [tokens, d], and put this layer's keys and values beside those of the earlier tokens."""
+        shape, rows, seen = self._shape, own.shape[1], bias.shape[-1]
+        heads = shape.shared * shape.groups
         n = self._norm(h, w.before)
         # Turned together: on a GPU a small product costs no more than the call.
-        both = _turned(_split(torch.cat([_map(n, w.q), _map(n, w.k)], -1), self._form.heads + self._form.shared), turns)
-        q, own[0, :, :, -h.shape[1] :] = both[:, : self._form.heads], both[:, self._form.heads :]
-        own[1, :, :, -h.shape[1] :] = _split(_map(n, w.v), self._form.shared)
-        a = h + _map(_attend(q, prefix, (own[0], own[1]), hidden).transpose(1, 2).flatten(2), w.out)
+        both = torch.cat([n.mm(w.q), n.mm(w.k)], 1).view(rows, len(at), -1, shape.size)
+        both = torch.addcmul(both * turns[0], both.roll(shape.size // 2, -1), turns[1])
+        own[0].index_copy_(2, at, both[:, :, heads:].transpose(1, 2))
+        own[1].index_copy_(2, at, n.mm(w.v).view(rows, len(at), -1, shape.size).transpose(1, 2))
+        keys, values = own.flatten(1, 2)[:, :, :seen]
+        mixed = _attend(both[:, :, :heads], w, keys, values, bias, shape)
+        a = torch.addmm(h, mixed, w.out)
         m = self._norm(a, w.between)
-        return a + _map(F.silu(_map(m, w.gate)) * _map(m, w.up), w.down)
+        return torch.addmm(a, F.silu(m.mm(w.gate)).mul_(m.mm(w.up)), w.down)
 
     def _norm(self, x: Tensor, gain: Tensor) -> Tensor:
         """Normalize by one kernel where the library has one."""
-        return F.rms_norm(x, gain.shape, gain, self._form.epsilon)
+        return F.rms_norm(x, gain.shape, gain, self._shape.epsilon)
 
 
-def _attend(q: Tensor, prefix: Pair, own: Pair, hidden: Tensor) -> Tensor:
-    """Compute attention over the prefix [heads, length, size] of all rows and over each row's own [rows, heads, length, size]."""
-    rows, heads, length, size = q.shape
-    shared, before = prefix[0].shape[:2]
-    q = q.reshape(rows, shared, heads // shared, length, size) * size**-0.5
-    # The rows' queries of one head are one matrix: one product with the prefix's keys for all of them.
-    over_prefix = q.transpose(0, 1).reshape(shared, -1, size) @ prefix[0].transpose(1, 2)
-    over_prefix = over_prefix.view(shared, rows, -1, length, before).transpose(0, 1)
-    over_own = (q.flatten(2, 3) @ own[0].transpose(2, 3)).view(*q.shape[:4], -1).masked_fill(hidden, -torch.inf)
-    shares = torch.cat([over_prefix, over_own], -1).softmax(-1)
-    from_prefix = shares[..., :before].transpose(0, 1).reshape(shared, -1, before) @ prefix[1]
-    from_prefix = from_prefix.view(shared, rows, -1, length, size).transpose(0, 1)
-    from_own = (shares[..., before:].flatten(2, 3) @ own[1]).view(q.shape)
-    return (from_prefix + from_own).reshape(rows, heads, length, size)
+def _with_prefix(layer: Any, keys: Tensor, values: Tensor) -> _Layer:
+    """Return a layer's weights with the keys and values [1, shared, length, size] of the prefix there."""
+    maps = [weight.t() if weight.dim() == 2 else weight for weight in _weights(layer)]
+    return _Layer(*maps, keys[0].transpose(1, 2) * keys.shape[3] ** -0.5, values[0])
+
+
+def _attend(q: Tensor, w: _Layer, keys: Tensor, values: Tensor, bias: Tensor, shape: _Shape) -> Tensor:
+    """Compute attention [tokens, heads * size] over the prefix of all rows and over each row's own [rows * shared, seen, size].
+
+    The rows' queries of one head are one matrix: one product with the prefix's keys for all of them.
+    """
+    rows, length, shared, before = len(q), q.shape[1], shape.shared, w.keys.shape[2]
+    q = q.unflatten(2, (shared, shape.groups))
+    over_prefix = q.permute(2, 0, 1, 3, 4).reshape(shared, -1, shape.size).bmm(w.keys)
+    each = q.transpose(1, 2).reshape(rows * shared, -1, shape.size)
+    over_own = torch.baddbmm(bias, each, keys.transpose(1, 2), alpha=shape.size**-0.5)
+    over_prefix = over_prefix.view(shared, rows, -1, before).transpose(0, 1)
+    shares = torch.cat([over_prefix, over_own.view(rows, shared, *over_own.shape[1:])], -1).softmax(-1)
+    from_prefix = shares[..., :before].transpose(0, 1).reshape(shared, -1, before).bmm(w.values)
+    from_own = shares[..., before:].flatten(0, 1).bmm(values)
+    parts = (shape.groups, shape.size)
+    mixed = from_own.view(rows, shared, length, *parts).transpose(1, 2)
+    mixed = mixed + from_prefix.view(shared, rows, length, *parts).permute(1, 2, 0, 3, 4)
+    return mixed.reshape(rows * length, -1)

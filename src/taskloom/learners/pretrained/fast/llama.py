@@ -145,6 +145,17 @@ def logits_at(
         return F.linear(states, model.get_output_embeddings().weight.to(kind))
 
 
+def prefix_states(model: Any, ids: Sequence[int]) -> list[Pair]:
+    """Compute keys and values [1, heads, length, size] of tokens at every layer, as the library does, in its precision."""
+    core, config = model.model, model.config
+    form = Form(config.num_attention_heads, config.num_key_value_heads, config.rms_norm_eps, model.dtype)
+    device = core.norm.weight.device
+    vectors = core.embed_tokens(torch.tensor([list(ids)], device=device))
+    layers = [_weights(layer) for layer in core.layers]
+    states = _prompt_states(core, layers, vectors, torch.zeros(1, dtype=torch.long, device=device), form, _layer)
+    return [pair for pair in states if pair is not None]
+
+
 def _prompt_states(
     core: Any, layers: list[Layer], prompts: Tensor | None, tasks: Tensor | None, form: Form, run: Any
 ) -> Sequence[Pair | None]:
