@@ -90,21 +90,18 @@ def compared(fitted: Any, inputs: list[str], device: str, ways: list[str]) -> It
     def plain() -> list[str]:
         return [prompt.extract(reply) for reply in writer.say(prompts())]
 
-    rounds = 1 if device == "cpu" else 3  # a GPU has to load its kernels first: the last round counts
+    rounds = 1 if device == "cpu" else 5
     times: dict[str, list[float]] = {}
     answers: dict[str, list[str]] = {}
     for way in ways:
-        writer.records_steps = way == "recorded"
-        writer.forget_prefix()
-        times[way] = []
-        for _ in range(rounds):
+        writer.records_steps, times[way] = way == "recorded", []
+        for number in range(rounds):
+            if number < 2:  # the first round loads the kernels, the second is `new`, the last one counts
+                writer.forget_prefix()
             answers[way], seconds = clock(device, lambda: fitted.answer(inputs))
             times[way].append(seconds)
-        if device != "cpu":  # kernels are there, prefix and recorded steps are not
-            writer.forget_prefix()
-            _, new = clock(device, lambda: fitted.answer(inputs))
-            times[way].insert(0, new)
-        report(f"prefix once, {way}, {len(inputs)} inputs: {times[way][-1]:.3f} (new {times[way][0]:.3f})")
+        report(f"prefix once, {way}, {len(inputs)} inputs: {', '.join(f'{t:.3f}' for t in times[way])}")
+        report(writer.recording)
     least, shared_prefix.LEAST = shared_prefix.LEAST, 10**9  # nothing is shared
     writer.forget_prefix()
     for _ in range(min(rounds, 2)):
@@ -114,7 +111,7 @@ def compared(fitted: Any, inputs: list[str], device: str, ways: list[str]) -> It
     tokens = min(map(len, prompts()))
     unit = "CPU-s" if device == "cpu" else "s"
     for way in ways:
-        once, new = times[way][-1], times[way][0]
+        once, new = times[way][-1], times[way][:2][-1]
         same = sum(a == b for a, b in zip(answers[way], whole, strict=True))
         print(f"{fitted.learner.shots} shots, prompts of {tokens} tokens, {len(inputs)} inputs: {same} answers equal")
         print(

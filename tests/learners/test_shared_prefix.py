@@ -224,7 +224,7 @@ def test_recorded_steps_write_what_others_do_and_are_kept(writer: Any, recording
         replays = recordings.replays
         many = rests * 3
         assert recorded.write(many, 5, finished) == plain.write(many, 5, finished)
-        assert recordings.steps == 2
+        assert recorded.recorded_rows == [8, 32]
         assert recordings.replays > replays
         assert recorded.write(rests, 40, finished) == plain.write(rests, 40, finished)
         assert recordings.steps == 3, "more tokens need more room"
@@ -258,6 +258,8 @@ def test_a_step_that_cannot_be_recorded_is_taken_all_the_same(writer: Any, monke
         monkeypatch.setattr(greedy, "recorded", fail)
         recorded = GreedyWriter(writer.base.model, states, True)
         assert recorded.write(rests, 5, lambda rows: [False] * len(rows)) == whole
+        assert recorded.failure == "operation not permitted when stream is capturing"
+        assert not recorded.recorded_rows
         monkeypatch.setattr(greedy, "recorded", lambda _: pytest.fail("tried again"))
         assert recorded.write(rests, 5, lambda rows: [False] * len(rows)) == whole
 

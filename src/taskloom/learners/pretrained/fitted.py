@@ -219,6 +219,14 @@ class Writer:
             self._kept_prefix = shared
         return shared
 
+    @property
+    def recording(self) -> str:
+        """Return what is kept of recorded steps, in words."""
+        writer = self._kept_prefix and self._kept_prefix.writer
+        if not writer:
+            return "nothing is kept"
+        return f"steps are recorded for {writer.recorded_rows} rows{writer.failure and f'; {writer.failure}'}"
+
     def forget_prefix(self) -> None:
         """Drop what is kept of the prefix of earlier inputs."""
         self._kept_prefix = None

@@ -64,7 +64,14 @@ def recorded(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
 
     The step has been taken before, so that its kernels are loaded.
     """
-    graph, result = record(step, None, 0)
+
+    def inferred() -> Tensor:
+        with torch.inference_mode():
+            return step()
+
+    # What torch itself keeps for all graphs must not be for inference alone: steps of training are recorded as well.
+    with torch.inference_mode(False):
+        graph, result = record(inferred, None, 0)
 
     def replay() -> Tensor:
         graph.replay()
@@ -147,6 +154,9 @@ class GreedyWriter:
         states: Keys and values [1, heads, length, size] of the prefix at every layer.
         graphs: Whether steps are recorded as CUDA graphs, which are kept, with their memory, as long as the writer. Where that
             fails they are started one by one.
+
+    Attributes:
+        failure: Why no step was recorded, where one was to be.
     """
 
     def __init__(self, model: Any, states: Sequence[Pair], graphs: bool = False) -> None:
@@ -157,6 +167,12 @@ class GreedyWriter:
         self._length = keys.shape[2]
         self._layers = [_with_prefix(layer, *pair) for layer, pair in zip(model.model.layers, states, strict=True)]
         self._kept: dict[int, _Block] = {}
+        self.failure = ""
+
+    @property
+    def recorded_rows(self) -> list[int]:
+        """Return for how many rows there are recorded steps."""
+        return [rows for rows, block in self._kept.items() if block.replay]
 
     def write(self, rests: Sequence[Sequence[int]], longest: int, finished: Finished) -> list[list[int]]:
         """Write the likeliest token after each row, then the next one, until the row is done.
@@ -235,7 +251,8 @@ class GreedyWriter:
             except RuntimeError as error:
                 if is_short(error):
                     raise
-                self._graphs = False  # a driver or a card that cannot: the same kernels, started one by one
+                # A driver or a card that cannot: the same kernels, started one by one.
+                self._graphs, self.failure = False, str(error)
         if block.replay:
             return block.replay()
         return self._next(block, block.ids, block.at, block.room if self._graphs else block.used)
