@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -138,8 +139,8 @@ def test_answers_are_those_of_generate_alone_for_other_forms(
             weight[half:] = weight[1 : 1 + len(tokeniser) - half]
     base = Base("small", "decoder", model, tokeniser)
     learner = SimpleNamespace(longest_answer=7, join="")
-    find = shared_prefix.find_shared_prefix
-    monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *given: find(*given[:4], True))
+    find = partial(shared_prefix.find_shared_prefix, graphs=True)
+    monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *given: find(*given[:4]))
     kept = fitted_models.Writer(learner, base, batch=6, keeps_prefix=True)
     rng = random.Random(2)
     head = rng.choices(WORDS.split(), k=30)
@@ -301,8 +302,8 @@ def test_one_call_after_another_answers_as_a_new_learner_does(
     sources = prompts(writer)
     whole = writer.say(sources)
     fresh = fitted_models.Writer(writer.learner, writer.base, batch=6, keeps_prefix=True)
-    find = shared_prefix.find_shared_prefix
-    monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *given: find(*given[:4], True))
+    find = partial(shared_prefix.find_shared_prefix, graphs=True)
+    monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *given: find(*given[:4]))
     passes: list[int] = []
 
     def prefix_states(model: Any, ids: list[int]) -> Any:

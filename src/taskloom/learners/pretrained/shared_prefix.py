@@ -101,7 +101,7 @@ def _prefix(
 
 def _common(rows: Sequence[Sequence[int]], least_left: int = 1) -> list[int]:
     """Return the tokens that rows begin with, so that at least some are left of each."""
-    first, last = list(min(rows)), list(max(rows))  # what these two share, all others share
+    first, last = min(map(list, rows)), max(map(list, rows))  # what these two share, all others share
     most = min(map(len, rows)) - least_left
     return first[: next((i for i in range(most) if first[i] != last[i]), most)]
 

@@ -303,8 +303,20 @@ class GreedyWriter:
 
 def _with_prefix(layer: Any, keys: Tensor, values: Tensor) -> _Layer:
     """Return a layer's weights with the keys and values [1, shared, length, size] of the prefix there."""
-    maps = [weight.t() if weight.dim() == 2 else weight for weight in _weights(layer)]
-    return _Layer(*maps, keys[0].transpose(1, 2) * keys.shape[3] ** -0.5, values[0])
+    w = _weights(layer)
+    return _Layer(
+        before=w.before,
+        q=w.q.t(),
+        k=w.k.t(),
+        v=w.v.t(),
+        out=w.out.t(),
+        between=w.between,
+        gate=w.gate.t(),
+        up=w.up.t(),
+        down=w.down.t(),
+        keys=keys[0].transpose(1, 2) * keys.shape[3] ** -0.5,
+        values=values[0],
+    )
 
 
 def _attend(q: Tensor, w: _Layer, keys: Tensor, values: Tensor, bias: Tensor, shape: _Shape) -> Tensor:
@@ -313,7 +325,7 @@ def _attend(q: Tensor, w: _Layer, keys: Tensor, values: Tensor, bias: Tensor, sh
     The rows' queries of one head are one matrix: one product with the prefix's keys for all of them.
     """
     rows, length, shared, before = len(q), q.shape[1], shape.shared, w.keys.shape[2]
-    q = q.unflatten(2, (shared, shape.groups))
+    q = q.reshape(rows, length, shared, shape.groups, shape.size)
     over_prefix = q.permute(2, 0, 1, 3, 4).reshape(shared, -1, shape.size).bmm(w.keys)
     each = q.transpose(1, 2).reshape(rows * shared, -1, shape.size)
     over_own = torch.baddbmm(bias, each, keys.transpose(1, 2), alpha=shape.size**-0.5)
