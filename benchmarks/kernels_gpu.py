@@ -61,6 +61,7 @@ CELLS: list[tuple[int, str, int, int, str, dict[str, Any]]] = [
     (7, "ndr", 4, 7, "kernels fp32", {}),
     (5, "ndr", 25, 9, "kernels fp32", {}),
     (5, "ndr", 25, 7, "kernels tf32", {}),
+    (9, "ndr", 1, 9, "kernels tf32", {}),
     (2, "ndr", 4, 9, "kernels fp32", {"ATTENTION_ROWS": 16}),
     (8, "transformer", 25, 9, "kernels tf32", {}),
     (6, "transformer", 25, 8, "kernels bf16", {}),
