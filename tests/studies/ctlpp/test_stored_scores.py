@@ -1,0 +1,78 @@
+"""Scores of trainings on a GPU that come in parts: what was trained further takes the place of what it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _beside_the_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[3] / "benchmarks")
+
+
+def result(seeds: dict[int, float], step: int, members: str = "A:0-1", data: str = "A") -> dict[str, Any]:
+    """Return a training as `ctlpp_gpu.py` writes it, measured last at a step."""
+    return {
+        "data": data,
+        "model": "ndr",
+        "step": step,
+        "seconds": 9.0,
+        "device": "H200",
+        "torch": "2",
+        "command": f"ctlpp_gpu.py train --members {members}",
+        "settings": {"steps": 80, "precision": "bf16"},
+        "layers": {split: {"8": list(seeds.values())} for split in ("iid", "ood")},
+        "curves": {str(s): [[step, n, score, 0.0] for n in ("iid", "ood", "all")] for s, score in seeds.items()},
+    }
+
+
+def test_seeds_that_were_trained_further_replace_themselves() -> None:
+    from ctlpp_scores import add, group_of
+
+    groups: list[dict[str, Any]] = []
+    add(groups, group_of(result({0: 0.1, 1: 0.2, 2: 0.3}, 76), "one"))
+    add(groups, group_of(result({0: 0.1, 1: 0.2}, 80, data="R"), "one"))
+    add(groups, group_of(result({1: 0.8, 0: 0.9}, 80), "two"))
+    add(groups, group_of(result({4: 0.7}, 80, "A:4"), "three"))
+    stopped, other, ended = groups
+    assert stopped["fields"]["learner.steps"] == 76
+    assert stopped["seeds"] == {"2": {"iid": 0.3, "ood": 0.3, "all": 0.3}}
+    assert list(stopped["curves"]) == ["2"]
+    assert other["recipe"] == "ctl/R"
+    assert "learner.steps" not in ended["fields"]
+    assert {seed: scores["ood"] for seed, scores in ended["seeds"].items()} == {"0": 0.9, "1": 0.8, "4": 0.7}
+    commands = ended["environment"]["command"].split("; ")
+    assert [command.rpartition(" ")[2] for command in commands] == ["one)", "two)", "three)"]
+    assert "stopped after step 76" in commands[0]
+    add(groups, group_of(result({0: 0.0}, 40), "late"))
+    assert ended["seeds"]["0"]["ood"] == 0.9, "what was trained less far replaces nothing"
+
+
+def test_accuracies_by_layers_of_one_training_are_one_entry() -> None:
+    from ctlpp_scores import add_layers, layers_of
+
+    entries: list[dict[str, Any]] = []
+    for one in (result({0: 0.1, 1: 0.2, 2: 0.3}, 76), result({5: 0.5, 0: 0.9}, 80), result({1: 0.8}, 80)):
+        add_layers(entries, layers_of(one))
+    before, now = entries
+    assert (before["seeds"], before["accuracy"]["ood"]) == ([2], {"8": [0.3]})
+    assert (now["seeds"], now["accuracy"]["ood"]) == ([0, 1, 5], {"8": [0.9, 0.8, 0.5]})
+
+
+def test_states_of_seeds_are_gathered_from_the_last_folder_that_has_them(tmp_path: Path) -> None:
+    from ctlpp_scores import write_states
+
+    texts: dict[str, Any] = {name: np.array(["a"]) for name in ("singles", "pairs", "classes")}
+    for folder, seeds in (("one", [0, 1]), ("two", [4, 1])):
+        (tmp_path / folder).mkdir()
+        values = np.array([[10 * seed + (folder == "two")] for seed in seeds])
+        states: dict[str, Any] = {"singles.readout": values, "pairs.answers": values, **texts}
+        np.savez(tmp_path / folder / "ndr-A-states.npz", seeds=np.array(seeds), **states)
+    write_states([tmp_path / "one", tmp_path / "none", tmp_path / "two"], "ndr-A", [0, 1, 4], tmp_path / "out.npz")
+    with np.load(tmp_path / "out.npz") as file:
+        assert file["seeds"].tolist() == [0, 1, 4]
+        assert file["singles.readout"].tolist() == file["pairs.answers"].tolist() == [[0], [11], [41]]
