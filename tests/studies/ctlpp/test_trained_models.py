@@ -14,7 +14,7 @@ from taskloom.recipe import read
 from taskloom.studies.ctlpp import cluster_accuracy
 from taskloom.studies.ctlpp.cluster_accuracy import accuracy_cells
 from taskloom.studies.ctlpp.graph_drawings import graph_table
-from taskloom.studies.ctlpp.symbol_codes import symbol_rows
+from taskloom.studies.ctlpp.symbol_codes import at_least, seed_row, symbol_rows
 from taskloom.studies.ctlpp.symbol_similarity import (
     draw_matrices,
     evidence_table,
@@ -151,6 +151,26 @@ def test_symbols_that_groups_code_differently_are_those_that_unseen_pairs_fail_o
         assert all((row["gap of groups"] > 0.5) == (codes == "by group") for row in rows)
     reversed_roles = symbol_rows(planted("by group"), "readout", alternating=True)
     assert {(row["seen pairs"], row["unseen pairs"]) for row in reversed_roles} == {(0.0, 1.0)}
+
+
+def test_a_seed_that_fails_on_the_symbol_of_the_largest_gap_is_told_from_one_that_does_not() -> None:
+    def symbols(gaps: list[float], right: list[float]) -> list[dict[str, Any]]:
+        return [
+            {"symbol": s, "gap of groups": g, "unseen pairs": r}
+            for s, (g, r) in enumerate(zip(gaps, right, strict=True))
+        ]
+
+    through_it = seed_row(symbols([0.1, 0.5, 0.2, 0.0], [1.0, 0.1, 0.9, 1.0]))
+    assert (through_it["of symbol"], through_it["worst symbol"]) == (1, 1)
+    assert through_it["its share of failures"] == pytest.approx(0.9)
+    assert through_it["through the others"] == pytest.approx(2.9 / 3)
+    assert through_it["correlation"] < -0.9
+    beside_it = seed_row(symbols([0.1, 0.5, 0.2, 0.0], [0.0, 1.0, 1.0, 1.0]))
+    assert (beside_it["of symbol"], beside_it["worst symbol"], beside_it["its share of failures"]) == (1, 0, 0.0)
+    perfect = seed_row(symbols([0.1, 0.5], [1.0, 1.0]))
+    assert (perfect["worst symbol"], perfect["its share of failures"]) == (None, None)
+    assert at_least(2, 2, 1 / 8) == pytest.approx(1 / 64)
+    assert at_least(1, 3, 1 / 8) == pytest.approx(1 - (7 / 8) ** 3)
 
 
 def test_states_are_arranged_by_the_symbol_that_a_function_gives() -> None:

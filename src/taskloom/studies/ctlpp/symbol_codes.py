@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from functools import partial
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
+from taskloom.experiments.statistics import over_seeds
 from taskloom.studies import figures
 from taskloom.studies.ctlpp.small_worlds import similarity_experiments
 from taskloom.studies.ctlpp.symbol_similarity import CONVERGED, evidence_table, group_numbers, symbol_cosines
@@ -35,15 +38,14 @@ def codes(
 ) -> Finding:
     """Compare, symbol by symbol, the codes of its groups with the pairs of functions that it stands between."""
     pairs = learned_seeds(runs, learner=learner, variant=variant, converged=CONVERGED, states=states)
-    rows = [
-        {"seed": seed, **row}
-        for group, seed in pairs
-        for row in symbol_rows(trained_model(runs, group, seed, states), where, variant == "A")
-    ]
-    columns = ("seed", "symbol", "codes", "gap of groups", "seen pairs", "unseen pairs")
-    data = ResultTable(columns, rows)
-    rho = rank_correlation([row["gap of groups"] for row in rows], [row["unseen pairs"] for row in rows])
-    seeds = count_of([len(pairs)], "seed")
+    models = {seed: trained_model(runs, group, seed, states) for group, seed in pairs}
+    rows = {seed: symbol_rows(model, where, variant == "A") for seed, model in models.items()}
+    table = [{"seed": seed, "ood": models[seed].ood, **seed_row(own)} for seed, own in rows.items()]
+    data = ResultTable(
+        ("seed", "symbol", "codes", "gap of groups", "seen pairs", "unseen pairs"),
+        [{"seed": seed, **row} for seed, own in rows.items() for row in own],
+    )
+    seeds = count_of([len(rows)], "seed")
     caption = (
         "Accuracy on the pairs of functions that training does not have, by the gap of groups (mean cosine within groups less that "
         f"between them) of the symbol between the two functions: {pairs[0][0].label} on {variant}, a point for each symbol of "
@@ -55,10 +57,70 @@ def codes(
     )  # fmt: skip
     return Finding(
         "CTL++: codes of symbols and unseen pairs",
-        f"Spearman's correlation of the gap of groups with the accuracy on unseen pairs is {rho:.2f} over {len(rows)} symbols of "
-        f"{seeds}. Symbols of one network are not independent, so there is no interval.",
-        data,
+        _text(table, symbols=len(next(iter(rows.values())))),
+        ResultTable(SEED_COLUMNS, table),
         (StudyFigure("codes", caption, data, draw),),
+    )
+
+
+SEED_COLUMNS = (
+    "seed",
+    "ood",
+    "unseen pairs",
+    "largest gap",
+    "of symbol",
+    "right through it",
+    "through the others",
+    "its share of failures",
+    "worst symbol",
+    "correlation",
+)
+
+
+def seed_row(symbols: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return whether the unseen pairs of one network fail on the symbol that its groups code most differently.
+
+    Args:
+        symbols: What `symbol_rows` returns. Every symbol stands between as many pairs, so means over symbols are means over pairs.
+    """
+    gaps, right = ([row[name] for row in symbols] for name in ("gap of groups", "unseen pairs"))
+    place = int(np.argmax(gaps))
+    failures = sum(1 - share for share in right)
+    return {
+        "unseen pairs": statistics.fmean(right),
+        "largest gap": gaps[place],
+        "of symbol": symbols[place]["symbol"],
+        "right through it": right[place],
+        "through the others": statistics.fmean(right[:place] + right[place + 1 :]),
+        "its share of failures": (1 - right[place]) / failures if failures else None,
+        "worst symbol": symbols[int(np.argmin(right))]["symbol"] if failures else None,
+        "correlation": rank_correlation(gaps, right),
+    }
+
+
+def _text(table: list[dict[str, Any]], symbols: int) -> str:
+    failing = [row for row in table if row["worst symbol"] is not None]
+    hits = sum(row["of symbol"] == row["worst symbol"] for row in failing)
+    known = [row["correlation"] for row in table if not math.isnan(row["correlation"])]
+    mean = statistics.fmean(known) if known else math.nan
+    estimate = over_seeds(known) if len(known) > 1 else None
+    interval = f" [{estimate.low:.2f}, {estimate.high:.2f}]" if estimate else ""
+    return (
+        f"In {hits} of {count_of([len(failing)], 'seed')} the symbol with the largest gap of groups is the one that unseen pairs "
+        f"fail on most; by chance it would be in one of {symbols} (so often or more: "
+        f"p = {at_least(hits, len(failing), 1 / symbols):.3g}). Spearman's correlation of gap and accuracy over the symbols "
+        f"of a seed is {mean:.2f}{interval} on average (t over seeds)."
+    )
+
+
+def at_least(hits: int, trials: int, chance: float) -> float:
+    """Return the probability of so many hits or more.
+
+    >>> at_least(1, 2, 0.5), at_least(0, 3, 0.1)
+    (0.75, 1.0)
+    """
+    return min(
+        1.0, sum(math.comb(trials, k) * chance**k * (1 - chance) ** (trials - k) for k in range(hits, trials + 1))
     )
 
 
