@@ -1,13 +1,14 @@
 """Run the commands of a file on one GPU, a few at a time, the most valuable first, until all are done or time is up.
 
-    python benchmarks/gpu_queue.py JOBS.yaml --out FOLDER --seconds 1150 --at-once 3
+    python benchmarks/gpu_queue.py JOBS.yaml --out FOLDER --seconds 1150 --at-once 2.5 --memory 120
 
-JOBS.yaml has `jobs`, a list of `{name, run, seconds, most, needs, gpu}`: a shell command, the seconds below which it is not worth
-starting, those after which it is stopped, the jobs that must be done before, and whether it takes one of the places (`gpu: false`
-starts at once); and `shell`, functions for all commands. A job that is done leaves FOLDER/NAME.done, and is not run again when the
-queue is started once more; FOLDER/NAME.log has what it printed, and FOLDER/queue.log when it began and ended. What still runs
-shortly before time is up gets Ctrl-C, and once more at the end; nothing is killed, since a GPU that processes share by MPS may not
-survive that.
+JOBS.yaml has `jobs`, a list of `{name, run, seconds, most, needs, places, memory}`: a shell command, the seconds below which it is
+not worth starting, those after which it is stopped, the jobs that must be done before, how many of the places it takes (1; 0.5 for
+one that leaves most of the GPU to others, 0 for one that needs none and starts at once) and the GB of GPU memory that it may need;
+and `shell`, functions for all commands. A job that does not fit beside those that run waits, and the next one that fits is
+started. A job that is done leaves FOLDER/NAME.done, and is not run again when the queue is started once more; FOLDER/NAME.log has
+what it printed, and FOLDER/queue.log when it began and ended. What still runs shortly before time is up gets Ctrl-C, and once more
+at the end; nothing is killed, since a GPU that processes share by MPS may not survive that.
 """
 
 from __future__ import annotations
@@ -37,17 +38,33 @@ class Job:
     seconds: float = 0.0
     most: float = 0.0
     needs: list[str] = field(default_factory=list)
-    gpu: bool = True
+    places: float = 1.0
+    memory: float = 0.0
     process: subprocess.Popen[bytes] | None = None
     began: float = 0.0
     state: str = "waiting"
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What jobs share: places, and GB of GPU memory."""
+
+    places: float
+    memory: float
+
+    def fits(self, job: Job, others: list[Job]) -> bool:
+        """Return whether a job may run beside others."""
+        return (
+            sum(other.places for other in others) + job.places <= self.places
+            and sum(other.memory for other in others) + job.memory <= self.memory
+        )
+
+
 class Queue:
     """The jobs, and when they must be over."""
 
-    def __init__(self, jobs: list[Job], out: Path, seconds: float, at_once: int, grace: float) -> None:
-        self.jobs, self.out, self.at_once, self.grace = jobs, out, at_once, grace
+    def __init__(self, jobs: list[Job], out: Path, seconds: float, room: Room, grace: float) -> None:
+        self.jobs, self.out, self.room, self.grace = jobs, out, room, grace
         self.start = time.monotonic()
         self.end = self.start + seconds
         for job in jobs:
@@ -60,6 +77,10 @@ class Queue:
         print(line, flush=True)
         with (self.out / "queue.log").open("a", encoding="utf-8") as file:
             file.write(line + "\n")
+
+    def stop(self, *_: object) -> None:
+        """Let time be up now: jobs get Ctrl-C, and the seconds that they have for it."""
+        self.end = min(self.end, time.monotonic() + self.grace)
 
     def go(self) -> None:
         """Run until everything is done or time is up."""
@@ -91,12 +112,11 @@ class Queue:
     def launch(self) -> None:
         """Start the first jobs that may start."""
         known = {job.name: job.state for job in self.jobs}
-        free = self.at_once - sum(job.state == "running" and job.gpu for job in self.jobs)
         left = self.end - self.grace - time.monotonic()
         for job in self.jobs:
             ready = job.state == "waiting" and all(known[name] == "done" for name in job.needs)
-            if ready and left >= job.seconds and (free > 0 or not job.gpu):
-                free -= job.gpu
+            others = [other for other in self.jobs if other.state == "running" and other.places]
+            if ready and left >= job.seconds and (not job.places or self.room.fits(job, others)):
                 self.begin(job)
 
     def begin(self, job: Job) -> None:
@@ -134,12 +154,17 @@ def main() -> None:
     parser.add_argument("jobs", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("--at-once", type=int, default=3)
+    parser.add_argument("--at-once", type=float, default=3.0, help="places of the jobs that run at one time")
+    parser.add_argument(
+        "--memory", type=float, default=float("inf"), help="GB of GPU memory that they may need together"
+    )
     parser.add_argument("--grace", type=float, default=25.0, help="seconds before the end at which Ctrl-C is pressed")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which nohup and & turn off, for the jobs as well
-    Queue(read_jobs(args.jobs), args.out, args.seconds, args.at_once, args.grace).go()
+    queue = Queue(read_jobs(args.jobs), args.out, args.seconds, Room(args.at_once, args.memory), args.grace)
+    signal.signal(signal.SIGTERM, queue.stop)
+    queue.go()
 
 
 if __name__ == "__main__":
