@@ -40,7 +40,9 @@ def test_when_seeds_learn_in_two_precisions(
         end = 30 if name == "exact" else 40
         curves = {
             seed: [
-                [step, split, float(step >= first), 0.0] for step in range(10, end + 1, 10) for split in ("iid", "ood")
+                [step, split, float(step >= first), 2.0 - float(step >= first)]
+                for step in range(10, end + 1, 10)
+                for split in ("train", "iid")
             ]
             for seed, first in firsts.items()
         }
@@ -52,13 +54,17 @@ def test_when_seeds_learn_in_two_precisions(
     assert lines[0].startswith("to step 30")
     assert "iid 0.5, seed 1: exact 30, other —" in lines
     assert "iid 0.5, seed 2: exact not trained, other 10" in lines
-    assert lines[-1] == "iid 0.99: the exact seeds lie within the spread of the others"
+    assert "loss at 20: exact 0: 1.0000, 1: 2.0000; other 0: 1.0000, 1: 2.0000; all 3 others 1.0000 to 2.0000" in lines
+    # Two of five seeds can be chosen in ten ways, of which 10 and never alone has a mean rank nearer to the middle than 20 and 30.
+    assert lines[-1] == "iid 0.99: the exact seeds lie within the spread of the others; chance 0.90"
     monkeypatch.setattr("sys.argv", ["learning_curves.py", *[str(tmp_path / "early")] * 2])
     (tmp_path / "early").write_text(json.dumps({"curves": {"0": [[10, "iid", 0.2, 2.0]]}}))
     curves.main()
     assert "iid 0.5: no seed reaches it by then, so nothing can be told" in capsys.readouterr().out
     assert not curves.within_spread([None], [10, 20])
     assert not curves.within_spread([5], [10, None])
+    assert curves.chance([1.0, 2.0], [3.0, 4.0]) == pytest.approx(2 / 6)
+    assert curves.chance([1.0, 2.0], [1.0, 2.0]) == 1.0
 
 
 def test_what_make_bench_runs_needs_no_arguments() -> None:
