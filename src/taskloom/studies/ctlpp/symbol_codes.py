@@ -42,8 +42,8 @@ def codes(
     rows = {seed: symbol_rows(model, where, variant == "A") for seed, model in models.items()}
     table = [{"seed": seed, "ood": models[seed].ood, **seed_row(own)} for seed, own in rows.items()]
     data = ResultTable(
-        ("seed", "symbol", "codes", "gap of groups", "seen pairs", "unseen pairs"),
-        [{"seed": seed, **row} for seed, own in rows.items() for row in own],
+        ("seed", "symbol", "codes", "gap of groups", "seen pairs", "unseen pairs", "among its seed's"),
+        [{"seed": seed, **row, **_among(row, own)} for seed, own in rows.items() for row in own],
     )
     seeds = count_of([len(rows)], "seed")
     caption = (
@@ -52,7 +52,7 @@ def codes(
         f"{seeds}; all inputs, so no interval."
     )
     draw = partial(
-        figures.lines, x="gap of groups", y="unseen pairs", series="seed", xlabel="gap of groups",
+        figures.lines, x="gap of groups", y="unseen pairs", series="among its seed's", xlabel="gap of groups",
         ylabel="accuracy on unseen pairs", joined=False,
     )  # fmt: skip
     return Finding(
@@ -61,6 +61,12 @@ def codes(
         ResultTable(SEED_COLUMNS, table),
         (StudyFigure("codes", caption, data, draw),),
     )
+
+
+def _among(row: dict[str, Any], symbols: list[dict[str, Any]]) -> dict[str, str]:
+    """Return whether a symbol is the one that the groups of its network code most differently."""
+    largest = max(symbols, key=lambda one: one["gap of groups"])
+    return {"among its seed's": "largest gap of its seed" if row is largest else "other symbols"}
 
 
 SEED_COLUMNS = (

@@ -189,8 +189,8 @@ def similarity_finding(
         f"CTL++ Figure {number}: similarity of representations, {wanted} seed on {variant}",
         f"The paper's cut finds {_counts([v.clusters for v in values])} clusters, as it always finds at least two. By the absolute "
         f"criterion (silhouette at least {SILHOUETTE:g}, cosines within clusters at least {GAP:g} higher than between) "
-        f"{codes['separate']} of {len(values)} symbols have separate codes, {codes['one']} have one code (mean cosine at least "
-        f"{ALIKE:g}), and the vectors of {codes['scattered']} are scattered without clusters.",
+        f"the vectors of {codes['separate']} of {len(values)} symbols are separate codes, those of {codes['one']} one code (mean "
+        f"cosine at least {ALIKE:g}), and those of {codes['scattered']} are scattered without clusters.",
         table,
         (StudyFigure(f"figure{number}", caption, ResultTable(columns, cells), draw_matrices),),
         notes=tuple(outcome_note(model, wanted)),
