@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from taskloom.studies.conditions import differences
 from taskloom.studies.findings import short_judgement_table
 from taskloom.studies.judgements import AGREES, DISAGREES, OPEN, OTHER, judge_mean, judge_number, judge_share, verdict
 from taskloom.studies.published_numbers import PublishedNumber
@@ -106,3 +107,9 @@ def test_the_short_table_has_no_column_that_says_nothing() -> None:
     assert [row["tasks"] for row in short_judgement_table(of_tasks)] == ["3", "3"]
     counted = [judge_number(1_004, number(1_000, decimals=0))]
     assert short_judgement_table(counted).columns == ("claim", "ours", "published", "difference", "verdict")
+
+
+def test_steps_are_what_stands_beside_published_epochs_where_no_epochs_were_set() -> None:
+    published = PublishedNumber("made-up", "Table 1", {}, 0.5, conditions={"learner.epochs": 15})
+    assert differences(published, {"learner.epochs": 0.0, "learner.steps": 680}) == ("steps 680 (paper: 15 epochs)",)
+    assert differences(published, {"learner.epochs": 4.0, "learner.steps": 1}) == ("epochs 4.0 (paper: 15)",)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Conditions = Mapping[str, Any]
 """`recipe.FIELD` and `learner.SETTING`, defaults filled in, with their values; nested ones by dots."""
 
+EPOCHS, STEPS = "learner.epochs", "learner.steps"
 
 MODEL_NAMES = {"smollm2": "SmolLM2-135M", "t5-base": "T5-base", "roberta-base": "RoBERTa-base"}
 """Pretrained models as tables and figures call them; others go by their own name."""
@@ -98,6 +99,8 @@ def _differing(number: PublishedNumber, ours: Conditions) -> dict[str, str]:
         if key in ours and ours[key] != theirs:
             own, their = (MODEL_NAMES.get(str(value), _shown(value)) for value in (ours[key], theirs))
             differing[key] = f"{key.partition('.')[2]} {own} (paper: {their})"
+            if key == EPOCHS and not ours[key] and STEPS in ours:  # 0 says that steps count
+                differing[key] = f"steps {_shown(ours[STEPS])} (paper: {their} epochs)"
     return differing
 
 

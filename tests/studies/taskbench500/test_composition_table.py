@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,12 @@ def test_intervals_of_r2_hold_the_true_one_as_often_as_they_say() -> None:
     beside = [regress(a, a + b, c) for a, b, c in zip(x, noise, other, strict=True)]
     for fits in (lines, beside):
         assert 0.92 < np.mean([fit.r2_low <= 0.5 <= fit.r2_high for fit in fits]) < 0.98
+
+
+def test_as_many_points_as_weights_explain_nothing() -> None:
+    """Any three points lie on the plane through them."""
+    assert math.isnan(regress([0.1, 0.2, 0.4], [0.9, 0.1, 0.5], [1.0, 2.0, 5.0]).r2)
+    assert regress([0.1, 0.2, 0.4], [0.9, 0.1, 0.5]).r2 < 1
 
 
 def test_a_claim_that_a_number_is_small_holds_where_it_is() -> None:

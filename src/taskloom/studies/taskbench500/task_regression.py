@@ -74,9 +74,9 @@ def regress(
         return Regression(n, *[NAN] * 8)
     weights, *_ = np.linalg.lstsq(design, values, rcond=None)
     left = values - design @ weights
+    if df < 1:  # as many points as weights: the fit is perfect whatever they are
+        return Regression(n, float(weights[0]), NAN, NAN, float(weights[1]), *[NAN] * 4)
     r2 = _partial(design, values, left)
-    if df < 1:
-        return Regression(n, float(weights[0]), NAN, NAN, float(weights[1]), r2, NAN, NAN, NAN)
     inverse = np.linalg.inv(design.T @ design)
     se = math.sqrt(max(0.0, float(left @ left)) / df * float(inverse[0, 0]))
     half = t_quantile(0.5 + level / 2, df) * se
