@@ -98,8 +98,18 @@ def test_accuracy_by_two_traits(tmp_path: Path) -> None:
     means = {(row["length"], row["shape"]): row["mean"] for row in finding.table}
     assert means == {(n, s): float((n, s) != ("4", "b")) for n in "234" for s in "ab"}
     assert finding.figures[0].draw(finding.figures[0].data) is not None
-    with pytest.raises(StudyError, match="length, name, shape"):
-        analyse("runs/trait-accuracy", runs)
+
+
+def test_without_a_name_every_trait_of_few_values_is_looked_at(tmp_path: Path) -> None:
+    runs = made_up(tmp_path, [float(t["length"] != "4") for t in TRAITS])
+    findings = analyse("runs/trait-accuracy", runs)[2]
+    assert [finding.title for finding in findings] == ["Accuracy by length and split", "Accuracy by shape and split"]
+    assert [finding.figures[0].name for finding in findings] == ["trait-accuracy-length", "trait-accuracy-shape"]
+    names = [{"name": f"n{i}"} for i in range(40)]
+    store = Store(tmp_path / "named", create=True)
+    write(store, {"ood": [1.0] * 40}, traits=names)
+    with pytest.raises(StudyError, match=r"no trait of .* has 2 to 30 values; name one: trait=NAME, of name$"):
+        analyse("runs/trait-accuracy", Runs(store))
 
 
 def test_accuracy_by_a_trait_and_whether_training_has_it(tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ def test_several_experiments_are_planned_and_run_as_one(
     assert run([*command, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["findings"][0]["title"] == "2 runs"
-    assert "not measured under the paper's conditions" in printed["note"]
+    assert "not measured under the conditions of the papers" in printed["note"]
     assert len(started) == 1
     assert run([*command, "--dry-run"]) == 0
     assert "2 runs, 2 present, 0 missing" in capsys.readouterr().out

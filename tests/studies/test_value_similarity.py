@@ -47,6 +47,15 @@ def runs(tmp_path: Path) -> Runs:
     return Runs(store)
 
 
+def test_the_trait_with_most_values_is_the_part_by_default(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(studied, "load", lambda folder: Planted(halves=False))
+    (finding,) = analyse("runs/similarity", runs, value="meaning")[2]
+    assert finding.title == "Similarity of one meaning across maker"
+    monkeypatch.setattr(studied, "MOST_PARTS", 2)
+    with pytest.raises(StudyError, match=r"has 3 to 2 values; name a part: part=TRAIT, of maker, meaning"):
+        analyse("runs/similarity", runs)
+
+
 @pytest.mark.parametrize(("halves", "codes"), [(False, "one"), (True, "separate")])
 def test_planted_codes_are_told_apart(runs: Runs, halves: bool, codes: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(studied, "load", lambda folder: Planted(halves))
@@ -91,8 +100,10 @@ def test_a_layer_a_split_and_a_run_can_be_chosen(tmp_path: Path, monkeypatch: py
 
 
 def test_what_is_missing_is_said(runs: Runs, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"name a part: part=TRAIT; .* have maker, meaning"):
-        analyse("runs/similarity", runs)
+    with pytest.raises(StudyError, match=r"'part' must be 'maker' or 'meaning' for .*, not 'nobody'"):
+        analyse("runs/similarity", runs, part="nobody")
+    with pytest.raises(StudyError, match=r"'value' must be 'answer', 'maker' or 'meaning' for .*, not 'sense'"):
+        analyse("runs/similarity", runs, part="maker", value="sense")
     store = Store(tmp_path / "other", create=True)
     write(store, {"ood": [1.0]})
     with pytest.raises(StudyError, match="no run with a kept model"):

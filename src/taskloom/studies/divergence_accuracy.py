@@ -25,13 +25,18 @@ from taskloom.recipe.yaml_files import parse
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import count_of
+from taskloom.studies.small_recipes import any_recipe_experiments
 from taskloom.studies.study import StudyError, study
 
 FEWEST = 3
 """Points below which a correlation is not computed."""
 
 
-@study("runs/divergence", describe="Accuracy against the compound divergence of each test split from training")
+@study(
+    "runs/divergence",
+    describe="Accuracy against the compound divergence of each test split from training",
+    experiment=any_recipe_experiments,
+)
 def divergence_accuracy(runs: Runs) -> Finding:
     """Relate the mean accuracy on each split to its distance from training."""
     measured, names = _measured(runs), _learner_names(runs)
@@ -44,7 +49,7 @@ def divergence_accuracy(runs: Runs) -> Finding:
     if not sums:
         raise StudyError(
             f"{runs.store.path} has no datasets with derivations and a training split (STORE/data), so that no divergence can be "
-            "computed"
+            "computed; a task of yours gives its examples a derivation, tl.Example(..., derivation=[tl.Step(RULE, VALUE)])"
         )
     columns = ("learner", "recipe", "split", "divergence", "atoms", "mean", "low", "high", "seeds")
     rows: list[dict[str, Any]] = [

@@ -23,6 +23,7 @@ from taskloom.studies import figures
 from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import count_of, count_range
+from taskloom.studies.small_recipes import any_recipe_experiments
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import check_split
 
@@ -54,6 +55,7 @@ class ScoredItems:
 @study(
     "runs/error-traits",
     describe="Which single trait predicts errors best, corrected for all traits that were looked at",
+    experiment=any_recipe_experiments,
 )
 def error_traits(runs: Runs, *, split: str = "") -> Finding:
     """Rank the traits of examples by how much of the variance of scores lies between their values."""

@@ -14,6 +14,7 @@ from taskloom.studies import figures
 from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import seeds_caption
+from taskloom.studies.small_recipes import any_recipe_experiments
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import ShareSetting, check_choice
 
@@ -21,7 +22,11 @@ Curve = dict[int, float]
 """Score by step."""
 
 
-@study("runs/learning-steps", describe="Steps until a learner reaches a threshold on each split, seed by seed")
+@study(
+    "runs/learning-steps",
+    describe="Steps until a learner reaches a threshold on each split, seed by seed",
+    experiment=any_recipe_experiments,
+)
 def learning_steps(runs: Runs, *, threshold: ShareSetting = 0.95, split: str = "") -> Finding:
     """Find the first step at which each seed reaches the threshold."""
     labels = run_labels(runs)

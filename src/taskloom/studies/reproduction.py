@@ -23,7 +23,7 @@ from taskloom.studies.study import SCALES, STUDIES, Study, StudyError, find_stud
 
 QUICK = (
     "Quick scale: small worlds and small networks, which show that the whole path works. These numbers are not measured under "
-    "the paper's conditions."
+    "the conditions of the papers."
 )
 
 
@@ -208,7 +208,7 @@ def catalogue() -> list[dict[str, Any]]:
 
 
 def _unlisted(study: Study) -> dict[str, Any]:
-    needs = "no training" if study.from_recipes else "runs"
+    needs = "no training" if study.from_recipes else "runs of yours" if study.experiment is None else "any runs"
     return {
         "study": study.name,
         "paper": "",

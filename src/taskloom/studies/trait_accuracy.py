@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from taskloom.studies import figures
 from taskloom.studies.divergence_accuracy import stored_datasets
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import count_of, seeds_and_items_caption
+from taskloom.studies.small_recipes import any_recipe_experiments
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import check_choice, check_split
 
@@ -25,24 +27,43 @@ from taskloom.studies.study_settings import check_choice, check_split
 @study(
     "runs/trait-accuracy",
     describe="Accuracy by a trait crossed with another, such as whether training has it, or with the split",
+    experiment=any_recipe_experiments,
 )
-def trait_accuracy(runs: Runs, *, trait: str = "", cross: str = "split", split: str = "") -> Finding:
+def trait_accuracy(runs: Runs, *, trait: str = "", cross: str = "split", split: str = "") -> list[Finding]:
     """Compute the accuracy for each pair of values of two traits, with intervals over seeds and items.
 
     Args:
         runs: Runs that kept their predictions.
-        trait: Of the examples.
+        trait: Of the examples; by default every one with 2 to `MOST_VALUES` values, by itself.
         cross: Another trait, `split`, or `in-training`: whether training has the trait's value.
         split: Only this split.
     """
     check_split(runs, split)
     known = known_traits(runs)
-    if not trait:
-        own = [name for name in known if name not in {*runs.table.column_names, "task", cross}]
-        raise StudyError(f"name a trait: trait=NAME; the examples of {runs.store.path} have {', '.join(own) or 'none'}")
-    check_choice(runs, "trait", trait, known)
     check_choice(runs, "cross", cross, [*known, IN_TRAINING])
-    by = [name for name in dict.fromkeys(["recipe", "learner", trait, cross]) if name != IN_TRAINING]
+    if trait:
+        check_choice(runs, "trait", trait, known)
+        return [_by_trait(runs, trait, cross, split, "trait-accuracy")]
+    own = [name for name in known if name not in {*runs.table.column_names, "task", cross}]
+    chosen = [name for name in own if 2 <= _number_of_values(runs, name, split) <= MOST_VALUES]
+    if not chosen:
+        raise StudyError(
+            f"no trait of {runs.store.path} has 2 to {MOST_VALUES} values; name one: trait=NAME, of {', '.join(own) or 'none'}"
+        )
+    return [_by_trait(runs, name, cross, split, "trait-accuracy-" + re.sub(r"\W+", "-", name)) for name in chosen]
+
+
+MOST_VALUES = 30
+"""Values of a trait above which a table of them is not read; a trait that is named may have more."""
+
+
+def _number_of_values(runs: Runs, trait: str, split: str) -> int:
+    return len({row[trait] for row in runs.accuracy(by=[trait], split=split or None)} - {None})
+
+
+def _by_trait(runs: Runs, trait: str, cross: str, split: str, stem: str) -> Finding:
+    """Return the accuracies by one trait; `stem` is that of the figure's files."""
+    by = [column for column in dict.fromkeys(["recipe", "learner", trait, cross]) if column != IN_TRAINING]
     table = runs.accuracy(by=by, split=split or None)
     # Whatever else tells rows apart: splits, and the settings in which recipes and learners vary.
     apart = [name for name in table.columns[: table.columns.index("mean")] if name not in by]
@@ -65,7 +86,7 @@ def trait_accuracy(runs: Runs, *, trait: str = "", cross: str = "split", split: 
     caption = f"Accuracy by {trait} and {cross}, cell by cell. {intervals}, which are in the data.{empty}"
     plot = partial(figures.heat_map, x="x", y="y", value="mean", panel="trainings", xlabel=cross, ylabel=trait)
     shown = ResultTable((*by[:2], *apart, *by[2:], "mean", "low", "high", "n", "seeds"), rows)
-    figure = StudyFigure("trait-accuracy", caption, data, plot)
+    figure = StudyFigure(stem, caption, data, plot)
     text = " ".join(_seen_and_unseen(rows, trait)) if cross == IN_TRAINING else ""
     return Finding(f"Accuracy by {trait} and {cross}", text, shown, (figure,))
 

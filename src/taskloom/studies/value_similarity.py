@@ -8,7 +8,7 @@ stand beside.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from taskloom.studies import figures
 from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.similarity import ALIKE, GAP, SILHOUETTE, Floats, cosines, evidence
+from taskloom.studies.small_recipes import any_recipe_experiments
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import check_choice, check_split
 
@@ -32,20 +33,36 @@ MOST_INPUTS = 2_000
 FEWEST_PARTS = 3
 """Parts of a value below which there is nothing to cluster."""
 
+MOST_PARTS = 30
+"""Values of a trait above which it names inputs rather than parts of them."""
+
 ANSWER = "answer"
 
 
 @study(
     "runs/similarity",
     describe="Similarity of a value's representations by the part that made it, for any kept model and layer",
+    experiment=any_recipe_experiments,
 )
 def value_similarity(
     runs: Runs, *, part: str = "", value: str = ANSWER, where: str = "readout", split: str = "", run: str = ""
 ) -> Finding:
-    """Compare the states that stand for one value across the parts of inputs that made it."""
+    """Compare the states that stand for one value across the parts of inputs that made it.
+
+    Args:
+        runs: Runs that kept their models.
+        part: A trait of the examples; by default that with most values, up to `MOST_PARTS`.
+        value: Another trait, or `answer`.
+        where: A layer of the model, or `readout`.
+        split: Only this split.
+        run: The beginning of the name of a run; the first that kept its model by default.
+    """
     check_split(runs, split)
     chosen = _chosen(runs, run)
-    inputs, values, parts = _items(runs, chosen, part, value, split)
+    rows_of_run = runs.store.predictions([chosen], ["input", "targets", "traits"], splits=[split] if split else None)
+    answers = rows_of_run.to_pylist()
+    part = part or _most_parts(runs, answers, value)
+    inputs, values, parts = _items(runs, answers, part, value)
     fitted = load(runs.store.folder(chosen) / MODEL)
     states = np.asarray(fitted.represent(inputs, where), dtype=np.float64)
     vectors = mean_vectors(states, values, parts)
@@ -96,7 +113,7 @@ def _kept(runs: Runs, wanted: str) -> list[str]:
 def _other_models(runs: Runs, wanted: str) -> Iterator[str]:
     kept = _kept(runs, wanted)
     if len(kept) > 1:
-        yield f"{len(kept)} runs kept their model; this is {kept[0]}. Name the beginning of another: run={kept[1][:8]}."
+        yield f"{len(kept)} runs kept their model; this is {kept[0][:8]}. Name the beginning of another: run={kept[1][:8]}."
 
 
 def _chosen(runs: Runs, wanted: str) -> str:
@@ -107,18 +124,36 @@ def _chosen(runs: Runs, wanted: str) -> str:
     return kept[0]
 
 
-def _items(runs: Runs, run: str, part: str, value: str, split: str) -> tuple[list[str], list[str], list[str]]:
-    """Return the inputs that a run answered, with the value and the part of each."""
-    table = runs.store.predictions([run], ["input", "targets", "traits"], splits=[split] if split else None).to_pylist()
-    known = sorted({name for row in table for name, _ in row["traits"] or ()})
-    if not part:
+def _trait_values(answers: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """Return the values of each trait of the examples."""
+    values: dict[str, set[str]] = {}
+    for row in answers:
+        for name, value in row["traits"] or ():
+            values.setdefault(name, set()).add(value)
+    return values
+
+
+def _most_parts(runs: Runs, answers: Sequence[Mapping[str, Any]], value: str) -> str:
+    """Return the trait with most values that still are parts of many inputs each."""
+    known = {name: len(of) for name, of in sorted(_trait_values(answers).items()) if name != value}
+    fit = {name: n for name, n in known.items() if FEWEST_PARTS <= n <= MOST_PARTS}
+    if not fit:
         raise StudyError(
-            f"name a part: part=TRAIT; the examples of {runs.store.path} have {', '.join(known) or 'no traits'}"
+            f"no trait of {runs.store.path} has {FEWEST_PARTS} to {MOST_PARTS} values; name a part: part=TRAIT, of "
+            f"{', '.join(known) or 'none'}"
         )
+    return max(fit, key=lambda name: fit[name])
+
+
+def _items(
+    runs: Runs, answers: Sequence[Mapping[str, Any]], part: str, value: str
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the inputs that a run answered, with the value and the part of each."""
+    known = sorted(_trait_values(answers))
     check_choice(runs, "part", part, known)
     check_choice(runs, "value", value, [*known, ANSWER])
     items = []
-    for row in table:
+    for row in answers:
         traits = dict(row["traits"] or ())
         own = row["targets"][0] if value == ANSWER and row["targets"] else traits.get(value)
         if own is not None and traits.get(part) is not None:
