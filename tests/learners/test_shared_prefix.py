@@ -320,6 +320,21 @@ def test_one_call_after_another_answers_as_a_new_learner_does(
     assert fresh.say([]) == []
 
 
+def test_losses_after_a_shared_prefix_are_those_of_whole_prompts(writer: Any) -> None:
+    sources = prompts(writer)
+    targets = [sources[4][n : n + 1 + n % 3] for n in range(len(sources))]
+    whole = writer.losses(sources, targets)
+    kept = fitted_models.Writer(writer.learner, writer.base, batch=4, keeps_prefix=True)
+    for _ in range(2):
+        sums, counts = kept.losses(sources, targets)
+        assert sums == pytest.approx(whole[0], rel=1e-4)
+        assert counts == whole[1]
+    one = kept.losses([sources[4]] * 2, targets[:2])  # candidates of one input
+    assert one[0] == pytest.approx(writer.losses([sources[4]] * 2, targets[:2])[0], rel=1e-4)
+    assert kept.say(sources) == writer.say(sources)
+    assert kept.losses([], []) == ([], [])
+
+
 def test_many_rows_are_written_in_parts(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = prompts(writer)
     whole = writer.say(sources)

@@ -327,8 +327,14 @@ class Writer:
         sums, counts = [0.0] * len(sources), [0] * len(sources)
         decoder = self.base.kind == "decoder"
         self._begin([len(s) + len(t) * decoder for s, t in zip(sources, targets, strict=True)])
+        shared = self._shared_prefix(sources) if self.keeps_prefix else None
 
         def some(rows: list[int]) -> None:
+            if shared is not None and shared.writer is not None:
+                rests = [sources[r][len(shared.ids) :] for r in rows]
+                for row, loss in zip(rows, shared.writer.losses(rests, [targets[r] for r in rows]), strict=True):
+                    sums[row], counts[row] = loss, len(targets[row])
+                return
             padded = collate(self.base, [sources[r] for r in rows], [targets[r] for r in rows]).to(self.device)
             prompts, tasks = adapters(rows)
             with self._rows_of(tasks):

@@ -79,7 +79,8 @@ def find_shared_prefix(
     ids, weights = _common(sources), _weights_now(base.model)
     if kept is not None and kept.weights == weights:
         same = len(_common([ids, kept.ids], least_left=0))
-        if same == len(kept.ids) and (len(sources) == 1 or len(ids) - same <= LEAST):
+        alone = len(set(map(tuple, sources))) == 1  # nothing is saved by reading more of it before
+        if same == len(kept.ids) and (alone or len(ids) - same <= LEAST):
             return kept
         if same == len(ids) >= LEAST:  # causal: what follows does not matter
             states = [(keys[:, :, :same], values[:, :, :same]) for keys, values in kept.states]

@@ -1,4 +1,4 @@
-"""Greedy answers after a prefix that all rows share, by Llama's pass as a plain function of its weights.
+"""Greedy answers after a prefix that all rows share, and losses of given ones, by Llama's pass as a plain function of its weights.
 
 The library's `generate` copies the prefix's keys and values for every row, and again at every token. Here all rows look at the one
 copy in one product per head; each row's own keys and values are few. A row that is done is left out of the following steps.
@@ -18,6 +18,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from taskloom.learners.pretrained.fast.llama import Pair, _turns, _weights, can_follow
+from taskloom.learners.pretrained.forward import IGNORED
 from taskloom.learners.training.out_of_memory import is_short
 from taskloom.learners.training.step import record
 
@@ -193,6 +194,18 @@ class GreedyWriter:
                 self._kept.clear()  # fewer rows will be tried, and need the memory
             raise
 
+    def losses(self, rests: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[float]:
+        """Return the summed cross entropy of a target's tokens after each row, of which there is at least one token."""
+        rows = [[*rest, *target[:-1]] for rest, target in zip(rests, targets, strict=True)]
+        longest, width = max(map(len, targets)), max(map(len, rows))
+        block = self._new_block(len(rows), width)
+        ids = block.begin(rows)
+        h = self._read(block, ids, torch.arange(width, device=ids.device), width)[:, -longest:]
+        labels = torch.tensor([[IGNORED] * (longest - len(t)) + list(t) for t in targets], device=ids.device)
+        each = F.cross_entropy(self._logits(h).flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none")
+        sums: list[float] = each.view(labels.shape).sum(1).tolist()
+        return sums
+
     def _write(self, rests: Sequence[Sequence[int]], longest: int, finished: Finished) -> list[list[int]]:
         """Write rows together to their ends, and return the tokens of each."""
         written: list[list[int]] = [[] for _ in rests]
@@ -226,18 +239,21 @@ class GreedyWriter:
 
     def _block(self, rows: int, room: int) -> _Block:
         """Return memory for rows, that of an earlier call where steps are recorded in it."""
-        rows, like = self._size(rows), self._layers[0].keys
+        rows = self._size(rows)
         if rows in self._kept and self._kept[rows].room >= room:
             return self._kept[rows]
         self._kept.pop(rows, None)  # before there is another
-        room = -(-room // ROOM) * ROOM if self._fixed else room
-        shape = (len(self._layers), 2, rows, self._shape.shared, room, self._shape.size)
-        # Not empty where a step looks at all of it: a share of zero does not help against what is not a number.
-        own = like.new_zeros(shape) if self._fixed else like.new_empty(shape)
-        block = _Block(own, _turns(self._model.model, self._length, room))
-        if self._fixed:
-            self._kept[rows] = block
+        if not self._fixed:
+            return self._new_block(rows, room)
+        # A step looks at all of it, and a share of zero does not help against what is not a number.
+        block = self._kept[rows] = self._new_block(rows, -(-room // ROOM) * ROOM)
+        block.own.zero_()
         return block
+
+    def _new_block(self, rows: int, room: int) -> _Block:
+        """Return memory for so many rows and tokens, with nothing in it."""
+        shape = (len(self._layers), 2, rows, self._shape.shared, room, self._shape.size)
+        return _Block(self._layers[0].keys.new_empty(shape), _turns(self._model.model, self._length, room))
 
     def _step(self, block: _Block, new: Tensor) -> Tensor:
         """Read one token more of each row, and return the likeliest one after it."""
@@ -258,7 +274,16 @@ class GreedyWriter:
         return self._next(block, block.ids, block.at, block.room if self._graphs else block.used)
 
     def _next(self, block: _Block, ids: Tensor, at: Tensor, seen: int) -> Tensor:
-        """Read tokens [rows, length], and return the likeliest one after them.
+        """Read tokens [rows, length], and return the likeliest one after them."""
+        return self._logits(self._read(block, ids, at, seen)[:, -1]).argmax(-1)
+
+    def _logits(self, h: Tensor) -> Tensor:
+        """Compute the logits of the tokens that follow states."""
+        weight: Tensor = self._model.get_output_embeddings().weight
+        return F.linear(self._norm(h, self._model.model.norm.weight), weight)
+
+    def _read(self, block: _Block, ids: Tensor, at: Tensor, seen: int) -> Tensor:
+        """Read tokens [rows, length], and return the states [rows, length, d] after the last layer.
 
         Args:
             block: The memory of the rows.
@@ -276,9 +301,7 @@ class GreedyWriter:
         bias = bias.expand(rows, shape.shared, length, shape.groups, seen).reshape(rows * shape.shared, -1, seen)
         for layer, own in zip(self._layers, block.own, strict=True):
             h = self._layer(layer, h, turns, own, at, bias)
-        states = self._norm(h.view(rows, length, -1)[:, -1], self._model.model.norm.weight)
-        likeliest: Tensor = F.linear(states, self._model.get_output_embeddings().weight).argmax(-1)
-        return likeliest
+        return h.view(rows, length, -1)
 
     def _layer(self, w: _Layer, h: Tensor, turns: Pair, own: Tensor, at: Tensor, bias: Tensor) -> Tensor:
         """Compute the next states [tokens, d], and put this layer's keys and values beside those of the earlier tokens."""
