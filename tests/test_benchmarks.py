@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ def benchmark(name: str) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module: Any = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where dataclasses look for the names of their types
     spec.loader.exec_module(module)
     return module
 
@@ -78,3 +80,27 @@ def test_what_make_bench_runs_needs_no_arguments() -> None:
                 given = {keyword.arg for keyword in call.keywords}
                 assert "required" not in given, (script.name, name)
                 assert name.startswith("-") or "nargs" in given, (script.name, name)
+
+
+def test_a_queue_starts_the_first_jobs_that_fit_beside_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queues = benchmark("gpu_queue")
+    sizes = {
+        "first": (1, 60),
+        "too large": (1, 60),
+        "beside": (1, 30),
+        "light": (0.5, 10),
+        "cpu": (0, 0),
+        "late": (1, 0),
+    }
+    jobs = [queues.Job(name, "true", places=places, memory=memory) for name, (places, memory) in sizes.items()]
+    jobs[-1].seconds = 1_000
+    queue = queues.Queue(jobs, tmp_path, 500, queues.Room(2.5, 100), 20)
+    monkeypatch.setattr(queues.Queue, "begin", lambda self, job: setattr(job, "state", "running"))
+    queue.launch()
+    assert [job.name for job in jobs if job.state == "running"] == ["first", "beside", "light", "cpu"]
+    jobs[0].state = "done"
+    queue.launch()
+    assert jobs[1].state == "running"
+    assert jobs[-1].state == "waiting"  # not worth it in the time that is left
