@@ -65,9 +65,10 @@ def main() -> None:
                 with args.out.open("a") as file:
                     file.write(json.dumps({"device": args.device, "shots": args.shots, **figures}) + "\n")
     if args.profile:
-        inputs = some_inputs(min(args.inputs))
-        args.profile.write_text("\n".join(profiled(fitted, inputs, args.device, way) for way in ways))
-        report("profiled")
+        for way in ways:
+            with args.profile.open("a") as file:
+                file.write(profiled(fitted, some_inputs(min(args.inputs)), args.device, way))
+            report(f"profiled, {way}")
 
 
 def report(text: str) -> None:
