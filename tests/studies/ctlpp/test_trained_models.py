@@ -97,7 +97,10 @@ def test_states_of_a_gpu_run_take_the_place_of_its_models(tmp_path: Path) -> Non
     assert {row["codes"] for row in failed.table} == {"separate"}
     assert {row["codes"] for row in succeeds.table} == {"one"}
     assert "seed 7" in failed.figures[0].caption
-    assert failed.notes == succeeds.notes == ()
+    for finding in (failed, succeeds):
+        (note,) = finding.notes
+        assert "no published numbers" in note
+        assert "holds of 8 of 8 symbols" in note
     with pytest.raises(StudyError, match="only of single functions"):
         analyse("ctlpp/figure10", runs, states=str(tmp_path / "states.npz"), where="layer.3")
     with pytest.raises(StudyError, match="has no answer to"):

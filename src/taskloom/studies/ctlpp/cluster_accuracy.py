@@ -92,8 +92,14 @@ def figure6(
         f"{right.mean():.3f} of the answers are right.",
         data,
         (StudyFigure("figure6", caption, data, draw),),
-        notes=tuple(outcome_note(model, "failed")),
+        notes=(*outcome_note(model, "failed"), SHADES),
     )
+
+
+SHADES = (
+    "The paper shows shades only, so there are no published numbers to compare with. Its claim, of one symbol of a failed seed on "
+    "R: one cluster works with the functions of one group alone, the other with those of both."
+)
 
 
 def _symbol(model: TrainedModel, gaps: Sequence[float], symbol: int | None) -> int:

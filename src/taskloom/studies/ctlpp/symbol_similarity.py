@@ -193,7 +193,26 @@ def similarity_finding(
         f"cosine at least {ALIKE:g}), and those of {codes['scattered']} are scattered without clusters.",
         table,
         (StudyFigure(f"figure{number}", caption, ResultTable(columns, cells), draw_matrices),),
-        notes=tuple(outcome_note(model, wanted)),
+        notes=(*outcome_note(model, wanted), claim_note(wanted, codes)),
+    )
+
+
+CLAIMS = {
+    "failed": ("a failed seed has different representations of a symbol, in clusters", "separate"),
+    "successful": (
+        "a successful seed has no clusters, but one representation of a symbol for all functions",
+        "one",
+    ),
+}
+"""What the paper says of such seeds (section 4.1), and what a symbol's vectors then are by the absolute criterion."""
+
+
+def claim_note(wanted: str, codes: Counter[str]) -> str:
+    """Return the paper's claim about a figure, which has no numbers, and of how many symbols it holds by the absolute criterion."""
+    claim, expected = CLAIMS[wanted]
+    return (
+        f"The paper shows shades only, so there are no published numbers to compare with. Its claim: {claim}. By the absolute "
+        f"criterion this holds of {codes[expected]} of {codes.total()} symbols here, in one network."
     )
 
 
