@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from taskloom.experiments.claims import Claims
-from taskloom.experiments.store import CURVE_COLUMNS, SCHEMA, SCORES, Store, StoreError, write_run
+from taskloom.experiments.store import CURVE_COLUMNS, LOG, SCHEMA, SCORES, Store, StoreError, write_run
 
 RUN = "ab" + "0" * 30
 
@@ -44,6 +44,22 @@ def test_a_run_is_there_or_not(tmp_path: Path) -> None:
     assert not store.publish(RUN, beside)  # the first wins
     assert not beside.exists()
     assert store.scores(RUN)["splits"]["test"]["score"] == 0.5
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_the_log_of_a_job_becomes_that_of_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("no links here")
+
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    printed = tmp_path / "printed.txt"
+    printed.write_text("step 1")
+    logs: tuple[Path | bytes, ...] = (printed, tmp_path / "missing.txt", b"step 1")
+    for number, log in enumerate(logs):
+        write_run(tmp_path / str(number), {}, {}, None, None, {}, log)
+    assert [(tmp_path / str(number) / LOG).read_bytes() for number in range(3)] == [b"step 1", b"", b"step 1"]
+    assert printed.stat().st_nlink == 1 + links
 
 
 def test_many_publish_at_once_and_one_wins(tmp_path: Path) -> None:

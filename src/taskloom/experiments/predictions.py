@@ -176,7 +176,7 @@ def score_split(
     table = table.append_column("candidates", column(candidates, pa.list_(pa.string())))
     table = table.append_column("logprobs", column(logprobs, pa.list_(pa.float64())))
     scored = {**summary([e.task for e in examples], scores), **suite_scores(test.data, examples, predictions)}
-    scored["items"] = items_digest(test.data, part)
+    scored["items"] = _items_digest(PartOfData(test.data.key, part, test.data))
     return table.select(stores.PREDICTION_COLUMNS.names).cast(stores.PREDICTION_COLUMNS), scored
 
 
@@ -194,6 +194,21 @@ def items_digest(data: CellData, part: SplitPart) -> str:
         return json_digest([world, [e.key or e.input for e in read_examples(part)]])
     items = _items(WholeSplit(plain.key, part.split, plain))
     return json_digest([world, [items[index] for index in read_part(part).table["index"].to_pylist()]])
+
+
+@dataclass(frozen=True, slots=True)
+class PartOfData:
+    """A part of some data, known by the key of the data and what is chosen of it."""
+
+    key: str
+    part: SplitPart
+    data: CellData = field(compare=False)
+
+
+@lru_cache(maxsize=16)
+def _items_digest(whole: PartOfData) -> str:
+    """Return the digest of the items of a part, which many cells share."""
+    return items_digest(whole.data, whole.part)
 
 
 @dataclass(frozen=True, slots=True)

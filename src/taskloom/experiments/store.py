@@ -25,7 +25,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -574,9 +574,20 @@ def write_run(
     curves: pa.Table | None,
     predictions: pa.Table | None,
     environment: Mapping[str, Any],
-    log: bytes,
+    log: bytes | Path,
 ) -> None:
-    """Write all files of a run to a folder beside its place, durably: not even a power cut leaves half of it in place."""
+    """Write all files of a run to a folder beside its place, durably: not even a power cut leaves half of it in place.
+
+    Args:
+        folder: The folder beside its place.
+        config: The experiment of this run alone.
+        scores: The contents of scores.json.
+        curves: The learning curves, where they are kept.
+        predictions: The predictions, where they are kept.
+        environment: The contents of environment.json.
+        log: What was printed, or the file that has it and is of no further use: a new file would cost most of what a run
+            of milliseconds costs.
+    """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / CONFIG).write_text(
@@ -590,9 +601,18 @@ def write_run(
                 if file == PREDICTIONS:
                     copy_scored(folder / file, table, content)
         (folder / ENVIRONMENT).write_text(json.dumps(environment) + "\n", "utf-8")
-        (folder / LOG).write_bytes(log)
+        _write_log(folder / LOG, log)
         paths = [os.path.join(here, name) for here, _, names in os.walk(folder) for name in names]
         list(_flushers().map(_flush, (path for path in paths if os.path.basename(path) not in FLEETING)))
+
+
+def _write_log(path: Path, log: bytes | Path) -> None:
+    if isinstance(log, Path):
+        with suppress(OSError):  # the file system has no links, or nothing was printed to a file
+            os.link(log, path)
+            return
+        log = log.read_bytes() if log.is_file() else b""
+    path.write_bytes(log)
 
 
 def _flush(path: str) -> None:

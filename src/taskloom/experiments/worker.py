@@ -227,7 +227,8 @@ def _one_by_one(store: Store, cells: Sequence[Cell], folder: Path, published: li
             _raise_if_full(store, error)
             failed[cell.run] = reason(error)
             continue
-        failed |= _finish(store, cell, chosen, folder, TrainedHow(time.monotonic() - began), published)
+        how = TrainedHow(time.monotonic() - began, own_log=len(cells) == 1)
+        failed |= _finish(store, cell, chosen, folder, how, published)
     return failed
 
 
@@ -357,11 +358,19 @@ def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class TrainedHow:
-    """How a cell was trained: its share of the seconds, the kind of the job, and how many cells were trained together."""
+    """How a cell was trained.
+
+    Attributes:
+        seconds: Its share of the seconds.
+        kind: The kind of the job.
+        together: How many cells were trained together.
+        own_log: Whether all that the job prints is of this cell.
+    """
 
     seconds: float
     kind: str = "alone"
     together: int = 1
+    own_log: bool = False
 
 
 def _finish(
@@ -394,7 +403,7 @@ def _finish(
             _curves(model) if cell.keep.curves and model.curve else None,
             pa.concat_tables(parts).unify_dictionaries() if cell.keep.predictions else None,
             {**environment(cell, how.kind, how.together, spent), "parameters": getattr(model, "parameters", None)},
-            _log(folder),
+            _log(folder, how.own_log),
         )
         if store.publish(cell.run, beside):
             published.append(cell.run)
@@ -462,17 +471,19 @@ def capture_output(path: Path) -> Iterator[None]:
 def _open_log(path: Path) -> int:
     """Open a log for appending; another driver that ran the same job may remove its folder meanwhile."""
     for _ in range(ATTEMPTS):
-        with contextlib.suppress(FileNotFoundError):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        try:
             return os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
-    path.parent.mkdir(parents=True, exist_ok=True)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
     return os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
 
 
-def _log(folder: Path) -> bytes:
+def _log(folder: Path, own: bool) -> bytes | Path:
+    """Return what a job has printed: the file itself where all of it is of one run, which may then have it."""
+    path = folder / stores.LOG
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-        return (folder / stores.LOG).read_bytes()
+        return path if own else path.read_bytes()
     except OSError:
         return b""
