@@ -60,8 +60,8 @@ def test_the_experiments_of_both_scales_can_be_read(name: str) -> None:
         assert experiments_of(find_study(name), scale)
 
 
-UNMEASURED = {"ctlpp/table1", "reinforcement"}
-"""Table 1 took 6 min 17 s on two idle cores; reinforcement needs trl."""
+UNMEASURED = {"reinforcement"}
+"""It needs trl."""
 
 
 def test_two_cores_have_every_study_in_ten_minutes() -> None:

@@ -269,3 +269,13 @@ def test_a_dry_run_says_what_was_measured_and_what_needs_no_runs(capsys: pytest.
     assert capsys.readouterr().out == "ctlpp/figure1 needs no runs: it is computed from recipes\n"
     assert run(["reproduce", "ctlpp/figure1", "--dry-run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"cells": []}
+
+
+def test_the_terminal_lists_conditions_once_below_the_judgements(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [1.0] * 3, "ood": [0.9] * 3}, {"learner.steps": 1_000}))
+    assert run(["study", "ctlpp/table1", str(tmp_path / "scores.json")]) == 0
+    out = capsys.readouterr().out
+    assert out.count("1,000 (paper: 80,000)") == 1
+    assert "Conditions that differ from the paper's:\n- all: steps 1,000 (paper: 80,000)\n" in out

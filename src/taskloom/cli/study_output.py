@@ -27,7 +27,7 @@ def findings(results: Sequence[Finding], page: Path | None, as_json: bool, note:
         payload = {"findings": [finding.to_dict() for finding in results], "page": str(page) if page else None}
         emit({**payload, "note": note} if note else payload)
         return
-    from taskloom.studies.findings import judgement_table
+    from taskloom.studies.findings import CONDITIONS, differing_conditions, short_judgement_table
 
     if note:
         print(f"{note}\n")
@@ -38,10 +38,13 @@ def findings(results: Sequence[Finding], page: Path | None, as_json: bool, note:
         if finding.table is not None:
             print(f"{finding.table}\n")
         if finding.judgements:
-            heads, cells = judgement_table(finding.judgements).shown()
+            heads, cells = short_judgement_table(finding.judgements).shown()
             console().print(table("beside the published numbers", heads, cells), "")
-        for note in finding.notes:
-            print(f"- {note}")
+            lines = differing_conditions(finding.judgements)
+            if lines:
+                print("\n".join([CONDITIONS, *(f"- {line}" for line in lines), ""]))
+        for caveat in finding.notes:
+            print(f"- {caveat}")
         if finding.notes:
             print()
     if page is not None:

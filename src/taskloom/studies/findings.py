@@ -109,6 +109,10 @@ def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
     return ResultTable([column for column in shown if column not in unsaid], rows)
 
 
+CONDITIONS = "Conditions that differ from the paper's:"
+"""What leads to `differing_conditions` on pages and in the terminal."""
+
+
 def differing_conditions(judgements: Sequence[Judgement]) -> list[str]:
     """Return the conditions that differ from the paper's: first those of all claims, then a line for all claims that share some."""
     common = [c for c in (judgements[0].conditions if judgements else ()) if all(c in j.conditions for j in judgements)]

@@ -26,6 +26,7 @@ from taskloom.reports import page
 from taskloom.reports.page import Column, Section
 from taskloom.studies import figures
 from taskloom.studies.findings import (
+    CONDITIONS,
     Finding,
     StudyFigure,
     differing_conditions,
@@ -127,8 +128,6 @@ def folded(judgements: Sequence[Judgement]) -> str:
         return ""
     return f"{len(judgements)} numbers beside the published ones, which are not comparable"
 
-
-CONDITIONS = "Conditions that differ from the paper's:"
 
 NOTES = "Notes:"
 """What tells the notes of a page from the conditions above them."""

@@ -9,6 +9,7 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.studies import figures
 from taskloom.studies.ctlpp.accuracy_table import short_names
+from taskloom.studies.ctlpp.small_worlds import table_experiments
 from taskloom.studies.ctlpp.trainings import Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.learning_steps import Curve, first_step
@@ -19,7 +20,11 @@ from taskloom.studies.study_settings import ShareSetting
 SPLITS = ("iid", "ood")
 
 
-@study("ctlpp/curves", describe="Learning curves on CTL++ seed by seed, and the steps at which seeds have learned")
+@study(
+    "ctlpp/curves",
+    describe="Learning curves on CTL++ seed by seed, and the steps at which seeds have learned",
+    experiment=table_experiments,
+)
 def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
     """Draw the curves of every seed; a mean of seeds of which some have learned and others not is like none of them."""
     by_run: dict[tuple[str, str], Curve] = {}
