@@ -137,42 +137,38 @@ class NumberedTask(Generic[F, Q]):
         queries: list[Q] = []
         met: set[str] = set()
         for item in story.lines:
-            place = f"{where}:{item.line}" if item.line else f"{where}, sentence {item.number}"
             if isinstance(item, Sentence):
-                statement = Statement(item.number, self._fact(item.text, place))
+                fact = self.sentence(item.text)
+                if fact is None:
+                    raise self._unreadable(item, where)
+                statement = Statement(item.number, fact)
                 against = None if consistent else self.clash(facts, statement)
                 if against is not None:
                     numbers = " and ".join(map(str, against))
                     raise InputError(
-                        f"{place}: {item.text!r} contradicts " + (f"sentence {numbers}" if numbers else "itself")
+                        f"{_place(item, where)}: {item.text!r} contradicts "
+                        + (f"sentence {numbers}" if numbers else "itself")
                     )
                 facts.append(statement)
                 met.update(self.mentions(statement.fact))
             else:
-                query = self._query(item.text, place)
+                query = self.question(item.text)
+                if query is None:
+                    raise self._unreadable(item, where)
                 strange = [name for name in self.mentions(query) if name not in met]
                 if strange:
                     raise InputError(
-                        f"{place}: the question is about '{strange[0]}', of which the story has told nothing"
+                        f"{_place(item, where)}: the question is about '{strange[0]}', of which the story has told nothing"
                     )
                 queries.append(query)
         return Parsed(story, tuple(facts), tuple(queries))
 
-    def _fact(self, text: str, place: str) -> F:
-        fact = self.sentence(text)
-        if fact is None:
-            raise InputError(
-                f"{place}: {text[:80]!r} is not a sentence of task {self.number}; its sentences read like {self.samples[0]!r}"
-            )
-        return fact
-
-    def _query(self, text: str, place: str) -> Q:
-        query = self.question(text)
-        if query is None:
-            raise InputError(
-                f"{place}: {text[:80]!r} is not a question of task {self.number}; its questions read like {self.samples[1]!r}"
-            )
-        return query
+    def _unreadable(self, item: Sentence | QuestionLine, where: str) -> InputError:
+        """Return the error for a line that this task cannot say."""
+        what, sample = ("sentence", self.samples[0]) if isinstance(item, Sentence) else ("question", self.samples[1])
+        return InputError(
+            f"{_place(item, where)}: {item.text[:80]!r} is not a {what} of task {self.number}; its {what}s read like {sample!r}"
+        )
 
     def solve(self, parsed: Parsed[F, Q]) -> list[Proof]:
         """Answer each question of a story, from the sentences before it."""
@@ -254,6 +250,11 @@ class NumberedTask(Generic[F, Q]):
         if not parsed.queries or not isinstance(parsed.story.lines[-1], QuestionLine):
             raise InputError(f"the example must end with a question such as {self.samples[1]!r}")
         return self.second(parsed.facts, parsed.queries[-1])
+
+
+def _place(item: Sentence | QuestionLine, where: str) -> str:
+    """Return what an error calls the place of a line."""
+    return f"{where}:{item.line}" if item.line else f"{where}, sentence {item.number}"
 
 
 def as_story(texts: Sequence[str]) -> StoryText:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pydantic import Field, field_validator, model_validator
 
@@ -86,6 +87,7 @@ class PathKnobs(TaskKnobs):
         return self
 
 
+@lru_cache(maxsize=1 << 12)
 def sentence(text: str) -> Door | None:
     """Parse what a sentence tells; None if it is none of this task's."""
     match = _TELLS.fullmatch(text)
@@ -95,6 +97,7 @@ def sentence(text: str) -> Door | None:
     return Door(match[3], way, match[1]) if way in "ne" else Door(match[1], OPPOSITE[way], match[3])
 
 
+@lru_cache(maxsize=1 << 12)
 def question(text: str) -> HowToGo | None:
     """Parse what a question asks; None if it is none of this task's."""
     match = _ASKS.fullmatch(text)
@@ -226,7 +229,8 @@ def _aside(rng: Random, cells: dict[_Cell, str], room: str, goal: _Cell, length:
     """Put a room beside one that stands, where it opens no other way. Only its place is drawn again, never the way: straight ways,
     which other rooms cannot spoil, would become more frequent."""
     while True:
-        beside = choice(rng, [c for c in cells if _free(cells, c)])
+        # A room that has a neighbour on each side is one of five at least.
+        beside = choice(rng, list(cells) if len(cells) <= len(_STEPS) else [c for c in cells if _free(cells, c)])
         door = _attach(rng, cells, beside, room)
         if _plain(cells, goal, length):
             return door
