@@ -102,59 +102,121 @@ def recordings(monkeypatch: pytest.MonkeyPatch) -> Recordings:
     return recordings
 
 
-SMALL = {
-    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "pad_token_id": 0,
-    "eos_token_id": 1, "bos_token_id": None, "max_position_embeddings": 128, "initializer_range": 0.4,
+WIDE = {
+    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "max_position_embeddings": 128,
 }  # fmt: skip
+GROUPED = {**WIDE, "num_key_value_heads": 2, "head_dim": 8}
+NARROW = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
 LLAMA3 = {
     "rope_type": "llama3", "rope_theta": 1e4, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 16,
 }  # fmt: skip
+OWN: dict[str, tuple[str, dict[str, Any]]] = {
+    "grouped": ("Llama", GROUPED),
+    "tied": ("Llama", {**GROUPED, "num_key_value_heads": 1, "head_dim": 12, "tie_word_embeddings": True}),
+    "llama3": ("Llama", {**WIDE, "rope_parameters": LLAMA3}),
+}
+"""Models that our own pass writes with."""
+SHARED: dict[str, tuple[str, dict[str, Any]]] = {
+    "bias": ("Llama", {**WIDE, "attention_bias": True}),
+    "bloom": ("Bloom", {"hidden_size": 32, "n_layer": 2, "n_head": 4}),
+    "cohere": ("Cohere", {**WIDE, "num_key_value_heads": 2}),
+    "falcon": ("Falcon", {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}),
+    "gemma": ("Gemma", GROUPED),
+    "gpt2": ("GPT2", NARROW),
+    "gpt_neox": ("GPTNeoX", WIDE),
+    "gptj": ("GPTJ", {**NARROW, "rotary_dim": 8}),
+    "granite": ("Granite", GROUPED),
+    "mistral": ("Mistral", {**GROUPED, "sliding_window": None}),
+    "olmo2": ("Olmo2", WIDE),
+    "opt": ("OPT", {"ffn_dim": 48, "word_embed_proj_dim": 32, **WIDE}),
+    "phi3": ("Phi3", GROUPED),
+    "qwen2": ("Qwen2", GROUPED),
+    "qwen3": ("Qwen3", GROUPED),
+    "smollm3": ("SmolLM3", GROUPED),
+}
+"""Models of which the library writes after a shared prefix."""
+WHOLE: dict[str, tuple[str, dict[str, Any]]] = {
+    "sliding-window": ("Mistral", {**GROUPED, "sliding_window": 8}),
+    "local": ("GPTNeo", {
+        "hidden_size": 32, "num_layers": 2, "num_heads": 4, "max_position_embeddings": 128, "window_size": 8,
+        "attention_types": [[["global", "local"], 1]],
+    }),
+    "longrope": ("Phi3", {**GROUPED, "rope_parameters": {
+        "rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [2.0] * 4,
+        "original_max_position_embeddings": 34,
+    }}),
+}  # fmt: skip
+"""Models that are given whole prompts."""
+FORMS = OWN | SHARED | WHOLE
 
 
-@pytest.mark.parametrize(
-    ("kind", "more", "own_pass"),
-    [
-        ("Llama", {"num_key_value_heads": 2}, True),
-        ("Llama", {"num_key_value_heads": 1, "head_dim": 12, "tie_word_embeddings": True}, True),
-        ("Llama", {"rope_parameters": LLAMA3}, True),
-        ("Llama", {"attention_bias": True}, False),
-        ("Mistral", {"num_key_value_heads": 2, "sliding_window": 8}, False),
-        ("Qwen2", {"num_key_value_heads": 2}, False),
-    ],
-    ids=["grouped", "tied", "llama3", "bias", "sliding-window", "qwen2"],
-)
-@pytest.mark.parametrize("ties", [False, True])
+def small_model(kind: str, more: dict[str, Any], words: int) -> Any:
+    """Build a small model with large random weights, so that what it writes depends on all that it reads."""
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=words, pad_token_id=0, eos_token_id=1, bos_token_id=None, **more
+    )
+    model = getattr(transformers, "GPT2LMHeadModel" if kind == "GPT2" else f"{kind}ForCausalLM")(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() == 2:
+                weight.normal_(0.0, 0.4)
+    return model
+
+
+def test_every_architecture_that_shares_a_prefix_is_tested() -> None:
+    assert {name for name in SHARED if name != "bias"} | {"llama"} == shared_prefix.SHARING
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.daily("grouped", "tied", "llama3", "gpt2", "qwen2", "sliding-window", "local", "longrope")
 def test_answers_are_those_of_generate_alone_for_other_forms(
-    kind: str, more: dict[str, Any], own_pass: bool, ties: bool, recordings: Recordings, monkeypatch: pytest.MonkeyPatch
+    form: str, recordings: Recordings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tokeniser = words_tokeniser([WORDS])
-    torch.manual_seed(0)
-    config = getattr(transformers, f"{kind}Config")(vocab_size=len(tokeniser), **SMALL, **more)
-    model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
-    if ties:
-        half = len(tokeniser) // 2 + 1  # every word of the second half is as likely as one of the first
-        with torch.no_grad():
-            weight = model.get_output_embeddings().weight
-            weight[half:] = weight[1 : 1 + len(tokeniser) - half]
-    base = Base("small", "decoder", model, tokeniser)
-    learner = SimpleNamespace(longest_answer=7, join="")
-    find = partial(shared_prefix.find_shared_prefix, graphs=True)
-    monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *given: find(*given[:4]))
-    kept = fitted_models.Writer(learner, base, batch=6, keeps_prefix=True)
+    model = small_model(*FORMS[form], len(tokeniser))
+    kept = kept_writer(Base("small", "decoder", model, tokeniser), monkeypatch)
     rng = random.Random(2)
     head = rng.choices(WORDS.split(), k=30)
     sources = kept.read([" ".join([*head, *rng.choices(WORDS.split(), k=k)]) for k in (1, 2, 5, 3, 9, 1, 4)])
-    alone = []
-    for source in sources:
-        ids = torch.tensor([source])
-        out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=7, do_sample=False)
-        alone.append(tokeniser.decode(out[0, len(source) :], skip_special_tokens=True))
+    alone = [alone_by_library(model, tokeniser, source) for source in sources]
     assert kept.say(sources) == alone
-    assert kept.say(sources) == alone, "with steps that are recorded"
+    assert kept.say(sources) == alone, "with what is kept"
     assert len(set(alone)) > 1
-    assert greedy.can_write(model) == own_pass
-    assert (recordings.replays > 0) == own_pass
+    assert (kept._kept_prefix is not None) == (form not in WHOLE)
+    assert (recordings.replays > 0) == (form in OWN) == greedy.can_write(model)
+
+
+def test_of_tokens_that_are_equally_likely_the_one_that_generate_takes_is_written(
+    recordings: Recordings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokeniser = words_tokeniser([WORDS])
+    model = small_model(*FORMS["grouped"], len(tokeniser))
+    half = len(tokeniser) // 2 + 1  # every word of the second half is as likely as one of the first
+    with torch.no_grad():
+        weight = model.get_output_embeddings().weight
+        weight[half:] = weight[1 : 1 + len(tokeniser) - half]
+    kept = kept_writer(Base("small", "decoder", model, tokeniser), monkeypatch)
+    sources = kept.read([f"{' '.join([WORDS] * 4)} {word}" for word in WORDS.split()])
+    alone = [alone_by_library(model, tokeniser, source) for source in sources]
+    assert kept.say(sources) == kept.say(sources) == alone
+
+
+def kept_writer(base: Base, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a writer that keeps prefixes and records its steps, as on a GPU."""
+    find = partial(shared_prefix.find_shared_prefix, graphs=True)
+    monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *given: find(*given[:4]))
+    return fitted_models.Writer(SimpleNamespace(longest_answer=7, join=""), base, batch=6, keeps_prefix=True)
+
+
+def alone_by_library(model: Any, tokeniser: Any, source: list[int]) -> str:
+    """Return what the library writes after one whole prompt, without padding."""
+    ids = torch.tensor([source])
+    out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=7, do_sample=False)
+    text: str = tokeniser.decode(out[0, len(source) :], skip_special_tokens=True)
+    return text
 
 
 def test_inputs_that_do_not_begin_alike_share_nothing(writer: Any) -> None:
@@ -377,10 +439,16 @@ def test_a_row_is_decoded_only_where_its_last_token_may_break_a_line() -> None:
     assert decoded == [[1], [0, 1], [0, 3], [4], [1, 2, 1]]
 
 
-def test_answers_written_in_stages_are_those_written_at_once(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *_: None)
+@pytest.mark.parametrize("shares", [False, True])
+def test_answers_written_in_stages_are_those_written_at_once(
+    writer: Any, monkeypatch: pytest.MonkeyPatch, shares: bool
+) -> None:
     sources = prompts(writer)
     whole = writer.say(sources)
+    if shares:
+        monkeypatch.setattr(shared_prefix, "can_write", lambda _: False)
+    else:
+        monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *_: None)
     monkeypatch.setattr(type(writer), "_stages", [2, 3, 5])
     assert writer.say(sources) == whole
 

@@ -18,6 +18,7 @@ from taskloom.extraction import Extraction
 from taskloom.learners.inputs import check_candidates, texts
 from taskloom.learners.interface import LearnerError, Point
 from taskloom.learners.pretrained.encoding import Cut, EncodedRows, read_sources, read_targets
+from taskloom.learners.pretrained.fast.greedy import GreedyWriter, can_write
 from taskloom.learners.pretrained.forward import collate, losses, with_prompts
 from taskloom.learners.pretrained.models import Base
 from taskloom.learners.pretrained.shared_prefix import FirstLine, SharedPrefix, WholeLine, find_shared_prefix
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from taskloom.learners.pretrained.fast.greedy import GreedyWriter
 
 ON_A_GPU = 512
 """Rows that are answered at a time on a GPU; with 400 tokens each and a model of SmolLM2's size they take about 10 GB."""
@@ -188,7 +188,8 @@ class Writer:
                 written[row] += new
 
         todo, done = list(range(len(sources))), 0
-        stages = [self.learner.longest_answer] if first_line or shared else self._stages
+        to_the_end = first_line or (shared is not None and shared.writer is not None)
+        stages = [self.learner.longest_answer] if to_the_end else self._stages
         for first, last in pairwise([0, *stages]):
             lengths = [len(sources[row]) + len(written[row]) for row in todo]
             for places in self._batches(lengths, self._answered_at_once):
@@ -327,7 +328,7 @@ class Writer:
         sums, counts = [0.0] * len(sources), [0] * len(sources)
         decoder = self.base.kind == "decoder"
         self._begin([len(s) + len(t) * decoder for s, t in zip(sources, targets, strict=True)])
-        shared = self._shared_prefix(sources) if self.keeps_prefix else None
+        shared = self._shared_prefix(sources) if self.keeps_prefix and can_write(self.base.model) else None
 
         def some(rows: list[int]) -> None:
             if shared is not None and shared.writer is not None:

@@ -13,15 +13,22 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from taskloom.learners.pretrained.fast.greedy import GreedyWriter, can_write
+from taskloom.learners.pretrained.fast.greedy import LASTING_TURNS, GreedyWriter, can_write
 from taskloom.learners.pretrained.fast.llama import prefix_states
-from taskloom.learners.pretrained.forward import plain
 
 if TYPE_CHECKING:
     from taskloom.learners.pretrained.models import Base
 
 LEAST = 16
 """Tokens that a prefix must have: a shorter one costs less than it takes to share it."""
+
+SHARING = {
+    "bloom", "cohere", "falcon", "gemma", "gpt2", "gpt_neox", "gptj", "granite", "llama", "mistral", "olmo2", "opt", "phi3",
+    "qwen2", "qwen3", "smollm3",
+}  # fmt: skip
+"""Architectures that write after a shared prefix what they write after whole prompts, by a test of each.
+
+A window of attention that counts padding, as that of GPT-Neo, would see less of the prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,7 @@ def find_shared_prefix(
         kept: The prefix of earlier inputs, which is taken where these begin with it as well and with little more.
         graphs: Whether the steps of writing are recorded.
     """
-    if not sources or base.kind != "decoder" or not plain(base.model):
+    if not sources or base.kind != "decoder" or not can_share(base.model.config):
         return None
     ids, weights = _common(sources), _weights_now(base.model)
     if kept is not None and kept.weights == weights:
@@ -89,8 +96,24 @@ def find_shared_prefix(
         return None
     if can_write(base.model):
         return _prefix(base, ids, prefix_states(base.model, ids), weights, graphs)
-    cache = base.model.model(input_ids=torch.tensor([ids], device=device), use_cache=True).past_key_values
-    return _prefix(base, ids, [(layer.keys, layer.values) for layer in cache.layers], weights, graphs)
+    states = _library_states(base.model, ids, device)
+    return None if states is None else _prefix(base, ids, states, weights, graphs)
+
+
+def can_share(config: Any) -> bool:
+    """Return whether a model with this config reads tokens the same, however long the text after them becomes."""
+    turns = getattr(config, "rope_parameters", None) or {}
+    return config.model_type in SHARING and turns.get("rope_type", "default") in LASTING_TURNS
+
+
+def _library_states(model: Any, ids: list[int], device: torch.device) -> list[tuple[Tensor, Tensor]] | None:
+    """Compute keys and values of tokens by the library; None where a layer keeps those of a window alone."""
+    from transformers.cache_utils import DynamicLayer
+
+    cache = model.base_model(input_ids=torch.tensor([ids], device=device), use_cache=True).past_key_values
+    if any(type(layer) is not DynamicLayer for layer in cache.layers):
+        return None
+    return [(layer.keys, layer.values) for layer in cache.layers]
 
 
 def _prefix(
