@@ -34,7 +34,7 @@ def shown(train: Pairs, shots: int, seed: int) -> tuple[tuple[str, str], ...]:
         return ()
     items: list[Example] = examples(train)
     if shots > len(items):
-        raise LearnerError(f"{shots} examples were to be shown and the training split has {len(items)}")
+        raise LearnerError(f"shots is {shots} and the training split has {len(items)} examples; lower shots")
     order = Key("shown", seed).permutation(len(items))
     return tuple((items[int(order(i))].input, items[int(order(i))].target) for i in range(shots))
 
