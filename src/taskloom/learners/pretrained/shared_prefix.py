@@ -96,8 +96,8 @@ def find_shared_prefix(
         return None
     if can_write(base.model):
         return _prefix(base, ids, prefix_states(base.model, ids), weights, graphs)
-    states = _library_states(base.model, ids, device)
-    return None if states is None else _prefix(base, ids, states, weights, graphs)
+    computed = _library_states(base.model, ids, device)
+    return None if computed is None else _prefix(base, ids, computed, weights, graphs)
 
 
 def can_share(config: Any) -> bool:
