@@ -74,7 +74,7 @@ def test_nothing_of_the_data_is_markup() -> None:
 def test_findings_show_their_tables_and_figures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     rows = ResultTable(["learner", "mean"], [{"learner": EVIL, "mean": 0.5}])
-    figure = tl.StudyFigure("curve", EVIL, rows, lambda data: figures.canvas(1, 1, (2, 1))[0])
+    figure = tl.StudyFigure("curve", EVIL, rows, lambda data: figures.canvas(1, (2, 1))[0])
     finding = tl.Finding(EVIL, EVIL, rows, (figure,), notes=(EVIL,))
     html = shown(finding)
     assert html.count("<img") == 1

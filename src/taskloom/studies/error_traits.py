@@ -22,7 +22,7 @@ from taskloom.experiments.statistics import correct, over_items
 from taskloom.studies import figures
 from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
-from taskloom.studies.seed_scores import count_of, count_range
+from taskloom.studies.seed_scores import count_of, count_range, interval_columns
 from taskloom.studies.small_recipes import any_recipe_experiments
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import check_split
@@ -80,6 +80,19 @@ def error_traits(runs: Runs, *, split: str = "") -> Finding:
     best: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         best.setdefault((row["trainings"], row["split"]), row)
+    sure = sum(row["corrected_p"] < 0.05 for row in best.values())
+    return Finding(
+        "Traits that predict errors",
+        f"Looked at: {count_of([len(rows)], 'trait')} in {count_of([len(best)], 'group')} (trainings and split). In "
+        f"{sure} of {len(best)} the best trait explains more than chance at the level of 5 %, corrected for all of them (Holm).",
+        ResultTable(columns, rows),
+        (_figure(groups, best),),
+        notes=("A trait that predicts errors need not cause them: traits go together.",),
+    )
+
+
+def _figure(groups: Sequence[ScoredItems], best: Mapping[tuple[str, str], Mapping[str, Any]]) -> StudyFigure:
+    """Return the scores by the values of each group's best trait, of the groups in which it is surest."""
     shown = sorted(best, key=lambda group: best[group]["corrected_p"])[:MOST_PANELS]
     by_group = {(g.trainings, g.split): g for g in groups}
     points = [p for group in shown for p in _points(by_group[group], best[group]["trait"])]
@@ -89,24 +102,11 @@ def error_traits(runs: Runs, *, split: str = "") -> Finding:
         "Mean score by the values of the trait that explains most, with 95 % intervals over items "
         f"({count_range(point['n'] for point in points)} a value){surest}."
     )
+    label = "value of the trait"
     plot = partial(
-        figures.intervals,
-        place="value",
-        series="trait",
-        panel="group",
-        xlabel="score",
-        shared=False,
-        ylabel="value of the trait",
+        figures.intervals, place="value", series="trait", panel="group", xlabel="score", shared=False, ylabel=label
     )
-    sure = sum(row["corrected_p"] < 0.05 for row in best.values())
-    return Finding(
-        "Traits that predict errors",
-        f"Looked at: {count_of([len(rows)], 'trait')} in {count_of([len(best)], 'group')} (trainings and split). In "
-        f"{sure} of {len(best)} the best trait explains more than chance at the level of 5 %, corrected for all of them (Holm).",
-        ResultTable(columns, rows),
-        (StudyFigure("error-traits", caption, data, plot),),
-        notes=("A trait that predicts errors need not cause them: traits go together.",),
-    )
+    return StudyFigure("error-traits", caption, data, plot)
 
 
 def scored_items(runs: Runs, split: str = "") -> Iterator[ScoredItems]:
@@ -162,13 +162,11 @@ def _points(group: ScoredItems, trait: str) -> Iterator[dict[str, Any]]:
     title = f"{group.trainings}, {group.split}: {trait}"
     for value in sorted({v for v in values if v is not None}, key=figures.natural_order):
         scores = group.scores[np.array([v == value for v in values])]
-        estimate = over_items(scores) if len(scores) > 1 else None
         yield {
             "group": title,
             "value": value,
             "trait": trait,
             "mean": float(scores.mean()),
-            "low": estimate.low if estimate else None,
-            "high": estimate.high if estimate else None,
+            **interval_columns(over_items(scores) if len(scores) > 1 else None),
             "n": len(scores),
         }

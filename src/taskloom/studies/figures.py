@@ -46,19 +46,23 @@ def style() -> Iterator[None]:
         yield
 
 
-def canvas(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Any, list[Any]]:
-    """Return a figure and its axes, row by row.
+def canvas(panels: int, size: tuple[float, float], across: int = 3, **options: Any) -> tuple[Any, list[Any]]:
+    """Return a figure and its axes, row by row; those beyond the panels are hidden.
 
     Args:
-        rows: Of panels.
-        columns: Of panels.
+        panels: How many there are.
         size: Width and height of one panel, in inches.
+        across: The most panels in a row.
         **options: Of `matplotlib.figure.Figure.subplots`: `sharey`.
     """
     from matplotlib.figure import Figure
 
+    rows, columns = grid_of(panels, across)
     figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
-    return figure, list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+    axes = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+    for axis in axes[panels:]:
+        axis.set_visible(False)
+    return figure, axes
 
 
 def grid_of(panels: int, across: int = 3) -> tuple[int, int]:
@@ -95,10 +99,17 @@ def wrapped(title: Any, width: int = 34) -> str:
 
 def _without_data() -> Any:
     """Return a figure that says that there is nothing to draw: no run may be left after a study's selection."""
-    figure, (axis,) = canvas(1, 1, (3.4, 0.8))
+    figure, (axis,) = canvas(1, (3.4, 0.8))
     axis.axis("off")
     axis.text(0.5, 0.5, "No runs are left to draw.", ha="center", va="center")
     return figure
+
+
+def by_panel(data: ResultTable, panel: str) -> dict[Any, list[dict[str, Any]]]:
+    """Return the rows of each panel, by the panel's value in their first order; all under None where there is no such column."""
+    if not panel:
+        return {None: list(data)}
+    return {title: [row for row in data if row[panel] == title] for title in values_of(data, panel)}
 
 
 def values_of(data: ResultTable, column: str) -> list[Any]:
@@ -136,17 +147,18 @@ def intervals(
     with style():
         if not data:
             return _without_data()
-        panels = values_of(data, panel) if panel else [None]
-        shares = [[row for row in data if not panel or row[panel] == title] for title in panels]
+        panels = by_panel(data, panel)
         everywhere, names = values_of(data, place), values_of(data, series)
-        lists = [everywhere if shared else list(dict.fromkeys(row[place] for row in share)) for share in shares]
+        lists = [
+            everywhere if shared else list(dict.fromkeys(row[place] for row in share)) for share in panels.values()
+        ]
         markers = len(names) if shared else 1
-        rows, columns = grid_of(len(panels))
+        columns = grid_of(len(panels))[1]
         height = 0.75 + 0.2 * max(map(len, lists)) * max(1.6, markers)
         longest = max(len(str(p)) for p in everywhere)
         width = (ALONE if columns == 1 else 2.6) + 0.065 * longest
-        figure, axes = canvas(rows, columns, (width, height), sharey=shared)
-        for axis, title, share, places in zip(axes, panels, shares, lists, strict=False):
+        figure, axes = canvas(len(panels), (width, height), sharey=shared)
+        for axis, (title, share), places in zip(axes, panels.items(), lists, strict=False):
             for row in share:
                 number = names.index(row[series])
                 at = places.index(row[place]) + (_shift(number, len(names)) if shared else 0)
@@ -159,8 +171,6 @@ def intervals(
             axis.set_axisbelow(True)
         for axis in axes[: len(panels) : columns]:
             axis.set_ylabel(ylabel)
-        for axis in axes[len(panels) :]:
-            axis.set_visible(False)
         has_published = any(row.get(published) is not None for row in data)
         _legend(figure, names if shared and len(names) > 1 else [], has_published)
         return figure
@@ -242,18 +252,15 @@ def heat_map(
     with style():
         if not data:
             return _without_data()
-        panels = values_of(data, panel) if panel else [None]
-        shares = [[row for row in data if not panel or row[panel] == title] for title in panels]
-        rows, columns = grid_of(len(panels))
-        widest, highest = (max(len({row[c] for row in share}) for share in shares) for c in (x, y))
+        panels = by_panel(data, panel)
+        widest, highest = (max(len({row[c] for row in share}) for share in panels.values()) for c in (x, y))
         longest = max(len(str(row[y])) for row in data)
         width = 1.5 + 0.62 * widest + 0.07 * max(0, longest - 4)
         letters = min(34, int(width / 0.09))  # that fit above a panel in the size of titles
         lines_of_titles = max(wrapped(title, letters).count("\n") for title in panels)
-        figure, axes = canvas(rows, columns, (width, 1.0 + 0.46 * highest + 0.16 * lines_of_titles))
+        figure, axes = canvas(len(panels), (width, 1.0 + 0.46 * highest + 0.16 * lines_of_titles))
         tilt = {"rotation": 30, "ha": "right"} if max(len(str(row[x])) for row in data) > WIDEST_LABEL else {}
-        shades = None
-        for axis, title, share in zip(axes, panels, shares, strict=False):
+        for axis, (title, share) in zip(axes, panels.items(), strict=False):
             across, down = (sorted({row[c] for row in share}, key=natural_order) for c in (x, y))
             cells = {(row[x], row[y]): row for row in share}
             grid = [[_number(cells.get((a, b)), value) for a in across] for b in down]
@@ -266,14 +273,11 @@ def heat_map(
             axis.set_yticks(range(len(down)), [str(b) for b in down])
             axis.set(xlabel=xlabel or x, ylabel=ylabel or y, title=wrapped(title, letters))
             axis.tick_params(length=0)
-        for axis in axes[len(panels) :]:
-            axis.set_visible(False)
-        if shades is not None:
-            # A bar is twenty times as high as it is wide: in a narrow figure it has a larger share, or it would be a stub.
-            share = 0.05 * max(1.0, NARROW / figure.get_figwidth()) ** 2
-            bar = figure.colorbar(shades, ax=axes, label=label, fraction=share)
-            bar.ax.set_ylim(*limits)  # no shade is black
-            bar.solids.set(rasterized=False, edgecolor="face")  # matplotlib makes so many shades an image
+        # A bar is twenty times as high as it is wide: in a narrow figure it has a larger share, or it would be a stub.
+        fraction = 0.05 * max(1.0, NARROW / figure.get_figwidth()) ** 2
+        bar = figure.colorbar(shades, ax=axes, label=label, fraction=fraction)
+        bar.ax.set_ylim(*limits)  # no shade is black
+        bar.solids.set(rasterized=False, edgecolor="face")  # matplotlib makes so many shades an image
         return figure
 
 
@@ -367,13 +371,11 @@ def lines(
     with style():
         if not data:
             return _without_data()
-        panels = values_of(data, panel) if panel else [None]
-        names = values_of(data, series)
-        rows, columns = grid_of(len(panels))
-        figure, axes = canvas(rows, columns, (ALONE + 0.6 if columns == 1 else 3.4, 2.6), sharey=True)
-        for axis, title in zip(axes, panels, strict=False):
+        panels, names = by_panel(data, panel), values_of(data, series)
+        figure, axes = canvas(len(panels), (ALONE + 0.6 if len(panels) == 1 else 3.4, 2.6), sharey=True)
+        for axis, (title, share) in zip(axes, panels.items(), strict=False):
             for number, name in enumerate(names):
-                own = [r for r in data if r[series] == name and (not panel or r[panel] == title) and _known(r[y])]
+                own = [row for row in share if row[series] == name and _known(row[y])]
                 _line(axis, own, x, y, number, "-" if joined else "")
             if threshold is not None:
                 axis.axhline(threshold, color="#444444", linewidth=1.0, linestyle="--")
@@ -381,8 +383,6 @@ def lines(
             axis.grid(color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
         axes[0].set_ylabel(ylabel)
-        for axis in axes[len(panels) :]:
-            axis.set_visible(False)
         _legend(figure, names, published=False)
         return figure
 

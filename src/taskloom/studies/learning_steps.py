@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import over_seeds
 from taskloom.studies import figures
 from taskloom.studies.conditions import run_labels
 from taskloom.studies.findings import Finding, StudyFigure
-from taskloom.studies.seed_scores import seeds_caption
+from taskloom.studies.seed_scores import seed_point, seeds_caption
 from taskloom.studies.small_recipes import any_recipe_experiments
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import ShareSetting, check_choice
@@ -82,23 +81,22 @@ def _row(trainings: str, split: str, seeds: dict[str, Curve], threshold: float) 
         "split": split,
         "seeds": len(seeds),
         "reached": len(firsts),
-        "first": min(firsts, default=None),
-        "median": round(statistics.median(firsts)) if firsts else None,
-        "last": max(firsts, default=None),
+        **step_columns(firsts),
     }
+
+
+def step_columns(firsts: Sequence[int]) -> dict[str, int | None]:
+    """Return the earliest, the median and the last of some steps, as the columns of a table's row.
+
+    >>> step_columns([300, 100, 500]), step_columns([])
+    ({'first': 100, 'median': 300, 'last': 500}, {'first': None, 'median': None, 'last': None})
+    """
+    median = round(statistics.median(firsts)) if firsts else None
+    return {"first": min(firsts, default=None), "median": median, "last": max(firsts, default=None)}
 
 
 def _points(trainings: str, split: str, seeds: dict[str, Curve]) -> Iterator[dict[str, Any]]:
     """Yield the mean curve; where seeds stop early it ends with the first that stops, since it would jump to the others."""
     for step in sorted(set.intersection(*(set(curve) for curve in seeds.values()))):
         scores = [curve[step] for curve in seeds.values()]
-        estimate = over_seeds(scores) if len(scores) > 1 else None
-        yield {
-            "trainings": trainings,
-            "split": split,
-            "step": step,
-            "mean": statistics.fmean(scores),
-            "low": estimate.low if estimate else None,
-            "high": estimate.high if estimate else None,
-            "seeds": len(scores),
-        }
+        yield {"trainings": trainings, "split": split, "step": step, **seed_point(scores)}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import over_seeds, over_tasks
+from taskloom.experiments.statistics import Estimate, over_seeds, over_tasks
 
 
 def repeated_runs(runs: Runs) -> list[list[str]]:
@@ -42,14 +42,18 @@ def mean_and_se(scores: Sequence[float]) -> str:
 
 def seed_point(scores: Sequence[float]) -> dict[str, Any]:
     """Return the mean of scores with its interval over seeds, as the columns of a figure's row; none of one score."""
-    estimate = over_seeds(scores) if len(scores) > 1 else None
+    several = len(scores) > 1
     return {
         "mean": statistics.fmean(scores),
-        "low": estimate.low if estimate else None,
-        "high": estimate.high if estimate else None,
-        "sd": statistics.stdev(scores) if len(scores) > 1 else None,
+        **interval_columns(over_seeds(scores) if several else None),
+        "sd": statistics.stdev(scores) if several else None,
         "seeds": len(scores),
     }
+
+
+def interval_columns(estimate: Estimate | None) -> dict[str, float | None]:
+    """Return the ends of an interval as the columns of a figure's row; none where there is no estimate."""
+    return {"low": estimate.low, "high": estimate.high} if estimate else {"low": None, "high": None}
 
 
 def count_range(counts: Iterable[int]) -> str:

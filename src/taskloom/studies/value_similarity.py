@@ -59,8 +59,8 @@ def value_similarity(
     """
     check_split(runs, split)
     chosen = _chosen(runs, run)
-    rows_of_run = runs.store.predictions([chosen], ["input", "targets", "traits"], splits=[split] if split else None)
-    answers = rows_of_run.to_pylist()
+    columns = ["input", "targets", "traits"]
+    answers = runs.store.predictions([chosen], columns, splits=[split] if split else None).to_pylist()
     part = part or _most_parts(runs, answers, value)
     inputs, values, parts = _items(runs, answers, part, value)
     fitted = load(runs.store.folder(chosen) / MODEL)
@@ -69,16 +69,6 @@ def value_similarity(
     rows = list(_rows(vectors))
     if not rows:
         raise StudyError(f"no {value} has {FEWEST_PARTS} different values of '{part}'; choose another part")
-    columns = (
-        "value",
-        "parts",
-        "same value",
-        "other values",
-        "clusters of the cut",
-        "silhouette",
-        "gap of clusters",
-        "codes",
-    )
     points = [point for row in rows for point in _points(row)]
     name = run_labels(runs)[chosen]
     seed = runs.store.scores(chosen)["seed"]
@@ -94,11 +84,22 @@ def value_similarity(
         f"Similarity of one {value} across {part}",
         f"In {closer} of {len(rows)} values the vectors of one value are closer to each other than to those of other values. "
         f"{sum(row['codes'] == 'separate' for row in rows)} have separate codes by the absolute criterion.",
-        ResultTable(columns, rows),
+        ResultTable(COLUMNS, rows),
         (StudyFigure("similarity", caption, ResultTable(("value", "cosines", "mean"), points), plot),),
         notes=(CRITERION, *_other_models(runs, run)),
     )
 
+
+COLUMNS = (
+    "value",
+    "parts",
+    "same value",
+    "other values",
+    "clusters of the cut",
+    "silhouette",
+    "gap of clusters",
+    "codes",
+)
 
 CRITERION = (
     f"Codes are separate where the clusters of the cut have a silhouette of at least {SILHOUETTE:g} and cosines within them are "

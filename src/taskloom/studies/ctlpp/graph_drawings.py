@@ -69,7 +69,7 @@ def draw_graph(data: ResultTable) -> Any:
         names = list(dict.fromkeys(name for row in data for name in (row["from"], row["to"])))
         places = _places(names)
         wide = max(x for x, _ in places.values())
-        figure, (axis,) = figures.canvas(1, 1, (4.4 + 0.35 * (wide - 1), 3.4))
+        figure, (axis,) = figures.canvas(1, (4.4 + 0.35 * (wide - 1), 3.4))
         for row in _with_returns(data):
             _arrow(axis, places, row)
         for name, (x, y) in places.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
@@ -12,7 +11,7 @@ from taskloom.studies.ctlpp.accuracy_table import short_names
 from taskloom.studies.ctlpp.small_worlds import table_experiments
 from taskloom.studies.ctlpp.trainings import Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
-from taskloom.studies.learning_steps import Curve, first_step
+from taskloom.studies.learning_steps import Curve, first_step, step_columns
 from taskloom.studies.seed_scores import count_of
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import ShareSetting
@@ -63,9 +62,7 @@ def _row(name: str, group: Trainings, curves: dict[tuple[str, str], Curve], thre
         "trainings": name,
         "seeds": len(own),
         "learned": len(firsts),
-        "first": min(firsts, default=None),
-        "median": round(statistics.median(firsts)) if firsts else None,
-        "last": max(firsts, default=None),
+        **step_columns(firsts),
     }
 
 
@@ -79,8 +76,7 @@ def draw_curves(data: ResultTable) -> Any:
 
     with figures.style():
         panels = figures.values_of(data, "trainings")
-        rows, columns = figures.grid_of(len(panels))
-        figure, axes = figures.canvas(rows, columns, (3.6, 2.5), sharey=True)
+        figure, axes = figures.canvas(len(panels), (3.6, 2.5), sharey=True)
         for axis, title in zip(axes, panels, strict=False):
             lines: dict[tuple[int, str], tuple[list[int], list[float]]] = {}
             for row in data:
@@ -95,8 +91,6 @@ def draw_curves(data: ResultTable) -> Any:
             axis.grid(color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
         axes[0].set_ylabel("accuracy")
-        for axis in axes[len(panels) :]:
-            axis.set_visible(False)
         handles = [Line2D([], [], color=c, linestyle=d, linewidth=0.9, label=s) for s, (c, d) in LINES.items()]
         figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
         return figure

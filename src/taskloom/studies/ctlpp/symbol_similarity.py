@@ -66,10 +66,9 @@ def draw_matrices(data: ResultTable) -> Any:
     """Draw a cosine matrix for each symbol, from white (0 or less) to black (1), with a strip that shows the functions' groups."""
     with figures.style():
         symbols = figures.values_of(data, "symbol")
-        rows, columns = figures.grid_of(len(symbols), 4)
         functions = max(row["row"] for row in data) + 1
         side = 2.1 if functions <= 12 or len(symbols) > 2 else 3.6
-        figure, axes = figures.canvas(rows, columns, (side + 0.25, side + 0.3))
+        figure, axes = figures.canvas(len(symbols), (side + 0.25, side + 0.3), across=4)
         groups = sorted({row["group"] for row in data})
         image = None
         for axis, symbol in zip(axes, symbols, strict=False):
@@ -80,8 +79,6 @@ def draw_matrices(data: ResultTable) -> Any:
             image = axis.imshow(grid, cmap="Greys", vmin=0, vmax=1)
             _strip(axis, own, functions, groups)
             axis.set_title(f"symbol {symbol}")
-        for axis in axes[len(symbols) :]:
-            axis.set_visible(False)
         if image is not None:
             figure.colorbar(image, ax=axes, label="cosine", fraction=0.05)
         _legend(figure, groups)

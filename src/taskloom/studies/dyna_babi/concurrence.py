@@ -15,7 +15,6 @@ from taskloom.arguments import path_of
 from taskloom.errors import DataError
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import over_seeds
 from taskloom.experiments.statistics.distributions import normal_quantile
 from taskloom.files import read_utf8
 from taskloom.studies import figures
@@ -25,7 +24,7 @@ from taskloom.studies.dyna_babi.story_runs import MIX, TEST, StoryTrainings, sto
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement, judge_number
 from taskloom.studies.published_numbers import published
-from taskloom.studies.seed_scores import count_of
+from taskloom.studies.seed_scores import count_of, seed_point
 from taskloom.studies.study import study
 
 PAPER_TESTS = {"task 2": "bAbI task 2", "mix-T2": "mix(T2)", "mix-T7": "mix(T7)"}
@@ -228,15 +227,8 @@ def _known(
         if not external and iid:
             other = statistics.fmean(iid)
         if scores and other is not None:
-            spread = over_seeds(scores) if len(scores) > 1 else None
-            ends = {"low": spread.low if spread else None, "high": spread.high if spread else None}
-            yield {
-                "model": group.model,
-                "external": other,
-                "accuracy": statistics.fmean(scores),
-                **ends,
-                "seeds": len(scores),
-            }
+            measured = seed_point(scores)
+            yield {"model": group.model, "external": other, "accuracy": measured["mean"], **measured}
 
 
 def read_external(path: str) -> dict[str, float]:

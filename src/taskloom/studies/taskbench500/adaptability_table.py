@@ -16,6 +16,7 @@ from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement, judge_mean
 from taskloom.studies.paper_claims import PaperClaim, claim_findings, difference_claim
 from taskloom.studies.published_numbers import PublishedNumber, published
+from taskloom.studies.seed_scores import interval_columns
 from taskloom.studies.study import study
 from taskloom.studies.taskbench500.adaptations import Adaptation, generalising, model_notes, procedures
 from taskloom.studies.taskbench500.small_tasks import composition_experiments
@@ -151,8 +152,7 @@ def _point(cell: TaskScores) -> dict[str, Any]:
         "procedure": cell.procedure,
         "kind": cell.kind,
         "mean": cell.mean,
-        "low": estimate.low if estimate else None,
-        "high": estimate.high if estimate else None,
+        **interval_columns(estimate),
         "se": estimate.se if estimate else None,
         "tasks": len(cell.scores),
         "published": number.value if number else None,

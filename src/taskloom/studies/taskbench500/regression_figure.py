@@ -11,14 +11,16 @@ from taskloom.studies.taskbench500.task_regression import regress
 DASHES = ("-", "--", "-.", ":", (0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 3)))
 """Of the lines, so that they are told apart in grey as well."""
 
+ACROSS = 2
+"""Panels in a row: their legends have long lines."""
+
 
 def draw_regressions(data: ResultTable) -> Any:
     """Draw a panel for each procedure, a marker and a line for each composition."""
     with figures.style():
         procedures = figures.values_of(data, "procedure")
         compositions = figures.values_of(data, "composition")
-        rows, columns = figures.grid_of(len(procedures), 2)
-        figure, axes = figures.canvas(rows, columns, (3.6, 3.7), sharex=True, sharey=True)
+        figure, axes = figures.canvas(len(procedures), (3.6, 3.7), ACROSS, sharex=True, sharey=True)
         for axis, procedure in zip(axes, procedures, strict=False):
             axis.plot([0, 1], [0, 1], ":", color="#999999", linewidth=0.9)
             for number, composition in enumerate(compositions):
@@ -30,10 +32,8 @@ def draw_regressions(data: ResultTable) -> Any:
             axis.grid(color="#eeeeee", linewidth=0.6)
             axis.set_axisbelow(True)
             axis.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(0.0, -0.16))
-        for place in range(0, len(procedures), columns):
-            axes[place].set_ylabel("accuracy of the composed task")
-        for axis in axes[len(procedures) :]:
-            axis.set_visible(False)
+        for axis in axes[: len(procedures) : ACROSS]:
+            axis.set_ylabel("accuracy of the composed task")
         return figure
 
 

@@ -16,12 +16,11 @@ import pyarrow.compute as pc
 
 from taskloom.example import Example
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import over_seeds
 from taskloom.experiments.store import PREDICTIONS
 from taskloom.files import json_digest
 from taskloom.recipe.yaml_files import parse
 from taskloom.studies.conditions import Conditions, conditions_of, model_name, recipe_of
-from taskloom.studies.seed_scores import count_of
+from taskloom.studies.seed_scores import count_of, seed_point
 from taskloom.studies.study import StudyError
 from taskloom.suites.zest.evaluation import Undefined, score_examples
 from taskloom.suites.zest.evaluation.corrected import says_na
@@ -79,13 +78,7 @@ def of_type(kind: str, score: str) -> Measure:
 
 def summary(values: Sequence[float]) -> dict[str, Any]:
     """Return mean, 95 % interval over seeds and their number, for a figure's data."""
-    estimate = over_seeds(values) if len(values) > 1 else None
-    return {
-        "mean": statistics.fmean(values) if values else None,
-        "low": estimate.low if estimate else None,
-        "high": estimate.high if estimate else None,
-        "seeds": len(values),
-    }
+    return seed_point(values) if values else {"mean": None, "low": None, "high": None, "seeds": 0}
 
 
 def tasks_of(groups: Sequence[DescriptionRuns], split: str) -> str:
@@ -171,23 +164,22 @@ def _group(
             texts = answers["prediction"].to_pylist()
             if (first := seen.setdefault((split, tuple(texts)), seed)) != seed and not _constant(texts):
                 group.notes.append(
-                    f"{model}, {part}: seed {seed} gives every answer on {split} that seed {first} gives, so that the two are "
-                    "one training; it is counted once."
+                    f"{model}, {part}: seed {seed} gives every answer on {split} that seed {first} {TWICE}"
                 )
                 continue
             if stored is not None:
-                group.notes.append(
-                    f"{model}, {part}, {split}: an earlier version of the suite made these passages; the scores are those "
-                    "that were computed with the run."
-                )
+                group.notes.append(f"{model}, {part}, {split}: {EARLIER}")
             report = _evaluated(examples, texts, mode, group.notes) if stored is None else stored
             group.reports.setdefault(split, {})[seed] = report
-            if files:
-                conditions[f"recipe.tasks.{split}"] = len(
-                    report.tasks
-                )  # what the files have, whatever the recipe generates
+            if files:  # which have their own number of tasks, whatever the recipe generates
+                conditions[f"recipe.tasks.{split}"] = len(report.tasks)
             group.answered.setdefault(split, {})[seed] = statistics.fmean(not says_na(text) for text in texts)
     return group
+
+
+TWICE = "gives, so that the two are one training; it is counted once."
+
+EARLIER = "an earlier version of the suite made these passages; the scores are those that were computed with the run."
 
 
 def _constant(texts: Sequence[str]) -> bool:
