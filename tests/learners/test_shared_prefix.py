@@ -185,7 +185,7 @@ def test_answers_are_those_of_generate_alone_for_other_forms(
     assert kept.say(sources) == alone
     assert kept.say(sources) == alone, "with what is kept"
     assert len(set(alone)) > 1
-    assert (kept._kept_prefix is not None) == (form not in WHOLE)
+    assert (kept._kept_prefix is not None) == (form not in WHOLE) == shared_prefix.can_share(model.config)
     assert (recordings.replays > 0) == (form in OWN) == greedy.can_write(model)
 
 

@@ -103,7 +103,8 @@ def find_shared_prefix(
 def can_share(config: Any) -> bool:
     """Return whether a model with this config reads tokens the same, however long the text after them becomes."""
     turns = getattr(config, "rope_parameters", None) or {}
-    return config.model_type in SHARING and turns.get("rope_type", "default") in LASTING_TURNS
+    lasting = turns.get("rope_type", "default") in LASTING_TURNS and getattr(config, "sliding_window", None) is None
+    return config.model_type in SHARING and lasting
 
 
 def _library_states(model: Any, ids: list[int], device: torch.device) -> list[tuple[Tensor, Tensor]] | None:
