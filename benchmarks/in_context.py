@@ -1,13 +1,14 @@
 """Answering with a prompt that all inputs share: the prefix computed once, against plain `generate` of whole prompts.
 
 python benchmarks/in_context.py [--model smollm2] [--shots 32] [--inputs 64 …] [--device cpu] [--ways recorded unrecorded]
-    [--out FILE] [--profile FILE]
+    [--logprobs] [--out FILE] [--profile FILE]
 
 All ways answer the same inputs with the same model in one run; the ratio of their times is shown (of CPU times on the CPU, by the
 clock on a GPU), and whether the answers are equal. Plain `generate` writes all tokens it may; the other ways end with the first
 line, which is all that is read of an answer. On a GPU the steps of writing are `recorded` as CUDA graphs, or not (`unrecorded`);
 `new` computes the prefix and records the steps anew, as the first call of a learner does.
-With `--profile` a last call of each way on the fewest inputs is profiled: its clock time, the time of its kernels, how many were
+With `--logprobs` the log-probabilities of three candidates for each input are computed instead, in the first call, in a later one and after
+whole prompts. With `--profile` a last call of each way on the fewest inputs is profiled: its clock time, the time of its kernels, how many were
 started one by one, and those that take longest.
 """
 
@@ -18,19 +19,20 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from taskloom.learners.config import read
 from taskloom.learners.pretrained import shared_prefix
 from taskloom.learners.pretrained.encoding import read_sources
 
+T = TypeVar("T")
 BEGAN = time.perf_counter()
 
 PAIRS = "hot cold,up down,big small,fast slow,old new,rich poor,long short,wet dry,hard soft,light dark,full empty,early late"
 WORDS = [tuple(pair.split()) for pair in PAIRS.split(",")]
 
 
-def clock(device: str, call: Callable[[], list[str]]) -> tuple[list[str], float]:
+def clock(device: str, call: Callable[[], T]) -> tuple[T, float]:
     """Return what a call returns, and its seconds: of the processor, or with a GPU by the clock."""
     if device == "cpu":
         began = time.process_time()
@@ -51,6 +53,7 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, nargs="+", default=[64])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--ways", nargs="+", choices=("recorded", "unrecorded"), help="default: those of the device")
+    parser.add_argument("--logprobs", action="store_true", help="log-probabilities of candidates instead of answers")
     parser.add_argument("--out", type=Path, help="a file of JSON lines to add the figures to")
     parser.add_argument("--profile", type=Path, help="a file of text for a profile of one call of each way")
     args = parser.parse_args()
@@ -60,6 +63,9 @@ def main() -> None:
     fitted: Any = read(block).fit(train, seed=0)
     report("the model is there")
     for number in args.inputs:
+        if args.logprobs:
+            compare_logprobs(fitted, some_inputs(number), args.device)
+            continue
         for figures in compared(fitted, some_inputs(number), args.device, ways):
             if args.out:
                 with args.out.open("a") as file:
@@ -124,6 +130,29 @@ def compared(fitted: Any, inputs: list[str], device: str, ways: list[str]) -> It
             "way": way, "tokens": tokens, "inputs": len(inputs), "equal": same, "once": once, "new": new, "plain": each,
             "ratio": each / once,
         }  # fmt: skip
+
+
+def compare_logprobs(fitted: Any, inputs: list[str], device: str) -> None:
+    """Print the seconds of log-probabilities with the prefix once and after whole prompts, and how far they are apart."""
+    candidates = [[y for _, y in WORDS[:3]] for _ in inputs]
+
+    def logprobs() -> list[float]:
+        return [number for row in fitted.logprob(inputs, candidates) for number in row]
+
+    if device != "cpu":
+        logprobs()  # loads the kernels
+    fitted.writer.forget_prefix()
+    once, first = clock(device, logprobs)
+    _, later = clock(device, logprobs)
+    fitted.writer.keeps_prefix = False
+    fitted.writer.forget_prefix()
+    whole, each = clock(device, logprobs)
+    fitted.writer.keeps_prefix = True
+    apart = max(abs(a - b) for a, b in zip(once, whole, strict=True))
+    report(
+        f"log-probabilities of {len(whole)} candidates: prefix once {first:.3f}, a later call {later:.3f}, whole prompts {each:.3f}; "
+        f"{each / first:.1f} and {each / later:.1f} times as fast; at most {apart:.1e} apart"
+    )
 
 
 def profiled(fitted: Any, inputs: list[str], device: str, way: str) -> str:

@@ -225,7 +225,7 @@ class Writer:
         """Return what is kept of recorded steps, in words."""
         writer = self._kept_prefix and self._kept_prefix.writer
         if not writer:
-            return "nothing is kept"
+            return "no steps are recorded"
         return f"steps are recorded for {writer.recorded_rows} rows{writer.failure and f'; {writer.failure}'}"
 
     def forget_prefix(self) -> None:
