@@ -7,9 +7,9 @@ All ways answer the same inputs with the same model in one run; the ratio of the
 clock on a GPU), and whether the answers are equal. Plain `generate` writes all tokens it may; the other ways end with the first
 line, which is all that is read of an answer. On a GPU the steps of writing are `recorded` as CUDA graphs, or not (`unrecorded`);
 `new` computes the prefix and records the steps anew, as the first call of a learner does.
-With `--logprobs` the log-probabilities of three candidates for each input are computed instead, in the first call, in a later one and after
-whole prompts. With `--profile` a last call of each way on the fewest inputs is profiled: its clock time, the time of its kernels, how many were
-started one by one, and those that take longest.
+With `--logprobs` the log-probabilities of three candidates for each input are computed instead: in the first call, in a later
+one, and after whole prompts. With `--profile` a last call of each way on the fewest inputs is profiled: its clock time, the time of
+its kernels, how many were started one by one, and those that take longest.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ def compare_logprobs(fitted: Any, inputs: list[str], device: str) -> None:
     fitted.writer.keeps_prefix = True
     apart = max(abs(a - b) for a, b in zip(once, whole, strict=True))
     report(
-        f"log-probabilities of {len(whole)} candidates: prefix once {first:.3f}, a later call {later:.3f}, whole prompts {each:.3f}; "
-        f"{each / first:.1f} and {each / later:.1f} times as fast; at most {apart:.1e} apart"
+        f"log-probabilities of {len(whole)} candidates: prefix once {first:.3f}, a later call {later:.3f}, "
+        f"whole prompts {each:.3f}; {each / first:.1f} and {each / later:.1f} times as fast; at most {apart:.1e} apart"
     )
 
 
