@@ -24,7 +24,7 @@ from taskloom.plan import Role
 from taskloom.recipe.yaml_files import parse
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
-from taskloom.studies.seed_scores import count_of
+from taskloom.studies.seed_scores import count_of, repeated_runs
 from taskloom.studies.small_recipes import any_recipe_experiments
 from taskloom.studies.study import StudyError, study
 
@@ -41,9 +41,10 @@ def divergence_accuracy(runs: Runs) -> Finding:
     """Relate the mean accuracy on each split to its distance from training."""
     measured, names = _measured(runs), _learner_names(runs)
     sums: dict[tuple[str, str, str, float, float], list[float]] = {}
+    counted = {run for group in repeated_runs(runs) for run in group}
     for row in runs.table.to_pylist():
         known = measured.get((row["run"], row["split"]))
-        if known is not None and row["score"] is not None:
+        if known is not None and row["score"] is not None and row["run"] in counted:
             place = (names[row["run"]], row["recipe"], row["split"], known.compounds, known.atoms)
             sums.setdefault(place, []).append(row["score"])
     if not sums:
