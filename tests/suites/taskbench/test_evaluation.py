@@ -13,8 +13,9 @@ from taskloom.errors import InputError, RecipeError
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.evaluation import evaluator
 from taskloom.suites.taskbench.evaluation.derivations import BETWEEN, Deriver
+from taskloom.suites.taskbench.evaluation.evaluator import solve
 from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
-from taskloom.suites.taskbench.language import normal, read, type_of
+from taskloom.suites.taskbench.language import normal, read, read_typed, type_of
 from taskloom.suites.taskbench.language.operators import Expression
 from taskloom.suites.taskbench.language.types import language_of
 from taskloom.suites.taskbench.tables import Table
@@ -22,7 +23,7 @@ from taskloom.suites.taskbench.worlds import random_relations
 from taskloom.suites.taskbench.worlds.words.rules import Rules
 from taskloom.suites.taskbench.worlds.words.words import Words
 
-from .strategies import WORD_KINDS, expressions, small_words
+from .strategies import WORD_KINDS, expressions, relations, small_words
 
 
 def everything(words: Words, kind: str = "word[eng]") -> np.ndarray[tuple[int], np.dtype[np.int32]]:
@@ -260,3 +261,27 @@ def test_a_chain_with_too_many_paths_is_refused_before_they_are_followed(monkeyp
     monkeypatch.setattr(evaluator, "MOST_PATHS", paths - 1)
     with pytest.raises(RecipeError, match=f"has {paths:,} paths from an input to an answer.*narrow one of them"):
         evaluator.values(tree, rows, words)
+
+
+@given(st.data())
+def test_the_domain_is_known_before_the_answers_are(data: st.DataObject) -> None:
+    words = small_words()
+    source, target = data.draw(st.sampled_from(WORD_KINDS)), data.draw(st.sampled_from(WORD_KINDS))
+    tree = normal(data.draw(relations(source, target)))
+    solved = solve(tree, type_of(tree, atoms.signature), words)
+    rows = words.vocabulary[language_of(source)]
+    table = evaluator.values(tree, rows, words)
+    assert solved.domain.tolist() == rows[table.counts > 0].tolist()
+    assert [solved.answers.row(i).tolist() for i in range(len(solved.domain))] == [
+        table.row(i).tolist() for i in range(table.rows) if len(table.row(i))
+    ]
+
+
+def test_planning_a_chain_does_not_compute_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree, kind = read_typed("chain(hyponyms[eng], synonyms[eng])")
+    words = small_words()
+    relation = words.relation("hyponyms[eng]")
+    with monkeypatch.context() as patch:
+        patch.setattr(type(relation), "after", lambda *_: pytest.fail("computed although nobody asked for answers"))
+        solved = solve(normal(tree), kind, words)
+    assert len(solved.domain) == solved.answers.rows > 0

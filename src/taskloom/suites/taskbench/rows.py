@@ -106,7 +106,7 @@ class WordRows:
         """Give the function with the answers that rows have: shuffled labels make it another one."""
         if not self.permuted:
             return self.solved
-        return replace(self.solved, answers=Table(np.arange(len(self._labels) + 1, dtype=np.int64), self._labels))
+        return replace(self.solved, table=Table(np.arange(len(self._labels) + 1, dtype=np.int64), self._labels))
 
     def count(self, split: str) -> int:
         """Count the rows of a split."""
@@ -271,7 +271,7 @@ def join_balanced(
     answers = stack([solved.answers.take(places) for solved, places in parts])
     sides = np.repeat(np.array([0, 1], dtype=np.int8), [len(places) for _, places in parts])
     both = np.concatenate([mask[places] for mask, (_, places) in zip((common, shared), parts, strict=True)])
-    return replace(first, domain=domain, answers=answers), sides, both
+    return replace(first, domain=domain, table=answers), sides, both
 
 
 def _samenumbers(first: FunctionTable, second: FunctionTable) -> tuple[FunctionTable, FunctionTable]:
@@ -287,7 +287,7 @@ def _samenumbers(first: FunctionTable, second: FunctionTable) -> tuple[FunctionT
         new_inputs = np.array([place[text] for text in solved.inputs], dtype=np.int32)
         new_outputs = np.array([answer[text] for text in solved.outputs], dtype=np.int32)
         answers = Table(solved.answers.starts, new_outputs[solved.answers.values])
-        return replace(solved, inputs=inputs, outputs=outputs, domain=new_inputs[solved.domain], answers=answers)
+        return replace(solved, inputs=inputs, outputs=outputs, domain=new_inputs[solved.domain], table=answers)
 
     return renumbered(first), renumbered(second)
 

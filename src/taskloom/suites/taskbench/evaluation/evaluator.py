@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, assert_never
 
@@ -50,11 +51,9 @@ def values(function: Expression, rows: Rows, words: Words) -> Table:
             return words.relation(name).take(rows)
         case Inverse():
             return words.inverse(function.atom).take(rows)
-        case Chain(parts):
-            table = values(parts[-1], rows, words)
-            for part in reversed(parts[:-1]):
-                table = _after(part, table, words, function)
-            return table
+        case Chain():
+            outer, inner = _last_step(function, rows, words)
+            return outer.after(inner)
         case Union(parts):
             table = values(parts[0], rows, words)
             for part in parts[1:]:
@@ -74,7 +73,17 @@ def values(function: Expression, rows: Rows, words: Words) -> Table:
             assert_never(function)
 
 
-def _after(part: Expression, table: Table, words: Words, chain: Chain) -> Table:
+def _last_step(chain: Chain, rows: Rows, words: Words) -> tuple[Table, Table]:
+    """Return the relation that a chain applies last, and the table that it is applied to."""
+    table = values(chain.parts[-1], rows, words)
+    for part in reversed(chain.parts[1:-1]):
+        outer, inner = _step(part, table, words, chain)
+        table = outer.after(inner)
+    return _step(chain.parts[0], table, words, chain)
+
+
+def _step(part: Expression, table: Table, words: Words, chain: Chain) -> tuple[Table, Table]:
+    """Return a relation of a chain as a table, and the table that it is applied to in its numbers."""
     if isinstance(part, Atom):
         outer, inner = words.relation(part.name), table
     else:
@@ -85,7 +94,7 @@ def _after(part: Expression, table: Table, words: Words, chain: Chain) -> Table:
             f"{show(chain)} has {paths:,} paths from an input to an answer, and at most {MOST_PATHS:,} can be followed; chain "
             "functions with fewer answers, or narrow one of them by an intersection or a filter"
         )
-    return outer.after(inner)
+    return outer, inner
 
 
 def _renumbered(table: Table, size: int) -> tuple[Rows, Table]:
@@ -134,30 +143,46 @@ def solve(expression: Expression, kind: Type, words: Words) -> FunctionTable:
         table = Table(np.arange(len(rows) + 1, dtype=np.int64), truth.astype(np.int32))
         return FunctionTable(name, kind, words.shown, TRUTH, rows, table, nobody)
     if kind.form == "relation":
-        kept, table = _domain_values(expression, rows, words)
-        return FunctionTable(name, kind, words.shown, words.shown, kept, table, nobody)
+        kept, answers = _domain_values(expression, rows, words)
+        return FunctionTable(name, kind, words.shown, words.shown, kept, answers, nobody)
     function, predicate = map_filter(expression)
     dropped = nobody
     if predicate is not None:
         true = holds(predicate, rows, words)
         rows, dropped = rows[true], rows[~true]
     if function is None:
-        table = Table(np.arange(len(rows) + 1, dtype=np.int64), rows)
-    else:
-        rows, table = _domain_values(function, rows, words)
-    return FunctionTable(name, kind, words.shown, words.shown, rows, table, dropped, predicate is not None)
+        same = Table(np.arange(len(rows) + 1, dtype=np.int64), rows)
+        return FunctionTable(name, kind, words.shown, words.shown, rows, same, dropped, predicate is not None)
+    rows, answers = _domain_values(function, rows, words)
+    return FunctionTable(name, kind, words.shown, words.shown, rows, answers, dropped, predicate is not None)
 
 
-def _domain_values(function: Expression, rows: Rows, words: Words) -> tuple[Rows, Table]:
+def _domain_values(function: Expression, rows: Rows, words: Words) -> tuple[Rows, Callable[[], Table]]:
+    """Return the words at which a relation has values, and what computes the values."""
     language = type_of(function, atoms.signature).language
     whole = words.vocabulary[language]
-    table = _vocabulary_values(function, language, words)
-    if len(rows) < len(whole):
-        table = table.take(np.searchsorted(whole, rows))
-    return rows[table.counts > 0], table.filled()
+    mask = _vocabulary_mask(function, language, words)
+    if len(rows) == len(whole):
+        return rows[mask], lambda: _vocabulary_values(function, language, words).filled()
+    kept = rows[mask[np.searchsorted(whole, rows)]]
+    return kept, lambda: _vocabulary_values(function, language, words).take(np.searchsorted(whole, kept))
 
 
 @lru_cache(maxsize=256)
 def _vocabulary_values(function: Expression, language: str, words: Words) -> Table:
     """Return the values at the whole vocabulary, kept: map(f), map(f, filter(p)) and f itself share them."""
     return values(function, words.vocabulary[language], words)
+
+
+@lru_cache(maxsize=256)
+def _vocabulary_mask(function: Expression, language: str, words: Words) -> Mask:
+    """Return at which words of the vocabulary there are values; in a chain nobody has to find out which."""
+    rows = words.vocabulary[language]
+    match function:
+        case Chain():
+            outer, inner = _last_step(function, rows, words)
+            return inner.any(outer.counts > 0)
+        case Union(parts):
+            return np.asarray(np.logical_or.reduce([_vocabulary_mask(part, language, words) for part in parts]))
+        case _:
+            return np.asarray(_vocabulary_values(function, language, words).counts > 0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +29,8 @@ class FunctionTable:
         outputs: The texts that answers are numbers of.
         domain: The inputs that have an answer, in the order of their texts. For sequence functions the words from which
             sequences are drawn and which stay in the result.
-        answers: The answers of each input of the domain.
+        table: The answers of each input of the domain, or what computes them when they are first asked for: a plan needs
+            only the domain, and worker processes compute the answers of the tasks that they make.
         dropped: For sequence functions with a filter: the words that it drops.
         filtered: Whether there is a filter.
     """
@@ -38,9 +40,14 @@ class FunctionTable:
     inputs: Sequence[str]
     outputs: Sequence[str]
     domain: NDArray[np.int32]
-    answers: Table
+    table: Table | Callable[[], Table]
     dropped: NDArray[np.int32]
     filtered: bool = False
+
+    @cached_property
+    def answers(self) -> Table:
+        """Give the answers of each input of the domain."""
+        return self.table if isinstance(self.table, Table) else self.table()
 
     @property
     def words(self) -> int:

@@ -57,13 +57,17 @@ class Words:
         self._masks: dict[str, NDArray[np.bool_]] = {}
         self._images: dict[tuple[str, str], tuple[str, ...]] = {}
         self._own = {name: self._try_out(name) for name in own}
-        known = lexicon.numbers
-        new = {
-            text for images in self._own.values() for values in images.values() for text in values if text not in known
-        }
-        self.texts = lexicon.texts + sorted(new) if new else lexicon.texts
-        self.shown = self.texts if not self.texts else [*lexicon.shown, *(t.replace("_", " ") for t in sorted(new))]
-        self.numbers = known | {text: len(lexicon.texts) + i for i, text in enumerate(sorted(new))} if new else known
+        values = {text for images in self._own.values() for texts in images.values() for text in texts}
+        new = sorted(text for text in values if text not in lexicon.numbers)
+        self.texts = lexicon.texts + new if new else lexicon.texts
+        self.shown = [*lexicon.shown, *(t.replace("_", " ") for t in new)] if new else lexicon.shown
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """Give the number of each word."""
+        known, first = self.lexicon.numbers, len(self.lexicon.texts)
+        new = {text: first + i for i, text in enumerate(self.texts[first:])}
+        return known | new if new else known
 
     @property
     def sources(self) -> tuple[Source, ...]:
