@@ -60,13 +60,9 @@ def test_the_experiments_of_both_scales_can_be_read(name: str) -> None:
         assert experiments_of(find_study(name), scale)
 
 
-UNMEASURED = {"reinforcement"}
-"""It needs trl."""
-
-
 def test_two_cores_have_every_study_in_ten_minutes() -> None:
     costs = quick_costs()
-    assert set(costs) | UNMEASURED == {*TRAINED, *OTHERS}
+    assert set(costs) == {*TRAINED, *OTHERS}
     assert max(costs.values()) < 2 * LONGEST
 
 

@@ -23,9 +23,9 @@ ITEMS = {"traits": ["answer", "unseen_task"], "kinds": [["a", "false"], ["a", "t
 def arm(learner: str, steps: int, *answers: str, **more: Any) -> dict[str, Any]:
     """Return an arm with the scores of its ten items, a digit each, for every seed."""
     settings = {f"learner.{key}": value for key, value in more.items()}
-    made = group("taskbench/english", learner, {"test": [0.5] * len(answers)}, {"learner.steps": steps, **settings})
+    scored = group("taskbench/english", learner, {"test": [0.5] * len(answers)}, {"learner.steps": steps, **settings})
     scores = {str(seed): {"test": {"scores": digits, "predictions": [0] * 10}} for seed, digits in enumerate(answers)}
-    return {**made, "n": {"test": 10}, "items": {"test": "items"}, "texts": ["a"], "answers": scores}
+    return {**scored, "n": {"test": 10}, "items": {"test": "items"}, "texts": ["a"], "answers": scores}
 
 
 def runs_of(folder: Path, *arms: dict[str, Any]) -> Runs:
@@ -92,9 +92,9 @@ def test_accuracy_by_composition_needs_the_tasks_of_items(tmp_path: Path) -> Non
     items = {"traits": ["answer", "unseen_task", "task"], "kinds": kinds, "of": [0] * 6 + [1] * 4}
     one = arm("fine-tune", 100, "1110000000", "1110001000")
     runs = open_runs(write_scores([one], tmp_path / "scores.json", {"items": items}))
-    _, _, found = find_study("reinforcement")(runs)
-    assert found.table is not None
-    rows = {row["kept"]: row["SFT 100"] for row in found.table}
+    _, _, finding = find_study("reinforcement")(runs)
+    assert finding.table is not None
+    rows = {row["kept"]: row["SFT 100"] for row in finding.table}
     assert rows["noun"] == pytest.approx(1 / 2)
     assert rows["not an adjective"] == pytest.approx(1 / 8)
     assert rows["verb"] is None

@@ -144,10 +144,10 @@ def _source(runs: Runs, run: str, split: str, own: Dataset | None, datasets: Map
 def _between(own: Dataset, source: Dataset) -> list[Divergence]:
     """Return the divergences of a dataset's splits from what another trains on."""
     trained = [name for name in own.splits if own.role(name) == "train"]
-    asked = [name for name in source.splits if source.role(name) != "train"]
-    tables = {f"train {name}": own.table(name) for name in trained} | {name: source.table(name) for name in asked}
+    tests = [name for name in source.splits if source.role(name) != "train"]
+    tables = {f"train {name}": own.table(name) for name in trained} | {name: source.table(name) for name in tests}
     roles: dict[str, Role] = {f"train {name}": own.role(name) for name in trained}
-    return divergences(tables, roles | {name: source.role(name) for name in asked})
+    return divergences(tables, roles | {name: source.role(name) for name in tests})
 
 
 def _correlations(rows: list[dict[str, Any]]) -> Iterator[str]:

@@ -52,9 +52,9 @@ def trained(
         names[split] = items_key(table)
         items[names[split]] = table
         for seed in range(seeds):
-            said = [reply(row, place, seed) for place, row in enumerate(rows)]
-            scores = "".join(str(int(text == row["answer"])) for text, row in zip(said, rows, strict=True))
-            places = [texts.setdefault(text, len(texts)) for text in said]
+            replies = [reply(row, place, seed) for place, row in enumerate(rows)]
+            scores = "".join(str(int(text == row["answer"])) for text, row in zip(replies, rows, strict=True))
+            places = [texts.setdefault(text, len(texts)) for text in replies]
             answers.setdefault(str(seed), {})[split] = {"scores": scores, "predictions": places}
     means = {
         seed: {split: one["scores"].count("1") / len(one["scores"]) for split, one in parts.items()}

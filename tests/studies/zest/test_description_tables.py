@@ -116,9 +116,9 @@ def test_tasks_without_competence_on_either_side_are_not_inconsistent() -> None:
 def test_a_failure_in_a_base_task_counts_for_what_is_derived_from_it(dev: list[Example]) -> None:
     base = next(e.traits["derives_from"] for e in dev if e.traits["generalization_type"] == "paraphrase")
     answers = ["a wrong answer" if e.task == base else e.target for e in dev]
-    found = consistency(score_examples(dev, answers), "paraphrase")
-    assert found.base_only == 0
-    assert found.derived_only >= 1
+    counts = consistency(score_examples(dev, answers), "paraphrase")
+    assert counts.base_only == 0
+    assert counts.derived_only >= 1
 
 
 def test_who_says_n_a_throughout_has_errors_of_recall_alone(dev: list[Example], tmp_path: Path) -> None:

@@ -198,6 +198,6 @@ def _notes(groups: list[CountedSeeds], converged: float) -> Iterator[str]:
         left_out = len(g.group.seeds) - len(g.converged)
         if left_out:
             yield (
-                f"{g.name}: {left_out} of {len(g.group.seeds)} seeds did not pass {converged:g} on iid and are left out by the "
-                f"paper's rule; with them ood is {mean_and_sd(g.group.of('ood'))}."
+                f"{g.name}: {left_out} of {len(g.group.seeds)} seeds did not pass {converged:g} on iid, left out by the paper's "
+                f"rule; with all seeds ood is {mean_and_sd(g.group.of('ood'))}."
             )

@@ -62,8 +62,8 @@ class DescriptionRuns:
 
     def values(self, split: str, measure: Measure) -> list[float]:
         """Return a number of each seed on a split."""
-        found = [measure(report) for _, report in sorted(self.reports.get(split, {}).items())]
-        return [value for value in found if value is not None]
+        values = [measure(report) for _, report in sorted(self.reports.get(split, {}).items())]
+        return [value for value in values if value is not None]
 
 
 def overall(score: str) -> Measure:
@@ -207,10 +207,10 @@ def _examples(runs: Runs, run: str, split: str, known: dict[tuple[str, int, str]
     seed = int(block.get("seed", 0)) if isinstance(block, dict) else 0
     key = (recipe.digest, seed, split)
     if key not in known:
-        found = next((s for s in recipe.plan(seed).splits if s.name == split), None)
-        if found is None:
+        planned = next((s for s in recipe.plan(seed).splits if s.name == split), None)
+        if planned is None:
             raise StudyError(f"the run {run} answered the split '{split}', which its recipe does not have")
-        known[key] = list(found.rows(0, found.n))
+        known[key] = list(planned.rows(0, planned.n))
     return known[key]
 
 
