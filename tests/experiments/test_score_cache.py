@@ -51,8 +51,8 @@ def files_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     read = stores._read_scored
 
-    def noted(path: Path, columns: Sequence[str]) -> pa.Table:
-        names.append(path.parent.name)
+    def noted(path: str, columns: Sequence[str]) -> pa.Table:
+        names.append(Path(path).parent.name)
         return read(path, columns)
 
     monkeypatch.setattr(stores, "_read_scored", noted)

@@ -27,11 +27,11 @@ def predictions(tmp_path: Path) -> Path:
 
 
 def test_a_copy_has_the_rows_of_the_predictions(predictions: Path) -> None:
-    copy = read_scored(predictions, SCORED, SCORED_COLUMNS)
+    copy = read_scored(str(predictions), SCORED, SCORED_COLUMNS)
     assert copy is not None
     assert copy.equals(stores.read_parquet(predictions, SCORED))
     assert copy.schema == SCORED_COLUMNS
-    two = read_scored(predictions, ["score", "task"], SCORED_COLUMNS)
+    two = read_scored(str(predictions), ["score", "task"], SCORED_COLUMNS)
     assert two is not None
     assert two.equals(stores.read_parquet(predictions, ["score", "task"]))
 
@@ -62,18 +62,18 @@ def test_a_copy_that_does_not_go_with_its_predictions_is_as_none(
 ) -> None:
     place = predictions.with_name(file)
     place.write_bytes(damage(place.read_bytes()))
-    assert read_scored(predictions, SCORED, SCORED_COLUMNS) is None
+    assert read_scored(str(predictions), SCORED, SCORED_COLUMNS) is None
 
 
 @pytest.mark.parametrize("file", [SCORED_FILE, PREDICTIONS])
 def test_a_lost_file_leaves_no_copy(predictions: Path, file: str) -> None:
     predictions.with_name(file).unlink()
-    assert read_scored(predictions, SCORED, SCORED_COLUMNS) is None
+    assert read_scored(str(predictions), SCORED, SCORED_COLUMNS) is None
 
 
 def test_a_copy_with_other_columns_is_as_none(predictions: Path) -> None:
     other = pa.schema([*SCORED_COLUMNS, ("seconds", pa.float64())])
-    assert read_scored(predictions, SCORED, other) is None
+    assert read_scored(str(predictions), SCORED, other) is None
 
 
 def test_long_predictions_have_no_copy(predictions: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,9 +98,9 @@ def test_questions_are_answered_alike_with_copies_and_without(tmp_path: Path, mo
 
 
 def test_rescoring_writes_the_copy_again(predictions: Path) -> None:
-    before = read_scored(predictions, ["score"], SCORED_COLUMNS)
+    before = read_scored(str(predictions), ["score"], SCORED_COLUMNS)
     rescore.rescore(predictions.parents[2], "exact")
-    after = read_scored(predictions, ["score"], SCORED_COLUMNS)
+    after = read_scored(str(predictions), ["score"], SCORED_COLUMNS)
     assert before is not None
     assert after is not None
     assert after.equals(stores.read_parquet(predictions, ["score"]))

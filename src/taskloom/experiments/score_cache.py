@@ -85,7 +85,7 @@ class ScoreCache:
         store: Path,
         schema: pa.Schema,
         path: Callable[[str], str],
-        read: Callable[[Path, Sequence[str]], pa.Table],
+        read: Callable[[str, Sequence[str]], pa.Table],
         saved: bool = True,
     ) -> None:
         self.file = cache_folder("scores", f"{digest(os.path.abspath(store))}.arrow")
@@ -116,7 +116,7 @@ class ScoreCache:
         names = self._schema.names
         parts = [known.rows(kept, names)] if kept else [pa.Table.from_batches([], self._schema)]
         with collector_paused():
-            parts += [self._read(Path(self._path(run)), names) for run in fresh]
+            parts += [self._read(self._path(run), names) for run in fresh]
         counts = {run: known.counts[run] for run in kept}
         counts |= {run: part.num_rows for run, part in zip(fresh, parts[1:], strict=True)}
         table = pa.concat_tables(parts).unify_dictionaries()

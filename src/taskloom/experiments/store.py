@@ -287,7 +287,9 @@ class Store:
         if n <= score_cache.MOST_ROWS:
             kept = _kept.get()
             if kept is not None and kept.at_once:  # whose files are in memory, and are asked for again and again
-                kept.together = kept.together or self._scores_together(read_parquet, saved=False)
+                kept.together = kept.together or self._scores_together(
+                    lambda path, names: read_parquet(Path(path), names), saved=False
+                )
                 return kept.together.rows(runs, columns)
             if len(runs) >= score_cache.FILES:
                 return self._score_cache.rows(runs, columns)
@@ -302,7 +304,7 @@ class Store:
     def _score_cache(self) -> ScoreCache:
         return self._scores_together(_read_scored, saved=True)
 
-    def _scores_together(self, read: Callable[[Path, Sequence[str]], pa.Table], saved: bool) -> ScoreCache:
+    def _scores_together(self, read: Callable[[str, Sequence[str]], pa.Table], saved: bool) -> ScoreCache:
         folder = str(self.path)
         return ScoreCache(self.path, SCORED_COLUMNS, lambda run: f"{folder}/{run[:2]}/{run}/{PREDICTIONS}", read, saved)
 
@@ -548,10 +550,10 @@ def _read_parquet(path: Path, columns: Sequence[str] | None) -> pa.Table:
         raise _damaged(path, str(error).splitlines()[0]) from error
 
 
-def _read_scored(path: Path, columns: Sequence[str]) -> pa.Table:
+def _read_scored(path: str, columns: Sequence[str]) -> pa.Table:
     """Read scored columns of a run's predictions, from their copy where that is sound."""
     table = read_scored(path, columns, SCORED_COLUMNS)
-    return _read_parquet(path, columns) if table is None else table
+    return _read_parquet(Path(path), columns) if table is None else table
 
 
 def parquet_content(table: pa.Table) -> pa.Buffer:
