@@ -61,6 +61,12 @@ def test_an_error_says_what_a_setting_may_be(kind: object, words: str) -> None:
             ["study", "runs/learning-steps", "nowhere", "--set", "threshold=95"],
             "must be a number from 0 to 1, not '95'",
         ),
+        (
+            ["study", "runs/learning-steps", "nowhere", "--set", "threshold="],
+            "must be a number from 0 to 1, not nothing",
+        ),
+        (["study", "runs/learning-steps", "nowhere.json", "--set", "split="], "there is no file nowhere.json"),
+        (["study", "ctlpp/figure1", "--where", "seed=0"], "--where is not for 'ctlpp/figure1'"),
         (["study", "dyna-babi/table2", "--set", "examples=-1"], "must be a whole number of at least 0, not '-1'"),
     ],
 )

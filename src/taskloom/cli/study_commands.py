@@ -44,12 +44,15 @@ def study(
       $ taskloom study ctlpp/table2 --json
     """
     from taskloom.cli import study_output
+    from taskloom.errors import ParameterError
     from taskloom.recipe.overrides import parse_changes
     from taskloom.studies import reproduction
     from taskloom.studies.score_files import open_runs
 
     named, settings = reproduction.find_existing(name), parse_changes(set or ())
     named.checked(settings)
+    if named.from_recipes and where:
+        raise ParameterError("where", f"is not for '{named.name}', which is of recipes and needs no runs")
     source = runs if runs is None or named.from_recipes else open_runs(runs).where(*(where or ()))
     chosen, used, findings = reproduction.analyse(name, source, **settings)
     page = None if out is None else reproduction.write_study(chosen, findings, out, used)

@@ -178,6 +178,10 @@ def _check_answers(path: Path, group: ScoreGroupFields, items: Mapping[str, Item
                 )
 
 
+FILES = (".json", ".yaml", ".yml")
+"""Endings of what is no folder of runs."""
+
+
 def open_runs(path: str | Path) -> Runs:
     """Return the runs of a store's folder, of a file of scores, or of files of predictions that a YAML file names.
 
@@ -185,6 +189,8 @@ def open_runs(path: str | Path) -> Runs:
         path: The folder or file.
     """
     path = path_of(path)
+    if path.suffix in FILES and not path.exists():
+        raise DataError(f"there is no file {path}; name a run store, a file of scores or one that names predictions")
     if path.suffix in (".yaml", ".yml"):
         return Runs(PredictedRuns(path))
     return Runs(ScoreFile(path)) if path.is_file() else read_store(path)

@@ -40,12 +40,17 @@ def checked_setting(analyse: Callable[..., Any], name: str, value: Any, study: s
         study: The name of the study, for the error.
     """
     kind = _annotation(analyse, name)
-    try:
-        return TypeAdapter(kind, config=ConfigDict(coerce_numbers_to_str=True)).validate_python(value)
-    except ValidationError as error:
-        raise StudyError(
-            f"the setting '{name}' of the study '{study}' must be {kind_of_value(kind)}, not '{value}'"
-        ) from error
+    reader: TypeAdapter[Any] = TypeAdapter(kind, config=ConfigDict(coerce_numbers_to_str=True))
+    problem: ValidationError | None = None
+    for given in (value, "") if value is None else (value,):  # `--set split=` is YAML's null, and means no text
+        try:
+            return reader.validate_python(given)
+        except ValidationError as error:
+            problem = error
+    what = "nothing" if value is None else f"'{value}'"
+    raise StudyError(
+        f"the setting '{name}' of the study '{study}' must be {kind_of_value(kind)}, not {what}"
+    ) from problem
 
 
 def _annotation(analyse: Callable[..., Any], name: str) -> Any:
