@@ -30,6 +30,20 @@ def test_a_threshold_is_a_dashed_line_across() -> None:
     assert [line for line in axis.lines if line.get_linestyle() == "--"] == []
 
 
+def test_lines_differ_in_dashes_and_their_intervals_do_not_hide_each_other() -> None:
+    rows = [{"step": s, "split": n, "mean": 0.5, "low": 0.4, "high": 0.6} for n in ("iid", "ood") for s in (10, 20)]
+    table = ResultTable(("step", "split", "mean", "low", "high"), rows)
+    (axis,) = figures.lines(table, x="step", series="split").axes
+    joined = [line for line in axis.lines if line.get_marker() != "None"]
+    assert len({line.get_linestyle() for line in joined}) == 2
+    bars = [line.get_xdata()[0] for line in axis.lines if line.get_marker() == "None"]
+    assert len(set(bars)) == 4
+    assert all(abs(place - round(place / 10) * 10) < 1 for place in bars)
+    (axis,) = figures.lines(table, x="step", series="split", joined=False).axes
+    assert {line.get_linestyle() for line in axis.lines if line.get_marker() != "None"} == {"None"}
+    assert {place for line in axis.lines for place in line.get_xdata()} == {10, 20}
+
+
 def test_notes_of_a_page_are_prose_and_not_code(tmp_path: Path) -> None:
     page = write_findings(tmp_path, "A study", "", [Finding("A table", notes=("One & two.", "Three."))]).read_text()
     assert "<ul" in page

@@ -9,8 +9,9 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 from taskloom.errors import MissingExtra
@@ -19,6 +20,9 @@ from taskloom.experiments.result_table import ResultTable
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 SHADES = ("#1b1b1b", "#1b6ca8", "#c4472b", "#6f6f6f", "#5a9bc9", "#e08e79", "#a0a0a0", "#9cc3de")
 """Dark to light, so that neighbours differ in grey as well."""
+
+DASHES = ("-", "--", "-.", ":", (0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 3)))
+"""Of joined points, so that lines are told apart in grey as well."""
 
 RC: Any = {
     "svg.hashsalt": "taskloom",  # with no date, the same data give the same bytes
@@ -203,12 +207,12 @@ def _mark(axis: Any, row: Mapping[str, Any], at: float, number: int, mean: str, 
         axis.plot([row[published]], [at], "D", markersize=7, markerfacecolor="none", markeredgecolor="#444444")
 
 
-def _legend(figure: Any, names: Sequence[Any], published: bool) -> None:
+def _legend(figure: Any, names: Sequence[Any], published: bool = False, dashes: Sequence[Any] = ("-",)) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], color=SHADES[i % len(SHADES)], marker=MARKERS[i % len(MARKERS)], label=str(name))
-        for i, name in enumerate(names)
+        Line2D([], [], **_look(number), linestyle=dashes[number % len(dashes)], label=str(name))
+        for number, name in enumerate(names)
     ]
     if published:
         empty = {"marker": "D", "markerfacecolor": "none", "markeredgecolor": "#444444", "linestyle": "none"}
@@ -356,6 +360,8 @@ def lines(
 ) -> Any:
     """Draw one line a series over a numeric column, with bars for the intervals where rows have `low` and `high`.
 
+    Lines of several series are moved aside a little, so that their bars do not hide each other.
+
     Args:
         data: A row for each point.
         x: The column across.
@@ -373,23 +379,44 @@ def lines(
             return _without_data()
         panels, names = by_panel(data, panel), values_of(data, series)
         figure, axes = canvas(len(panels), (ALONE + 0.6 if len(panels) == 1 else 3.4, 2.6), sharey=True)
+        dashes: Sequence[Any] = DASHES if joined else ("none",)
         for axis, (title, share) in zip(axes, panels.items(), strict=False):
+            gap = _gap(row[x] for row in share) if joined else 0.0
             for number, name in enumerate(names):
                 own = [row for row in share if row[series] == name and _known(row[y])]
-                _line(axis, own, x, y, number, "-" if joined else "")
+                aside = SPREAD * gap * (number - (len(names) - 1) / 2)
+                _line(axis, own, x, y, number, dashes[number % len(dashes)], aside)
             if threshold is not None:
                 axis.axhline(threshold, color="#444444", linewidth=1.0, linestyle="--")
             axis.set(xlabel=xlabel or x, title=wrapped(title), **({"ylim": _wider(limits)} if limits else {}))
             axis.grid(color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
         axes[0].set_ylabel(ylabel)
-        _legend(figure, names, published=False)
+        _legend(figure, names, dashes=dashes)
         return figure
 
 
-def _line(axis: Any, rows: Sequence[Mapping[str, Any]], x: str, y: str, number: int, line: str) -> None:
-    shade, marker = SHADES[number % len(SHADES)], MARKERS[number % len(MARKERS)]
-    axis.plot([r[x] for r in rows], [r[y] for r in rows], marker + line, color=shade, linewidth=1.4, markersize=4.5)
-    for row in rows:
+SPREAD = 0.08
+"""How far lines are moved aside, as a share of the gap between two places: else their intervals would hide each other."""
+
+
+def _gap(places: Iterable[float]) -> float:
+    """Return the smallest distance between two different places; 0 where there is but one."""
+    known = sorted(set(places))
+    return min((b - a for a, b in pairwise(known)), default=0.0)
+
+
+def _look(number: int) -> dict[str, Any]:
+    """Return the shade and the marker of a series."""
+    return {"color": SHADES[number % len(SHADES)], "marker": MARKERS[number % len(MARKERS)]}
+
+
+def _line(
+    axis: Any, rows: Sequence[Mapping[str, Any]], x: str, y: str, number: int, dashes: Any, aside: float = 0.0
+) -> None:
+    look = _look(number)
+    across = [row[x] + aside for row in rows]
+    axis.plot(across, [row[y] for row in rows], **look, linestyle=dashes, linewidth=1.4, markersize=4.5)
+    for place, row in zip(across, rows, strict=True):
         if _known(row.get("low")) and _known(row.get("high")):
-            axis.plot([row[x], row[x]], [row["low"], row["high"]], color=shade, linewidth=1.2)
+            axis.plot([place, place], [row["low"], row["high"]], color=look["color"], linewidth=1.2)

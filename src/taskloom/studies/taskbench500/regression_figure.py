@@ -8,9 +8,6 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.studies import figures
 from taskloom.studies.taskbench500.task_regression import regress
 
-DASHES = ("-", "--", "-.", ":", (0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 3)))
-"""Of the lines, so that they are told apart in grey as well."""
-
 ACROSS = 2
 """Panels in a row: their legends have long lines."""
 
@@ -40,6 +37,7 @@ def draw_regressions(data: ResultTable) -> Any:
 def _draw(axis: Any, rows: list[dict[str, Any]], number: int, composition: str) -> None:
     shade = figures.SHADES[number % len(figures.SHADES)]
     marker = figures.MARKERS[number % len(figures.MARKERS)]
+    dashes: Any = figures.DASHES[number % len(figures.DASHES)]
     x, y = [r["atomic"] for r in rows], [r["composed"] for r in rows]
     line = regress(x, y)
     # Filled marks would hide each other where many tasks score nothing.
@@ -50,5 +48,5 @@ def _draw(axis: Any, rows: list[dict[str, Any]], number: int, composition: str) 
     if known:
         across = [min(x), max(x)]
         up = [line.slope * value + line.intercept for value in across]
-        axis.plot(across, up, linestyle=DASHES[number % len(DASHES)], color=shade, linewidth=1.4)
-    axis.plot([], [], marker, linestyle=DASHES[number % len(DASHES)], color=shade, markerfacecolor="none", label=label)
+        axis.plot(across, up, linestyle=dashes, color=shade, linewidth=1.4)
+    axis.plot([], [], marker, linestyle=dashes, color=shade, markerfacecolor="none", label=label)
