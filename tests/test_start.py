@@ -68,6 +68,7 @@ REPORT_NEVER = (
 )
 SHOW_NEVER = (
     *NEVER,
+    "pyarrow.compute",
     "taskloom.experiments",
     "taskloom.learners.scratch",
     "taskloom.studies",

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from taskloom.dataset import shards
 from taskloom.dataset.shards import MANIFEST
@@ -107,6 +106,8 @@ READERS: dict[str, Callable[[Path], pa.Table]] = {".jsonl": read_jsonl, ".csv": 
 
 def adapt(table: pa.Table, where: Path) -> pa.Table:
     """Convert somebody's columns to ours; raise one sentence where that is impossible."""
+    import pyarrow.compute as pc
+
     try:
         adapted = _columns(table, where)
     except (pa.ArrowException, TypeError) as error:

@@ -17,9 +17,8 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from taskloom.arrow import array_of, column
+from taskloom.arrow import array_of, column, kernel
 from taskloom.errors import DataError
 from taskloom.example import Example, Step, Trait
 from taskloom.files import atomic
@@ -61,7 +60,7 @@ def to_table(rows: Iterable[Example] | pa.Table, start: int, traits: Mapping[str
     """Convert rows to an Arrow table with the dataset's columns; `start` is the index of the first."""
     wanted = schema(traits)
     if isinstance(rows, pa.Table):
-        return rows.select(wanted.names).cast(wanted)
+        return rows if rows.schema == wanted else rows.select(wanted.names).cast(wanted)
     examples = list(rows)
     columns: dict[str, Any] = {
         "index": list(range(start, start + len(examples))),
@@ -141,9 +140,9 @@ def _tuples(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...
 def _lists(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...] | None]:
     """Return a column of lists as tuples, with None for those that are missing; `read` decodes their members all at once."""
     # Not by way of NumPy: `to_numpy` imports pandas, where that is installed.
-    lengths = pc.list_value_length(array).to_pylist()
+    lengths = kernel("list_value_length", array).to_pylist()
     ends = list(accumulate(length or 0 for length in lengths) if array.null_count else accumulate(lengths))
-    members = tuple(read(array.flatten()))
+    members = tuple(read(kernel("list_flatten", array)))
     lists: list[tuple[Any, ...] | None] = [
         members[start:stop] for start, stop in zip([0, *ends[:-1]], ends, strict=True)
     ]
@@ -152,11 +151,19 @@ def _lists(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...]
     return lists
 
 
+def _field(array: Any, name: str) -> Any:
+    """Return a field of a column of structures, missing where the structure is."""
+    place = array.type.get_field_index(name)
+    if place < 0:
+        raise pa.ArrowInvalid(f"no field, or more than one, is called '{name}'")
+    return array.flatten()[place]
+
+
 def _steps(array: Any) -> list[Step]:
     """Return the steps of all derivations; equal ones are one object, since a suite repeats its rules and values."""
-    rules, results = pc.struct_field(array, "rule"), pc.struct_field(array, "value")
-    used = pc.struct_field(array, "of")
-    if used.null_count == len(array) and not rules.null_count and not results.null_count:
+    rules, results, used = (_field(array, name) for name in ("rule", "value", "of"))
+    chained = used.null_count == len(array) and not rules.null_count and not results.null_count
+    if chained and len(array) >= BLOCK:
         return _chained_steps(rules, results)
     parents = [None] * len(array) if used.null_count == len(array) else _lists(used, values)
     known: dict[tuple[Any, ...], Step] = {}
@@ -171,7 +178,7 @@ def _steps(array: Any) -> list[Step]:
 
 def _chained_steps(rules: Any, results: Any) -> list[Step]:
     """Return steps that each follow from the one before, built once for each pair of a rule and a value."""
-    rules, results = pc.dictionary_encode(rules), pc.dictionary_encode(results)
+    rules, results = kernel("dictionary_encode", rules), kernel("dictionary_encode", results)
     names, outcomes = values(rules.dictionary), values(results.dictionary)
     pairs = array_of(rules.indices).astype(np.int64) * len(outcomes) + array_of(results.indices)
     built = {pair: Step(names[pair // len(outcomes)], outcomes[pair % len(outcomes)]) for pair in set(pairs.tolist())}
@@ -183,7 +190,7 @@ def _trait_rows(array: Any) -> Iterable[Mapping[str, Trait]]:
     names = [field.name for field in array.type]
     if not names:
         return ({} for _ in range(len(array)))
-    columns = [pc.struct_field(array, name) for name in names]
+    columns = array.flatten()
     rows = zip(*map(values, columns), strict=True)
     if any(column.null_count for column in columns):
         return ({name: value for name, value in zip(names, row, strict=True) if value is not None} for row in rows)
@@ -237,10 +244,10 @@ def _feed(digest: blake2b, array: pa.Array) -> None:
         for child in array.flatten():
             _feed(digest, child)
     elif pa.types.is_list(kind):
-        digest.update(array_of(pc.list_value_length(array)).astype("<i4").tobytes())
-        _feed(digest, array.flatten())
+        digest.update(array_of(kernel("list_value_length", array)).astype("<i4").tobytes())
+        _feed(digest, kernel("list_flatten", array))
     elif pa.types.is_string(kind):
-        digest.update(array_of(pc.binary_length(array)).astype("<i4").tobytes())
+        digest.update(array_of(kernel("binary_length", array)).astype("<i4").tobytes())
         _, offsets, data = array.buffers()
         ends = np.frombuffer(offsets, dtype=np.int32)[[array.offset, array.offset + len(array)]]
         if data is not None:
@@ -355,17 +362,17 @@ def counts(table: pa.Table) -> dict[str, Any]:
     if "traits" in table.column_names:
         traits = table.column("traits").combine_chunks()
         traits = traits.chunk(0) if isinstance(traits, pa.ChunkedArray) else traits
-        for field in traits.type:
-            by_column[field.name] = value_counts(pc.struct_field(traits, field.name))
+        for field, values in zip(traits.type, traits.flatten(), strict=True):
+            by_column[field.name] = value_counts(values)
     return by_column
 
 
 def value_counts(values: Any) -> dict[str, int] | None:
     """Count rows per value; None when there are more than `MANY` values."""
     # A look at the first rows spares counting hundreds of thousands of different values.
-    if len(pc.unique(values.slice(0, BLOCK))) > MANY:
+    if len(kernel("unique", values.slice(0, BLOCK))) > MANY:
         return None
-    table = pc.value_counts(values)
+    table = kernel("value_counts", values)
     if len(table) > MANY:
         return None
     pairs = [(_spell(row["values"]), row["counts"]) for row in table.to_pylist()]
