@@ -83,10 +83,12 @@ def find_shared_prefix(
     """
     if not sources or base.kind != "decoder" or not can_share(base.model.config):
         return None
-    ids, weights = _common(sources), _weights_now(base.model)
+    rows = [source if isinstance(source, list) else list(source) for source in sources]
+    first, last = min(rows), max(rows)  # what these two share, all others share
+    ids, weights = _common(first, last)[: min(map(len, rows)) - 1], _weights_now(base.model)
     if kept is not None and kept.weights == weights:
-        same = len(_common([ids, kept.ids], least_left=0))
-        alone = len(set(map(tuple, sources))) == 1  # nothing is saved by reading more of it before
+        same = len(_common(ids, kept.ids))
+        alone = first == last  # nothing is saved by reading more of one input before
         if same == len(kept.ids) and (alone or len(ids) - same <= LEAST):
             return kept
         if same == len(ids) >= LEAST:  # causal: what follows does not matter
@@ -124,11 +126,10 @@ def _prefix(
     return SharedPrefix(ids, states, weights, writer)
 
 
-def _common(rows: Sequence[Sequence[int]], least_left: int = 1) -> list[int]:
-    """Return the tokens that rows begin with, so that at least some are left of each."""
-    first, last = min(map(list, rows)), max(map(list, rows))  # what these two share, all others share
-    most = min(map(len, rows)) - least_left
-    return first[: next((i for i in range(most) if first[i] != last[i]), most)]
+def _common(first: list[int], other: list[int]) -> list[int]:
+    """Return the tokens that two rows begin with."""
+    pairs = zip(first, other, strict=False)
+    return first[: next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(other)))]
 
 
 def _weights_now(model: Any) -> tuple[int, ...]:
