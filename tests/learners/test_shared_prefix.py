@@ -99,6 +99,7 @@ class Recordings:
 def recordings(monkeypatch: pytest.MonkeyPatch) -> Recordings:
     recordings = Recordings()
     monkeypatch.setattr(greedy, "recorded", recordings)
+    monkeypatch.setattr(greedy, "FIRST_RECORDED", 2)
     return recordings
 
 
@@ -293,6 +294,20 @@ def test_recorded_steps_write_what_others_do_and_are_kept(writer: Any, recording
         assert recordings.steps == 3, "more tokens need more room"
 
 
+def test_a_step_is_recorded_when_that_has_paid(
+    writer: Any, recordings: Recordings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(greedy, "recorded", recordings)
+    states, rests = rests_after(writer)
+    recorded = GreedyWriter(writer.base.model, states, True)
+    with torch.no_grad():
+        for calls, steps in ((1, 0), (2, 1), (3, 1)):
+            recorded.write(rests, 5, lambda rows: [False] * len(rows))  # four steps
+            assert recordings.steps == steps, calls
+    assert recordings.replays == 5, "the eighth step and those of the third call"
+
+
 def test_few_rows_that_are_left_move_to_a_smaller_recorded_step(
     writer: Any, recordings: Recordings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,6 +334,7 @@ def test_a_step_that_cannot_be_recorded_is_taken_all_the_same(writer: Any, monke
     with torch.no_grad():
         whole = GreedyWriter(writer.base.model, states).write(rests, 5, lambda rows: [False] * len(rows))
         monkeypatch.setattr(greedy, "recorded", fail)
+        monkeypatch.setattr(greedy, "FIRST_RECORDED", 2)
         recorded = GreedyWriter(writer.base.model, states, True)
         assert recorded.write(rests, 5, lambda rows: [False] * len(rows)) == whole
         assert recorded.failure == "operation not permitted when stream is capturing"
