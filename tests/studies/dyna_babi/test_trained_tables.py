@@ -261,6 +261,7 @@ def test_a_planted_order_of_models_is_found_and_a_random_one_is_not() -> None:
     alike = concurrence([0.1, 0.4, 0.5, 0.9, 1.0], [0.2, 0.5, 0.6, 0.8, 0.9])
     assert alike.tau == 1.0
     assert alike.low > 0.5
+    assert math.isnan(concurrence([0.1, 0.4], [0.2, 0.5]).tau)
     unlike = concurrence([0.1, 0.4, 0.5, 0.9, 1.0], [0.5, 0.9, 0.2, 0.8, 0.4])
     assert unlike.low < 0 < unlike.high
 

@@ -44,7 +44,7 @@ class Concurrence:
         r: Pearson's correlation; nan for fewer than three models, or where one side does not vary.
         low: The lower end of its 95 % interval (Fisher's z); nan for fewer than four models.
         high: Its upper end.
-        tau: Kendall's tau-b.
+        tau: Kendall's tau-b; nan for fewer than three models: two always agree or disagree.
     """
 
     n: int
@@ -65,7 +65,7 @@ def concurrence(x: Sequence[float], y: Sequence[float]) -> Concurrence:
     if n > FEWEST and not math.isnan(r):
         z, half = math.atanh(max(-1 + 1e-12, min(1 - 1e-12, r))), normal_quantile(0.5 + LEVEL / 2) / math.sqrt(n - 3)
         low, high = math.tanh(z - half), math.tanh(z + half)
-    return Concurrence(n, r, low, high, kendall(x, y))
+    return Concurrence(n, r, low, high, kendall(x, y) if n >= FEWEST else math.nan)
 
 
 def kendall(x: Sequence[float], y: Sequence[float]) -> float:
