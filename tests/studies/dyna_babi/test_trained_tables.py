@@ -209,6 +209,13 @@ def test_a_planted_sensitivity_to_phrasing_is_found(tmp_path: Path) -> None:
     assert any(row["support"] == "•" for row in shown.table)
 
 
+def test_the_papers_shares_stand_beside_models_that_it_does_not_have(tmp_path: Path) -> None:
+    runs = story_file(tmp_path, trained("babi/diverse-T12", "entnet", pairs(), right_if(lambda item: 0.5)))
+    finding = table10(runs)
+    assert finding.judgements == ()
+    assert "both right 0.469, only yes-no right 0.009" in finding.notes[-1]
+
+
 def test_equal_accuracy_in_both_phrasings_is_no_sensitivity(tmp_path: Path) -> None:
     runs = story_file(tmp_path, trained("babi/diverse-T12", "fine-tune", pairs(), right_if(lambda item: 0.5)))
     group = only(runs, "diverse")
