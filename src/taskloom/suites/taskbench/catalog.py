@@ -155,9 +155,20 @@ class CatalogTask:
         return "+".join(sorted(self.families))
 
 
-@lru_cache(maxsize=1)
 def catalog() -> tuple[CatalogTask, ...]:
     """Return all 499 tasks, words before sequences."""
+    return _tasks(words=True, facts=True)
+
+
+@lru_cache(maxsize=4)
+def _tasks(words: bool, facts: bool) -> tuple[CatalogTask, ...]:
+    """Return the tasks with functions of words and those of facts alone; parsing all of them takes a quarter of a second."""
+    seen: dict[str, str] = {}
+    # Functions of words name their language in square brackets.
+    return tuple(_task(text, seen) for text in _expressions() if (words if "[" in text else facts))
+
+
+def _expressions() -> list[str]:
     words = [*_atomic(), *_lexical_compositions(), *_factual_compositions()]
     mapped = [f for f in words if not _is_predicate(f)]
     only_mapped = [*SCARCE, *_pairs("chain", _ONLY_MAPPED_CHAINS), *_pairs("union", _ONLY_MAPPED_UNIONS)]
@@ -166,17 +177,14 @@ def catalog() -> tuple[CatalogTask, ...]:
     sequences += [f"filter({p})" for p in filters]
     elements = [*(f"{r}[eng]" for r in RELATIONS), "translate[eng->spa]", *_random_atoms()]
     sequences += [f"map({f}, filter({p}))" for f in elements for p in filters]
-    seen: dict[str, str] = {}
-    tasks = []
-    for expression in (*words, *sequences):
-        task = _task(expression, seen)
-        tasks.append(task)
-    return tuple(tasks)
+    return [*words, *sequences]
 
 
 def select(families: Collection[str], compositions: Collection[str]) -> list[CatalogTask]:
     """Return the tasks all of whose atoms are of these families, of these compositions; operand swaps are left out."""
-    return [t for t in catalog() if t.families <= set(families) and t.composition in compositions and not t.same_as]
+    wanted = set(families)
+    tasks = _tasks(words=not wanted <= {"factual"}, facts="factual" in wanted)
+    return [t for t in tasks if t.families <= wanted and t.composition in compositions and not t.same_as]
 
 
 def _task(expression: str, seen: dict[str, str]) -> CatalogTask:
