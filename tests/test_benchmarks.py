@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+
+from taskloom.experiments import spec
+from taskloom.learners.config import read as read_learner
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -104,3 +108,15 @@ def test_a_queue_starts_the_first_jobs_that_fit_beside_each_other(
     queue.launch()
     assert jobs[1].state == "running"
     assert jobs[-1].state == "waiting"  # not worth it in the time that is left
+
+
+@pytest.mark.parametrize("name", ["alone", "blocks", "further"])
+def test_the_blocks_of_dyna_babi_are_experiments(name: str) -> None:
+    """A dose's learner is read with the folder of the model that it continues, as the run does after training."""
+    for lane, blocks in yaml.safe_load((BENCHMARKS / "dyna_babi" / f"{name}.yaml").read_text())["lanes"].items():
+        for block in blocks:
+            if "doses" in block:
+                read_learner({**block["learner"], "start_from": "model"}, lane)
+            else:
+                for learner in spec.check(block, lane).learners:
+                    read_learner(learner, lane)

@@ -49,11 +49,7 @@ def shrunk(block: dict[str, Any], steps: int, examples: int, batch: int) -> dict
     """Return a block with at most so many steps and examples; 0 leaves it as it is."""
     block = dict(block)
     if "doses" in block:
-        learner = (
-            {k: v for k, v in _shorter(block["learner"], steps, batch).items() if k != "epochs"}
-            if steps
-            else block["learner"]
-        )
+        learner = _shorter(block["learner"], steps, batch) if steps else block["learner"]
         return {**block, "learner": learner, **({"doses": [1, 2], "limit": 6} if examples else {})}
     if steps:
         block["learners"] = [_shorter(learner, steps, batch) for learner in block["learners"]]
@@ -67,8 +63,11 @@ def shrunk(block: dict[str, Any], steps: int, examples: int, batch: int) -> dict
 
 
 def _shorter(learner: Any, steps: int, batch: int) -> Any:
-    """Return a learner's block with fewer steps of few examples; a name alone is one that takes none."""
-    return learner if isinstance(learner, str) else {**learner, "steps": min(steps, learner["steps"]), "batch": batch}
+    """Return a learner's block with fewer steps, or passes, of few examples; a name alone is one that takes none."""
+    if isinstance(learner, str):
+        return learner
+    length = "epochs" if "epochs" in learner else "steps"
+    return {**learner, length: min(steps, learner[length]), "batch": batch}
 
 
 def dose_blocks(block: dict[str, Any], store: Path) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from taskloom.experiments.statistics import (
     StatisticsError,
     clopper_pearson,
     over_items,
+    over_seed_differences,
     over_seeds,
     over_tasks,
     two_way,
@@ -214,3 +215,12 @@ def test_shares_cover_exactly(share: float, n: int) -> None:
     }
     assert covered[clopper_pearson] >= 0.95
     assert covered[wilson] >= 0.92
+
+
+def test_differences_of_seeds_may_be_below_zero_where_shares_end() -> None:
+    gaps = [0.02, 0.31]
+    assert over_seeds(gaps).low == 0
+    estimate = over_seed_differences(gaps)
+    assert estimate.mean == pytest.approx(0.165)
+    assert estimate.low == pytest.approx(0.165 - 12.706 * 0.145, abs=1e-3)
+    assert estimate.high == pytest.approx(0.165 + 12.706 * 0.145, abs=1e-3)

@@ -115,6 +115,17 @@ def over_seeds(scores: ArrayLike, level: float = LEVEL, items: int = 0) -> Estim
     return Estimate(*_t_interval(values, level), len(values), items, len(values) - 1, "t over seeds", level)
 
 
+def over_seed_differences(differences: ArrayLike, level: float = LEVEL) -> Estimate:
+    """Estimate the mean of differences between two scores of each seed; unlike a mean of shares it may be below 0.
+
+    Args:
+        differences: One difference per seed, at least two.
+        level: The confidence level.
+    """
+    values = vector(differences, "differences of seeds", 2)
+    return Estimate(*_t_interval(values, level, shares=False), len(values), 0, len(values) - 1, "t over seeds", level)
+
+
 def over_tasks(scores: ArrayLike, level: float = LEVEL) -> Estimate:
     """Estimate the mean over tasks, each counting the same, as it would vary with new tasks of the same kind: Student's t.
 
@@ -253,14 +264,14 @@ def _score_interval(share: float, n: float, q: float) -> tuple[float, float]:
     return (0.0 if share == 0 else max(0.0, middle - half)), (1.0 if share == 1 else min(1.0, middle + half))
 
 
-def _t_interval(values: Floats, level: float) -> tuple[float, float, float, float]:
+def _t_interval(values: Floats, level: float, shares: bool = True) -> tuple[float, float, float, float]:
     n, mean = len(values), float(values.mean())
     if n == 1:
         raise StatisticsError("one number alone has no spread to judge by; two at least are needed")
     se = float(values.std(ddof=1)) / sqrt(n)
     half = dist.t_quantile(0.5 + dist.check_level(level) / 2, n - 1) * se
     low, high = mean - half, mean + half
-    if values.min() >= 0 and values.max() <= 1:
+    if shares and values.min() >= 0 and values.max() <= 1:
         # The mean of shares is a share: beyond 0 and 1 the interval has no possible value, so cutting it costs no coverage.
         low, high = max(0.0, low), min(1.0, high)
     return mean, low, high, se

@@ -12,7 +12,7 @@ import numpy as np
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import over_seeds, wilson
+from taskloom.experiments.statistics import over_seed_differences, wilson
 from taskloom.recipe import read
 from taskloom.studies import figures
 from taskloom.studies.conditions import recipe_of
@@ -115,7 +115,7 @@ def composition_finding(
     drawn = [figure for panel in PANELS for figure in _panel(group, answers, panel, seen, fewest, most)]
     return Finding(
         f"Dyna-bAbI Figure 3: {group.name}",
-        " ".join(_sentences(answers, seen)),
+        " ".join(_sentences(group.name, answers, seen)),
         ResultTable(("facts", "training has it", "accuracy", "questions"), rows),
         tuple(drawn),
         notes=(
@@ -136,11 +136,12 @@ def _panel(
         return
     columns = ("facts", "composition", "question", "mean", "low", "high", "n", "seeds", "seen")
     total, seeds = len(answers.places(PANELS[panel])), len(group.seeds)
+    rare = total - sum(c["n"] for c in cells)
     caption = (
         f"Accuracy of {group.name} on the {total:,} questions of mix({group.part}) with {panel} supporting facts, by support "
         f"composition (down) and question (across): mean over {count_of([seeds], 'seed')} and "
         f"{count_of((c['n'] for c in cells), 'question')} a cell. Framed: training has this composition with this question. "
-        f"{total - sum(c['n'] for c in cells):,} questions are in rarer cells. Intervals (95 %) are in the data."
+        f"{f'{rare:,} questions are in rarer cells. ' if rare else ''}Intervals (95 %) are in the data."
     )
     plot = partial(
         figures.heat_map, x="question", y="composition", value="mean", framed="seen", ylabel="support composition"
@@ -189,7 +190,7 @@ def seen_gap(answers: StoryAnswers, seen: Seen) -> tuple[float, float, float] | 
     if not one.size or not other.size:
         return None
     if len(one) > 1:
-        estimated = over_seeds((one.mean(axis=1) - other.mean(axis=1)).tolist())
+        estimated = over_seed_differences(one.mean(axis=1) - other.mean(axis=1))
         return estimated.mean, estimated.low, estimated.high
     a, b = float(one.mean()), float(other.mean())
     (a_low, a_high), (b_low, b_high) = (wilson(float(x.sum()), x.size) for x in (one, other))
@@ -197,14 +198,17 @@ def seen_gap(answers: StoryAnswers, seen: Seen) -> tuple[float, float, float] | 
     return a - b, float(a - b - half_low), float(a - b + half_high)
 
 
-def _sentences(answers: StoryAnswers, seen: Seen) -> Iterator[str]:
+def _sentences(name: str, answers: StoryAnswers, seen: Seen) -> Iterator[str]:
     gap = seen_gap(answers, seen)
     if gap is None:
         share = sum(is_seen(item, seen) for item in answers.items)
-        yield f"Training has the composition of {share:,} of {len(answers.items):,} questions, so that nothing can be compared."
+        yield (
+            f"{name}: training has the composition of {share:,} of {len(answers.items):,} questions, so that nothing can be "
+            "compared."
+        )
         return
     verdict = "higher" if gap[1] > 0 else "lower" if gap[2] < 0 else "not surely different"
     yield (
-        f"On compositions that training has with the same question accuracy is {verdict}: {gap[0]:+.3f} [{gap[1]:+.3f}, "
+        f"{name}: on compositions that training has with the same question accuracy is {verdict}, {gap[0]:+.3f} [{gap[1]:+.3f}, "
         f"{gap[2]:+.3f}]."
     )

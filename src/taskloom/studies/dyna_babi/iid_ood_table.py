@@ -10,7 +10,7 @@ from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import over_seeds, wilson
+from taskloom.experiments.statistics import over_seed_differences, over_seeds, wilson
 from taskloom.studies import figures
 from taskloom.studies.dyna_babi.small_stories import table3_experiments
 from taskloom.studies.dyna_babi.story_runs import (
@@ -123,7 +123,7 @@ def drop(iid: Sequence[float], ood: Sequence[float], n: tuple[int, int]) -> tupl
         n: Questions of both tests.
     """
     if len(iid) > 1 and len(iid) == len(ood):
-        estimate = over_seeds([a - b for a, b in zip(iid, ood, strict=True)])
+        estimate = over_seed_differences([a - b for a, b in zip(iid, ood, strict=True)])
         return estimate.mean, estimate.low, estimate.high
     a, b = statistics.fmean(iid), statistics.fmean(ood)
     (a_low, a_high), (b_low, b_high) = (wilson(share * size, size) for share, size in ((a, n[0]), (b, n[1])))

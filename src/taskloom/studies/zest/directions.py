@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.statistics import over_seeds
+from taskloom.experiments.statistics import over_seed_differences
 from taskloom.studies.findings import Finding
 
 COLUMNS = ("direction", "model", "paper", "ours", "seeds", "verdict")
@@ -41,7 +41,7 @@ class ClaimedDirection:
         gaps = [a - b for a, b in zip(self.higher, self.lower, strict=True)]
         if len(gaps) < 2:
             return f"cannot be told from {len(gaps)} seed{'' if len(gaps) == 1 else 's'}"
-        estimate = over_seeds(gaps)
+        estimate = over_seed_differences(gaps)
         if estimate.low > 0:
             return "holds"
         return "does not hold" if estimate.high < 0 else f"cannot be told from {len(gaps)} seeds"
@@ -52,7 +52,7 @@ class ClaimedDirection:
         mean = sum(gaps) / len(gaps)
         interval = ""
         if len(gaps) > 1:
-            estimate = over_seeds(gaps)
+            estimate = over_seed_differences(gaps)
             interval = f" [{estimate.low:+.1f}, {estimate.high:+.1f}]"
         cells = (self.claim, self.model, f"{100 * self.paper:+.0f}", f"{mean:+.1f}{interval}", len(gaps), self.verdict)
         return dict(zip(COLUMNS, cells, strict=True))
