@@ -104,6 +104,34 @@ def test_sweeping_spares_the_writers_that_live(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == sorted([theirs, alive])
 
 
+def test_sweeping_knows_hosts_with_dots_in_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import platform
+
+    monkeypatch.setattr(platform, "node", lambda: "node-1.cluster.edu")
+    ours, theirs = tmp_path / f".x.node-1.cluster.edu-{2**22 + 1}.tmp", tmp_path / f".x.cluster.edu-{2**22 + 1}.tmp"
+    for path in (ours, theirs):
+        path.write_text("")
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == [theirs]
+
+
+def test_threads_that_write_the_same_folder_do_not_mix_their_files(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as other, atomic_folder(tmp_path / "entry") as beside:
+        (beside / "first").write_text("")
+
+        def write() -> None:
+            with atomic_folder(tmp_path / "entry") as another:
+                (another / "first").write_text("")
+                (another / "second").write_text("")
+
+        other.submit(write).result(10)
+        (beside / "second").write_text("")
+    assert sorted(file.name for file in (tmp_path / "entry").iterdir()) == ["first", "second"]
+    assert [path.name for path in tmp_path.iterdir()] == ["entry"]
+
+
 def test_a_lock_excludes_other_processes_until_its_owner_ends(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "new" / "x.lock"):
         owner = subprocess.Popen(

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
+from threading import get_native_id
 from typing import Any
 
 from taskloom.errors import DataError, TaskloomError
@@ -158,15 +159,16 @@ def is_readable(path: Path | str) -> bool:
 
 
 def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{platform.node()}-{os.getpid()}.tmp")
+    """Return a name that no other process or thread writes to."""
+    return path.with_name(f".{path.name}.{get_native_id()}.{platform.node()}-{os.getpid()}.tmp")
 
 
 def sweep(folder: Path) -> None:
     """Remove what interrupted writes of this machine left in a folder and its subfolders; spare writers that still live."""
     for pattern in (".*.tmp", "*/.*.tmp"):
         for path in folder.glob(pattern):
-            host, _, pid = path.name.removesuffix(".tmp").rsplit(".", 1)[-1].rpartition("-")
-            if host == platform.node() and pid.isdigit() and not _alive(int(pid)):
+            before, _, pid = path.name.removesuffix(".tmp").rpartition("-")
+            if before.endswith(f".{platform.node()}") and pid.isdigit() and not _alive(int(pid)):
                 with suppress(OSError):
                     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 

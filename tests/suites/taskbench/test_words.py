@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from taskloom.errors import DataError
-from taskloom.suites.taskbench import atoms
+from taskloom.suites.taskbench import array_cache, atoms
 from taskloom.suites.taskbench.evaluation import evaluator
 from taskloom.suites.taskbench.evaluation.derivations import Deriver
 from taskloom.suites.taskbench.evaluation.evaluator import solve
@@ -163,9 +164,34 @@ def test_relations_and_hashes_are_computed_once_for_a_lexicon(monkeypatch: pytes
     assert relations(Words(lexicon, Rules(senses="first"))) != first
 
 
-def test_without_a_writable_cache_the_arrays_stay_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from taskloom.suites.taskbench import array_cache
+@pytest.mark.parametrize("damage", ["empty", "header", "missing"])
+def test_a_damaged_array_is_computed_again(damage: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path))
+    arrays = {"a": np.arange(3), "b": np.arange(4)}
+    array_cache.store("thing", arrays, "text")
+    file = tmp_path / "taskbench" / "thing" / "a.npy"
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(b"" if damage == "empty" else file.read_bytes().replace(b"}", b" ", 1))
+    assert array_cache.load("thing") is None
+    assert array_cache.load_or_compute("thing", lambda: arrays)["a"].tolist() == [0, 1, 2]
+    entry = array_cache.load("thing")
+    assert entry is not None
+    assert sorted(entry[0]) == ["a", "b"]
 
+
+@pytest.mark.parametrize("module", ["tables", "worlds.words.rules", "worlds.words.lexicon", "worlds.words.morphology"])
+def test_relations_of_other_code_have_other_names(module: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from taskloom.suites.taskbench.worlds.words import rules
+
+    before = rules._code.__wrapped__()
+    (tmp_path / "changed.py").write_text("")
+    monkeypatch.setattr(import_module(f"taskloom.suites.taskbench.{module}"), "__file__", str(tmp_path / "changed.py"))
+    assert rules._code.__wrapped__() != before
+
+
+def test_without_a_writable_cache_the_arrays_stay_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path / "file"))
     assert array_cache.store("thing", {"a": np.arange(3)}, "text") is False

@@ -1,14 +1,15 @@
 """The array cache: arrays that were computed once from other data and can be computed again at any time.
 
-An entry is a folder of `.npy` files and one text file, named by a digest of everything it was computed from. It is written beside
-its place and renamed into it, so two processes may compute the same entry and a killed one leaves no half of it. Where nothing can
-be written, the arrays are computed anew in each process.
+An entry is a folder of `.npy` files, a list of them and one text file, named by a digest of everything it was computed from. It is
+written beside its place and renamed into it, so two processes may compute the same entry and a killed one leaves no half of it.
+Where nothing can be written, the arrays are computed anew in each process.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
 from taskloom.files import atomic_folder, cache_folder
@@ -20,15 +21,19 @@ if TYPE_CHECKING:
     Arrays = dict[str, NDArray[np.generic]]
 
 
+LIST = "arrays"
+"""The file that names the arrays of an entry, so that one that is missing is noticed."""
+
+
 def load(name: str) -> tuple[Arrays, str] | None:
     """Return the arrays (mapped, not read) and the text of an entry, or None where it is absent or damaged."""
     import numpy as np
 
     place = cache_folder("taskbench", name)
     try:
-        text = (place / "text").read_text(encoding="utf-8")
-        return {p.stem: np.load(p, mmap_mode="r") for p in sorted(place.glob("*.npy"))}, text
-    except (OSError, ValueError):
+        text, names = ((place / file).read_text(encoding="utf-8") for file in ("text", LIST))
+        return {key: np.load(place / f"{key}.npy", mmap_mode="r") for key in names.split()}, text
+    except (OSError, ValueError, EOFError, TokenError):  # the last two: an empty file, a header without its end
         return None
 
 
@@ -53,6 +58,7 @@ def store(name: str, arrays: Mapping[str, NDArray[Any]], text: str) -> bool:
         with atomic_folder(place) as beside:
             for key, array in arrays.items():
                 np.save(beside / f"{key}.npy", array)
+            (beside / LIST).write_text("\n".join(arrays), encoding="utf-8")
             (beside / "text").write_text(text, encoding="utf-8")
     except OSError:
         # The folder is read-only or full: the arrays in memory are right all the same.

@@ -15,6 +15,7 @@ from taskloom.errors import DataError
 from taskloom.suites.taskbench import tables
 from taskloom.suites.taskbench.array_cache import load_or_compute
 from taskloom.suites.taskbench.tables import Table
+from taskloom.suites.taskbench.worlds.words import lexicon, morphology
 from taskloom.suites.taskbench.worlds.words.lexicon import CLOSED, Lexicon
 from taskloom.suites.taskbench.worlds.words.morphology import POS
 
@@ -130,8 +131,8 @@ class LexicalWorld:
 @lru_cache(maxsize=1)
 def _code() -> str:
     """Return a digest of the code that computes relations, so that those of another version are left alone."""
-    files = (Path(__file__), Path(tables.__file__))
-    return blake2b(b"".join(file.read_bytes() for file in files), digest_size=12).hexdigest()
+    files = (__file__, lexicon.__file__, morphology.__file__, tables.__file__)
+    return blake2b(b"".join(Path(file).read_bytes() for file in files), digest_size=12).hexdigest()
 
 
 def _first(senses: Table) -> Table:
