@@ -121,7 +121,12 @@ def _confusion(
     for name, value in (("right", 1.0), ("wrong", 0.0)):
         right, wrong = (float(((yes_no == value) & (where == other)).sum(axis=1).mean()) for other in (1.0, 0.0))
         row = {"trained": group.name, "yes-no": name}
-        yield {**row, "where-P right": round(right, 1), "where-P wrong": round(wrong, 1)}
+        yield {**row, "where-P right": _count(right), "where-P wrong": _count(wrong)}
+
+
+def _count(mean: float) -> str:
+    """Return a count, or a mean of counts to one decimal."""
+    return f"{mean:.1f}".removesuffix(".0")
 
 
 def _points(group: StoryTrainings) -> Iterator[dict[str, Any]]:

@@ -331,13 +331,15 @@ def _claims(groups: Sequence[CompositionTasks]) -> Iterator[PaperClaim]:
 
 def _scoring_notes(groups: Sequence[CompositionTasks]) -> Iterator[str]:
     """Yield what the public code's way to score sequences changes."""
-    both: dict[tuple[str, str], dict[str, CompositionTasks]] = {}
+    means: dict[str, dict[str, dict[str, float]]] = {}
     for group in groups:
-        both.setdefault((group.composition, group.procedure), {})[group.scoring] = group
-    for (composition, procedure), ways in both.items():
-        if RIGHT in ways and COMPATIBLE in ways:
-            right, compatible = (sum(t.score for t in ways[w].tasks) / len(ways[w].tasks) for w in (RIGHT, COMPATIBLE))
-            yield (
-                f"{composition}, {procedure}: the mean is {right:.3f} by right scoring and {compatible:.3f} as the public code "
-                "scores, on the same answers."
-            )
+        ways_of = means.setdefault(group.composition, {}).setdefault(group.procedure, {})
+        ways_of[group.scoring] = sum(t.score for t in group.tasks) / len(group.tasks)
+    for composition, by_procedure in means.items():
+        shown = [
+            f"{ways[RIGHT]:.3f} by right scoring and {ways[COMPATIBLE]:.3f} as the public code scores ({procedure})"
+            for procedure, ways in by_procedure.items()
+            if {RIGHT, COMPATIBLE} <= set(ways)
+        ]
+        if shown:
+            yield f"{composition}: on the same answers the mean is {', '.join(shown)}."
