@@ -10,12 +10,13 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding
 from taskloom.studies.findings_folder import write_findings
+from taskloom.studies.heat_maps import heat_map
 
 
 @pytest.mark.parametrize("compositions", [3, 4, 16])
 def test_the_bar_of_shades_of_a_narrow_map_is_no_stub(compositions: int) -> None:
     rows = [{"x": "where", "y": f"composition {i}", "mean": 0.5} for i in range(compositions)]
-    figure = figures.heat_map(ResultTable(("x", "y", "mean"), rows), x="x", y="y", value="mean")
+    figure = heat_map(ResultTable(("x", "y", "mean"), rows), x="x", y="y", value="mean")
     assert "<image" not in figures.svg(figure)  # which also lays it out
     bar = figure.axes[1].get_position().height * figure.get_figheight()
     assert bar > 1.4  # inches: 0.9 with a twentieth of the width

@@ -1,7 +1,7 @@
 """Figures of studies: from a table of data to a figure of matplotlib that reads as well in grey.
 
-Values are told apart by marker, line and lightness before colour; heat maps go from light to dark in one direction and print their
-numbers. Nothing here computes: what is drawn is in the data, which are saved beside the figure.
+Values are told apart by marker, line and lightness before colour; `heat_maps` has those that are told apart by two columns. Nothing
+here computes: what is drawn is in the data, which are saved beside the figure.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def wrapped(title: Any, width: int = 34) -> str:
     return textwrap.fill("" if title is None else str(title), width)
 
 
-def _without_data() -> Any:
+def without_data() -> Any:
     """Return a figure that says that there is nothing to draw: no run may be left after a study's selection."""
     figure, (axis,) = canvas(1, (3.4, 0.8))
     axis.axis("off")
@@ -150,7 +150,7 @@ def intervals(
     """
     with style():
         if not data:
-            return _without_data()
+            return without_data()
         panels = by_panel(data, panel)
         everywhere, names = values_of(data, place), values_of(data, series)
         lists = [
@@ -193,17 +193,18 @@ def _wider(limits: tuple[float, float]) -> tuple[float, float]:
     return limits[0] - edge, limits[1] + edge
 
 
-def _known(value: Any) -> bool:
+def is_known(value: Any) -> bool:
+    """Return whether there is a number to draw."""
     return value is not None and not (isinstance(value, float) and math.isnan(value))
 
 
 def _mark(axis: Any, row: Mapping[str, Any], at: float, number: int, mean: str, published: str) -> None:
     shade, marker = SHADES[number % len(SHADES)], MARKERS[number % len(MARKERS)]
-    if _known(row.get("low")) and _known(row.get("high")):
+    if is_known(row.get("low")) and is_known(row.get("high")):
         axis.plot([row["low"], row["high"]], [at, at], color=shade, linewidth=1.6, solid_capstyle="butt")
-    if _known(row[mean]):
+    if is_known(row[mean]):
         axis.plot([row[mean]], [at], marker, color=shade, markersize=5)
-    if _known(row.get(published)):
+    if is_known(row.get(published)):
         axis.plot([row[published]], [at], "D", markersize=7, markerfacecolor="none", markeredgecolor="#444444")
 
 
@@ -224,77 +225,6 @@ def _legend(figure: Any, names: Sequence[Any], published: bool = False, dashes: 
         figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=min(4, across, len(handles)))
 
 
-def heat_map(
-    data: ResultTable,
-    *,
-    x: str,
-    y: str,
-    value: str,
-    panel: str = "",
-    spread: str = "",
-    xlabel: str = "",
-    ylabel: str = "",
-    label: str = "accuracy",
-    limits: tuple[float, float] = (0.0, 1.0),
-    framed: str = "",
-) -> Any:
-    """Draw values by two columns, light for low and dark for high, each with its number.
-
-    Args:
-        data: A row for each cell.
-        x: The column across.
-        y: The column down.
-        value: The column of the values.
-        panel: The column of the panels; none by default.
-        spread: The column of standard deviations, printed below the values; none by default.
-        xlabel: What is across; the column's name by default.
-        ylabel: What is down.
-        label: What the shade means.
-        limits: The values of the lightest and the darkest shade.
-        framed: A column that is true for cells with a frame, such as what was seen in training.
-    """
-    with style():
-        if not data:
-            return _without_data()
-        panels = by_panel(data, panel)
-        widest, highest = (max(len({row[c] for row in share}) for share in panels.values()) for c in (x, y))
-        longest = max(len(str(row[y])) for row in data)
-        width = 1.5 + 0.62 * widest + 0.07 * max(0, longest - 4)
-        letters = min(34, int(width / 0.09))  # that fit above a panel in the size of titles
-        lines_of_titles = max(wrapped(title, letters).count("\n") for title in panels)
-        figure, axes = canvas(len(panels), (width, 1.0 + 0.46 * highest + 0.16 * lines_of_titles))
-        tilt = {"rotation": 30, "ha": "right"} if max(len(str(row[x])) for row in data) > WIDEST_LABEL else {}
-        for axis, (title, share) in zip(axes, panels.items(), strict=False):
-            across, down = (sorted({row[c] for row in share}, key=natural_order) for c in (x, y))
-            cells = {(row[x], row[y]): row for row in share}
-            grid = [[_number(cells.get((a, b)), value) for a in across] for b in down]
-            shades = _shade(axis, grid, limits)
-            for place, row in cells.items():
-                _print(axis, row, across.index(place[0]), down.index(place[1]), value, spread, limits)
-                if framed and row[framed]:
-                    _frame(axis, across.index(place[0]), down.index(place[1]))
-            axis.set_xticks(range(len(across)), [str(a) for a in across], **tilt)
-            axis.set_yticks(range(len(down)), [str(b) for b in down])
-            axis.set(xlabel=xlabel or x, ylabel=ylabel or y, title=wrapped(title, letters))
-            axis.tick_params(length=0)
-        # A bar is twenty times as high as it is wide: in a narrow figure it has a larger share, or it would be a stub.
-        fraction = 0.05 * max(1.0, NARROW / figure.get_figwidth()) ** 2
-        bar = figure.colorbar(shades, ax=axes, label=label, fraction=fraction)
-        bar.ax.set_ylim(*limits)  # no shade is black
-        bar.solids.set(rasterized=False, edgecolor="face")  # matplotlib makes so many shades an image
-        return figure
-
-
-def _shade(axis: Any, grid: Sequence[Sequence[float]], limits: tuple[float, float]) -> Any:
-    """Draw a cell of one shade for each number, as shapes rather than as an image, which would not be sharp at every size."""
-    across, down = ([place - 0.5 for place in range(n + 1)] for n in (len(grid[0]), len(grid)))
-    shades = axis.pcolormesh(
-        across, down, grid, cmap=_greys(), vmin=limits[0], vmax=limits[1], edgecolors="face", linewidth=0.3
-    )
-    axis.set_ylim(len(grid) - 0.5, -0.5)  # the first row is above
-    return shades
-
-
 def natural_order(value: Any) -> tuple[int, float, str]:
     """Return a key that sorts numbers as numbers, also where they are text, and before other texts.
 
@@ -305,44 +235,6 @@ def natural_order(value: Any) -> tuple[int, float, str]:
         return 0, float(value), ""
     except ValueError:
         return 1, 0.0, str(value)
-
-
-NARROW = 4.2
-"""Inches of a heat map below which its bar of shades gets more than a twentieth of the width."""
-
-WIDEST_LABEL = 7
-"""Letters that fit below a column of a heat map; longer labels are tilted."""
-
-
-def _greys() -> Any:
-    """Return shades from white to a grey that is dark, but not so dark that a frame or a number is lost in it."""
-    from matplotlib import colormaps
-    from matplotlib.colors import ListedColormap
-
-    return ListedColormap([colormaps["Greys"](i / 255 * 0.85) for i in range(256)])
-
-
-def _number(row: Mapping[str, Any] | None, value: str) -> float:
-    return math.nan if row is None or row[value] is None else float(row[value])
-
-
-def _print(
-    axis: Any, row: Mapping[str, Any], at: int, down: int, value: str, spread: str, limits: tuple[float, float]
-) -> None:
-    number = _number(row, value)
-    if math.isnan(number):
-        return
-    text = f"{number:.2f}" + (f"\n±{row[spread]:.2f}" if spread and _known(row[spread]) else "")
-    dark = (number - limits[0]) / (limits[1] - limits[0]) > 0.62
-    axis.text(at, down, text, ha="center", va="center", fontsize=7.5, color="white" if dark else "black")
-
-
-def _frame(axis: Any, at: int, down: int) -> None:
-    """Draw a dark frame on a white one: whatever the shade of the cell, one of the two stands out in grey as well."""
-    from matplotlib.patches import Rectangle
-
-    for color, width in (("#ffffff", 3.4), ("#c4472b", 1.6)):
-        axis.add_patch(Rectangle((at - 0.45, down - 0.45), 0.9, 0.9, fill=False, edgecolor=color, linewidth=width))
 
 
 def lines(
@@ -376,14 +268,14 @@ def lines(
     """
     with style():
         if not data:
-            return _without_data()
+            return without_data()
         panels, names = by_panel(data, panel), values_of(data, series)
         figure, axes = canvas(len(panels), (ALONE + 0.6 if len(panels) == 1 else 3.4, 2.6), sharey=True)
         dashes: Sequence[Any] = DASHES if joined else ("none",)
         for axis, (title, share) in zip(axes, panels.items(), strict=False):
             gap = _gap(row[x] for row in share) if joined else 0.0
             for number, name in enumerate(names):
-                own = [row for row in share if row[series] == name and _known(row[y])]
+                own = [row for row in share if row[series] == name and is_known(row[y])]
                 aside = SPREAD * gap * (number - (len(names) - 1) / 2)
                 _line(axis, own, x, y, number, dashes[number % len(dashes)], aside)
             if threshold is not None:
@@ -418,5 +310,5 @@ def _line(
     across = [row[x] + aside for row in rows]
     axis.plot(across, [row[y] for row in rows], **look, linestyle=dashes, linewidth=1.4, markersize=4.5)
     for place, row in zip(across, rows, strict=True):
-        if _known(row.get("low")) and _known(row.get("high")):
+        if is_known(row.get("low")) and is_known(row.get("high")):
             axis.plot([place, place], [row["low"], row["high"]], color=look["color"], linewidth=1.2)

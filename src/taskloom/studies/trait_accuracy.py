@@ -15,9 +15,9 @@ from taskloom.dataset.dataset import Dataset
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.scored_rows import known_traits
-from taskloom.studies import figures
 from taskloom.studies.divergence_accuracy import stored_datasets
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.heat_maps import heat_map
 from taskloom.studies.seed_scores import count_of, seeds_and_items_caption
 from taskloom.studies.small_recipes import any_recipe_experiments
 from taskloom.studies.study import StudyError, study
@@ -84,7 +84,7 @@ def _by_trait(runs: Runs, trait: str, cross: str, split: str, stem: str) -> Find
     empty = " Cells without a number have no items." if len(grid) < math.prod(sides) else ""
     intervals = seeds_and_items_caption(seeds, items, "item")
     caption = f"Accuracy by {trait} and {cross}, cell by cell. {intervals}, which are in the data.{empty}"
-    plot = partial(figures.heat_map, x="x", y="y", value="mean", panel="trainings", xlabel=cross, ylabel=trait)
+    plot = partial(heat_map, x="x", y="y", value="mean", panel="trainings", xlabel=cross, ylabel=trait)
     shown = ResultTable((*by[:2], *apart, *by[2:], "mean", "low", "high", "n", "seeds"), rows)
     figure = StudyFigure(stem, caption, data, plot)
     text = " ".join(_seen_and_unseen(rows, trait)) if cross == IN_TRAINING else ""

@@ -11,6 +11,7 @@ import pytest
 from taskloom.errors import ParameterError
 from taskloom.experiments.result_table import ResultTable
 from taskloom.studies import STUDIES, figures
+from taskloom.studies.heat_maps import heat_map
 from taskloom.studies.reproduction import analyse, experiments_of, write_study
 from taskloom.studies.study import StudyError
 from tests.studies.made_up_scores import group, made_up, spread
@@ -111,7 +112,7 @@ def test_runs_of_which_no_seed_is_left_have_a_page(tmp_path: Path) -> None:
     "draw",
     [
         lambda data: figures.intervals(data, place="a", series="b", panel="c"),
-        lambda data: figures.heat_map(data, x="a", y="b", value="v", panel="c"),
+        lambda data: heat_map(data, x="a", y="b", value="v", panel="c"),
         lambda data: figures.lines(data, x="a", series="b", panel="c"),
     ],
 )

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
-from taskloom.studies import figures
 from taskloom.studies.ctlpp.small_worlds import similarity_experiments
 from taskloom.studies.ctlpp.symbol_similarity import CONVERGED, group_numbers, symbol_cosines
 from taskloom.studies.ctlpp.trained_models import TrainedModel, chosen_model, outcome_note
 from taskloom.studies.ctlpp.trainings import ModelSetting, VariantSetting
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.heat_maps import heat_map
 from taskloom.studies.seed_scores import count_range
 from taskloom.studies.similarity import Labels, evidence, paper_clusters
 from taskloom.studies.study import StudyError, study
@@ -79,7 +79,7 @@ def figure6(
     ]
     data = ResultTable(("panel", "first", "second", "accuracy", "inputs"), rows)
     draw = partial(
-        figures.heat_map, x="second", y="first", value="accuracy", panel="panel",
+        heat_map, x="second", y="first", value="accuracy", panel="panel",
         xlabel="group of the second function", ylabel="first function",
     )  # fmt: skip
     caption = (

@@ -10,10 +10,10 @@ from typing import Any
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seeds
-from taskloom.studies import figures
 from taskloom.studies.ctlpp.small_worlds import staged_experiments
 from taskloom.studies.ctlpp.trainings import MODELS, ModelSetting, Trainings, of_learner, trainings
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.heat_maps import heat_map
 from taskloom.studies.seed_scores import count_of
 from taskloom.studies.study import study
 from taskloom.studies.study_settings import check_split
@@ -46,7 +46,7 @@ def heat_map_finding(runs: Runs, number: int, usual: str, learner: str, split: s
         f"1/{symbols}."
     )
     draw = partial(
-        figures.heat_map, x="shared symbols", y="overlap", value="mean", spread="sd", ylabel="shared functions"
+        heat_map, x="shared symbols", y="overlap", value="mean", spread="sd", ylabel="shared functions"
     )  # fmt: skip
     solved = [f"({r['overlap']}, {r['shared symbols']})" for r in rows if r["mean"] is not None and r["mean"] >= SOLVED]
     return Finding(

@@ -14,7 +14,6 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seed_differences, wilson
 from taskloom.recipe import read
-from taskloom.studies import figures
 from taskloom.studies.conditions import recipe_of
 from taskloom.studies.dyna_babi.small_stories import map_experiments
 from taskloom.studies.dyna_babi.story_runs import (
@@ -30,6 +29,7 @@ from taskloom.studies.dyna_babi.story_runs import (
     support_size,
 )
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.heat_maps import heat_map
 from taskloom.studies.score_files import USED
 from taskloom.studies.seed_scores import count_of
 from taskloom.studies.study import StudyError, study
@@ -144,7 +144,7 @@ def _panel(
         f"{f'{rare:,} questions are in rarer cells. ' if rare else ''}Intervals (95 %) are in the data."
     )
     plot = partial(
-        figures.heat_map, x="question", y="composition", value="mean", framed="seen", ylabel="support composition"
+        heat_map, x="question", y="composition", value="mean", framed="seen", ylabel="support composition"
     )  # fmt: skip
     name = f"figure3-{group.data}-{group.part}-{NAMES[panel]}".lower()
     yield StudyFigure(name, caption, ResultTable(columns, cells), plot)

@@ -1,0 +1,121 @@
+"""Heat maps of studies, in grey: from light to dark in one direction, each cell with its number.
+
+Nothing here computes: what is drawn is in the data, which are saved beside the figure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from taskloom.experiments.result_table import ResultTable
+from taskloom.studies import figures
+
+NARROW = 4.2
+"""Inches of a heat map below which its bar of shades gets more than a twentieth of the width."""
+
+WIDEST_LABEL = 7
+"""Letters that fit below a column of a heat map; longer labels are tilted."""
+
+
+def heat_map(
+    data: ResultTable,
+    *,
+    x: str,
+    y: str,
+    value: str,
+    panel: str = "",
+    spread: str = "",
+    xlabel: str = "",
+    ylabel: str = "",
+    label: str = "accuracy",
+    limits: tuple[float, float] = (0.0, 1.0),
+    framed: str = "",
+) -> Any:
+    """Draw values by two columns, light for low and dark for high, each with its number.
+
+    Args:
+        data: A row for each cell.
+        x: The column across.
+        y: The column down.
+        value: The column of the values.
+        panel: The column of the panels; none by default.
+        spread: The column of standard deviations, printed below the values; none by default.
+        xlabel: What is across; the column's name by default.
+        ylabel: What is down.
+        label: What the shade means.
+        limits: The values of the lightest and the darkest shade.
+        framed: A column that is true for cells with a frame, such as what was seen in training.
+    """
+    with figures.style():
+        if not data:
+            return figures.without_data()
+        panels = figures.by_panel(data, panel)
+        widest, highest = (max(len({row[c] for row in share}) for share in panels.values()) for c in (x, y))
+        longest = max(len(str(row[y])) for row in data)
+        width = 1.5 + 0.62 * widest + 0.07 * max(0, longest - 4)
+        letters = min(34, int(width / 0.09))  # that fit above a panel in the size of titles
+        lines_of_titles = max(figures.wrapped(title, letters).count("\n") for title in panels)
+        figure, axes = figures.canvas(len(panels), (width, 1.0 + 0.46 * highest + 0.16 * lines_of_titles))
+        tilt = {"rotation": 30, "ha": "right"} if max(len(str(row[x])) for row in data) > WIDEST_LABEL else {}
+        for axis, (title, share) in zip(axes, panels.items(), strict=False):
+            across, down = (sorted({row[c] for row in share}, key=figures.natural_order) for c in (x, y))
+            cells = {(row[x], row[y]): row for row in share}
+            grid = [[_number(cells.get((a, b)), value) for a in across] for b in down]
+            shades = _shade(axis, grid, limits)
+            for place, row in cells.items():
+                _print(axis, row, across.index(place[0]), down.index(place[1]), value, spread, limits)
+                if framed and row[framed]:
+                    _frame(axis, across.index(place[0]), down.index(place[1]))
+            axis.set_xticks(range(len(across)), [str(a) for a in across], **tilt)
+            axis.set_yticks(range(len(down)), [str(b) for b in down])
+            axis.set(xlabel=xlabel or x, ylabel=ylabel or y, title=figures.wrapped(title, letters))
+            axis.tick_params(length=0)
+        # A bar is twenty times as high as it is wide: in a narrow figure it has a larger share, or it would be a stub.
+        fraction = 0.05 * max(1.0, NARROW / figure.get_figwidth()) ** 2
+        bar = figure.colorbar(shades, ax=axes, label=label, fraction=fraction)
+        bar.ax.set_ylim(*limits)  # no shade is black
+        bar.solids.set(rasterized=False, edgecolor="face")  # matplotlib makes so many shades an image
+        return figure
+
+
+def _shade(axis: Any, grid: Sequence[Sequence[float]], limits: tuple[float, float]) -> Any:
+    """Draw a cell of one shade for each number, as shapes rather than as an image, which would not be sharp at every size."""
+    across, down = ([place - 0.5 for place in range(n + 1)] for n in (len(grid[0]), len(grid)))
+    shades = axis.pcolormesh(
+        across, down, grid, cmap=_greys(), vmin=limits[0], vmax=limits[1], edgecolors="face", linewidth=0.3
+    )
+    axis.set_ylim(len(grid) - 0.5, -0.5)  # the first row is above
+    return shades
+
+
+def _greys() -> Any:
+    """Return shades from white to a grey that is dark, but not so dark that a frame or a number is lost in it."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap([colormaps["Greys"](i / 255 * 0.85) for i in range(256)])
+
+
+def _number(row: Mapping[str, Any] | None, value: str) -> float:
+    return math.nan if row is None or row[value] is None else float(row[value])
+
+
+def _print(
+    axis: Any, row: Mapping[str, Any], at: int, down: int, value: str, spread: str, limits: tuple[float, float]
+) -> None:
+    number = _number(row, value)
+    if math.isnan(number):
+        return
+    text = f"{number:.2f}" + (f"\n±{row[spread]:.2f}" if spread and figures.is_known(row[spread]) else "")
+    dark = (number - limits[0]) / (limits[1] - limits[0]) > 0.62
+    axis.text(at, down, text, ha="center", va="center", fontsize=7.5, color="white" if dark else "black")
+
+
+def _frame(axis: Any, at: int, down: int) -> None:
+    """Draw a dark frame on a white one: whatever the shade of the cell, one of the two stands out in grey as well."""
+    from matplotlib.patches import Rectangle
+
+    for color, width in (("#ffffff", 3.4), ("#c4472b", 1.6)):
+        axis.add_patch(Rectangle((at - 0.45, down - 0.45), 0.9, 0.9, fill=False, edgecolor=color, linewidth=width))
