@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from taskloom.studies.ctlpp.seed_curves import order_chance
 from taskloom.studies.reproduction import analyse
 from taskloom.studies.study import StudyError
 from tests.studies.made_up_scores import group, made_up, spread
@@ -139,6 +140,29 @@ def test_the_steps_at_which_seeds_have_learned_are_those_of_their_curves(tmp_pat
     assert finding.figures[0].draw(finding.figures[0].data) is not None
     with pytest.raises(StudyError, match="no learning curves"):
         analyse("ctlpp/curves", made_up(tmp_path, group("ctl/R", "ndr", {"iid": [1.0], "ood": [0.5]})))
+
+
+def test_seeds_that_learn_sooner_and_do_better_are_told_from_those_that_do_not(tmp_path: Path) -> None:
+    """Five seeds learn at 1,000, 2,000 … steps; on A their ood accuracy then falls with the step, on R it does not depend on it."""
+    groups = []
+    for recipe, ood in (("ctl/A", [0.9, 0.8, 0.7, 0.6, 0.5]), ("ctl/R", [0.7, 0.9, 0.5, 0.6, 0.8])):
+        scores = group(recipe, "ndr", {"iid": [1.0] * 5, "ood": [0.1] * 5})
+        scores["curves"] = {
+            str(seed): [
+                (1000 * k, split, right if k > seed else 0.1)
+                for k in range(1, 6)
+                for split, right in (("iid", 1.0), ("ood", own))
+            ]
+            for seed, own in enumerate(ood)
+        }
+        groups.append(scores)
+    _, _, (finding,) = analyse("ctlpp/curves", made_up(tmp_path, *groups))
+    on_a, on_r = finding.notes
+    assert on_a.startswith("NDR, A: over the 5 seeds that learned")
+    assert "is -1.00 (p = 0.017" in on_a  # two of the 120 orders are as strong
+    assert "is -0.10 (p = 0.950" in on_r
+    x = [float(i) for i in range(12)]
+    assert order_chance(x, x) < 0.001 < order_chance(x, [5.0, 2, 9, 1, 11, 4, 0, 7, 3, 10, 6, 8])
 
 
 def test_accuracies_by_layers_of_a_file_are_those_of_the_seeds_that_learned(tmp_path: Path) -> None:

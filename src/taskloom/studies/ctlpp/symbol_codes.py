@@ -156,9 +156,10 @@ def rank_correlation(x: list[float], y: list[float]) -> float:
     >>> round(rank_correlation([1.0, 2.0, 3.0, 4.0], [9.0, 7.0, 7.0, 1.0]), 3)
     -0.949
     """
-    return pearson(_ranks(x), _ranks(y))
+    return pearson(ranks(x), ranks(y))
 
 
-def _ranks(values: list[float]) -> list[float]:
+def ranks(values: list[float]) -> list[float]:
+    """Return the rank of each value; equal values share their mean rank."""
     array = np.asarray(values)
     return [float((array < value).sum() + ((array == value).sum() - 1) / 2) for value in array]
