@@ -8,9 +8,10 @@
 Needs torch, NumPy and safetensors; DATA has the files ctl-A.npz, ctl-R.npz … of `learners_export.py`. The same command resumes a
 run whose time was over, or that was killed, from the checkpoint in WORK. OUT has a file of scores for each dataset (curves, written
 again after every checkpoint; accuracy by the layers at test when training stops), and a file of states and answers of its seeds.
-Where the rate shows that the stack cannot end in time, its last members are left out: name the most important first. Their
-checkpoint is kept in WORK/left-out-N, from which they can be trained further. With `--least-steps N` so many members stay as
-reach N steps, and train on until the time is over.
+With `--fewest N`, where the rate shows that the stack cannot end in time, its last members are left out, down to N: name the most
+important first. Their checkpoint is kept in WORK/left-out-N, from which they can be trained further. It is for runs that cannot be
+resumed: beside other work on the GPU the rate changes, and members that would have ended are left out one after the other. With
+`--least-steps` as well, so many members stay as reach these steps, and train on until the time is over.
 `cut` writes a checkpoint of some members of a stack, which can be trained further by themselves; `join` puts checkpoints of one
 step together.
 """
@@ -173,7 +174,7 @@ class Stack:
             early = bool(self.args.least_steps)
             passed, overhead = (1.0, 0) if early else ((now - BEGAN) / self.args.seconds, OVERHEAD)
             members = members_in_time(len(self.members), needed, left, passed, self.args.fewest, overhead)
-            if members < len(self.members) and not (early and 2 * step > goal):
+            if self.args.fewest and members < len(self.members) and not (early and 2 * step > goal):
                 raise TooSlow(members)
         self.mark = (now, step)
 
@@ -411,7 +412,7 @@ def main() -> None:
     one.add_argument(
         "--least-steps", type=int, default=0, help="steps that every member that stays is to reach in time"
     )
-    one.add_argument("--fewest", type=int, default=1, help="members that are not left out")
+    one.add_argument("--fewest", type=int, default=0, help="leave out members that cannot end, down to so many")
     one.add_argument("--evaluate-every", type=int, default=2_000)
     one.add_argument("--checkpoint-every", type=int, default=4_000)
     one.add_argument("--precision", default="bf16")

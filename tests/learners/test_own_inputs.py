@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
+import time
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +152,22 @@ def test_members_that_cannot_end_in_time_are_left_out(
     from ctlpp_gpu import members_in_time
 
     assert members_in_time(12, needed, left, passed) == members
+
+
+def test_members_are_left_out_where_that_is_asked_for_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """990 seconds are needed and 5 are left; a stack that can be resumed another day keeps all its members."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    from ctlpp_gpu import BEGAN, Stack, TooSlow
+
+    stack = Stack.__new__(Stack)
+    stack.members = [("A", seed) for seed in range(12)]
+    stack.how = dataclasses.replace(HOW, steps=1000)
+    stack.args = argparse.Namespace(least_steps=0, fewest=0, seconds=time.monotonic() - BEGAN + 20)
+    stack.mark = (time.monotonic() - 10, 0)
+    stack.check_time(10)
+    stack.mark, stack.args.fewest = (time.monotonic() - 10, 0), 3
+    with pytest.raises(TooSlow, match="the first 3 members"):
+        stack.check_time(10)
 
 
 def test_seeds_of_several_datasets_are_one_call() -> None:
