@@ -99,6 +99,10 @@ class Writer:
         self.step: int | None = None  # whose weights these are, as training knows
         self.known: KnownAnswers = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave what is kept of the prefix out of copies: it can be computed again, and recorded steps cannot be copied."""
+        return {**self.__dict__, "_kept_prefix": None}
+
     @property
     def device(self) -> torch.device:
         """Return the model's device."""
@@ -324,11 +328,12 @@ class Writer:
         adapters: RowAdapters | None = None,
     ) -> tuple[list[float], list[int]]:
         """Return the summed cross entropy of each target and its number of tokens."""
+        one_task = adapters is None and self.prompt is None
         adapters = adapters or self._own_adapters
         sums, counts = [0.0] * len(sources), [0] * len(sources)
         decoder = self.base.kind == "decoder"
         self._begin([len(s) + len(t) * decoder for s, t in zip(sources, targets, strict=True)])
-        shared = self._shared_prefix(sources) if self.keeps_prefix and can_write(self.base.model) else None
+        shared = self._shared_prefix(sources) if self.keeps_prefix and one_task and can_write(self.base.model) else None
 
         def some(rows: list[int]) -> None:
             if shared is not None and shared.writer is not None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from taskloom.learners.pretrained.fast.greedy import LASTING_TURNS, GreedyWriter, can_write
-from taskloom.learners.pretrained.fast.llama import prefix_states
+from taskloom.learners.pretrained.fast.greedy import HARMLESS, LASTING_TURNS, GreedyWriter, can_write
+from taskloom.learners.pretrained.fast.llama import has_hooks, prefix_states
 
 if TYPE_CHECKING:
     from taskloom.learners.pretrained.models import Base
@@ -30,6 +30,15 @@ SHARING = {
 
 A window of attention that counts padding, as that of GPT-Neo, would see less of the prefix."""
 
+PLACELESS = HARMLESS | {"repetition_penalty"}
+"""Settings of a model's generation that do not ask which tokens are neighbours: padding stands in a row with a shared prefix."""
+
+SAMPLED = 16
+"""Numbers of each weight that are compared: of SmolLM2 they take 3 ms, and all of them a fifth of the time of one answer."""
+
+Weights = tuple[float, ...]
+"""Where the weights of a model lie, how often they were changed, and some of their numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class SharedPrefix:
@@ -44,7 +53,7 @@ class SharedPrefix:
 
     ids: list[int]
     states: list[tuple[Tensor, Tensor]]
-    weights: tuple[int, ...]
+    weights: Weights
     writer: GreedyWriter | None
 
     def cache(self, rows: int) -> Any:
@@ -81,12 +90,12 @@ def find_shared_prefix(
         kept: The prefix of earlier inputs, which is taken where these begin with it as well and with little more.
         graphs: Whether the steps of writing are recorded.
     """
-    if not sources or base.kind != "decoder" or not can_share(base.model.config):
+    if not sources or base.kind != "decoder" or not can_share(base.model.config) or _needs_whole_rows(base.model):
         return None
     rows = [source if isinstance(source, list) else list(source) for source in sources]
     first, last = min(rows), max(rows)  # what these two share, all others share
     ids, weights = _common(first, last)[: min(map(len, rows)) - 1], _weights_now(base.model)
-    if kept is not None and kept.weights == weights:
+    if kept is not None and kept.weights == weights and not _has_adapters(base.model):
         same = len(_common(ids, kept.ids))
         alone = first == last  # nothing is saved by reading more of one input before
         if same == len(kept.ids) and (alone or len(ids) - same <= LEAST):
@@ -120,7 +129,7 @@ def _library_states(model: Any, ids: list[int], device: torch.device) -> list[tu
 
 
 def _prefix(
-    base: Base, ids: list[int], states: list[tuple[Tensor, Tensor]], weights: tuple[int, ...], graphs: bool
+    base: Base, ids: list[int], states: list[tuple[Tensor, Tensor]], weights: Weights, graphs: bool
 ) -> SharedPrefix:
     writer = GreedyWriter(base.model, states, graphs) if can_write(base.model) else None
     return SharedPrefix(ids, states, weights, writer)
@@ -132,10 +141,25 @@ def _common(first: list[int], other: list[int]) -> list[int]:
     return first[: next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(other)))]
 
 
-def _weights_now(model: Any) -> tuple[int, ...]:
-    """Return where a model's weights lie and how often they were changed."""
-    weights = list(model.parameters())
-    return tuple(n for w in weights for n in (w.data_ptr(), 0 if w.is_inference() else w._version))
+def _needs_whole_rows(model: Any) -> bool:
+    """Return whether something looks at a model's rows that would notice a prefix that was read before, or padding after it."""
+    return has_hooks(model) or not set(model.generation_config.to_diff_dict()) <= PLACELESS
+
+
+def _has_adapters(model: Any) -> bool:
+    """Return whether a model has adapters of peft, which can be switched without a change of any weight."""
+    return any(hasattr(module, "base_layer") for module in model.modules())
+
+
+def _weights_now(model: Any) -> Weights:
+    """Return what tells a model's weights from those of another time.
+
+    Changes through `.data`, by which adapters are merged, are not counted by torch; hence the numbers.
+    """
+    weights = [*model.parameters(), *model.buffers()]
+    places = (n for w in weights for n in (w.data_ptr(), 0 if w.is_inference() else w._version))
+    sampled = [w.flatten()[:: w.numel() // SAMPLED + 1].to(weights[0].device) for w in weights]
+    return (*places, *torch.cat(sampled).tolist())
 
 
 class WholeLine:

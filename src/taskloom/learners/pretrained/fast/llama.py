@@ -93,13 +93,22 @@ class Shortcuts:
 
 
 def can_follow(model: Any) -> bool:
-    """Return whether the model is Llama as above: bare maps without biases or adapters, SiLU, no dropout."""
+    """Return whether the model is Llama as above: bare maps without biases, adapters or hooks, SiLU, no dropout."""
     config = model.config
     if getattr(config, "model_type", "") != "llama" or config.hidden_act != "silu" or config.attention_dropout:
         return False
     maps = [getattr(layer.self_attn, n) for layer in model.model.layers for n in _MAPS]
     maps += [getattr(layer.mlp, n) for layer in model.model.layers for n in _INNER]
-    return all(type(m) is nn.Linear and m.bias is None for m in [*maps, model.get_output_embeddings()])
+    bare = all(type(m) is nn.Linear and m.bias is None for m in [*maps, model.get_output_embeddings()])
+    return bare and not has_hooks(model)
+
+
+def has_hooks(model: Any) -> bool:
+    """Return whether a module has hooks that may read or change what it computes, besides the library's own for its outputs."""
+    hooks = (
+        hook for m in model.modules() for some in (m._forward_pre_hooks, m._forward_hooks) for hook in some.values()
+    )
+    return any(getattr(hook, "__module__", "") != "transformers.utils.output_capturing" for hook in hooks)
 
 
 def logits_at(
