@@ -31,6 +31,15 @@ def test_a_threshold_is_a_dashed_line_across() -> None:
     assert [line for line in axis.lines if line.get_linestyle() == "--"] == []
 
 
+def test_series_that_a_panel_lacks_take_no_room_in_it() -> None:
+    rows = [{"place": "1", "series": name, "panel": name[-1], "mean": 0.5} for name in ("a7", "b7", "a2", "b2")]
+    table = ResultTable(("place", "series", "panel", "mean"), rows)
+    figure = figures.intervals(table, place="place", series="series", panel="panel")
+    heights = [sorted(float(line.get_ydata()[0]) for line in axis.lines) for axis in figure.axes]
+    assert heights[0] == heights[1]
+    assert sum(heights[0]) == 0  # around the line of their place
+
+
 def test_lines_differ_in_dashes_and_their_intervals_do_not_hide_each_other() -> None:
     rows = [{"step": s, "split": n, "mean": 0.5, "low": 0.4, "high": 0.6} for n in ("iid", "ood") for s in (10, 20)]
     table = ResultTable(("step", "split", "mean", "low", "high"), rows)

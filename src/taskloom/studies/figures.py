@@ -156,17 +156,17 @@ def intervals(
         lists = [
             everywhere if shared else list(dict.fromkeys(row[place] for row in share)) for share in panels.values()
         ]
-        markers = len(names) if shared else 1
+        present = [[name for name in names if any(row[series] == name for row in share)] for share in panels.values()]
+        markers = max(map(len, present)) if shared else 1
         columns = grid_of(len(panels))[1]
         height = 0.75 + 0.2 * max(map(len, lists)) * max(1.6, markers)
         longest = max(len(str(p)) for p in everywhere)
         width = (ALONE if columns == 1 else 2.6) + 0.065 * longest
         figure, axes = canvas(len(panels), (width, height), sharey=shared)
-        for axis, (title, share), places in zip(axes, panels.items(), lists, strict=False):
+        for axis, (title, share), places, own in zip(axes, panels.items(), lists, present, strict=False):
             for row in share:
-                number = names.index(row[series])
-                at = places.index(row[place]) + (_shift(number, len(names)) if shared else 0)
-                _mark(axis, row, at, number, mean, published)
+                aside = _shift(own.index(row[series]), len(own)) if shared else 0
+                _mark(axis, row, places.index(row[place]) + aside, names.index(row[series]), mean, published)
             axis.set(xlim=_wider(limits), xlabel=xlabel)
             axis.set_title(wrapped(title))
             axis.set_yticks(range(len(places)), [str(p) for p in places])

@@ -86,12 +86,13 @@ def seeds_caption(counts: Iterable[int]) -> str:
     """Return the sentence of a caption on seeds and intervals.
 
     >>> seeds_caption([1, 1]), seeds_caption([1, 3])
-    ('One training each, without intervals', 'Means over 1 to 3 seeds with 95 % intervals (t over seeds)')
+    ('One training each, without intervals', 'Means over 1 to 3 seeds with 95 % intervals (t over seeds) where there are several')
     """
-    counts = list(counts)
-    if max(counts, default=0) < 2:
+    known = [count for count in counts if count]
+    if max(known, default=0) < 2:
         return "One training each, without intervals"
-    return f"Means over {count_of(counts, 'seed')} with 95 % intervals (t over seeds)"
+    several = " where there are several" if min(known) < 2 else ""
+    return f"Means over {count_of(known, 'seed')} with 95 % intervals (t over seeds){several}"
 
 
 def seeds_and_items_caption(seeds: Iterable[int], items: Iterable[int], noun: str = "question") -> str:
