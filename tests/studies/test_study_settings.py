@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pytest
 from pydantic import Field
@@ -11,7 +13,8 @@ from pydantic import Field
 import taskloom as tl
 from taskloom.cli import run
 from taskloom.errors import TaskloomError
-from taskloom.studies import STUDIES, StudyError
+from taskloom.studies import STUDIES, Study, StudyError, reproduction
+from taskloom.studies.study import TAKEN
 from taskloom.studies.study_settings import CountSetting, ShareSetting, check_choice, check_split, kind_of_value
 from tests.studies.made_up_scores import group, made_up
 
@@ -45,6 +48,7 @@ def test_an_error_says_what_a_setting_may_be(kind: object, words: str) -> None:
             "'zest/table3' has no setting 'mod'; it has mode",
         ),
         (["reproduce", "ctlpp/figure1", "--set", "seed=1"], "'ctlpp/figure1' has no setting 'seed'; it has none"),
+        (["reproduce", "ctlpp/figure1", "--set", "scale=full"], "'ctlpp/figure1' has no setting 'scale'; it has none"),
         (
             ["study", "zest/table3", "nowhere", "--set", "mode=x"],
             "'mode' of the study 'zest/table3' must be 'official' or 'corrected', not 'x'",
@@ -93,6 +97,39 @@ def test_a_setting_is_checked_although_another_annotation_is_for_type_checkers_o
     with pytest.raises(StudyError, match="'most' of the study 'mine/typed' must be a whole number, not 'x'"):
         study.checked({"most": "x"})
     STUDIES.forget(__name__)
+
+
+class Reading:
+    """What pydantic knows nothing of."""
+
+
+@dataclass
+class Limits:
+    low: int = 0
+
+
+def test_settings_of_any_annotation_are_read_or_refused_in_one_sentence() -> None:
+    @tl.study("mine/odd", describe="Nothing")
+    def odd(runs: object, *, reading: Reading | None = None, limits: Limits | None = None, most: int = 1) -> tl.Finding:
+        return tl.Finding(f"{reading} {limits} {most}")
+
+    odd.__annotations__["most"] = "list["  # as a typing mistake leaves it
+    study = STUDIES.get("mine/odd")
+    assert study.checked({"limits": {"low": "2"}, "most": "any"}) == {"limits": Limits(2), "most": "any"}
+    assert study.checked({"reading": None}) == {"reading": None}
+    with pytest.raises(StudyError, match=r"'reading' of the study 'mine/odd' must be .*Reading.* or nothing, not '3'"):
+        study.checked({"reading": 3})
+    STUDIES.forget(__name__)
+
+
+def test_a_setting_with_the_name_of_a_parameter_of_reproduce_is_refused() -> None:
+    functions: tuple[Any, ...] = (reproduction.reproduce, reproduction.analyse, Study.__call__)
+    assert {*TAKEN, "settings"} == {name for function in functions for name in signature(function).parameters}
+    with pytest.raises(StudyError, match=r"'mine/clash' has the setting 'model', which .* names otherwise; rename it"):
+
+        @tl.study("mine/clash", describe="Nothing")
+        def clashing(runs: object, *, model: str = "") -> tl.Finding:
+            return tl.Finding(model)
 
 
 def test_a_setting_without_a_default_is_refused_when_the_study_is_registered() -> None:

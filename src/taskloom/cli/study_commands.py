@@ -95,10 +95,9 @@ def reproduce(
     if not name:
         study_output.catalogue(reproduction.catalogue(), as_json)
         return
-    settings = parse_changes(set or ())
+    named, settings = reproduction.find_existing(name), parse_changes(set or ())
+    named.checked(settings)  # here as well: a key may be the name of a parameter below
     if dry_run:
-        named = reproduction.find_existing(name)
-        named.checked(settings)
         experiments = reproduction.experiments_of(named, scale, model)
         plan = api.dry_run(experiments, store) if experiments else None
         study_output.dry_run(named, plan, scale, as_json)

@@ -226,15 +226,16 @@ def _legend(figure: Any, names: Sequence[Any], published: bool = False, dashes: 
 
 
 def natural_order(value: Any) -> tuple[int, float, str]:
-    """Return a key that sorts numbers as numbers, also where they are text, and before other texts.
+    """Return a key that sorts numbers as numbers, also where they are text, and before other texts and what is no value.
 
-    >>> sorted(["10", "b", "2", "a"], key=natural_order)
-    ['2', '10', 'a', 'b']
+    >>> sorted(["10", "b", None, "nan", "2", "a"], key=natural_order)
+    ['2', '10', None, 'a', 'b', 'nan']
     """
     try:
-        return 0, float(value), ""
-    except ValueError:
-        return 1, 0.0, str(value)
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    return (1, 0.0, str(value)) if math.isnan(number) else (0, number, "")
 
 
 def lines(

@@ -85,6 +85,9 @@ class Study:
         return {name: checked_setting(self.analyse, name, value, self.name) for name, value in settings.items()}
 
 
+TAKEN = frozenset({"self", "name", "runs", "scale", "model", "store", "out", "engine", "workers", "watch"})
+"""What no setting may be called: `reproduce` takes settings beside its own parameters."""
+
 STUDIES: Registry[Study] = Registry("study", "taskloom.studies", indexed=True)
 
 
@@ -111,6 +114,10 @@ def study(
         for setting, default in registered.settings.items():
             if default is inspect.Parameter.empty:
                 raise StudyError(f"the study '{name}' has the setting '{setting}' without a default; give it one")
+            if setting in TAKEN:
+                raise StudyError(
+                    f"the study '{name}' has the setting '{setting}', which reproduce names otherwise; rename it"
+                )
         STUDIES.add(name, registered, analyse.__module__)
         return analyse
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 
 from taskloom.errors import TaskloomError, nearest
 
@@ -40,7 +40,7 @@ def checked_setting(analyse: Callable[..., Any], name: str, value: Any, study: s
         study: The name of the study, for the error.
     """
     kind = _annotation(analyse, name)
-    reader: TypeAdapter[Any] = TypeAdapter(kind, config=ConfigDict(coerce_numbers_to_str=True))
+    reader = _reader(kind)
     problem: ValidationError | None = None
     for given in (value, "") if value is None else (value,):  # `--set split=` is YAML's null, and means no text
         try:
@@ -58,8 +58,16 @@ def _annotation(analyse: Callable[..., Any], name: str) -> Any:
     alone = SimpleNamespace(__annotations__={name: analyse.__annotations__.get(name, Any)})
     try:
         return get_type_hints(alone, getattr(analyse, "__globals__", {}), include_extras=True)[name]
-    except NameError:
+    except (NameError, SyntaxError):
         return Any
+
+
+def _reader(kind: Any) -> TypeAdapter[Any]:
+    """Return what reads values of an annotation; those of a class that pydantic does not know must be its instances."""
+    try:
+        return TypeAdapter(kind, config=ConfigDict(coerce_numbers_to_str=True, arbitrary_types_allowed=True))
+    except PydanticUserError:  # a dataclass or a model, which brings its own config
+        return TypeAdapter(kind)
 
 
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "nothing"}
