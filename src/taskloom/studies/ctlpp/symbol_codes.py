@@ -14,7 +14,13 @@ from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seeds
 from taskloom.studies import figures
 from taskloom.studies.ctlpp.small_worlds import similarity_experiments
-from taskloom.studies.ctlpp.symbol_similarity import CONVERGED, evidence_table, group_numbers, symbol_cosines
+from taskloom.studies.ctlpp.symbol_similarity import (
+    CONVERGED,
+    evidence_table,
+    group_numbers,
+    matrix_figure,
+    symbol_cosines,
+)
 from taskloom.studies.ctlpp.trained_models import TrainedModel, learned_seeds, trained_model
 from taskloom.studies.ctlpp.trainings import ModelSetting, VariantSetting
 from taskloom.studies.divergence_accuracy import pearson
@@ -51,6 +57,8 @@ def codes(
         f"between them) of the symbol between the two functions: {pairs[0][0].label} on {variant}, a point for each symbol of "
         f"{seeds}; all inputs, so no interval."
     )
+    best = max(models.values(), key=lambda model: model.ood)
+    matrices = symbol_cosines(best, where)
     draw = partial(
         figures.lines, x="gap of groups", y="unseen pairs", series="among its seed's", xlabel="gap of groups",
         ylabel="accuracy on unseen pairs", joined=False,
@@ -59,7 +67,10 @@ def codes(
         "CTL++: codes of symbols and unseen pairs",
         _text(table, symbols=len(next(iter(rows.values())))),
         ResultTable(SEED_COLUMNS, table),
-        (StudyFigure("codes", caption, data, draw),),
+        (
+            StudyFigure("codes", caption, data, draw),
+            matrix_figure("codes-best", best, matrices, range(len(matrices)), where),
+        ),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -140,6 +140,26 @@ def evidence_table(model: TrainedModel, matrices: Floats) -> tuple[ResultTable, 
     return ResultTable(columns, rows), values
 
 
+def matrix_figure(stem: str, model: TrainedModel, matrices: Floats, symbols: Sequence[int], where: str) -> StudyFigure:
+    """Return the figure of some symbols' matrices in one network.
+
+    Args:
+        stem: Of the figure's files.
+        model: The network.
+        matrices: Of all symbols.
+        symbols: Those that are drawn.
+        where: The place of the states.
+    """
+    columns = ("symbol", "row", "column", "first", "second", "group", "cluster", "cosine")
+    cells = [row for s in symbols for row in matrix_rows(model, s, matrices[s])]
+    caption = (
+        f"Cosine of a symbol's vectors at '{where}' by the function that made it: {model.name} (ood accuracy {model.ood:.3f}; one "
+        f"model, no interval). Functions are ordered by the paper's clusters; the strip shows their group. "
+        f"{len(matrices[0])} functions, {len(symbols)} of {len(matrices)} symbols."
+    )
+    return StudyFigure(stem, caption, ResultTable(columns, cells), draw_matrices)
+
+
 def similarity_finding(
     runs: Runs,
     number: int,
@@ -174,14 +194,7 @@ def similarity_finding(
     if few:
         ranked = sorted(symbols, key=lambda s: values[s].group_gap)
         symbols = [ranked[-1], ranked[0]]
-    cells = [row for s in symbols for row in matrix_rows(model, s, matrices[s])]
     codes = Counter(v.codes for v in values)
-    columns = ("symbol", "row", "column", "first", "second", "group", "cluster", "cosine")
-    caption = (
-        f"Cosine of a symbol's vectors at '{where}' by the function that made it: {model.name} (ood accuracy {model.ood:.3f}; one "
-        f"model, no interval). Functions are ordered by the paper's clusters; the strip shows their group. "
-        f"{len(matrices[0])} functions, {len(symbols)} of {len(matrices)} symbols."
-    )
     return Finding(
         f"CTL++ Figure {number}: similarity of representations, {wanted} seed on {variant}",
         f"The paper's cut finds {_counts([v.clusters for v in values])} clusters, as it always finds at least two. By the absolute "
@@ -189,7 +202,7 @@ def similarity_finding(
         f"the vectors of {codes['separate']} of {len(values)} symbols are separate codes, those of {codes['one']} one code (mean "
         f"cosine at least {ALIKE:g}), and those of {codes['scattered']} are scattered without clusters.",
         table,
-        (StudyFigure(f"figure{number}", caption, ResultTable(columns, cells), draw_matrices),),
+        (matrix_figure(f"figure{number}", model, matrices, symbols, where),),
         notes=(*outcome_note(model, wanted), claim_note(wanted, codes)),
     )
 
