@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 import random
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -153,6 +154,37 @@ def test_a_copy_has_no_prefix_or_recorded_steps(monkeypatch: pytest.MonkeyPatch)
     for other in (copy.deepcopy(writer), pickle.loads(pickle.dumps(writer))):
         assert other._kept_prefix is None
         assert other.say(sources) == answers
+
+
+def test_threads_do_not_write_into_each_others_recorded_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(greedy, "recorded", lambda step: lambda: step())
+    monkeypatch.setattr(greedy, "FIRST_RECORDED", 2)
+    small = small_writer("llama")
+    sources = prompts(small)
+    with torch.no_grad():
+        shared = shared_prefix.find_shared_prefix(small.base, sources, small.device, graphs=True)
+    assert shared is not None
+    assert shared.writer is not None
+    write, rests = shared.writer.write, [source[len(shared.ids) :] for source in sources]
+    other_done = threading.Event()
+
+    def after_the_other(rows: Sequence[list[int]]) -> list[bool]:
+        if len(rows[0]) == 3:
+            other.start()
+            other_done.wait(0.2)  # in vain, as it should be
+        return [False] * len(rows)
+
+    def write_other() -> None:
+        with torch.no_grad():
+            write(rests[::-1], 6, lambda rows: [False] * len(rows))
+        other_done.set()
+
+    other = threading.Thread(target=write_other)
+    with torch.no_grad():
+        alone = write(rests, 6, lambda rows: [False] * len(rows))
+        together = write(rests, 6, after_the_other)
+        other.join(10)
+    assert together == alone
 
 
 def test_losses_after_a_tuned_prompt_do_not_leave_it_out() -> None:

@@ -11,6 +11,8 @@ whole room for tokens, of which those to come are hidden.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from threading import Lock
 from typing import Any, NamedTuple
 
 import torch
@@ -170,6 +172,8 @@ class GreedyWriter:
         self._length = keys.shape[2]
         self._layers = [_with_prefix(layer, *pair) for layer, pair in zip(model.model.layers, states, strict=True)]
         self._kept: dict[int, _Block] = {}
+        # Threads share the blocks that are kept.
+        self._alone: AbstractContextManager[Any] = Lock() if graphs else nullcontext()
         self.failure = ""
 
     @property
@@ -190,7 +194,8 @@ class GreedyWriter:
         together = max(1, MOST_SCORES // each)
         parts = [rests[first : first + together] for first in range(0, len(rests), together)]
         try:
-            return [tokens for part in parts for tokens in self._write(part, longest, finished)]
+            with self._alone:
+                return [tokens for part in parts for tokens in self._write(part, longest, finished)]
         except RuntimeError as error:
             if is_short(error):
                 self._kept.clear()  # fewer rows will be tried, and need the memory
