@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -59,3 +60,10 @@ def test_notes_of_a_page_are_prose_and_not_code(tmp_path: Path) -> None:
     assert "<ul" in page
     assert "<li>One &amp; two.</li><li>Three.</li>" in page
     assert "<pre" not in page.partition("<main>")[2]
+
+
+def test_names_with_control_characters_leave_a_drawing_that_can_be_read() -> None:
+    rows = [{"x": "a\x1b[31m", "y": "\x00b\tc", "v": 0.5}]
+    drawing = figures.svg(heat_map(ResultTable(["x", "y", "v"], rows), x="x", y="y", value="v"))
+    tree = ElementTree.fromstring(drawing)  # noqa: S314 - our own
+    assert "a[31m" in [text.text for text in tree.iter("{http://www.w3.org/2000/svg}text")]

@@ -38,6 +38,9 @@ RC: Any = {
     "text.usetex": False,
 }
 
+NOT_XML = dict.fromkeys(n for n in range(0x20) if chr(n) not in "\t\n\r")
+"""Control characters, which matplotlib copies from names and no reader of SVG accepts."""
+
 
 @contextmanager
 def style() -> Iterator[None]:
@@ -84,7 +87,7 @@ def svg(figure: Any) -> str:
     out = io.StringIO()
     with style():
         figure.savefig(out, format="svg", metadata={"Date": None})
-    text = out.getvalue()
+    text = out.getvalue().translate(NOT_XML)
     return text[text.index("<svg") :]
 
 
