@@ -415,9 +415,23 @@ def test_losses_after_a_shared_prefix_are_those_of_whole_prompts(writer: Any) ->
 
 def test_many_rows_are_written_in_parts(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = prompts(writer)
-    whole = writer.say(sources)
+    targets = [sources[4][n : n + 1 + n % 3] for n in range(len(sources))]
+    kept = fitted_models.Writer(writer.learner, writer.base, batch=6, keeps_prefix=True)
+    whole, losses = writer.say(sources), kept.losses(sources, targets)
+    rows: set[int] = set()
+    read = GreedyWriter._read
+
+    def counted(self: GreedyWriter, block: Any, *given: Any) -> Tensor:
+        rows.add(block.rows)
+        return read(self, block, *given)
+
     monkeypatch.setattr(greedy, "MOST_SCORES", 1)
+    monkeypatch.setattr(GreedyWriter, "_read", counted)
     assert writer.say(sources) == whole
+    sums, counts = kept.losses(sources, targets)
+    assert sums == pytest.approx(losses[0], rel=1e-4)
+    assert counts == losses[1]
+    assert rows == {1}
 
 
 def test_a_model_that_would_not_write_the_likeliest_token_is_left_to_the_library(writer: Any) -> None:

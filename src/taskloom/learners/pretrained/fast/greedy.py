@@ -189,9 +189,7 @@ class GreedyWriter:
             longest: The most tokens that are written.
             finished: When a row is done; it is asked after every token.
         """
-        width = max(map(len, rests))
-        each = self._shape.shared * self._shape.groups * width * (self._length + width)
-        together = max(1, MOST_SCORES // each)
+        together = self._together(max(map(len, rests)))
         parts = [rests[first : first + together] for first in range(0, len(rests), together)]
         try:
             with self._alone:
@@ -203,6 +201,18 @@ class GreedyWriter:
 
     def losses(self, rests: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[float]:
         """Return the summed cross entropy of a target's tokens after each row, of which there is at least one token."""
+        together = self._together(max(map(len, rests)) + max(map(len, targets)) - 1)
+        starts = range(0, len(rests), together)
+        parts = [(rests[first : first + together], targets[first : first + together]) for first in starts]
+        return [loss for part in parts for loss in self._losses(*part)]
+
+    def _together(self, width: int) -> int:
+        """Return how many rows of so many tokens are read at one time."""
+        each = self._shape.shared * self._shape.groups * width * (self._length + width)
+        return max(1, MOST_SCORES // each)
+
+    def _losses(self, rests: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[float]:
+        """Compute the losses of rows that are read together."""
         rows = [[*rest, *target[:-1]] for rest, target in zip(rests, targets, strict=True)]
         longest, width = max(map(len, targets)), max(map(len, rows))
         block = self._new_block(len(rows), width)
