@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from taskloom.learners.pretrained.fast.llama import Pair, _turns, _weights, can_follow
+from taskloom.learners.pretrained.fast.llama import Layer, Pair, _turns, _weights, can_follow
 from taskloom.learners.pretrained.forward import IGNORED
 from taskloom.learners.training.out_of_memory import is_short
 from taskloom.learners.training.step import record
@@ -95,17 +95,9 @@ class _Shape(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """The weights of a layer, maps as right-hand sides of products, and the prefix's keys and values there."""
+    """A layer's weights, maps as right-hand sides of products, and the prefix's keys and values there."""
 
-    before: Tensor
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    out: Tensor
-    between: Tensor
-    gate: Tensor
-    up: Tensor
-    down: Tensor
+    weights: Layer
     keys: Tensor  # [shared, size, length], with the factor of attention in them
     values: Tensor  # [shared, length, size]
 
@@ -320,9 +312,10 @@ class GreedyWriter:
             h = self._layer(layer, h, turns, own, at, bias)
         return h.view(rows, length, -1)
 
-    def _layer(self, w: _Layer, h: Tensor, turns: Pair, own: Tensor, at: Tensor, bias: Tensor) -> Tensor:
+    def _layer(self, layer: _Layer, h: Tensor, turns: Pair, own: Tensor, at: Tensor, bias: Tensor) -> Tensor:
         """Compute the next states [tokens, d], and put this layer's keys and values beside those of the earlier tokens."""
-        shape, rows, seen = self._shape, own.shape[1], bias.shape[-1]
+        w, shape = layer.weights, self._shape
+        rows, seen = own.shape[1], bias.shape[-1]
         heads = shape.shared * shape.groups
         n = self._norm(h, w.before)
         # Turned together: on a GPU a small product costs no more than the call.
@@ -331,7 +324,7 @@ class GreedyWriter:
         own[0].index_copy_(2, at, both[:, :, heads:].transpose(1, 2))
         own[1].index_copy_(2, at, n.mm(w.v).view(rows, len(at), -1, shape.size).transpose(1, 2))
         keys, values = own.flatten(1, 2)[:, :, :seen]
-        mixed = _attend(both[:, :, :heads], w, keys, values, bias, shape)
+        mixed = _attend(both[:, :, :heads], layer, keys, values, bias, shape)
         a = torch.addmm(h, mixed, w.out)
         m = self._norm(a, w.between)
         return torch.addmm(a, F.silu(m.mm(w.gate)).mul_(m.mm(w.up)), w.down)
@@ -343,35 +336,23 @@ class GreedyWriter:
 
 def _with_prefix(layer: Any, keys: Tensor, values: Tensor) -> _Layer:
     """Return a layer's weights with the keys and values [1, shared, length, size] of the prefix there."""
-    w = _weights(layer)
-    return _Layer(
-        before=w.before,
-        q=w.q.t(),
-        k=w.k.t(),
-        v=w.v.t(),
-        out=w.out.t(),
-        between=w.between,
-        gate=w.gate.t(),
-        up=w.up.t(),
-        down=w.down.t(),
-        keys=keys[0].transpose(1, 2) * keys.shape[3] ** -0.5,
-        values=values[0],
-    )
+    turned = Layer(*(weight.t() for weight in _weights(layer)))  # gains have one axis, and stay as they are
+    return _Layer(turned, keys[0].transpose(1, 2) * keys.shape[3] ** -0.5, values[0])
 
 
-def _attend(q: Tensor, w: _Layer, keys: Tensor, values: Tensor, bias: Tensor, shape: _Shape) -> Tensor:
+def _attend(q: Tensor, layer: _Layer, keys: Tensor, values: Tensor, bias: Tensor, shape: _Shape) -> Tensor:
     """Compute attention [tokens, heads * size] over the prefix of all rows and over each row's own [rows * shared, seen, size].
 
     The rows' queries of one head are one matrix: one product with the prefix's keys for all of them.
     """
-    rows, length, shared, before = len(q), q.shape[1], shape.shared, w.keys.shape[2]
+    rows, length, shared, before = len(q), q.shape[1], shape.shared, layer.keys.shape[2]
     q = q.reshape(rows, length, shared, shape.groups, shape.size)
-    over_prefix = q.permute(2, 0, 1, 3, 4).reshape(shared, -1, shape.size).bmm(w.keys)
+    over_prefix = q.permute(2, 0, 1, 3, 4).reshape(shared, -1, shape.size).bmm(layer.keys)
     each = q.transpose(1, 2).reshape(rows * shared, -1, shape.size)
     over_own = torch.baddbmm(bias, each, keys.transpose(1, 2), alpha=shape.size**-0.5)
     over_prefix = over_prefix.view(shared, rows, -1, before).transpose(0, 1)
     shares = torch.cat([over_prefix, over_own.view(rows, shared, *over_own.shape[1:])], -1).softmax(-1)
-    from_prefix = shares[..., :before].transpose(0, 1).reshape(shared, -1, before).bmm(w.values)
+    from_prefix = shares[..., :before].transpose(0, 1).reshape(shared, -1, before).bmm(layer.values)
     from_own = shares[..., before:].flatten(0, 1).bmm(values)
     parts = (shape.groups, shape.size)
     mixed = from_own.view(rows, shared, length, *parts).transpose(1, 2)
