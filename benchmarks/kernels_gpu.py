@@ -4,7 +4,8 @@
 
 Inputs are random tokens of one length, at the paper's sizes and batches of 512: the time of a step does not depend on what they
 say. First every group of cells builds its kernels in a process of its own, all at once (the variable keeps torch from starting
-CUDA before that); then one cell after the other is measured. `kernels.json` is written after every cell.
+CUDA before that); then one cell after the other is measured, in the process that built it. `kernels.json` is written
+after every cell.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
-import signal
+import multiprocessing
 import statistics
 import sys
 import time
 import traceback
 import warnings
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -50,25 +51,21 @@ NETS: dict[str, Net] = {"ndr": NDR(40, 8), "transformer": Transformer(40, 8)}
 
 
 CELLS: list[tuple[int, str, int, int, str, dict[str, Any]]] = [
-    # the group that builds its kernels, model, seeds, tokens, how, other values of constants in `fused/launch.py`
-    (0, "ndr", 25, 9, "kernels bf16", {}),
-    (1, "ndr", 25, 7, "kernels bf16", {}),
-    (2, "ndr", 4, 9, "kernels fp32", {}),
-    (3, "ndr", 25, 8, "kernels bf16", {}),
-    (4, "transformer", 25, 9, "kernels bf16", {}),
-    (5, "ndr", 25, 9, "kernels tf32", {}),
-    (6, "transformer", 25, 7, "kernels bf16", {}),
-    (7, "ndr", 4, 7, "kernels fp32", {}),
-    (5, "ndr", 25, 9, "kernels fp32", {}),
-    (5, "ndr", 25, 7, "kernels tf32", {}),
-    (9, "ndr", 1, 9, "kernels tf32", {}),
-    (2, "ndr", 4, 9, "kernels fp32", {"ATTENTION_ROWS": 16}),
-    (8, "transformer", 25, 9, "kernels tf32", {}),
-    (6, "transformer", 25, 8, "kernels bf16", {}),
-    (9, "ndr", 4, 8, "kernels fp32", {}),
-    (5, "ndr", 25, 9, "kernels tf32", {"ATTENTION_ROWS": 16}),
-    (0, "ndr", 10, 9, "kernels bf16", {}),
-    (4, "transformer", 25, 9, "plain bf16", {}),
+    # the process that builds its kernels and measures it, model, seeds, tokens, how, other values of constants in `fused/launch.py`
+    (0, "ndr", 25, 9, "kernels tf32", {}),
+    (1, "ndr", 25, 7, "kernels tf32", {}),
+    (2, "transformer", 25, 9, "kernels bf16", {}),
+    (3, "transformer", 25, 7, "kernels bf16", {}),
+    (0, "ndr", 2, 9, "kernels tf32", {}),
+    (4, "transformer", 25, 9, "kernels tf32", {}),
+    (3, "transformer", 25, 8, "kernels bf16", {}),
+    (1, "ndr", 25, 8, "kernels tf32", {}),
+    (5, "ndr", 25, 9, "kernels bf16", {}),
+    (1, "ndr", 2, 7, "kernels tf32", {}),
+    (5, "ndr", 25, 7, "kernels bf16", {}),
+    (4, "transformer", 25, 7, "kernels tf32", {}),
+    (0, "ndr", 4, 9, "kernels fp32", {}),
+    (2, "transformer", 25, 9, "plain bf16", {}),
 ]
 """What is measured, the most important first."""
 
@@ -165,74 +162,85 @@ def with_constants(values: dict[str, Any]) -> Iterator[None]:
             torch.cuda.empty_cache()
 
 
-def build_kernels(seconds: float) -> None:
-    """Take one step of each cell, every group in a process of its own, so that all kernels are built."""
-    end = time.monotonic() + seconds
-    processes = []
-    for group in sorted({each[0] for each in CELLS}):
-        processes.append(os.fork())
-        if not processes[-1]:
-            build_group(group)
-            os._exit(0)
-    while processes and time.monotonic() < end:
-        processes = [one for one in processes if os.waitpid(one, os.WNOHANG)[0] == 0]
-        time.sleep(0.1)
-    for one in processes:
-        os.kill(one, signal.SIGKILL)
-        os.waitpid(one, 0)
-
-
-def build_group(group: int) -> None:
-    """Take one step of each cell of a group, without comparing and capturing anything."""
+def serve(group: int, build_until: float, parent: Connection) -> None:
+    """Build the kernels of a group of cells, say "built", and then measure every cell whose number comes."""
     began = time.monotonic()
-    for number, model, seeds, length, how, constants in CELLS:
-        if number == group:
-            try:
-                with with_constants(constants):
-                    stepper = stepper_for(model, seeds, length, how)
-                    with computing(stepper.precision, stepper.device):
-                        stepper._step(torch.arange(BATCH, device=stepper.device), length)
-                    del stepper
-                end = "built"
-            except Exception as error:
-                end = f"{type(error).__name__}: {str(error)[:600]}"
-            print(
-                f"group {group}: {model} x {seeds}, {length}, {how}: {end}, {time.monotonic() - began:.0f} s",
-                flush=True,
-            )
+    for each in CELLS:
+        if each[0] == group and time.monotonic() < build_until:
+            print(f"group {group}: {named(each)}: {build(each)}, {time.monotonic() - began:.0f} s", flush=True)
+    parent.send("built")
+    while True:
+        parent.send(measured(CELLS[parent.recv()]))
+
+
+def answer(child: Connection, number: int | None = None) -> Any:
+    """Return what a process answers, to the number of a cell if one is given."""
+    try:
+        if number is not None:
+            child.send(number)
+        return child.recv()
+    except (EOFError, OSError) as error:  # the process is no more; others go on
+        return {"error": f"the cell's process ended ({type(error).__name__})"}
+
+
+def build(each: tuple[int, str, int, int, str, dict[str, Any]]) -> str:
+    """Take one step of a cell, so that its kernels are built, without comparing and capturing anything."""
+    _, model, seeds, length, how, constants = each
+    try:
+        with with_constants(constants):
+            stepper = stepper_for(model, seeds, length, how)
+            with computing(stepper.precision, stepper.device):
+                stepper._step(torch.arange(BATCH, device=stepper.device), length)
+            del stepper
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:600]}"
+    return "built"
+
+
+def measured(each: tuple[int, str, int, int, str, dict[str, Any]]) -> dict[str, Any]:
+    """Measure a cell; one that fails must not lose the others."""
+    _, model, seeds, length, how, constants = each
+    try:
+        with with_constants(constants):
+            result = {**cell(model, seeds, length, how), "device": torch.cuda.get_device_name()}
+    except Exception as error:
+        print(f"{named(each)}: {type(error).__name__}: {str(error)[:600]}", flush=True)
+        result = {"error": traceback.format_exc()[-2500:]}
+    return {"model": model, "seeds": seeds, "length": length, "how": how, "constants": constants, **result}
+
+
+def named(each: tuple[int, str, int, int, str, dict[str, Any]]) -> str:
+    """Return a cell in words."""
+    _, model, seeds, length, how, constants = each
+    return f"{model} x {seeds}, {length} tokens, {how} {constants or ''}".rstrip()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=90, help="no cell begins later")
-    parser.add_argument(
-        "--build-seconds", type=float, default=30, help="time to build kernels in; 0: each as it is needed"
-    )
+    parser.add_argument("--build-seconds", type=float, default=30, help="no kernels ahead of their cell's turn later")
     args = parser.parse_args()
     began = time.monotonic()
     args.out.mkdir(parents=True, exist_ok=True)
     about: dict[str, Any] = {"torch": torch.__version__, "command": " ".join(sys.argv), "cells": []}
-    if args.build_seconds:
-        build_kernels(args.build_seconds)
-        print(f"built in {time.monotonic() - began:.0f} s", flush=True)
-    if DEVICE == "cuda":
-        about["device"] = torch.cuda.get_device_name()
-    for _, model, seeds, length, how, constants in CELLS:
+    fork = multiprocessing.get_context("fork")  # children find torch imported
+    children: dict[int, Connection] = {}
+    for group in sorted({each[0] for each in CELLS}):
+        children[group], theirs = fork.Pipe()
+        fork.Process(target=serve, args=(group, began + args.build_seconds, theirs), daemon=True).start()
+        theirs.close()
+    for child in children.values():
+        answer(child)
+    print(f"built in {time.monotonic() - began:.0f} s", flush=True)
+    for number, each in enumerate(CELLS):
         if time.monotonic() - began > args.seconds:
             break
-        what = f"{model} x {seeds}, {length} tokens, {how} {constants or ''}"
-        try:
-            with with_constants(constants):
-                result = cell(model, seeds, length, how)
-        except Exception as error:  # a cell that fails must not lose the others
-            result = {"error": traceback.format_exc()[-2500:]}
-            print(f"{what}: {type(error).__name__}: {str(error)[:600]}", flush=True)
-        about["cells"].append(
-            {"model": model, "seeds": seeds, "length": length, "how": how, "constants": constants, **result}
-        )
+        result = answer(children[each[0]], number)
+        about["device"] = result.pop("device", about.get("device"))
+        about["cells"].append(result)
         (args.out / "kernels.json").write_text(json.dumps(about, indent=1))
-        report(what, result, time.monotonic() - began)
+        report(named(each), result, time.monotonic() - began)
     print(f"{time.monotonic() - began:.0f} s")
 
 
