@@ -1,56 +1,61 @@
-"""Compare how seeds learn in two precisions: training losses, the steps at which each first reaches an accuracy, and their spreads.
+"""Compare how seeds learn in several precisions: training losses, when each first reaches an accuracy, and their spreads.
 
-    python benchmarks/learning_curves.py docs/results/learners/ndr-A-fp32.json docs/results/learners/ndr-A-bf16.json [MORE]
+    python benchmarks/learning_curves.py fp32=ndr-A-fp32.json tf32=ndr-A-tf32.json bf16=ndr-A-bf16.json,ndr-A-bf16-more.json
 
-Takes files of curves as `ctlpp_gpu.py` writes them, the exact one first; further files have further seeds of the other precision.
-A seed that both have started from the same weights, took the same batches and the same masks of dropout: what differs is rounding.
-Chances are exact: the share of all ways to divide the seeds between two groups of these sizes in which the groups' mean ranks
-differ at least as much as they do.
+Takes groups of seeds, each a name and its files of curves as `ctlpp_gpu.py` writes them (in docs/results/learners), and compares
+every two of them up to the last step that all seeds of all groups have reached. A seed that two groups have started from the same
+weights, took the same batches and the same masks of dropout: what differs is rounding, and differences are given for these pairs
+beside the spread of the group that is compared with. Chances are exact: the share of all ways to divide the seeds between two
+groups of these sizes in which the groups' mean ranks differ at least as much as they do. Two seeds beside two can be divided in six
+ways, so no chance is below a third there.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
 THRESHOLDS = (0.5, 0.99)
 
-Curve = Sequence[tuple[int, float]]
-"""Steps and the accuracy there."""
+Curve = Mapping[int, float]
+"""The accuracy or loss at each step."""
+
+Group = Mapping[str, Curve]
+"""The curve of each seed."""
 
 SCORE, LOSS = 2, 3
 """Places in a row of a curve."""
 
 
-def curves_of(paths: Sequence[Path], split: str = "iid", place: int = SCORE) -> dict[str, Curve]:
+def curves_of(paths: Sequence[Path], split: str = "iid", place: int = SCORE) -> dict[str, dict[int, float]]:
     """Return each seed's accuracy or loss on a split by steps."""
     files = [json.loads(path.read_text())["curves"] for path in paths]
     curves = {seed: rows for file in files for seed, rows in file.items()}
-    return {seed: [(row[0], row[place]) for row in rows if row[1] == split] for seed, rows in curves.items()}
+    return {seed: {row[0]: row[place] for row in rows if row[1] == split} for seed, rows in curves.items()}
 
 
-def first_step(curve: Curve, threshold: float) -> int | None:
-    """Return the first step at which the accuracy is reached, if it is."""
-    return next((step for step, score in curve if score >= threshold), None)
-
-
-def last_common(curves: Sequence[Mapping[str, Curve]]) -> int:
+def last_common(groups: Sequence[Group]) -> int:
     """Return the last step to which all curves go."""
-    return min(curve[-1][0] for each in curves for curve in each.values())
+    return min(max(curve) for group in groups for curve in group.values())
 
 
-def numbers(steps: Sequence[int | None]) -> list[float]:
-    """Return first steps as numbers; never is the greatest."""
-    return [float("inf") if step is None else step for step in steps]
+def until(group: Group, end: int) -> dict[str, dict[int, float]]:
+    """Return curves as far as a step."""
+    return {seed: {step: value for step, value in curve.items() if step <= end} for seed, curve in group.items()}
 
 
-def within_spread(some: Sequence[int | None], others: Sequence[int | None]) -> bool:
-    """Return whether the first steps of some seeds lie between the least and the greatest of the others; never is the greatest."""
-    least, greatest = min(numbers(others)), max(numbers(others))
-    return all(least <= step <= greatest for step in numbers(some))
+def first_step(curve: Curve, threshold: float) -> float:
+    """Return the first step at which the accuracy is reached; never is infinite."""
+    return next((step for step, score in curve.items() if score >= threshold), math.inf)
+
+
+def within_spread(some: Sequence[float], others: Sequence[float]) -> bool:
+    """Return whether some values lie between the least and the greatest of others."""
+    return all(min(others) <= value <= max(others) for value in some)
 
 
 def chance(some: Sequence[float], others: Sequence[float]) -> float:
@@ -63,23 +68,20 @@ def chance(some: Sequence[float], others: Sequence[float]) -> float:
     return sum(way >= distance - 1e-9 for way in ways) / len(ways)
 
 
-def print_losses(exact: Mapping[str, Curve], other: Mapping[str, Curve], end: int) -> None:
-    """Print training losses side by side, and the chance of a difference as large in their means up to the end."""
-    by_step = [{seed: dict(curve) for seed, curve in each.items()} for each in (exact, other)]
-    for step in sorted({step for curve in exact.values() for step, _ in curve if step <= end}):
-        here, there = ({seed: curve[step] for seed, curve in each.items() if step in curve} for each in by_step)
-        mine = ", ".join(f"{seed}: {loss:.4f}" for seed, loss in here.items())
-        same = ", ".join(f"{seed}: {there[seed]:.4f}" for seed in here if seed in there)
-        if there:
-            spread = f"{min(there.values()):.4f} to {max(there.values()):.4f}"
-            print(f"loss at {step:,}: exact {mine}; other {same}; all {len(there)} others {spread}")
-    means = [
-        [sum(loss for step, loss in curve if step <= end) / sum(step <= end for step, _ in curve) for curve in each]
-        for each in (exact.values(), other.values())
-    ]
-    print(
-        f"mean training loss to {end:,}: exact {shown(means[0])}; other {shown(means[1])}; chance {chance(*means):.2f}"
-    )
+def points_within(some: Group, others: Group) -> tuple[int, int]:
+    """Return at how many steps all of some seeds lie within the spread of others, and how many steps both have."""
+    steps = set.intersection(*({*curve} for group in (some, others) for curve in group.values()))
+    at = [within_spread([one[step] for one in some.values()], [one[step] for one in others.values()]) for step in steps]
+    return sum(at), len(at)
+
+
+def pairs(some: Group, others: Group) -> dict[str, dict[int, float]]:
+    """Return by how much the second of two runs of the same seed lies above the first, at each step that both have."""
+    return {
+        seed: {step: others[seed][step] - value for step, value in curve.items() if step in others[seed]}
+        for seed, curve in some.items()
+        if seed in others
+    }
 
 
 def shown(values: Sequence[float]) -> str:
@@ -87,38 +89,77 @@ def shown(values: Sequence[float]) -> str:
     return " ".join(f"{value:.3f}" for value in values)
 
 
-def print_first_steps(exact: Mapping[str, Curve], other: Mapping[str, Curve], end: int, threshold: float) -> None:
-    """Print when each seed reaches an accuracy, and whether the exact seeds lie within the spread of the others."""
-    steps = [
-        {seed: first_step([one for one in curve if one[0] <= end], threshold) for seed, curve in each.items()}
-        for each in (exact, other)
-    ]
-    for seed, step in steps[1].items():
-        texts = ["—" if one is None else f"{one:,}" for one in (steps[0].get(seed), step)]
-        print(f"iid {threshold}, seed {seed}: exact {texts[0] if seed in exact else 'not trained'}, other {texts[1]}")
-    firsts, others = list(steps[0].values()), list(steps[1].values())
-    if {*firsts, *others} == {None}:
-        print(f"iid {threshold}: no seed reaches it by then, so nothing can be told")
+def print_losses(groups: Mapping[str, Group]) -> None:
+    """Print training losses side by side: those of the first group's seeds, and the least and greatest of a group with more."""
+    seeds = next(iter(groups.values()))
+    for step in sorted({step for group in groups.values() for curve in group.values() for step in curve}):
+        texts = []
+        for name, group in groups.items():
+            here = {seed: curve[step] for seed, curve in group.items() if step in curve}
+            text = ", ".join(f"{seed}: {here[seed]:.4f}" for seed in seeds if seed in here)
+            if {*here} - {*seeds}:
+                text += f", all {len(here)} {min(here.values()):.4f} to {max(here.values()):.4f}"
+            texts.append(f"{name} {text}")
+        print(f"loss at {step:,}: {'; '.join(texts)}")
+
+
+def print_loss_pairs(names: Sequence[str], exact: Group, other: Group) -> None:
+    """Print how far apart the losses of the same seeds are, and whether one group lies within the spread of the other."""
+    for seed, differences in pairs(exact, other).items():
+        step = max(differences, key=lambda one: abs(differences[one]))
+        mean = sum(differences.values()) / len(differences)
+        print(f"  loss, seed {seed}: {mean:+.4f} in the mean, at most {differences[step]:+.4f}, at {step:,}")
+    for mine, some, theirs, others in ((names[1], other, names[0], exact), (names[0], exact, names[1], other)):
+        inside, points = points_within(some, others)
+        print(f"  loss: {mine} within the spread of {theirs}'s seeds at {inside} of {points} points")
+    means = [[sum(curve.values()) / len(curve) for curve in group.values()] for group in (exact, other)]
+    print(f"  mean training loss: {shown(means[0])} and {shown(means[1])}; chance {chance(*means):.2f}")
+
+
+def print_first_steps(exact: Group, other: Group, threshold: float) -> None:
+    """Print when each seed reaches an accuracy, and whether seeds of the second group lie within the spread of the first."""
+    steps = [{seed: first_step(curve, threshold) for seed, curve in group.items()} for group in (exact, other)]
+    for seed in sorted({*exact, *other}, key=int):
+        texts = [f"{one[seed]:,}".replace("inf", "—") if seed in one else "not trained" for one in steps]
+        print(f"  iid {threshold}, seed {seed}: {texts[0]} and {texts[1]}")
+    firsts, others = ([*one.values()] for one in steps)
+    if {*firsts, *others} == {math.inf}:
+        print(f"  iid {threshold}: no seed reaches it by then, so nothing can be told")
         return
-    inside = "within" if within_spread(firsts, others) else "outside"
-    rarity = chance(numbers(firsts), numbers(others))
-    print(f"iid {threshold}: the exact seeds lie {inside} the spread of the others; chance {rarity:.2f}")
+    inside = ["within" if within_spread(*both) else "outside" for both in ((others, firsts), (firsts, others))]
+    print(
+        f"  iid {threshold}: the second {inside[0]} the spread of the first, the first {inside[1]} that of the second; "
+        f"chance {chance(firsts, others):.2f}"
+    )
+
+
+def named_files(text: str) -> tuple[str, list[Path]]:
+    """Return the name and the files of a group on the command line."""
+    name, equals, files = text.partition("=")
+    if not equals or not name or not files:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=FILE or NAME=FILE,FILE")
+    return name, [Path(file) for file in files.split(",")]
 
 
 def main() -> None:
-    """Compare the files of the command line."""
+    """Compare the groups of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("exact", type=Path)
-    parser.add_argument("other", type=Path, nargs="+")
-    args = parser.parse_args()
-    exact, other = curves_of([args.exact]), curves_of(args.other)
-    end = last_common([exact, other])
+    parser.add_argument("groups", type=named_files, nargs="+", metavar="NAME=FILE[,FILE]")
+    files = dict(parser.parse_args().groups)
+    scores = {name: curves_of(paths) for name, paths in files.items()}
+    end = last_common([*scores.values()])
     print(f"to step {end:,}; never: —")
-    losses = curves_of([args.exact], "train", LOSS), curves_of(args.other, "train", LOSS)
-    if all(any(each.values()) for each in losses):
-        print_losses(*losses, end)
-    for threshold in THRESHOLDS:
-        print_first_steps(exact, other, end, threshold)
+    scores = {name: until(group, end) for name, group in scores.items()}
+    losses = {name: until(curves_of(paths, "train", LOSS), end) for name, paths in files.items()}
+    trained = all(all(group.values()) for group in losses.values())
+    if trained:
+        print_losses(losses)
+    for first, second in combinations(files, 2):
+        print(f"{first} and {second}")
+        if trained:
+            print_loss_pairs((first, second), losses[first], losses[second])
+        for threshold in THRESHOLDS:
+            print_first_steps(scores[first], scores[second], threshold)
 
 
 if __name__ == "__main__":

@@ -37,40 +37,67 @@ def test_a_store_of_made_up_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert capsys.readouterr().out.count("CPU-s") == 9
 
 
-def test_when_seeds_learn_in_two_precisions(
+def stored_curves(path: Path, firsts: dict[str, int], end: int, before: float = 2.0) -> Path:
+    """Store curves of seeds that learn all at once, at the steps given, from a loss before to one less."""
+    curves = {
+        seed: [
+            [step, split, float(step >= first), before - float(step >= first)]
+            for step in range(10, end + 1, 10)
+            for split in ("train", "iid")
+        ]
+        for seed, first in firsts.items()
+    }
+    path.write_text(json.dumps({"curves": curves}))
+    return path
+
+
+def test_when_seeds_learn_in_three_precisions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Seed 0 learns at 20 in both; seed 1 at 30 exactly and, rounded, only after the exact run has ended."""
-    learnt = {"exact": {"0": 20, "1": 30}, "rounded": {"0": 20, "1": 40, "2": 10}}
-    for name, firsts in learnt.items():
-        end = 30 if name == "exact" else 40
-        curves = {
-            seed: [
-                [step, split, float(step >= first), 2.0 - float(step >= first)]
-                for step in range(10, end + 1, 10)
-                for split in ("train", "iid")
-            ]
-            for seed, first in firsts.items()
-        }
-        (tmp_path / name).write_text(json.dumps({"curves": curves}))
-    monkeypatch.setattr("sys.argv", ["learning_curves.py", str(tmp_path / "exact"), str(tmp_path / "rounded")])
+    """Seed 0 learns at 20 in all; seed 1 at 30 exactly, at 20 in tf32 and, in bf16, only after the exact run has ended."""
+    exact = stored_curves(tmp_path / "exact", {"0": 20, "1": 30}, 30)
+    near = stored_curves(tmp_path / "near", {"0": 20, "1": 20}, 50)
+    rough = stored_curves(tmp_path / "rough", {"0": 20, "1": 40}, 40)
+    more = stored_curves(tmp_path / "more", {"2": 10}, 40)
+    groups = [f"fp32={exact}", f"tf32={near}", f"bf16={rough},{more}"]
+    monkeypatch.setattr("sys.argv", ["learning_curves.py", *groups])
     curves = benchmark("learning_curves")
     curves.main()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("to step 30")
-    assert "iid 0.5, seed 1: exact 30, other —" in lines
-    assert "iid 0.5, seed 2: exact not trained, other 10" in lines
-    assert "loss at 20: exact 0: 1.0000, 1: 2.0000; other 0: 1.0000, 1: 2.0000; all 3 others 1.0000 to 2.0000" in lines
+    losses = "fp32 0: 1.0000, 1: 2.0000; tf32 0: 1.0000, 1: 1.0000; bf16 0: 1.0000, 1: 2.0000, all 3 1.0000 to 2.0000"
+    assert f"loss at 20: {losses}" in lines
+    first, second, third = (lines.index(f"{pair}") for pair in ("fp32 and tf32", "fp32 and bf16", "tf32 and bf16"))
+    assert lines[first + 1 : first + 5] == [
+        "  loss, seed 0: +0.0000 in the mean, at most +0.0000, at 10",
+        "  loss, seed 1: -0.3333 in the mean, at most -1.0000, at 20",
+        "  loss: tf32 within the spread of fp32's seeds at 3 of 3 points",
+        "  loss: fp32 within the spread of tf32's seeds at 2 of 3 points",
+    ]
+    assert "  iid 0.5, seed 1: 30 and 20" in lines[first:second]
+    assert "  iid 0.5, seed 1: 30 and —" in lines[second:third]
+    assert "  iid 0.5, seed 2: not trained and 10" in lines[second:third]
     # Two of five seeds can be chosen in ten ways, of which 10 and never alone has a mean rank nearer to the middle than 20 and 30.
-    assert lines[-1] == "iid 0.99: the exact seeds lie within the spread of the others; chance 0.90"
-    monkeypatch.setattr("sys.argv", ["learning_curves.py", *[str(tmp_path / "early")] * 2])
+    where = "the second outside the spread of the first, the first within that of the second"
+    assert lines[third - 1] == f"  iid 0.99: {where}; chance 0.90"
+
+
+def test_chances_and_spreads_of_learning_curves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    curves = benchmark("learning_curves")
     (tmp_path / "early").write_text(json.dumps({"curves": {"0": [[10, "iid", 0.2, 2.0]]}}))
+    monkeypatch.setattr("sys.argv", ["learning_curves.py", *(f"{name}={tmp_path / 'early'}" for name in "ab")])
     curves.main()
     assert "iid 0.5: no seed reaches it by then, so nothing can be told" in capsys.readouterr().out
-    assert not curves.within_spread([None], [10, 20])
-    assert not curves.within_spread([5], [10, None])
+    assert not curves.within_spread([float("inf")], [10, 20])
+    assert not curves.within_spread([5], [10, float("inf")])
     assert curves.chance([1.0, 2.0], [3.0, 4.0]) == pytest.approx(2 / 6)
     assert curves.chance([1.0, 2.0], [1.0, 2.0]) == 1.0
+    monkeypatch.setattr("sys.argv", ["learning_curves.py", "fp32"])
+    with pytest.raises(SystemExit):
+        curves.main()
+    assert "'fp32' is not NAME=FILE" in capsys.readouterr().err
 
 
 def test_what_make_bench_runs_needs_no_arguments() -> None:
